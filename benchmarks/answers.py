@@ -1,7 +1,9 @@
-"""Runs in a SUT's environment, for benchmarks/disagreement.py: its answers to all inputs, or a reference.
+"""Runs in a SUT's environment, for benchmarks/disagreement.py: its answers to all inputs, or a
+reference.
 
-`python -m benchmarks.answers SPEC.json` writes the specification's "out": what `write_reference` writes of a reference, and of a SUT
-its answers, with its logits of the reference's answers (`forced`) and of its own (`own`) where it generates.
+`python -m benchmarks.answers SPEC.json` writes the specification's "out": what `write_reference`
+writes of a reference, and of a SUT its answers, with its logits of the reference's answers
+(`forced`) and of its own (`own`) where it generates.
 """
 
 from __future__ import annotations
@@ -53,7 +55,14 @@ def answers(spec: Mapping[str, Any], sut: Inference) -> dict[str, np.ndarray]:
     made = {key: np.concatenate([part[key] for part in parts])[: qsl.count] for key in parts[0]}
     if "tokens" not in made:
         return made
-    return made | _logits(sut, qsl, made["tokens"], Path(spec["reference"]), spec["logits_rows"], spec["workload"]["batch_size"])
+    return made | _logits(
+        sut,
+        qsl,
+        made["tokens"],
+        Path(spec["reference"]),
+        spec["logits_rows"],
+        spec["workload"]["batch_size"],
+    )
 
 
 def _inputs(spec: Mapping[str, Any], sut: Inference) -> tuple[Qsl, list[Batch]]:
@@ -62,10 +71,14 @@ def _inputs(spec: Mapping[str, Any], sut: Inference) -> tuple[Qsl, list[Batch]]:
     return qsl, qsl.batches(spec["workload"]["batch_size"])
 
 
-def _logits(sut: Inference, qsl: Qsl, tokens: np.ndarray, path: Path, rows: int, size: int) -> dict[str, np.ndarray]:
+def _logits(
+    sut: Inference, qsl: Qsl, tokens: np.ndarray, path: Path, rows: int, size: int
+) -> dict[str, np.ndarray]:
     first = {key: values[:rows] for key, values in qsl.arrays.items()}
     with np.load(path) as reference:
-        forced = teacher_forcing.forced_logits(sut, first, {"tokens": reference["tokens"][:rows]}, size)
+        forced = teacher_forcing.forced_logits(
+            sut, first, {"tokens": reference["tokens"][:rows]}, size
+        )
     return {"forced": forced, "own": teacher_forcing.own_logits(sut, qsl.arrays, tokens, size)}
 
 

@@ -1,10 +1,12 @@
-"""This benchmark measures what the harness costs: over LoadGen alone with the same settings, and over a bare loop on the same SUT.
+"""This benchmark measures what the harness costs: over LoadGen alone with the same settings, and
+over a bare loop on the same SUT.
 
-    PYTHONPATH=. .cache/environments/core/bin/python -P benchmarks/overhead.py [--rounds N] [--seconds S]
+    PYTHONPATH=. .cache/environments/core/bin/python -P benchmarks/overhead.py \\
+        [--rounds N] [--seconds S]
 
-The first `./run.sh list` makes that environment. Every figure of a row comes from one run with its rivals taking turns, because the
-machine's own speed drifts. A figure is the median of the rounds, beside the least and the most. The program prints the first two tables of
-docs/overhead.md.
+The first `./run.sh list` makes that environment. Every figure of a row comes from one run with its
+rivals taking turns, because the machine's own speed drifts. A figure is the median of the rounds,
+beside the least and the most. The program prints the first two tables of docs/overhead.md.
 
 There are three kinds of child process, each with at most one LoadGen test:
   harness    our callbacks, data set, answers and heartbeat around a SUT that does nothing
@@ -46,17 +48,50 @@ _QUERIES = {"SingleStream": 300_000, "Offline": 2_000_000}
 _BUDGET_US = {"SingleStream": 3.0, "Offline": 0.5}
 _TURNS = (  # flags of a cell, what it is called, least ratio to the bare loop
     (
-        ("--sut", "mock", "--scenario", "SingleStream", "--model", "bert", "--size", "tiny", "--sut-option", "latency-ms=10"),
+        (
+            "--sut",
+            "mock",
+            "--scenario",
+            "SingleStream",
+            "--model",
+            "bert",
+            "--size",
+            "tiny",
+            "--sut-option",
+            "latency-ms=10",
+        ),
         "mock, 10 ms of work",
         0.999,
     ),
     (
-        ("--sut", "keras3-jax", "--scenario", "Offline", "--model", "mistral", "--size", "tiny", "--device", "cpu"),
+        (
+            "--sut",
+            "keras3-jax",
+            "--scenario",
+            "Offline",
+            "--model",
+            "mistral",
+            "--size",
+            "tiny",
+            "--device",
+            "cpu",
+        ),
         "keras3-jax mistral tiny",
         0.99,
     ),
     (
-        ("--sut", "native-torch-eager", "--scenario", "SingleStream", "--model", "bert", "--size", "tiny", "--device", "cpu"),
+        (
+            "--sut",
+            "native-torch-eager",
+            "--scenario",
+            "SingleStream",
+            "--model",
+            "bert",
+            "--size",
+            "tiny",
+            "--device",
+            "cpu",
+        ),
         "native-torch-eager bert tiny",
         0.99,
     ),
@@ -64,7 +99,9 @@ _TURNS = (  # flags of a cell, what it is called, least ratio to the bare loop
 
 
 class Nothing:
-    """Answers of the right shape, made beforehand: what is left of a query's time is LoadGen's and ours."""
+    """Answers of the right shape, made beforehand: what is left of a query's time is LoadGen's and
+    ours.
+    """
 
     in_flight = 1
 
@@ -82,8 +119,10 @@ class Nothing:
 
 
 class Timed:
-    """A SUT, and the nanoseconds spent inside it. What a test spends elsewhere is LoadGen's and ours: unlike a ratio of two loops, this
-    share is not moved by a machine whose speed drifts between them. Adds 0.3 µs a batch, outside."""
+    """A SUT, and the nanoseconds spent inside it. What a test spends elsewhere is LoadGen's and
+    ours: unlike a ratio of two loops, this share is not moved by a machine whose speed drifts
+    between them. Adds 0.3 µs a batch, outside.
+    """
 
     def __init__(self, sut: Any):
         self.sut, self.ns = sut, 0
@@ -131,7 +170,12 @@ def _alone(job: Job) -> dict[str, float]:
     import mlperf_loadgen as lg
 
     payload = np.ones((1, 2), np.float32)
-    address, size, response, send = payload.ctypes.data, payload.nbytes, lg.QuerySampleResponse, lg.QuerySamplesComplete
+    address, size, response, send = (
+        payload.ctypes.data,
+        payload.nbytes,
+        lg.QuerySampleResponse,
+        lg.QuerySamplesComplete,
+    )
 
     def issue(ids: Sequence[int], indices: Sequence[int]) -> None:
         send([response(i, address, size) for i in ids])
@@ -148,11 +192,18 @@ def _turns(job: Job) -> dict[str, float]:
     before = _bare_rate(job, sut, seconds)
     timed = Timed(sut)
     samples = _loadgen(job, timed, Qsl(job.inputs, sut.prepare), 1e9 / before)
-    return {"before": before, "after": _bare_rate(job, sut, seconds), "inside_s": timed.ns / 1e9, "samples": samples}
+    return {
+        "before": before,
+        "after": _bare_rate(job, sut, seconds),
+        "inside_s": timed.ns / 1e9,
+        "samples": samples,
+    }
 
 
 def _bare_rate(job: Job, sut: Any, seconds: float) -> float:
-    """Samples a second of predict and to_host over prepared batches, in the order of the data set."""
+    """Samples a second of predict and to_host over prepared batches, in the order of the data
+    set.
+    """
     qsl, size = Qsl(job.inputs, sut.prepare), job.workload.batch_size
     qsl.load(range(qsl.count))
     batches = qsl.batches(size)
@@ -174,13 +225,21 @@ def _loadgen(job: Job, sut: Any, qsl: Qsl, sample_ns: float = 1e3) -> int:
     return watch.samples
 
 
-def _run(job: Job, qsl: Qsl, issue: Callable[..., None], flush: Callable[[], None], sample_ns: float = 1e3) -> None:
+def _run(
+    job: Job,
+    qsl: Qsl,
+    issue: Callable[..., None],
+    flush: Callable[[], None],
+    sample_ns: float = 1e3,
+) -> None:
     """The same settings whoever calls: those of the harness."""
     from scenarios.worker import loadgen
 
     scenario = SCENARIOS[job.scenario].load()
     calibration = {"fastest_sample_ns": sample_ns, "median_sample_ns": sample_ns}
-    loadgen.write_user_conf(job, loadgen.settings(job, scenario.user_conf(job, calibration, in_flight=1)))
+    loadgen.write_user_conf(
+        job, loadgen.settings(job, scenario.user_conf(job, calibration, in_flight=1))
+    )
     loadgen.run(job, qsl, issue, flush, trace=False)
 
 
@@ -189,24 +248,44 @@ def _run(job: Job, qsl: Qsl, issue: Callable[..., None], flush: Callable[[], Non
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=7, help="how often the rivals take turns (default 7)")
-    parser.add_argument("--seconds", type=float, default=5.0, help="of each part with a real SUT (default 5)")
+    parser.add_argument(
+        "--rounds", type=int, default=7, help="how often the rivals take turns (default 7)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=5.0, help="of each part with a real SUT (default 5)"
+    )
     flags = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as scratch:
-        print("| our code over LoadGen alone and a SUT that does nothing | LoadGen alone | with the harness | our cost | goal |")
+        print(
+            "| our code over LoadGen alone and a SUT that does nothing | LoadGen alone | with the"
+            " harness | our cost | goal |"
+        )
         print("|---|---|---|---|---|")
         for scenario, batch in (("SingleStream", 1), ("Offline", 32), ("Offline", 1)):
-            print(_cost_row(Path(scratch, f"{scenario}-{batch}"), scenario, batch, flags.rounds), flush=True)
-        print("\n| LoadGen and the harness over a bare loop | bare loop | with LoadGen | ratio | time inside the SUT | goal |")
+            print(
+                _cost_row(Path(scratch, f"{scenario}-{batch}"), scenario, batch, flags.rounds),
+                flush=True,
+            )
+        print(
+            "\n| LoadGen and the harness over a bare loop | bare loop | with LoadGen | ratio | time"
+            " inside the SUT | goal |"
+        )
         print("|---|---|---|---|---|---|")
         for cell, name, goal in _TURNS:
-            print(_ratio_row(Path(scratch, name.replace(" ", "-")), cell, name, goal, flags), flush=True)
+            print(
+                _ratio_row(Path(scratch, name.replace(" ", "-")), cell, name, goal, flags),
+                flush=True,
+            )
     return 0
 
 
 def _nothing_job(scratch: Path, scenario: str, batch: int) -> Job:
     """The job of a SUT that computes nothing."""
-    np.savez(scratch / "inputs.npz", input_ids=np.ones((_QSL, 32), np.int32), attention_mask=np.ones((_QSL, 32), np.int32))
+    np.savez(
+        scratch / "inputs.npz",
+        input_ids=np.ones((_QSL, 32), np.int32),
+        attention_mask=np.ones((_QSL, 32), np.int32),
+    )
     workload = Workload(
         model="nothing",
         task="predict",
@@ -229,7 +308,9 @@ def _nothing_job(scratch: Path, scenario: str, batch: int) -> Job:
         inputs=scratch / "inputs.npz",
         synthetic=scratch / "inputs.npz",
         warmup_rows=1,
-        limits=Limits(min_duration_ms=1, min_query_count=_QUERIES[scenario], performance_sample_count=_QSL),
+        limits=Limits(
+            min_duration_ms=1, min_query_count=_QUERIES[scenario], performance_sample_count=_QSL
+        ),
         log_dir=scratch,
     )
 
@@ -242,7 +323,9 @@ def _cost_row(scratch: Path, scenario: str, batch: int, rounds: int) -> str:
         us, bare = {}, 0.0
         for kind in ("alone", "harness") if turn % 2 else ("harness", "alone"):
             folder = scratch / f"{kind}-{turn}"
-            report = _child(kind, dataclasses.replace(job, log_dir=folder), Path(sys.executable), {})
+            report = _child(
+                kind, dataclasses.replace(job, log_dir=folder), Path(sys.executable), {}
+            )
             us[kind] = 1e6 / _rate(folder, scenario)
             bare = report.get("bare_us", bare)
         alone.append(us["alone"])
@@ -253,33 +336,56 @@ def _cost_row(scratch: Path, scenario: str, batch: int, rounds: int) -> str:
     return f"| {scenario}, batch {batch} | {figures} a {unit} | ≤ {_BUDGET_US[scenario]:g} µs |"
 
 
-def _ratio_row(scratch: Path, cell: Sequence[str], name: str, goal: float, flags: argparse.Namespace) -> str:
-    """The cell is measured first, which makes its inputs and checks its answers; its job is what the turns are taken on."""
+def _ratio_row(
+    scratch: Path, cell: Sequence[str], name: str, goal: float, flags: argparse.Namespace
+) -> str:
+    """The cell is measured first, which makes its inputs and checks its answers; its job is what
+    the turns are taken on.
+    """
     from compliance.rules import CURRENT
     from harness.execution import environments
     from sut.registry import SUTS
 
     process = subprocess.run(
-        [ROOT / "run.sh", *cell, "--duration", "1", "--out", scratch, "--json"], capture_output=True, text=True, check=False
+        [ROOT / "run.sh", *cell, "--duration", "1", "--out", scratch, "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if not process.stdout:
-        return f"| {name} | | | not measured: {process.stderr.strip().splitlines()[-1]} | | ≥ {goal} |"
+        return (
+            f"| {name} | | | not measured: {process.stderr.strip().splitlines()[-1]} | | ≥ {goal} |"
+        )
     cell_result = json.loads(process.stdout)["cells"][0]
     if cell_result["status"] != "ok":
-        return f"| {name} | | | not measured: {cell_result['status']}: {cell_result['reason']} | | ≥ {goal} |"
+        return (
+            f"| {name} | | | not measured: {cell_result['status']}: {cell_result['reason']} | | ≥"
+            f" {goal} |"
+        )
     job_file = Path(cell_result["directory"]) / "raw" / "performance" / "job.json"
     job, spec = read_job(job_file), SUTS[cell[1]]
-    environment = environments.ensure(ROOT / ".cache", spec.environment, "cpu", CURRENT, environments.say_on_stderr)
-    limits = dataclasses.replace(job.limits, min_duration_ms=int(flags.seconds * 1e3), min_query_count=1)
+    environment = environments.ensure(
+        ROOT / ".cache", spec.environment, "cpu", CURRENT, environments.say_on_stderr
+    )
+    limits = dataclasses.replace(
+        job.limits, min_duration_ms=int(flags.seconds * 1e3), min_query_count=1
+    )
     bare, ours, ratios, inside = [], [], [], []
     for turn in range(flags.rounds):
         folder = scratch / f"turn-{turn}"
-        report = _child("turns", dataclasses.replace(job, log_dir=folder, limits=limits), environment.python, spec.process_env)
+        report = _child(
+            "turns",
+            dataclasses.replace(job, log_dir=folder, limits=limits),
+            environment.python,
+            spec.process_env,
+        )
         bare.append((report["before"] + report["after"]) / 2)
         ours.append(_rate(folder, job.scenario))
         ratios.append(ours[-1] / bare[-1])
         inside.append(report["inside_s"] * ours[-1] / report["samples"])
-    figures = " | ".join((_spread(bare, "/s"), _spread(ours, "/s"), _spread(ratios, ""), _spread(inside, "")))
+    figures = " | ".join(
+        (_spread(bare, "/s"), _spread(ours, "/s"), _spread(ratios, ""), _spread(inside, ""))
+    )
     return f"| {name}, {job.scenario} | {figures} | ≥ {goal} |"
 
 
@@ -293,16 +399,24 @@ def _child(kind: str, job: Job, python: Path, process_env: Mapping[str, str]) ->
 
 
 def _rate(folder: Path, scenario: str) -> float:
-    """Queries or samples a second of the whole test, LoadGen's own time between two queries included."""
+    """Queries or samples a second of the whole test, LoadGen's own time between two queries
+    included.
+    """
     from compliance import logs
 
-    key = "result_samples_per_second" if SCENARIOS[scenario].one_query else "result_qps_with_loadgen_overhead"
+    key = (
+        "result_samples_per_second"
+        if SCENARIOS[scenario].one_query
+        else "result_qps_with_loadgen_overhead"
+    )
     return float(logs.read_detail(folder / "mlperf_log_detail.txt").get(key))
 
 
 def _spread(values: list[float], unit: str) -> str:
     digits = 2 if unit == "µs" else 4 if not unit else 1
-    least, middle, most = (f"{v:,.{digits}f}" for v in (min(values), statistics.median(values), max(values)))
+    least, middle, most = (
+        f"{v:,.{digits}f}" for v in (min(values), statistics.median(values), max(values))
+    )
     return f"{middle}{' ' if unit and unit != '/s' else ''}{unit} [{least}, {most}]"
 
 

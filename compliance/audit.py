@@ -1,4 +1,6 @@
-"""The audit of a directory, from its files alone: finds the result folders, runs every check on each, collects what they say."""
+"""The audit of a directory, from its files alone: finds the result folders, runs every check on
+each, collects what they say.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,12 @@ from compliance.subject import Subject, read
 from compliance.training import checks as training
 from compliance.training import run_directory
 
-# The official figure where token latencies are measured (constants.py, RESULT_FIELD_BENCHMARK_OVERWRITE).
-_TOKEN_RATES = {"Offline": "result_tokens_per_second", "Server": "result_completed_tokens_per_second"}
+# The official figure where token latencies are measured (constants.py,
+# RESULT_FIELD_BENCHMARK_OVERWRITE).
+_TOKEN_RATES = {
+    "Offline": "result_tokens_per_second",
+    "Server": "result_completed_tokens_per_second",
+}
 
 _COPY = "put the folder itself there: cp -rL copies what links lead to"
 # Far more than anybody submits.
@@ -32,23 +38,44 @@ _ACCURACY_TARGET = re.compile(r"-9\d(\.\d)?$")
 
 
 def audit(directory: Path, round: str | None = None, *, with_result: bool = True) -> Audit:
-    """The results and checks of a directory. Whatever its files hold, the answer is checks, never an error.
+    """The results and checks of a directory. Whatever its files hold, the answer is checks, never
+    an error.
 
     Args:
-        directory: a run directory; a root that holds open/, closed/ or network/; or such a division.
+        directory: a run directory; a root that holds open/, closed/ or network/; or such a
+            division.
         round: None: the one record.json names, else the current one.
-        with_result: whether result.json is judged too. It is not while a new one is made, which holds what this audit says.
+        with_result: whether result.json is judged too. It is not while a new one is made, which
+            holds what this audit says.
     """
     directory = directory.absolute()
     if unreadable := files.walk(directory).unread:
-        why = [f"{path.relative_to(directory).as_posix()} cannot be listed ({reason})" for path, reason in unreadable]
-        return Audit(round or "", (), (judge("readable", why, "", fix="give yourself the right to read it, and audit again"),))
+        why = [
+            f"{path.relative_to(directory).as_posix()} cannot be listed ({reason})"
+            for path, reason in unreadable
+        ]
+        return Audit(
+            round or "",
+            (),
+            (
+                judge(
+                    "readable", why, "", fix="give yourself the right to read it, and audit again"
+                ),
+            ),
+        )
     with files.confined(directory):
         try:
             round_rules = rules.load(round or recorded_round(directory) or rules.CURRENT)
         except ValueError as e:
-            return Audit(round or "", (), (judge("round", [str(e)], "", fix="name a round there are rules for: --round"),))
-        places = [place if with_result else replace(place, result=None) for place in result_folders(directory, round_rules)]
+            return Audit(
+                round or "",
+                (),
+                (judge("round", [str(e)], "", fix="name a round there are rules for: --round"),),
+            )
+        places = [
+            place if with_result else replace(place, result=None)
+            for place in result_folders(directory, round_rules)
+        ]
         if earlier := _earlier(directory):
             return Audit(round_rules.round, (), (earlier,))
     if not places and (directory / run_directory.FOLDER).is_dir():
@@ -65,68 +92,129 @@ def audit(directory: Path, round: str | None = None, *, with_result: bool = True
 def _of_training(directory: Path, round: str, with_result: bool) -> Audit:
     """The audit of a run directory of a training, which no tree of LoadGen's logs is in."""
     read = run_directory.read(directory, with_result)
-    return Audit(round, (training.line(read),), tuple(_guarded("training", lambda: training.checks(read))))
+    return Audit(
+        round, (training.line(read),), tuple(_guarded("training", lambda: training.checks(read)))
+    )
 
 
-def _tree_checks(places: Sequence[ResultFolder], round_rules: rules.Rules, results: list[ResultLine]) -> list[Check]:
+def _tree_checks(
+    places: Sequence[ResultFolder], round_rules: rules.Rules, results: list[ResultLine]
+) -> list[Check]:
     """Every check of a tree. Appends a line for each result folder to `results`."""
     several = len(places) > 1
     checks: list[Check] = []
     if len(places) > _MOST_FOLDERS:
-        text = f"{len(places)} folders are three below a results/; the first {_MOST_FOLDERS} were looked at"
+        text = (
+            f"{len(places)} folders are three below a results/; the first {_MOST_FOLDERS} were"
+            " looked at"
+        )
         checks.append(judge("submission-tree", [text], "", fix="audit the submitters one by one"))
     if links := _links(places[0].root, round_rules):
         checks.append(judge("submitters-folders", links, "", fix=_COPY))
     if strays := list(_strays(places, round_rules)):
-        checks.append(judge("folders-of-the-tree", strays, "", fix="remove it, or give it the name and place of the layout"))
+        checks.append(
+            judge(
+                "folders-of-the-tree",
+                strays,
+                "",
+                fix="remove it, or give it the name and place of the layout",
+            )
+        )
     for place in places[:_MOST_FOLDERS]:
         folder_checks = _folder_checks(place, round_rules, results)
         checks += placed(folder_checks, place.name) if several else folder_checks
     for place in {p.submitter_folder: p for p in places}.values():
-        same_submitter = [each for each in places if each.submitter_folder == place.submitter_folder]
-        submitter_checks = _guarded("names-and-sizes", partial(layout.submitter_checks, place, round_rules, same_submitter))
-        checks += placed(submitter_checks, place.show(place.submitter_folder)) if several else submitter_checks
+        same_submitter = [
+            each for each in places if each.submitter_folder == place.submitter_folder
+        ]
+        submitter_checks = _guarded(
+            "names-and-sizes", partial(layout.submitter_checks, place, round_rules, same_submitter)
+        )
+        checks += (
+            placed(submitter_checks, place.show(place.submitter_folder))
+            if several
+            else submitter_checks
+        )
     if several:
         fix = "submit each run once, under the system and the scenario it was measured on"
-        checks.append(judge("logs-of-one-run", _repeated_runs(results, round_rules), "no two scenarios have the same", fix=fix))
+        checks.append(
+            judge(
+                "logs-of-one-run",
+                _repeated_runs(results, round_rules),
+                "no two scenarios have the same",
+                fix=fix,
+            )
+        )
     return checks
 
 
 def _links(root: Path, round_rules: rules.Rules) -> list[str]:
-    """A sentence for each division and submitter that is a link: nothing of it is read. Links further down are found elsewhere."""
+    """A sentence for each division and submitter that is a link: nothing of it is read. Links
+    further down are found elsewhere.
+    """
     divisions = [root / name for name in round_rules.layout.divisions]
-    inner = [path for division in divisions if not division.is_symlink() for path in files.listed(division)]
-    return [f"{path.relative_to(root).as_posix()} is a link: it is not read" for path in (*divisions, *inner) if path.is_symlink()]
+    inner = [
+        path
+        for division in divisions
+        if not division.is_symlink()
+        for path in files.listed(division)
+    ]
+    return [
+        f"{path.relative_to(root).as_posix()} is a link: it is not read"
+        for path in (*divisions, *inner)
+        if path.is_symlink()
+    ]
 
 
 def _strays(places: Sequence[ResultFolder], round_rules: rules.Rules) -> Iterator[Fault | str]:
     """Yield a fault for each wrong folder of the tree that no other check sees.
 
-    Wrong are a division in other letter case, a submitter without results, several folders of one scenario, and a run directory that
-    holds several result folders.
+    Wrong are a division in other letter case, a submitter without results, several folders of one
+    scenario, and a run directory that holds several result folders.
     """
     root = places[0].root
     for path in files.listed(root):
-        if path.name not in round_rules.layout.divisions and path.name.lower() in round_rules.layout.divisions:
-            yield Fault(f"{path.name}/ is no division by the letter: it is not read", file=path.name)
+        if (
+            path.name not in round_rules.layout.divisions
+            and path.name.lower() in round_rules.layout.divisions
+        ):
+            yield Fault(
+                f"{path.name}/ is no division by the letter: it is not read", file=path.name
+            )
     submitter_folders = {place.submitter_folder for place in places}
     for path in sorted(
-        {each for place in places for each in subfolders(place.submitter_folder.parent) if not each.is_symlink()} - submitter_folders
+        {
+            each
+            for place in places
+            for each in subfolders(place.submitter_folder.parent)
+            if not each.is_symlink()
+        }
+        - submitter_folders
     ):
         name = places[0].show(path)
-        yield Fault(f"{name} holds no results/<system>/<benchmark>/<scenario>: nothing of it is judged", file=name)
+        yield Fault(
+            f"{name} holds no results/<system>/<benchmark>/<scenario>: nothing of it is judged",
+            file=name,
+        )
     kinds = Counter((place.folder.parent, place.scenario) for place in places)
     for (folder, scenario), count in kinds.items():
         if count > 1:
-            yield Fault(f"{places[0].show(folder)} holds {count} folders of {scenario}", file=places[0].show(folder))
+            yield Fault(
+                f"{places[0].show(folder)} holds {count} folders of {scenario}",
+                file=places[0].show(folder),
+            )
     if places[0].run is not None and len(places) > 1:
-        yield f"a run directory is of one scenario; this one holds {len(places)}, for which it has one raw/"
+        yield (
+            f"a run directory is of one scenario; this one holds {len(places)}, for which it has"
+            " one raw/"
+        )
 
 
 def _repeated_runs(results: Sequence[ResultLine], round_rules: rules.Rules) -> Iterator[Fault]:
     """Folders that hold the logs of one and the same run.
 
-    An edge system may infer a scenario from another one's logs, once, beside them. Nothing else may have the logs of something else.
+    An edge system may infer a scenario from another one's logs, once, beside them. Nothing else may
+    have the logs of something else.
     """
     runs: dict[tuple[str, ...], list[ResultLine]] = {}
     for line in results:
@@ -137,17 +225,29 @@ def _repeated_runs(results: Sequence[ResultLine], round_rules: rules.Rules) -> I
     pairs: set[str] = set()
     for same in runs.values():
         benchmarks = [
-            c.benchmark for c in same if c.scenario in round_rules.scenarios and round_rules.scenarios[c.scenario].logged_as == c.logged
+            c.benchmark
+            for c in same
+            if c.scenario in round_rules.scenarios
+            and round_rules.scenarios[c.scenario].logged_as == c.logged
         ]
-        models = {(c.division, c.submitter, c.system, _ACCURACY_TARGET.sub("", c.benchmark)) for c in same}
+        models = {
+            (c.division, c.submitter, c.system, _ACCURACY_TARGET.sub("", c.benchmark)) for c in same
+        }
         if len(same) > 1 and (len(benchmarks) > len(set(benchmarks)) or len(models) > 1):
             places = " and ".join(c.place for c in same[:5])
             if places not in pairs:
                 pairs.add(places)
-                yield Fault(f"{places} have the logs of one run, tested {same[0].tested}", "a run each", "one run", file=same[0].place)
+                yield Fault(
+                    f"{places} have the logs of one run, tested {same[0].tested}",
+                    "a run each",
+                    "one run",
+                    file=same[0].place,
+                )
 
 
-def _folder_checks(place: ResultFolder, round_rules: rules.Rules, results: list[ResultLine]) -> list[Check]:
+def _folder_checks(
+    place: ResultFolder, round_rules: rules.Rules, results: list[ResultLine]
+) -> list[Check]:
     """Every check of one result folder. Appends its line to `results`."""
     line = ResultLine(
         place=place.name,
@@ -159,8 +259,19 @@ def _folder_checks(place: ResultFolder, round_rules: rules.Rules, results: list[
     )
     if place.scenario not in round_rules.scenarios:
         results.append(line)
-        text = f"{place.folder.name} is none this audit has rules for: {', '.join(round_rules.scenarios)}"
-        return [judge("scenario", [text], "", file=place.name, fix="name the folder as the scenario of its logs")]
+        text = (
+            f"{place.folder.name} is none this audit has rules for:"
+            f" {', '.join(round_rules.scenarios)}"
+        )
+        return [
+            judge(
+                "scenario",
+                [text],
+                "",
+                file=place.name,
+                fix="name the folder as the scenario of its logs",
+            )
+        ]
     return _guarded("reading", lambda: _subject_checks(read(place, round_rules), line, results))
 
 
@@ -168,25 +279,49 @@ def _subject_checks(subject: Subject, line: ResultLine, results: list[ResultLine
     results.append(_completed(line, subject))
     empty = [test.name for test in subject.tests if not test.detail.values]
     families = [family for family in checklist.FAMILIES if not (empty and family.of_logs)]
-    checks = [check for family in families for check in _guarded(family.name, partial(family.find, subject))]
+    checks = [
+        check
+        for family in families
+        for check in _guarded(family.name, partial(family.find, subject))
+    ]
     if empty:
-        why = f"not judged: the {' and the '.join(empty)} detail log says nothing, which is a finding of its own"
+        why = (
+            f"not judged: the {' and the '.join(empty)} detail log says nothing, which is a finding"
+            " of its own"
+        )
         checks.append(not_applicable("logs-say-nothing", why))
     return checks
 
 
 def _completed(line: ResultLine, subject: Subject) -> ResultLine:
     """The line with what the performance test's log says."""
-    detail, metric = subject.performance.detail, subject.rules.scenarios[subject.place.scenario].metric
-    key = _TOKEN_RATES.get(subject.scenario, metric.key) if counts.has_token_latencies(detail) else metric.key
-    figure = f"{shorten(detail.get(key))} {metric.unit if key == metric.key else 'tokens/s'}" if key in detail.values else ""
-    keys = {"verdict": "result_validity", "tested": "test_datetime", "began": "power_begin", "logged": "effective_scenario"}
+    detail, metric = (
+        subject.performance.detail,
+        subject.rules.scenarios[subject.place.scenario].metric,
+    )
+    key = (
+        _TOKEN_RATES.get(subject.scenario, metric.key)
+        if counts.has_token_latencies(detail)
+        else metric.key
+    )
+    figure = (
+        f"{shorten(detail.get(key))} {metric.unit if key == metric.key else 'tokens/s'}"
+        if key in detail.values
+        else ""
+    )
+    keys = {
+        "verdict": "result_validity",
+        "tested": "test_datetime",
+        "began": "power_begin",
+        "logged": "effective_scenario",
+    }
     texts = {name: shorten(detail.get(key, "")) for name, key in keys.items()}
     return replace(line, official=shorten(subject.official or ""), figure=figure, **texts)
 
 
 def _guarded(name: str, find: Callable[[], list[Check]]) -> list[Check]:
-    """The checks of `find`, or one failed check where the audit's own code broke off: a file must not stop the other checks.
+    """The checks of `find`, or one failed check where the audit's own code broke off: a file must
+    not stop the other checks.
 
     Args:
         name: the failed check's id is `audit-of-<name>`.
@@ -194,7 +329,10 @@ def _guarded(name: str, find: Callable[[], list[Check]]) -> list[Check]:
     try:
         return find()
     except files.DAMAGE as e:
-        why = f"the audit's own code broke off over what the files hold: {type(e).__name__}: {shorten(e)}"
+        why = (
+            f"the audit's own code broke off over what the files hold: {type(e).__name__}:"
+            f" {shorten(e)}"
+        )
         return [judge(f"audit-of-{name}", [why], "", fix="please report it, with the directory")]
 
 
@@ -206,31 +344,49 @@ def recorded_round(directory: Path) -> str | None:
 
 
 def _earlier(directory: Path) -> Check | None:
-    """The one check of a run directory that an earlier version of the harness wrote: it says which one reads it. None: this one did."""
+    """The one check of a run directory that an earlier version of the harness wrote: it says which
+    one reads it. None: this one did.
+    """
     record, _ = files.attempt(files.json_object, directory / "record.json")
     if (record or {}).get("schema") != "record-1":
         return None
     git = (record or {}).get("git")
     revision = shorten(git.get("revision")) if isinstance(git, dict) else "it does not name"
     text = "record.json is of the schema record-1, which an earlier version of the harness wrote"
-    return judge("version-of-the-record", [text], "", file="record.json", fix=f"audit it with that version, at revision {revision}")
+    return judge(
+        "version-of-the-record",
+        [text],
+        "",
+        file="record.json",
+        fix=f"audit it with that version, at revision {revision}",
+    )
 
 
 def _no_tree(directory: Path, round_rules: rules.Rules) -> Check:
     """The one check of a directory that holds no result folder: it says what was looked for."""
     divisions = " or ".join(f"{name}/" for name in round_rules.layout.divisions)
-    template = round_rules.layout.scenario.format(system="<system>", benchmark="<benchmark>", scenario="<scenario>")
+    template = round_rules.layout.scenario.format(
+        system="<system>", benchmark="<benchmark>", scenario="<scenario>"
+    )
     unfinished = any(os.path.lexists(directory / name) for name in ("raw", "record.json"))
     if (directory / "results").is_dir():
-        above = f"it holds results/, as a submitter's folder does: give the folder that holds {divisions}"
+        above = (
+            "it holds results/, as a submitter's folder does: give the folder that holds"
+            f" {divisions}"
+        )
         return judge("submission-tree", [f"none in {escape(directory.name)}"], "", fix=above)
     if links := _links(directory, round_rules):
         return judge("submission-tree", links, "", fix=_COPY)
     return judge(
         "submission-tree",
-        [f"none in {escape(directory.name)}: looked for <division>/<submitter>/{template} below {divisions}"],
+        [
+            f"none in {escape(directory.name)}: looked for <division>/<submitter>/{template} below"
+            f" {divisions}"
+        ],
         "",
-        fix="the run did not finish: repeat its command, which goes on where it stopped"
-        if unfinished
-        else "give a run directory, or a folder that holds open/, closed/ or network/",
+        fix=(
+            "the run did not finish: repeat its command, which goes on where it stopped"
+            if unfinished
+            else "give a run directory, or a folder that holds open/, closed/ or network/"
+        ),
     )

@@ -34,12 +34,14 @@ from compliance.subject import Subject
 
 @dataclass(frozen=True)
 class CheckFamily:
-    """Checks that are made together: where one of them breaks off, this family is left out and the others are not.
+    """Checks that are made together: where one of them breaks off, this family is left out and the
+    others are not.
 
     Attributes:
         name: the check `audit-of-<name>` says that it broke off.
         find: the function that makes the checks of one result folder.
-        of_logs: whether the checks need a detail log: without one, each would only say that it is missing.
+        of_logs: whether the checks need a detail log: without one, each would only say that it is
+            missing.
     """
 
     name: str
@@ -50,7 +52,11 @@ class CheckFamily:
 def _settings(subject: Subject) -> list[Check]:
     checks: list[Check] = []
     for test in subject.tests:
-        checks += [*settings.of_test(test, subject), effective_settings.check(test, subject), settings.sample_set(test, subject)]
+        checks += [
+            *settings.of_test(test, subject),
+            effective_settings.check(test, subject),
+            settings.sample_set(test, subject),
+        ]
     return [*checks, settings.user_conf_keys(subject), *settings.of_the_round(subject)]
 
 
@@ -68,7 +74,11 @@ def _figures(subject: Subject) -> list[Check]:
 
 
 def _recomputed(subject: Subject) -> list[Check]:
-    return [*sample_order.loaded_sets(subject), *trace.checks(subject), sample_order.performance(subject)]
+    return [
+        *sample_order.loaded_sets(subject),
+        *trace.checks(subject),
+        sample_order.performance(subject),
+    ]
 
 
 def _provenance(subject: Subject) -> list[Check]:
@@ -86,8 +96,15 @@ def _scores(subject: Subject) -> list[Check]:
     """The log of answers, which may have a million rows, is read once for all."""
     whole = accuracy.whole_log(subject)
     if whole is None:
-        why = "the log is truncated, and the original is not in a submission: ask the submitter for it"
-        return [*accuracy.checks(subject), *accuracy.checks_of_truncated(subject, why), *score.checks_of_truncated(subject, why)]
+        why = (
+            "the log is truncated, and the original is not in a submission: ask the submitter"
+            " for it"
+        )
+        return [
+            *accuracy.checks(subject),
+            *accuracy.checks_of_truncated(subject, why),
+            *score.checks_of_truncated(subject, why),
+        ]
     answers, fault = files.attempt(logs.read_accuracy, whole)
     return [
         *accuracy.checks(subject),

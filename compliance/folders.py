@@ -25,7 +25,8 @@ class ResultFolder:
         folder: results/<system>/<benchmark>/<scenario>.
         run: the run directory around the tree, with record.json and raw/; None: a bare submission.
         result: its result.json, which may be missing; None: nobody judges it.
-        measurements: the folder of its user.conf, README.md and measurements, as the round's layout has it.
+        measurements: the folder of its user.conf, README.md and measurements, as the round's layout
+            has it.
         compliance: the folder of its compliance tests.
     """
 
@@ -48,7 +49,9 @@ class ResultFolder:
 
     def show(self, path: Path) -> str:
         """A path as findings name it: relative to the audited directory."""
-        return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else path.name
+        return (
+            path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else path.name
+        )
 
     def raw(self, test: str) -> Path | None:
         """The folder of a test's raw logs in the run directory; None: there is no run directory."""
@@ -56,7 +59,9 @@ class ResultFolder:
 
 
 def result_folders(directory: Path, rules: Rules) -> list[ResultFolder]:
-    """The result folders of a run directory, of a root that holds open/, closed/ or network/, or of such a division itself."""
+    """The result folders of a run directory, of a root that holds open/, closed/ or network/, or of
+    such a division itself.
+    """
     if directory.name in rules.layout.divisions and not _divisions(directory, rules):
         divisions, around = [directory], directory.parent
     else:
@@ -70,15 +75,24 @@ def _divisions(directory: Path, rules: Rules) -> list[Path]:
 
 
 def _division(root: Path, division: Path, rules: Rules, run: Path | None) -> Iterator[ResultFolder]:
-    """The result folders of a division: those three below results/. Letter case does not matter, as in the official checker."""
+    """The result folders of a division: those three below results/. Letter case does not matter, as
+    in the official checker.
+    """
     names = {name.lower(): name for name in rules.scenarios}
     for submitter in subfolders(division):
         for system in subfolders(submitter / "results"):
             for benchmark in subfolders(system):
                 for folder in subfolders(benchmark):
                     scenario = names.get(folder.name.lower(), folder.name)
-                    where = {"system": system.name, "benchmark": benchmark.name, "scenario": folder.name}
-                    measurements, compliance = (submitter / t.format(**where) for t in (rules.layout.measurements, rules.layout.compliance))
+                    where = {
+                        "system": system.name,
+                        "benchmark": benchmark.name,
+                        "scenario": folder.name,
+                    }
+                    measurements, compliance = (
+                        submitter / t.format(**where)
+                        for t in (rules.layout.measurements, rules.layout.compliance)
+                    )
                     yield ResultFolder(
                         root=root,
                         division=division.name,

@@ -21,7 +21,10 @@ from formats.record import Record
 T = TypeVar("T")
 
 TESTS = ("performance", "accuracy")
-BARE = "a submission without a run directory around it: there is no record.json and no raw/ to compare with"
+BARE = (
+    "a submission without a run directory around it: there is no record.json and no raw/ to compare"
+    " with"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,13 +59,15 @@ class LoadGenRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """Everything the checks of one result folder need; None: it is not there, or `faults` says why it could not be read.
+    """Everything the checks of one result folder need; None: it is not there, or `faults` says why
+    it could not be read.
 
     Attributes:
         rules: the round's rules for the benchmark the folder is named for.
         performance, accuracy: its two tests.
         record: record.json of the run directory.
-        system, measurements, mapping: the tree's system description, measurements.json and model_mapping.json.
+        system, measurements, mapping: the tree's system description, measurements.json and
+            model_mapping.json.
         accuracy_text: accuracy.txt.
         trace: the trace of the performance test.
         trace_file: where that is, or would be.
@@ -91,17 +96,25 @@ class Subject:
 
     @property
     def official(self) -> str | None:
-        """The official benchmark this one is, or in the open division is mapped to; a name that means none stays itself."""
-        target = self.rules.official(self.place.benchmark, (self.mapping or {}) if self.place.division == "open" else {})
+        """The official benchmark this one is, or in the open division is mapped to; a name that
+        means none stays itself.
+        """
+        target = self.rules.official(
+            self.place.benchmark, (self.mapping or {}) if self.place.division == "open" else {}
+        )
         return target if isinstance(target, str) else None
 
     @property
     def scenario(self) -> str:
         """The scenario by whose rules the logs are judged, which is one of LoadGen's four.
 
-        Interactive is logged as Server. An edge system may infer a scenario from another one's logs (checks.settings).
+        Interactive is logged as Server. An edge system may infer a scenario from another one's logs
+        (checks.settings).
         """
-        folder, logged = self.rules.scenarios[self.place.scenario], self.performance.detail.get("effective_scenario")
+        folder, logged = (
+            self.rules.scenarios[self.place.scenario],
+            self.performance.detail.get("effective_scenario"),
+        )
         return logged if logged in folder.inferred_from and self.on_edge else folder.logged_as
 
     @property
@@ -118,17 +131,25 @@ class Subject:
     def no_record(self) -> str:
         """The sentence that says why there is no record.json to compare with."""
         if self.place.run is None:
-            return "a submission without a run directory around it: there is no record.json to compare with"
+            return (
+                "a submission without a run directory around it: there is no record.json to compare"
+                " with"
+            )
         return "record.json, which it is compared with, cannot be read"
 
     @property
     def no_trace(self) -> str:
         """The sentence that says why there is no trace to look at."""
-        return self.faults.get(self.trace_file) or "there is no trace: the figures of the detail log stand for themselves"
+        return (
+            self.faults.get(self.trace_file)
+            or "there is no trace: the figures of the detail log stand for themselves"
+        )
 
 
 def read(place: ResultFolder, rules: Rules) -> Subject:
-    """Reads one result folder. What cannot be read is noted in `faults`; nothing is raised for it."""
+    """Reads one result folder. What cannot be read is noted in `faults`; nothing is raised for
+    it.
+    """
     faults: dict[str, str] = {}
     rules = rules.of(place.benchmark)
 
@@ -151,9 +172,17 @@ def read(place: ResultFolder, rules: Rules) -> Subject:
         record=take(files.record, place.run / "record.json") if place.run else None,
         system=take(files.json_object, base / layout.system.format(system=place.system)),
         measurements=take(files.json_object, measurements_file(place, rules)),
-        mapping=take(files.json_object, mapping_path) if mapping_path.exists() or mapping_path.is_symlink() else None,
+        mapping=(
+            take(files.json_object, mapping_path)
+            if mapping_path.exists() or mapping_path.is_symlink()
+            else None
+        ),
         accuracy_text=take(files.text, place.folder / layout.accuracy / "accuracy.txt"),
-        trace=take(traces.read, trace) if files.attempt(lambda p: p.stat().st_size, trace)[0] else None,
+        trace=(
+            take(traces.read, trace)
+            if files.attempt(lambda p: p.stat().st_size, trace)[0]
+            else None
+        ),
         trace_file=place.show(trace),
         compliance=dict(_compliance(place, rules)),
         faults=faults,
@@ -163,15 +192,21 @@ def read(place: ResultFolder, rules: Rules) -> Subject:
 def conf_entry(conf: Conf, key: str, subject: Subject) -> tuple[str, float] | None:
     """(the whole key, the value) that LoadGen finds in user.conf for a setting; None: none.
 
-    In a bare submission the model's name may have been another than the folder's: one that all lines share counts.
+    In a bare submission the model's name may have been another than the folder's: one that all
+    lines share counts.
     """
     models = conf.models()
-    model = subject.place.benchmark if subject.place.benchmark in models or len(models) != 1 or subject.place.run else next(iter(models))
+    model = (
+        subject.place.benchmark
+        if subject.place.benchmark in models or len(models) != 1 or subject.place.run
+        else next(iter(models))
+    )
     return conf.look_up(model, subject.scenario, key)
 
 
 def requested_value(subject: Subject, key: str) -> tuple[float, bool] | None:
-    """(the value of a setting the performance test was asked for, whether all its digits are known); None: it is not logged.
+    """(the value of a setting the performance test was asked for, whether all its digits are
+    known); None: it is not logged.
 
     The log has six digits. user.conf has all, and its value counts where it agrees with the log.
     """
@@ -186,7 +221,9 @@ def requested_value(subject: Subject, key: str) -> tuple[float, bool] | None:
 
 
 def _compliance(place: ResultFolder, rules: Rules) -> Iterator[tuple[str, LoadGenRun]]:
-    """(name, test) of each compliance test in the tree or in raw/. The logs read are the tree's; a check compares them with raw/."""
+    """(name, test) of each compliance test in the tree or in raw/. The logs read are the tree's; a
+    check compares them with raw/.
+    """
     for name in rules.compliance_tests:
         folder, raw = place.compliance / name, place.raw(name)
         if folder.exists() or (raw and raw.exists()):
@@ -194,9 +231,15 @@ def _compliance(place: ResultFolder, rules: Rules) -> Iterator[tuple[str, LoadGe
 
 
 def _trace_path(place: ResultFolder, rules: Rules) -> Path:
-    """The path of the performance test's trace. LoadGen makes an empty one where it is told to write none."""
+    """The path of the performance test's trace. LoadGen makes an empty one where it is told to
+    write none.
+    """
     raw = place.raw("performance")
-    return (raw / "mlperf_log_trace.json.gz") if raw else place.folder / rules.layout.performance / "mlperf_log_trace.json"
+    return (
+        (raw / "mlperf_log_trace.json.gz")
+        if raw
+        else place.folder / rules.layout.performance / "mlperf_log_trace.json"
+    )
 
 
 def _test(name: str, folder: Path, place: ResultFolder, rules: Rules) -> LoadGenRun:
@@ -223,5 +266,8 @@ def _test(name: str, folder: Path, place: ResultFolder, rules: Rules) -> LoadGen
 
 def _completed(detail: logs.Detail, rules: Rules) -> logs.Detail:
     """The detail log with the keys that this round's LoadGen does not log."""
-    unsaid = {key: detail.get(means) if isinstance(means, str) else means for key, means in rules.unlogged.items()}
+    unsaid = {
+        key: detail.get(means) if isinstance(means, str) else means
+        for key, means in rules.unlogged.items()
+    }
     return replace(detail, values={**unsaid, **detail.values})

@@ -1,8 +1,10 @@
-"""Write environments/<name>.txt from environments/<name>.in: `.cache/environments/core/bin/python environments/lock.py [NAME …]`.
+"""Write environments/<name>.txt from environments/<name>.in: `.cache/environments/core/bin/python
+environments/lock.py [NAME …]`.
 
-A lock holds for Python 3.11–3.13 and carries the hash of every file, with one exception: torch stands without hash and without
-local version, since its CPU and CUDA builds are different files of one version and the machine decides which it takes. Where PyPI's
-torch, a CUDA build of gigabytes, should not be looked at, `--find-links=DIR` names a folder with a CPU build; a -cuda lock never
+A lock holds for Python 3.11–3.13 and carries the hash of every file, with one exception: torch
+stands without hash and without local version, since its CPU and CUDA builds are different files of
+one version and the machine decides which it takes. Where PyPI's torch, a CUDA build of gigabytes,
+should not be looked at, `--find-links=DIR` names a folder with a CPU build; a -cuda lock never
 takes it from there, for the CPU build asks for no CUDA libraries.
 """
 
@@ -14,23 +16,34 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 UV = Path(sysconfig.get_path("scripts")) / "uv"
-# keras-hub asks for tensorflow-text, which brings the full TensorFlow; no backend needs the former, and the full TensorFlow is wanted
-# only where an environment's .in file names it.
+# keras-hub asks for tensorflow-text, which brings the full TensorFlow; no backend needs the former,
+# and the full TensorFlow is wanted only where an environment's .in file names it.
 NEVER = "{} ; sys_platform == 'never'\n"
-# tokenizers asks for it to download from the hub, which the harness never does: a dozen packages less.
-# keras-cv imports tensorflow-datasets, which asks for these to load data sets, as nothing here does; promise has no wheel.
+# tokenizers asks for it to download from the hub, which the harness never does: a dozen packages
+# less. keras-cv imports tensorflow-datasets, which asks for these to load data sets, as nothing
+# here does; promise has no wheel.
 _OF_DATASETS = ("array-record", "promise", "pyarrow", "simple-parsing", "tensorflow-metadata")
 # On Keras 3 only its modules of Stable Diffusion are imported, which need neither.
 _OF_KERAS_CV = ("keras-core", "tensorflow-datasets")
 # Of mlperf-logging only the compliance checker runs, in the tests; its other tools import pandas.
-NEVER_IN = {"core": ("huggingface-hub",), "dev": ("pandas",), "keras2": _OF_DATASETS, "keras3": _OF_KERAS_CV}
+NEVER_IN = {
+    "core": ("huggingface-hub",),
+    "dev": ("pandas",),
+    "keras2": _OF_DATASETS,
+    "keras3": _OF_KERAS_CV,
+}
 CUDA_ONLY = re.compile(r"(nvidia-|cuda-|triton\b)")
 
 
 def _overrides(name: str) -> str:
     line = re.search(r"^tensorflow\b(?!-)", (HERE / f"{name}.in").read_text(), re.M)
     return "".join(
-        NEVER.format(p) for p in ("tensorflow-text", *(() if line else ("tensorflow",)), *NEVER_IN.get(name.partition("-")[0], ()))
+        NEVER.format(p)
+        for p in (
+            "tensorflow-text",
+            *(() if line else ("tensorflow",)),
+            *NEVER_IN.get(name.partition("-")[0], ()),
+        )
     )
 
 
@@ -40,7 +53,8 @@ def _blocks(text: str) -> list[str]:
 
 
 def _kept(block: str, cpu: bool) -> str:
-    block = block.replace(" or sys_platform == 'never'", "", 1)  # wanted by another too, on some Python or system
+    # Wanted by another too, on some Python or system.
+    block = block.replace(" or sys_platform == 'never'", "", 1)
     if "sys_platform == 'never'" in block.split("\n", 1)[0] or (cpu and CUDA_ONLY.match(block)):
         return ""
     if block.startswith("torch=="):
@@ -79,10 +93,14 @@ def lock(name: str, find_links: list[str]) -> None:
     finally:
         overrides.unlink()
     blocks = dict.fromkeys(_kept(b, name.endswith("-cpu")) for b in _blocks(text))
-    (HERE / f"{name}.txt").write_text(f"# made from {name}.in by environments/lock.py\n" + "".join(blocks))
+    (HERE / f"{name}.txt").write_text(
+        f"# made from {name}.in by environments/lock.py\n" + "".join(blocks)
+    )
 
 
 if __name__ == "__main__":
-    names = [a for a in sys.argv[1:] if not a.startswith("--find-links=")] or sorted(p.stem for p in HERE.glob("*.in"))
+    names = [a for a in sys.argv[1:] if not a.startswith("--find-links=")] or sorted(
+        p.stem for p in HERE.glob("*.in")
+    )
     for each in names:
         lock(each, [a for a in sys.argv[1:] if a.startswith("--find-links=")])

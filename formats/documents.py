@@ -1,4 +1,5 @@
-"""The documents of a submission that follow from record.json: the system description and measurements.json.
+"""The documents of a submission that follow from record.json: the system description and
+measurements.json.
 
 The harness writes them, and the audit makes them again to compare.
 """
@@ -18,7 +19,9 @@ _SOURCES = {"seeded": "seeded random values", "none": "none is read"}
 
 
 def system_id(record: Record) -> str:
-    """No spaces, no host name: what matters of the machine, and the SUT, whose stack is part of the system."""
+    """No spaces, no host name: what matters of the machine, and the SUT, whose stack is part of the
+    system.
+    """
     host = record.accelerator.name if record.accelerator else record.machine.cpu
     slug = re.sub(r"[^A-Za-z0-9]+", "-", host).strip("-") or "unknown"
     return f"{slug}-{record.machine.threads}t-{record.cell.sut}"
@@ -27,7 +30,9 @@ def system_id(record: Record) -> str:
 def measurements(record: Record) -> dict[str, str]:
     """The values of measurements.json."""
     digests, precision = record.digests, record.cell.precision
-    source = _SOURCES.get(digests.weights_source or "seeded", f"the user's {digests.weights_folder}")
+    source = _SOURCES.get(
+        digests.weights_source or "seeded", f"the user's {digests.weights_folder}"
+    )
     dtype = _HELD.get(precision, precision)
     products = "; matrix products in tf32" if precision == "tf32" else ""
     input_types = sorted({array.dtype for array in record.inputs.values()})
@@ -35,13 +40,20 @@ def measurements(record: Record) -> dict[str, str]:
         "input_data_types": ", ".join(input_types) or "int32",
         "retraining": "no",
         "weight_data_types": dtype,
-        "starting_weights_filename": f"safetensors ({source}, digest with config.json {digests.weights})",
-        "weight_transformations": f"cast to {dtype} on loading; names and layouts mapped to the framework's own{products}",
+        "starting_weights_filename": (
+            f"safetensors ({source}, digest with config.json {digests.weights})"
+        ),
+        "weight_transformations": (
+            f"cast to {dtype} on loading; names and layouts mapped to the framework's own{products}"
+        ),
     }
 
 
-def system_description(record: Record, submitter: str, stack: Iterable[str] = (), driver: str = "") -> dict[str, str]:
-    """Every value is a string. A value that this machine does not report is "N/A", if the rules accept it.
+def system_description(
+    record: Record, submitter: str, stack: Iterable[str] = (), driver: str = ""
+) -> dict[str, str]:
+    """Every value is a string. A value that this machine does not report is "N/A", if the rules
+    accept it.
 
     Args:
         stack: the packages of `environment.versions` that are named.
@@ -84,8 +96,12 @@ def system_description(record: Record, submitter: str, stack: Iterable[str] = ()
         "cooling": None,
         "framework": f"{record.cell.sut}: {packages}",
         "operating_system": m.kernel and f"{m.operating_system}, {m.kernel}",
-        "other_software_stack": f"Python {versions.get('python')}" + (f", {driver} {gpu.driver}" if gpu else ""),
+        "other_software_stack": (
+            f"Python {versions.get('python')}" + (f", {driver} {gpu.driver}" if gpu else "")
+        ),
         "hw_notes": f"governor {m.governor or 'not told'}; {m.usable_threads} usable threads",
         "sw_notes": LABEL,
     }
-    return {key: NOT_REPORTED if value in (None, "") else str(value) for key, value in fields.items()}
+    return {
+        key: NOT_REPORTED if value in (None, "") else str(value) for key, value in fields.items()
+    }

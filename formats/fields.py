@@ -1,6 +1,7 @@
 """What a type cannot say of a field: its choices, its least value, the pattern of a text.
 
-The JSON Schemas are made from it (`formats.schemas`), and the table of a cell's fields (`formats.cell`).
+The JSON Schemas are made from it (`formats.schemas`), and the table of a cell's fields
+(`formats.cell`).
 """
 
 from __future__ import annotations

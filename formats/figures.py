@@ -37,7 +37,8 @@ class Figure:
     Attributes:
         name, unit: those of result.json.
         higher_is_better: whether more of it is faster.
-        estimates: key of LoadGen's detail log → how that number is estimated; the first key with a value counts.
+        estimates: key of LoadGen's detail log → how that number is estimated; the first key with a
+            value counts.
         divisor: LoadGen's value over this is in `unit`.
         one_query: whether all samples come in one query; else each query has a latency.
     """
@@ -82,17 +83,21 @@ class Figures:
     measured: Mapping[str, float] = field(default_factory=dict)
 
 
-def of_loadgen(log: Log, record: Record, outcome: WorkerOutcome, figure: Figure, passes: float | None) -> Figures:
+def of_loadgen(
+    log: Log, record: Record, outcome: WorkerOutcome, figure: Figure, passes: float | None
+) -> Figures:
     """The numbers of a performance test that LoadGen drove.
 
     Args:
-        passes: how many times the operations of a forward pass one sample takes; None: too few of them are counted to say how
-            fast they were.
+        passes: how many times the operations of a forward pass one sample takes; None: too few of
+            them are counted to say how fast they were.
     """
     measured = _measured(log, record, outcome, figure)
     metrics: dict[str, float] = {}
     if not figure.one_query:
-        metrics |= {name: log.get(key) / 1e6 for name, key in LATENCIES.items() if log.get(key) is not None}
+        metrics |= {
+            name: log.get(key) / 1e6 for name, key in LATENCIES.items() if log.get(key) is not None
+        }
     rate = log.get("result_samples_per_second") or log.get("result_qps_without_loadgen_overhead")
     if rate:
         metrics |= _rates(rate, record, measured)
@@ -125,14 +130,21 @@ def of_training(
     metrics |= _computing(record, outcome, rate, passes)
     metrics |= _joules(outcome, samples)
     metric = Metric(figure.name, metrics[figure.name], figure.unit, figure.higher_is_better)
-    return Figures(metric=metric, metrics=metrics, measured={"samples": samples, "batches": batches, "padding_fraction": 0})
+    return Figures(
+        metric=metric,
+        metrics=metrics,
+        measured={"samples": samples, "batches": batches, "padding_fraction": 0},
+    )
 
 
-def _computing(record: Record, outcome: WorkerOutcome, samples_per_second: float, passes: float | None) -> dict[str, float]:
+def _computing(
+    record: Record, outcome: WorkerOutcome, samples_per_second: float, passes: float | None
+) -> dict[str, float]:
     """Return how fast the model's matrix products were; empty if that is not known.
 
-    `flops_per_second`: the operations of the products with weights, a second; there are more. `matrix_share`: these over the rate of a
-    large matrix product of the same framework, as a fraction.
+    `flops_per_second`: the operations of the products with weights, a second; there are more.
+    `matrix_share`: these over the rate of a large matrix product of the same framework, as a
+    fraction.
     """
     if not record.least_flops or passes is None:
         return {}
@@ -147,12 +159,16 @@ def metric_of(log: Log, figure: Figure) -> Metric | None:
         value = log.get(key)
         # LoadGen writes a latency of 0 if it has too few queries for its estimate.
         if value or (value == 0 and figure.higher_is_better):
-            return Metric(figure.name, value / figure.divisor, figure.unit, figure.higher_is_better, estimate)
+            return Metric(
+                figure.name, value / figure.divisor, figure.unit, figure.higher_is_better, estimate
+            )
     return None
 
 
 def _measured(log: Log, record: Record, outcome: WorkerOutcome, figure: Figure) -> dict[str, float]:
-    """What the figure rests on. A batch that is filled up costs as much as a full one, so rows without a sample are counted."""
+    """What the figure rests on. A batch that is filled up costs as much as a full one, so rows
+    without a sample are counted.
+    """
     samples = outcome.answered.get("samples", 0)
     if not samples:
         return {}
@@ -171,8 +187,10 @@ def _measured(log: Log, record: Record, outcome: WorkerOutcome, figure: Figure) 
 
 
 def _rates(rate: float, record: Record, measured: Mapping[str, float]) -> dict[str, float]:
-    """`ms_per_step` is the time of one batch, the published benchmark's unit. `ms_per_denoising_step` is that of a model that makes
-    images in steps. Tokens are those answered."""
+    """`ms_per_step` is the time of one batch, the published benchmark's unit.
+    `ms_per_denoising_step` is that of a model that makes images in steps. Tokens are those
+    answered.
+    """
     batch = measured["samples"] / measured["batches"] if measured else record.cell.batch_size
     rates = {"samples_per_second": float(rate), "ms_per_step": 1000 * batch / rate}
     if steps := record.qsl.denoising_steps:
@@ -184,11 +202,15 @@ def _rates(rate: float, record: Record, measured: Mapping[str, float]) -> dict[s
 
 def _joules(outcome: WorkerOutcome, samples: int) -> dict[str, float]:
     joules = outcome.energy.get("joules", {}) if samples else {}
-    return {f"joules_per_sample_{_word(source)}": value / samples for source, value in joules.items()}
+    return {
+        f"joules_per_sample_{_word(source)}": value / samples for source, value in joules.items()
+    }
 
 
 def _operators(outcome: WorkerOutcome) -> dict[str, float]:
-    """How many operators Python calls for a batch of an eager SUT; empty for compiled code, and if nobody counted them."""
+    """How many operators Python calls for a batch of an eager SUT; empty for compiled code, and if
+    nobody counted them.
+    """
     after = outcome.evidence_after or {}
     detail = after.get("detail", {})
     batches, called = detail.get("batches"), detail.get("operators_called")

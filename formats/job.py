@@ -17,17 +17,22 @@ REFERENCE = "reference"
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """LoadGen's settings of one test, resolved by the parent from compliance/rules/<round>.toml and --mode.
+    """LoadGen's settings of one test, resolved by the parent from compliance/rules/<round>.toml and
+    --mode.
 
     Attributes:
         min_duration_ms: LoadGen calls a shorter test INVALID.
         performance_sample_count: distinct samples LoadGen keeps loaded.
-        equal_issue: `sample_concatenate_permutation`: every sample equally often. The rules ask it of language models, and we ask it of
-            inputs that cost different amounts, so that every SUT measures the same prompts.
-        rate_margin: Offline: how much faster than calibrated the SUT may turn out without the test becoming too short.
+        equal_issue: `sample_concatenate_permutation`: every sample equally often. The rules ask it
+            of language models, and we ask it of inputs that cost different amounts, so that every
+            SUT measures the same prompts.
+        rate_margin: Offline: how much faster than calibrated the SUT may turn out without the test
+            becoming too short.
         trace_bytes: LoadGen's trace is written where it is predicted to stay below this.
-        planned_ms: quick: how long the test is to last; 0: as long as LoadGen's own arithmetic makes it.
-        longest_ms: quick: a test that needs more than this for its least count is refused; 0: no limit.
+        planned_ms: quick: how long the test is to last; 0: as long as LoadGen's own arithmetic
+            makes it.
+        longest_ms: quick: a test that needs more than this for its least count is refused; 0: no
+            limit.
     """
 
     min_duration_ms: int
@@ -52,17 +57,23 @@ class Job:
 
     Attributes:
         test: one of TESTS, a compliance test (`TEST01`, …), or REFERENCE.
-        procedure: a name in `procedures.PROCEDURES`: `loadgen`, `reference` (answers without LoadGen) or `fit` (training).
+        procedure: a name in `procedures.PROCEDURES`: `loadgen`, `reference` (answers without
+            LoadGen) or `fit` (training).
         benchmark: the name LoadGen's configuration look-up uses.
         answer: keys of `to_host` that are the answer, in payload order.
         inputs: .npz that the parent made, with the same bytes for every SUT.
-        synthetic: .npz of the same shapes and other values. Its first `warmup_rows` rows show each shape once.
-        fresh: .npz of inputs that the SUT has never met, as long as the data set's; None: an older job. For a training it holds the
-            batches that are held out.
-        audit: the settings that the worker writes to audit.config for a compliance test; empty: no file.
-        calibration: the performance test's, for the tests after it. They get the same user.conf, and no calibration of their own.
-        made_with: digests of environment and source; the worker ignores them, a resumed run compares them.
-        reference: reference.npz. Teacher-forced logits are taken on its first `logits_rows` answers.
+        synthetic: .npz of the same shapes and other values. Its first `warmup_rows` rows show each
+            shape once.
+        fresh: .npz of inputs that the SUT has never met, as long as the data set's; None: an older
+            job. For a training it holds the batches that are held out.
+        audit: the settings that the worker writes to audit.config for a compliance test; empty: no
+            file.
+        calibration: the performance test's, for the tests after it. They get the same user.conf,
+            and no calibration of their own.
+        made_with: digests of environment and source; the worker ignores them, a resumed run
+            compares them.
+        reference: reference.npz. Teacher-forced logits are taken on its first `logits_rows`
+            answers.
     """
 
     sut: str
@@ -87,12 +98,16 @@ class Job:
 
     @property
     def audit_config(self) -> Path:
-        """Always named to LoadGen, which takes ./audit.config silently. Only a compliance test's is there."""
+        """Always named to LoadGen, which takes ./audit.config silently. Only a compliance test's is
+        there.
+        """
         return self.log_dir / ("audit.config" if self.audit else "no-audit.config")
 
 
 def read_job(path: Path) -> Job:
-    """A Job from its file. Raises OSError, ValueError, KeyError or TypeError where it holds none."""
+    """A Job from its file. Raises OSError, ValueError, KeyError or TypeError where it holds
+    none.
+    """
     d = json.loads(path.read_text(encoding="utf-8"))
     workload = d.pop("workload")
     workload["checkpoint"] = Path(workload["checkpoint"])

@@ -9,13 +9,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class WorkerOutcome:
-    """Written last and atomically. Absent → the process died, and the parent says how. Times in nanoseconds.
+    """Written last and atomically. Absent → the process died, and the parent says how. Times in
+    nanoseconds.
 
-    `answered`: samples and payload bytes handed to LoadGen. `test_start_ns` is on the system's monotonic
-    clock, so that the parent can tell how long it took until measuring began. `energy`: a `counters.Energy`
-    of the LoadGen test alone. `disturbance`: a `disturbance.Disturbance` of it, and `fresh_slower` if
-    `fresh_inputs.doubtful`. `answers`: see `answers.describe`. `kept_sha256`: of answers.npz (`Watch.write`).
-    `fresh`: what `fresh_inputs.compare` gives.
+    `answered`: samples and payload bytes handed to LoadGen. `test_start_ns` is on the system's
+    monotonic clock, so that the parent can tell how long it took until measuring began. `energy`: a
+    `counters.Energy` of the LoadGen test alone. `disturbance`: a `disturbance.Disturbance` of it,
+    and `fresh_slower` if `fresh_inputs.doubtful`. `answers`: see `answers.describe`. `kept_sha256`:
+    of answers.npz (`Watch.write`). `fresh`: what `fresh_inputs.compare` gives.
     """
 
     status: str

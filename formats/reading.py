@@ -1,4 +1,6 @@
-"""JSON documents → the types of this package. Workers do not import it: their environments have no msgspec."""
+"""JSON documents → the types of this package. Workers do not import it: their environments have no
+msgspec.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ _CELL_FIELDS = {field.name for field in dataclasses.fields(Cell)}
 
 
 def record(document: Any) -> Record:
-    """The record that a parsed record.json holds. Raises ValueError with one sentence for anything else."""
+    """The record that a parsed record.json holds. Raises ValueError with one sentence for anything
+    else.
+    """
     schema = document.get("schema") if isinstance(document, dict) else None
     if isinstance(document, dict) and schema != records.SCHEMA:
         raise ValueError(f"its schema is {str(schema)[:40]!r}; this version reads {records.SCHEMA}")
@@ -42,12 +46,16 @@ def result(document: Any) -> Result:
 
 
 def job(document: Any) -> Job:
-    """The job that a parsed job.json holds. Raises ValueError with one sentence for anything else."""
+    """The job that a parsed job.json holds. Raises ValueError with one sentence for anything
+    else.
+    """
     return _converted(document, Job)
 
 
 def outcome(document: Any) -> WorkerOutcome:
-    """The outcome that a parsed outcome.json holds. Raises ValueError with one sentence for anything else."""
+    """The outcome that a parsed outcome.json holds. Raises ValueError with one sentence for
+    anything else.
+    """
     return _converted(document, WorkerOutcome)
 
 
@@ -57,7 +65,9 @@ def from_file(path: Path, read: Callable[[Any], T]) -> T:
 
 
 def _of_a_cell(document: Any, kind: type[T]) -> T:
-    """Raises ValueError for a key of `cell` that this version does not know too: unlike cells would look alike."""
+    """Raises ValueError for a key of `cell` that this version does not know too: unlike cells would
+    look alike.
+    """
     cell = document.get("cell") if isinstance(document, dict) else None
     unknown = sorted(cell.keys() - _CELL_FIELDS) if isinstance(cell, dict) else []
     if unknown:

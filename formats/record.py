@@ -92,7 +92,9 @@ class Digests:
 
 @dataclass(frozen=True, kw_only=True)
 class ArrayKind:
-    """The dtype of an array, and its shape without the axis of samples. None in a shape: as long as each sample's own."""
+    """The dtype of an array, and its shape without the axis of samples. None in a shape: as long as
+    each sample's own.
+    """
 
     dtype: str = field(metadata=matching("^[a-z]+[0-9]*$"))
     shape: tuple[int | None, ...]
@@ -104,7 +106,8 @@ class Trained:
 
     Attributes:
         parameters: how many are trained, of the model's or of LoRA's.
-        part: how the names of the trained parameters begin, if only a part of the model is trained; else empty.
+        part: how the names of the trained parameters begin, if only a part of the model is trained;
+            else empty.
         seed: of synthetic inputs, else None.
         benchmark, ruleset: of MLPerf Training, whose keys the log has.
     """
@@ -218,14 +221,16 @@ class Record:
     """One field for each key of the file.
 
     Attributes:
-        framework: the one that computes, in words, if its evidence holds counters of its own; empty: the SUT runs on none.
+        framework: the one that computes, in words, if its evidence holds counters of its own;
+            empty: the SUT runs on none.
         inputs, answers: name of an array → its kind. The worker reports the answers'.
         new_tokens_per_sample: tokens of an answer on average; None: no tokens are generated.
         parameters: of the checkpoint; tied ones count once.
         training: None: nothing is trained.
-        least_flops: floating-point operations of a sample, on average and at least; None: not known, or an answer ends at an end token.
-        command_seconds: of the command that measured it: of each test's worker, of `audit` (the tree is written and audited),
-            and the `total`.
+        least_flops: floating-point operations of a sample, on average and at least; None: not
+            known, or an answer ends at an end token.
+        command_seconds: of the command that measured it: of each test's worker, of `audit` (the
+            tree is written and audited), and the `total`.
         sweep: the measurement of a sweep that it is; None: it was measured by itself.
         notes: defaults that were chosen, and what else a reader of the result should know.
     """
@@ -270,7 +275,9 @@ class Record:
 
     @property
     def accelerator(self) -> Accelerator | None:
-        """The accelerator that the cell ran on, the first one; None: it ran on the host's processor."""
+        """The accelerator that the cell ran on, the first one; None: it ran on the host's
+        processor.
+        """
         if self.cell.device == "cpu" or not self.machine.accelerators:
             return None
         return self.machine.accelerators[0]
@@ -284,10 +291,20 @@ class Record:
         digests = self.digests if trace is None else replace(self.digests, trace=trace)
         environment = replace(self.environment, versions=dict(outcome.versions))
         answers = {name: ArrayKind(**kind) for name, kind in outcome.answers.items()}
-        return replace(self, environment=environment, answers=answers, digests=digests, command_seconds=seconds_so_far)
+        return replace(
+            self,
+            environment=environment,
+            answers=answers,
+            digests=digests,
+            command_seconds=seconds_so_far,
+        )
 
     def ended(self, audit_seconds: float) -> Record:
         """The record with the seconds that the command took until now."""
         total = (time.monotonic_ns() - self.started_monotonic_ns) / 1e9
-        seconds = {**self.command_seconds, "audit": round(audit_seconds, 3), "total": round(total, 3)}
+        seconds = {
+            **self.command_seconds,
+            "audit": round(audit_seconds, 3),
+            "total": round(total, 3),
+        }
         return replace(self, command_seconds=seconds)

@@ -30,7 +30,9 @@ FINAL = (Status.OK, Status.INVALID, Status.UNSUPPORTED)
 
 @dataclass(frozen=True)
 class Metric:
-    """LoadGen's one number for the scenario: `samples_per_second` (a mean), or `latency_p90` by early stopping or as a plain percentile."""
+    """LoadGen's one number for the scenario: `samples_per_second` (a mean), or `latency_p90` by
+    early stopping or as a plain percentile.
+    """
 
     name: str
     value: float
@@ -50,17 +52,23 @@ class Result:
         cause: of `invalid`: one of CAUSES.
         loadgen: LoadGen's own verdict, which `quick` reports and does not require.
         metrics: name with unit → value, whatever else the logs tell.
-        accuracy: metric, value, threshold, passed, detail; None: not judged, and `warnings` says why.
+        accuracy: metric, value, threshold, passed, detail; None: not judged, and `warnings` says
+            why.
         evidence: one sentence, and what the worker saw after the test.
         seconds: of each phase; `total`, to which they add up; and `until_measuring`.
-        peak_host_bytes: of the worker's memory, without what watching a call takes (`scenarios.worker.host_memory`).
+        peak_host_bytes: of the worker's memory, without what watching a call takes
+            (`scenarios.worker.host_memory`).
         peak_device_bytes: of what the framework held on the accelerator; None on a CPU.
-        energy: joules of the performance test by source, `absent` (source → reason), and the GPU's clocks.
-        measured: what the figure rests on: samples, batches, padding_fraction (rows of the batches that hold no sample), passes over the
-            data set, and of a model that generates its tokens.
-        disturbance: what else went on while it was measured (`scenarios.worker.disturbance.Disturbance`).
+        energy: joules of the performance test by source, `absent` (source → reason), and the GPU's
+            clocks.
+        measured: what the figure rests on: samples, batches, padding_fraction (rows of the batches
+            that hold no sample), passes over the data set, and of a model that generates its
+            tokens.
+        disturbance: what else went on while it was measured
+            (`scenarios.worker.disturbance.Disturbance`).
         levels: those the audit grants.
-        ranked: whether this figure may stand beside others; `unranked`: if not, why, a sentence each.
+        ranked: whether this figure may stand beside others; `unranked`: if not, why, a sentence
+            each.
     """
 
     cell: Cell
@@ -105,7 +113,8 @@ class Document:
 
     Attributes:
         preface: of a sweep: what all cells have in common, and the machine.
-        answer: of a sweep: which SUT is fastest and by how much, a sentence each, the most important first.
+        answer: of a sweep: which SUT is fastest and by how much, a sentence each, the most
+            important first.
         refused: of a sweep: cells that cannot be measured here.
     """
 

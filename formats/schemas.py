@@ -24,7 +24,8 @@ _CONSTRAINTS = ("enum", "minimum", "pattern")
 def of(kind: type, title: str = "") -> dict[str, Any]:
     """The JSON Schema of a dataclass.
 
-    The constraints in the metadata of fields (`formats.fields`) are a part of it. Descriptions are left out.
+    The constraints in the metadata of fields (`formats.fields`) are a part of it. Descriptions are
+    left out.
     """
     (root,), definitions = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
     fields_of = _dataclasses(kind)
@@ -32,7 +33,11 @@ def of(kind: type, title: str = "") -> dict[str, Any]:
         definition.pop("description", None)
         for field in fields_of.get(name, ()):
             _constrain(definition["properties"][field.name], field)
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **root, "$defs": definitions}
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **root,
+        "$defs": definitions,
+    }
     return {"title": title, **schema} if title else schema
 
 
@@ -51,7 +56,11 @@ def _constrain(schema: dict[str, Any], field: dataclasses.Field[Any]) -> None:
 def _dataclasses(kind: type) -> dict[str, tuple[dataclasses.Field[Any], ...]]:
     """Name of each dataclass of the formats → its fields."""
     classes = [kind, *(each for module in (cell, record, result) for each in vars(module).values())]
-    return {each.__name__: dataclasses.fields(each) for each in classes if isinstance(each, type) and dataclasses.is_dataclass(each)}
+    return {
+        each.__name__: dataclasses.fields(each)
+        for each in classes
+        if isinstance(each, type) and dataclasses.is_dataclass(each)
+    }
 
 
 if __name__ == "__main__":

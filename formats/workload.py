@@ -13,10 +13,12 @@ class Workload:
     """All a SUT may know. No scenario, no test: it cannot behave differently in an accuracy run.
 
     Attributes:
-        config: the model's configuration in Hugging Face names (`config.json` of the checkpoint) under "model"; the classes by
-            framework under "classes"; for generate `prompt_buckets` and `new_token_buckets` (see `sut.padding`), and `end_tokens`, the
-            ids at which an answer ends (none: each row gets all tokens it asks for); for fit `optimizer`, with the
-            constants of AdamW, and perhaps `lora`: `rank`, `alpha` and `factors`, how they are laid out (`sut.adapters`).
+        config: the model's configuration in Hugging Face names (`config.json` of the checkpoint)
+            under "model"; the classes by framework under "classes"; for generate `prompt_buckets`
+            and `new_token_buckets` (see `sut.padding`), and `end_tokens`, the ids at which an
+            answer ends (none: each row gets all tokens it asks for); for fit `optimizer`, with the
+            constants of AdamW, and perhaps `lora`: `rank`, `alpha` and `factors`, how they are laid
+            out (`sut.adapters`).
         checkpoint: folder with config.json and model.safetensors in the native library's own names.
         precision: `float32`, `tf32` or `bfloat16`: parameters and matrix products.
         device: `cpu` or `cuda`.
@@ -38,5 +40,7 @@ class Workload:
 
     @property
     def in_flight(self) -> int:
-        """Batches that Offline keeps submitted: the option `in_flight`, else 1, so that all SUTs are measured alike."""
+        """Batches that Offline keeps submitted: the option `in_flight`, else 1, so that all SUTs
+        are measured alike.
+        """
         return int(self.options.get("in_flight", 1))

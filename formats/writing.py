@@ -14,7 +14,8 @@ def write_json(path: Path, value: Any) -> None:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = dataclasses.asdict(value)
     text = json.dumps(value, default=_plain, indent=1, ensure_ascii=False) + "\n"
-    temporary.write_text(text, encoding="utf-8", errors="backslashreplace")  # of a path that is not UTF-8 becomes JSON's own escape
+    # Of a path that is not UTF-8 becomes JSON's own escape.
+    temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
     temporary.replace(path)
 
 

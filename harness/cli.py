@@ -1,6 +1,7 @@
 """The command line: flags in, exit code out.
 
-0 good, 1 a cell or an audit failed, 2 usage, 3 environment, 4 nothing proven, 70 a fault of ours, 130 interrupted.
+0 good, 1 a cell or an audit failed, 2 usage, 3 environment, 4 nothing proven, 70 a fault of ours,
+130 interrupted.
 """
 
 from __future__ import annotations
@@ -37,31 +38,47 @@ def main(arguments: list[str]) -> int:
         if strange := next((a for a in arguments if not _encodable(a)), None):
             raise UsageError(f"{strange!a}: is not UTF-8: rename what it names")
         if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
-            raise UsageError(f"there is no command {arguments[0]!r}{did_you_mean(arguments[0], COMMANDS)}: {', '.join(COMMANDS)}")
-        code: int = importlib.import_module(f"harness.commands.{command}").main(rest)  # `list` and --help answer at once, without numpy
+            raise UsageError(
+                f"there is no command {arguments[0]!r}{did_you_mean(arguments[0], COMMANDS)}:"
+                f" {', '.join(COMMANDS)}"
+            )
+        # `list` and --help answer at once, without numpy.
+        code: int = importlib.import_module(f"harness.commands.{command}").main(rest)
         sys.stdout.flush()
         return code
-    except BrokenPipeError:  # who read our output has gone, as `| head` does; what was measured stays
+    # Who read our output has gone, as `| head` does; what was measured stays.
+    except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 128 + signal.SIGPIPE
     except KeyboardInterrupt:
         again = shlex.join(["./run.sh", *arguments])
-        _error(f"interrupted: what was measured stays; the same command goes on from there: {again}")
+        _error(
+            f"interrupted: what was measured stays; the same command goes on from there: {again}"
+        )
         return 130
     except HarnessError as e:
         _error(str(e))
         return e.exit_code
     except OSError as e:
         full = e.errno in (errno.ENOSPC, errno.EDQUOT)
-        advice = "free some space, or choose another --out or --cache" if full else "see --out and --cache"
-        _error(f"{'the disk is full' if full else e.strerror} ({e.filename or 'while writing'}): {advice}")
+        advice = (
+            "free some space, or choose another --out or --cache"
+            if full
+            else "see --out and --cache"
+        )
+        _error(
+            f"{'the disk is full' if full else e.strerror} ({e.filename or 'while writing'}):"
+            f" {advice}"
+        )
         return 3
     except Exception:  # noqa: BLE001  the last resort: whole traceback, exit code 70
         return _fault()
 
 
 def _writable(stream: TextIO | None) -> TextIO:
-    """The stream, or one that leads nowhere: a caller may have closed it, and a shell then opens a file to read in its place."""
+    """The stream, or one that leads nowhere: a caller may have closed it, and a shell then opens a
+    file to read in its place.
+    """
     try:
         if stream and fcntl.fcntl(stream.fileno(), fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY:
             return stream
@@ -94,11 +111,13 @@ def _version() -> int:
 
 def _prepare_process() -> None:
     """Signals end the command in order, and what cannot be printed breaks nothing."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # explicitly: a shell ignores SIGINT for what it starts with &
+    # Explicitly: a shell ignores SIGINT for what it starts with &.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _terminate)
     sys.stdout, sys.stderr = _writable(sys.stdout), _writable(sys.stderr)
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal that is not UTF-8 gets escapes, not a fault
+        # A terminal that is not UTF-8 gets escapes, not a fault.
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 

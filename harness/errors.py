@@ -1,10 +1,14 @@
-"""These errors end a command early, with one clear sentence and an exit code (2 usage, 3 environment)."""
+"""These errors end a command early, with one clear sentence and an exit code (2 usage, 3
+environment).
+"""
 
 import os
 
 
 class HarnessError(Exception):
-    """A fault that the user must mend before anything can be measured. Its text is the one sentence that is shown."""
+    """A fault that the user must mend before anything can be measured. Its text is the one sentence
+    that is shown.
+    """
 
     exit_code = os.EX_SOFTWARE
 

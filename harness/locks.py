@@ -1,4 +1,6 @@
-"""One process at a time, by a lock file the kernel gives up with its holder. Standard library only: the bootstrap uses it."""
+"""One process at a time, by a lock file the kernel gives up with its holder. Standard library only:
+the bootstrap uses it.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ class Taken(Exception):
 
 @contextmanager
 def held(path: Path, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
-    """Hold `path` (made if need be). If another process does: call `on_wait` and wait, or raise Taken where there is none."""
+    """Hold `path` (made if need be). If another process does: call `on_wait` and wait, or raise
+    Taken where there is none.
+    """
     with _lock(_opened(path), on_wait):
         yield
 
@@ -38,9 +42,11 @@ def _lock(handle: int, on_wait: Callable[[], None] | None) -> Iterator[None]:
 
 
 def _opened(path: Path) -> int:
-    """For writing, which a lock on NFS needs; another user's file for reading, which a lock on a local disk is content with.
+    """For writing, which a lock on NFS needs; another user's file for reading, which a lock on a
+    local disk is content with.
 
-    Raises OSError where the name leads elsewhere or to no regular file: a link or a pipe in a folder that all may write to.
+    Raises OSError where the name leads elsewhere or to no regular file: a link or a pipe in a
+    folder that all may write to.
     """
     flags = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
@@ -55,9 +61,11 @@ def _opened(path: Path) -> int:
 
 @contextmanager
 def machine(say: Callable[[str], None]) -> Iterator[None]:
-    """Held while a cell is made and measured: two at one time on one machine would both be measured wrong. The second waits, and says so.
+    """Held while a cell is made and measured: two at one time on one machine would both be measured
+    wrong. The second waits, and says so.
 
-    Where the lock cannot be had at all, that is said, and the cell is measured: what disturbs a test is seen while it runs.
+    Where the lock cannot be had at all, that is said, and the cell is measured: what disturbs a
+    test is seen while it runs.
     """
     path = Path(tempfile.gettempdir()) / "keras-mlperf-harness.lock"
     try:
@@ -65,8 +73,17 @@ def machine(say: Callable[[str], None]) -> Iterator[None]:
         with suppress(OSError):
             os.fchmod(handle, 0o666)  # whatever the umask of the first user
     except OSError as e:
-        say(f"cells of other commands are not waited for: the lock {path} cannot be used ({e.strerror or e})")
+        say(
+            f"cells of other commands are not waited for: the lock {path} cannot be used"
+            f" ({e.strerror or e})"
+        )
         yield
         return
-    with _lock(handle, lambda: say("waiting: another cell is being measured on this machine, and two at a time would disturb each other")):
+    with _lock(
+        handle,
+        lambda: say(
+            "waiting: another cell is being measured on this machine, and two at a time would"
+            " disturb each other"
+        ),
+    ):
         yield

@@ -1,4 +1,6 @@
-"""Run directory → Result, by compliance's parsers: the one place where figures are made. Nothing is measured here."""
+"""Run directory → Result, by compliance's parsers: the one place where figures are made. Nothing is
+measured here.
+"""
 
 from __future__ import annotations
 
@@ -33,23 +35,32 @@ from sut.registry import packages, recorded_names
 
 __all__ = ["derive", "find", "table"]
 
-# Cause → the checks (ids of compliance/findings/checks.toml) that make a measurement invalid for it, the first cause first. Any other
-# failed check is cause "audit".
+# Cause → the checks (ids of compliance/findings/checks.toml) that make a measurement invalid for
+# it, the first cause first. Any other failed check is cause "audit".
 _CAUSES = {
     "precision": ("performance-precision", "accuracy-precision", "training-precision"),
     "evidence": ("performance-evidence", "accuracy-evidence", "training-evidence"),
-    "accuracy": ("accuracy-score", "answers-while-measuring", "training-loss", "training-held-out", "training-while-timed"),
+    "accuracy": (
+        "accuracy-score",
+        "answers-while-measuring",
+        "training-loss",
+        "training-held-out",
+        "training-while-timed",
+    ),
     "kept answers": ("fresh-inputs",),
     "speed": ("plausible-speed", "training-speed", "training-window"),
 }
 
 
-def derive(directory: Path, score: submission.Score | None = None, audit: Audit | None = None) -> Result:
+def derive(
+    directory: Path, score: submission.Score | None = None, audit: Audit | None = None
+) -> Result:
     """The result of a run directory, from its files alone. An earlier result.json is not read.
 
     Args:
         score: the accuracy, where it has just been computed; None: it is computed from the logs.
-        audit: the audit of the directory without its result.json, where there is one already; None: the directory is audited.
+        audit: the audit of the directory without its result.json, where there is one already; None:
+            the directory is audited.
 
     Raises OSError or ValueError if record.json is missing or holds no record.
     """
@@ -66,14 +77,28 @@ def derive(directory: Path, score: submission.Score | None = None, audit: Audit 
     outcomes = {test: read_outcome(directory / "raw" / test) for test in _tests(directory, record)}
     for outcome in outcomes.values():
         if outcome is None or outcome.status != "ok":
-            status, reason = (outcome.status, outcome.reason) if outcome else ("error", "not finished")
+            status, reason = (
+                (outcome.status, outcome.reason) if outcome else ("error", "not finished")
+            )
             made = _figures(directory, record, outcomes["performance"])
-            return Result(**base, status=Status(status), reason=reason, unranked=(f"its status is {status}",), **made)
+            return Result(
+                **base,
+                status=Status(status),
+                reason=reason,
+                unranked=(f"its status is {status}",),
+                **made,
+            )
     if score is None:
-        score = submission.score(directory, record) if _by_loadgen(record) else training.score(directory)
+        score = (
+            submission.score(directory, record)
+            if _by_loadgen(record)
+            else training.score(directory)
+        )
     audit = audits.audit(directory, record.round, with_result=False) if audit is None else audit
     warnings = [*record.notes, *_measured_again(directory)]
-    return _judged(base | _figures(directory, record, outcomes["performance"]), record, score, audit, warnings)
+    return _judged(
+        base | _figures(directory, record, outcomes["performance"]), record, score, audit, warnings
+    )
 
 
 def _by_loadgen(record: Record) -> bool:
@@ -87,16 +112,28 @@ def _versions(installed: Mapping[str, str]) -> dict[str, str]:
 
 
 def _tests(directory: Path, record: Record) -> tuple[str, ...]:
-    """Those a run of this mode has; of a submission the compliance tests too, which do not count in other modes."""
+    """Those a run of this mode has; of a submission the compliance tests too, which do not count in
+    other modes.
+    """
     job, _ = files.attempt(files.job, directory / "raw" / "performance" / "job.json")
     if record.mode != "submission" or job is None:
         return TESTS
     return (*TESTS, *loadgen_run.applicable(job, rules.load(record.round)))
 
 
-def _judged(values: dict[str, Any], record: Record, score: submission.Score, audit: Audit, warnings: list[str]) -> Result:
-    """The result of a run whose tests all ended well. `values`: its fields that need no judgement, the figures among them."""
-    disturbances, notes = disturbance.sentences(values["disturbance"], record.machine.usable_threads or 1)
+def _judged(
+    values: dict[str, Any],
+    record: Record,
+    score: submission.Score,
+    audit: Audit,
+    warnings: list[str],
+) -> Result:
+    """The result of a run whose tests all ended well. `values`: its fields that need no judgement,
+    the figures among them.
+    """
+    disturbances, notes = disturbance.sentences(
+        values["disturbance"], record.machine.usable_threads or 1
+    )
     checks = audit.checks_for(record.mode)
     cause, reason = _verdict(record.mode, values, checks)
     if cause in disturbance.BY_CLOCK and disturbances:
@@ -118,18 +155,25 @@ def _judged(values: dict[str, Any], record: Record, score: submission.Score, aud
 
 
 def _measured_again(directory: Path) -> Iterator[str]:
-    """A warning where the performance test is a later one. Only then its job has a calibration that it did not take itself."""
+    """A warning where the performance test is a later one. Only then its job has a calibration that
+    it did not take itself.
+    """
     job, _ = files.attempt(files.job, directory / "raw" / "performance" / "job.json")
     if job and job.calibration is not None:
         attempts = [path.name for path in (directory / "raw").glob("performance.attempt-*")]
-        earlier = max(attempts, key=lambda name: int(name.rpartition("-")[2]), default="performance.attempt-1")
+        earlier = max(
+            attempts, key=lambda name: int(name.rpartition("-")[2]), default="performance.attempt-1"
+        )
         yield (
-            "the performance test was measured again: the SUT was so much faster than while calibrating that LoadGen's least duration was "
-            f"not reached; the earlier test is in raw/{earlier}"
+            "the performance test was measured again: the SUT was so much faster than while"
+            " calibrating that LoadGen's least duration was not reached; the earlier test is in"
+            f" raw/{earlier}"
         )
 
 
-def _unranked(record: Record, loadgen: str | None, cause: str | None, judged: bool) -> Iterator[str]:
+def _unranked(
+    record: Record, loadgen: str | None, cause: str | None, judged: bool
+) -> Iterator[str]:
     """Why the figure may not stand beside others, a sentence each."""
     if cause:
         yield f"it is invalid ({cause})"
@@ -156,7 +200,9 @@ def _verdict(mode: str, values: dict[str, Any], checks: list[Check]) -> tuple[st
 
 
 def _figures(directory: Path, record: Record, performance: WorkerOutcome | None) -> dict[str, Any]:
-    """Return the figures of the performance test, even if a later test failed. Empty if the performance test itself did not end well."""
+    """Return the figures of the performance test, even if a later test failed. Empty if the
+    performance test itself did not end well.
+    """
     if performance is None or performance.status != "ok":
         return {}
     of_test = _of_loadgen if _by_loadgen(record) else _of_training
@@ -186,13 +232,19 @@ def _of_training(directory: Path, record: Record, performance: WorkerOutcome) ->
     samples = steps.count * steps.batch_size
     figure = SCENARIOS[record.cell.scenario].figure
     sample_passes = passes(record.cell.lora) if _counted(record) else None
-    made = figures.of_training(training.figures(steps), samples, steps.count, record, performance, figure, sample_passes)
+    made = figures.of_training(
+        training.figures(steps), samples, steps.count, record, performance, figure, sample_passes
+    )
     return dict(vars(made))
 
 
 def _counted(record: Record) -> bool:
     """True if enough of the model's operations are counted to say how fast they were."""
-    return families.counts_most(record.family) and record.digests.weights_source != "none" and not record.cell.lora
+    return (
+        families.counts_most(record.family)
+        and record.digests.weights_source != "none"
+        and not record.cell.lora
+    )
 
 
 def _loadgen_verdict(detail: logs.Detail) -> str:
@@ -202,10 +254,14 @@ def _loadgen_verdict(detail: logs.Detail) -> str:
     reasons = [str(r) for r in detail.all("result_invalid_reason") if r]
     if not detail.get("early_stopping_met", True):
         reasons += [str(r) for r in detail.all("early_stopping_result")]
-    return ": ".join([verdict, *([" ".join(" ".join(reasons).replace("*", "").split())] if reasons else [])])
+    return ": ".join(
+        [verdict, *([" ".join(" ".join(reasons).replace("*", "").split())] if reasons else [])]
+    )
 
 
-def _evidence(record: Record, performance: WorkerOutcome, metrics: Mapping[str, float]) -> dict[str, Any]:
+def _evidence(
+    record: Record, performance: WorkerOutcome, metrics: Mapping[str, float]
+) -> dict[str, Any]:
     before, after = performance.evidence_before or {}, performance.evidence_after or {}
     graphs, new = after.get("graphs"), (after.get("graphs") or 0) - (before.get("graphs") or 0)
     execution = "eager: no graph" if graphs == 0 else f"{graphs} graph{'s' * (graphs != 1)}"
@@ -220,10 +276,11 @@ def _evidence(record: Record, performance: WorkerOutcome, metrics: Mapping[str, 
 
 
 def _seconds(record: Record, performance: WorkerOutcome) -> dict[str, float]:
-    """Of each phase. `compile` (of an eager SUT: first calls) is the first batch of each shape less the second.
+    """Of each phase. `compile` (of an eager SUT: first calls) is the first batch of each shape less
+    the second.
 
-    With the `total`, to which the phases add up, where the command that made the record measured it too: a test may be kept from an
-    earlier command.
+    With the `total`, to which the phases add up, where the command that made the record measured it
+    too: a test may be kept from an earlier command.
     """
     durations_ns = {
         "import": performance.import_ns,
@@ -239,9 +296,13 @@ def _seconds(record: Record, performance: WorkerOutcome) -> dict[str, float]:
     seconds |= record.setup_seconds
     until_measuring = (performance.test_start_ns - record.started_monotonic_ns) / 1e9
     others = dict(record.command_seconds)
-    if not 0 < until_measuring <= others.get("total", math.inf):  # a test of an earlier command, perhaps of before the machine started
+    # A test of an earlier command, perhaps of before the machine started.
+    if not 0 < until_measuring <= others.get("total", math.inf):
         return seconds
     if total := others.pop("total", None):
-        seconds |= {"around the test": max(0.0, others.pop("performance", of_worker) - of_worker), **others}
+        seconds |= {
+            "around the test": max(0.0, others.pop("performance", of_worker) - of_worker),
+            **others,
+        }
         seconds |= {"other": max(0.0, total - sum(seconds.values())), "total": total}
     return {**seconds, "until_measuring": until_measuring}

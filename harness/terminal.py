@@ -99,7 +99,9 @@ class Terminal:
         if state["task"] is not None:
             self.progress.remove_task(state["task"])
         task: TaskID = self.progress.add_task(
-            f"{what}: {beat.phase}", total=beat.expected or None, of=f"/{beat.expected}" if beat.expected else ""
+            f"{what}: {beat.phase}",
+            total=beat.expected or None,
+            of=f"/{beat.expected}" if beat.expected else "",
         )
         state["task"] = None if beat.phase == "done" else task
         if beat.phase == "done":
@@ -113,7 +115,9 @@ def document(value: Mapping[str, Any]) -> None:
 
 def error(text: str) -> None:
     """One sentence on standard error, in red."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print(Text(f"error: {typed_here(text)}", style="red"))
+    Console(stderr=True, highlight=False, soft_wrap=True).print(
+        Text(f"error: {typed_here(text)}", style="red")
+    )
 
 
 def result_as_json(result: Result) -> dict[str, Any]:
@@ -132,7 +136,15 @@ def result(result: Result, hint: str = "", before: str | None = None) -> None:
     """
     console = Console(highlight=False, soft_wrap=True)
     c = result.cell
-    cell = [c.sut, f"{c.model} {c.size}", c.task, c.scenario, c.precision, f"batch {c.batch_size}", c.device]
+    cell = [
+        c.sut,
+        f"{c.model} {c.size}",
+        c.task,
+        c.scenario,
+        c.precision,
+        f"batch {c.batch_size}",
+        c.device,
+    ]
     console.print(Text("  ".join(cell), style="bold"))
     rows = list(summary.rows(result))
     if before:
@@ -157,7 +169,9 @@ def near(directory: str) -> str:
 
 
 def typed_here(text: str) -> str:
-    """A text whose commands call run.sh as the reader did, so that they can be pasted in this folder."""
+    """A text whose commands call run.sh as the reader did, so that they can be pasted in this
+    folder.
+    """
     return text.replace("./run.sh", shlex.quote(os.environ.get("HARNESS_RUN_SH", "./run.sh")))
 
 
@@ -244,7 +258,9 @@ def table(title: str, columns: Sequence[str], lines: Iterable[Sequence[str]]) ->
 
 
 def _joined(words: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(f"{word:<{width}}" for word, width in zip(words, widths, strict=False)).rstrip()
+    return "  ".join(
+        f"{word:<{width}}" for word, width in zip(words, widths, strict=False)
+    ).rstrip()
 
 
 def comparisons(found: Iterable[Comparison], sides: tuple[str, str], quiet: bool) -> None:

@@ -14,32 +14,47 @@ from sut.contract import Inference
 
 LEAST_BATCHES = 3
 """A quick figure that rests on fewer batches is no figure."""
-# A round's test may take this much longer for the sake of whole batches; where it would take more, its last batch is filled up.
+# A round's test may take this much longer for the sake of whole batches; where it would take more,
+# its last batch is filled up.
 _LONGER = 1.1
 
 
 def user_conf(job: Job, calibration: Mapping[str, float], in_flight: int) -> dict[str, float]:
     """Return the settings that the scenario adds to user.conf.
 
-    LoadGen issues max(min_query_count, 1.1 × min_duration × target_qps) samples (test_settings_internal.cc), whatever the batch. A batch
-    that is filled up costs as much as a full one and counts for less. So this raises min_query_count to whole batches.
+    LoadGen issues max(min_query_count, 1.1 × min_duration × target_qps) samples
+    (test_settings_internal.cc), whatever the batch. A batch that is filled up costs as much as a
+    full one and counts for less. So this raises min_query_count to whole batches.
     """
     rate = job.limits.rate_margin * 1e9 / calibration["fastest_sample_ns"]
-    return {"target_qps": rate, "min_query_count": _samples(job, rate, calibration["median_sample_ns"], in_flight)}
+    return {
+        "target_qps": rate,
+        "min_query_count": _samples(job, rate, calibration["median_sample_ns"], in_flight),
+    }
 
 
 def _samples(job: Job, rate: float, sample_ns: float, in_flight: int) -> int:
-    """Whole batches, as many at a time as the SUT keeps in flight; under equal issue also whole passes over the data set."""
+    """Whole batches, as many at a time as the SUT keeps in flight; under equal issue also whole
+    passes over the data set.
+    """
     limits, batch = job.limits, job.workload.batch_size
     one_pass = limits.performance_sample_count if limits.equal_issue else 1
-    least = max(limits.min_query_count, math.ceil(1.1e-3 * limits.min_duration_ms * rate), math.ceil(limits.planned_ms * 1e6 / sample_ns))
+    least = max(
+        limits.min_query_count,
+        math.ceil(1.1e-3 * limits.min_duration_ms * rate),
+        math.ceil(limits.planned_ms * 1e6 / sample_ns),
+    )
     if limits.quick:
         least = max(least, LEAST_BATCHES * batch)
-    longest = limits.longest_ms * 1e6 / sample_ns if limits.quick else _LONGER * _up(least, one_pass)
+    longest = (
+        limits.longest_ms * 1e6 / sample_ns if limits.quick else _LONGER * _up(least, one_pass)
+    )
     units = [math.lcm(batch * in_flight, one_pass), math.lcm(batch, one_pass)]
     if not limits.quick:
         units.append(one_pass)
-    return next((count for unit in units if (count := _up(least, unit)) <= longest), _up(least, units[-1]))
+    return next(
+        (count for unit in units if (count := _up(least, unit)) <= longest), _up(least, units[-1])
+    )
 
 
 def _up(count: int, unit: int) -> int:
@@ -52,7 +67,11 @@ def least(job: Job) -> str:
 
 
 def callbacks(
-    sut: Inference, qsl: Qsl, respond: Callable[..., None], job: Job, started: Callable[[], None] = lambda: None
+    sut: Inference,
+    qsl: Qsl,
+    respond: Callable[..., None],
+    job: Job,
+    started: Callable[[], None] = lambda: None,
 ) -> tuple[Callable[..., None], Callable[[], None]]:
     """`started`: called when the query comes in, before its first batch."""
     size, keys = job.workload.batch_size, job.answer
@@ -66,8 +85,14 @@ def callbacks(
         started()
         slots = qsl.slots(indices)
         for start in range(0, len(ids), size):
-            batch = qsl.one(indices[start]) if size == 1 else qsl.gather(slots[start : start + size], size)
-            pending.append((ids[start : start + size], indices[start : start + size], sut.predict(batch)))
+            batch = (
+                qsl.one(indices[start])
+                if size == 1
+                else qsl.gather(slots[start : start + size], size)
+            )
+            pending.append(
+                (ids[start : start + size], indices[start : start + size], sut.predict(batch))
+            )
             if len(pending) >= sut.in_flight:
                 finish()
         while pending:

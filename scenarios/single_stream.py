@@ -1,4 +1,6 @@
-"""SingleStream: one sample a query, answered in the issuing thread (a hand-over to another one costs 20 µs)."""
+"""SingleStream: one sample a query, answered in the issuing thread (a hand-over to another one
+costs 20 µs).
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,14 @@ from scenarios.worker.answers import pack
 from scenarios.worker.qsl import Qsl
 from sut.contract import Inference
 
-# LoadGen prepares queries for 2 × min_duration at target_latency, and a SUT that answers them all earlier ends INVALID. A target of half
-# the calibrated latency lets it be four times as fast as it was while calibrating, on a machine that was busy then, for 300 bytes a query.
-# With equal issue the prepared count becomes the *required* count (test_settings_internal.cc), so a larger target saves time.
+# LoadGen prepares queries for 2 × min_duration at target_latency, and a SUT that answers them all
+# earlier ends INVALID. A target of half the calibrated latency lets it be four times as fast as it
+# was while calibrating, on a machine that was busy then, for 300 bytes a query. With equal issue
+# the prepared count becomes the *required* count (test_settings_internal.cc), so a larger target
+# saves time.
 _TARGET, _TARGET_EQUAL_ISSUE = 0.5, 1.6
-# LoadGen's early stopping estimates the 90th percentile from this many queries on (MLPerf inference rules, "Early Stopping").
+# LoadGen's early stopping estimates the 90th percentile from this many queries on (MLPerf inference
+# rules, "Early Stopping").
 _LEAST_QUERIES = 64
 
 
@@ -21,10 +26,16 @@ def user_conf(job: Job, calibration: Mapping[str, float], in_flight: int) -> dic
     """Return the settings that the scenario adds to user.conf."""
     limits, latency_ms = job.limits, calibration["median_sample_ns"] / 1e6
     if not limits.quick:
-        return {"target_latency": (_TARGET_EQUAL_ISSUE if limits.equal_issue else _TARGET) * latency_ms}
+        return {
+            "target_latency": (_TARGET_EQUAL_ISSUE if limits.equal_issue else _TARGET) * latency_ms
+        }
     fits = _LEAST_QUERIES * latency_ms <= limits.longest_ms
-    conf = {"target_latency": _TARGET * latency_ms, "min_query_count": _LEAST_QUERIES if fits else 1}
-    # Under equal issue the required count makes the test as long as planned: 2 × a quarter of it at half the latency.
+    conf = {
+        "target_latency": _TARGET * latency_ms,
+        "min_query_count": _LEAST_QUERIES if fits else 1,
+    }
+    # Under equal issue the required count makes the test as long as planned: 2 × a quarter of it at
+    # half the latency.
     return conf if limits.equal_issue else conf | {"min_duration": limits.planned_ms}
 
 
@@ -34,7 +45,11 @@ def least(job: Job) -> str:
 
 
 def callbacks(
-    sut: Inference, qsl: Qsl, respond: Callable[..., None], job: Job, started: Callable[[], None] = lambda: None
+    sut: Inference,
+    qsl: Qsl,
+    respond: Callable[..., None],
+    job: Job,
+    started: Callable[[], None] = lambda: None,
 ) -> tuple[Callable[..., None], Callable[[], None]]:
     """`started` is left alone: a call more a query would be measured with it."""
     keys = job.answer

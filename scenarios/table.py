@@ -2,10 +2,11 @@
 
 It imports only formats and the standard library.
 
-Those of LoadGen answer queries. `Fit` is none of LoadGen's: it times training steps (`scenarios.worker.fit`).
+Those of LoadGen answer queries. `Fit` is none of LoadGen's: it times training steps
+(`scenarios.worker.fit`).
 
-A new scenario is a file beside this one and an entry here. compliance/ keeps tables of its own on purpose: it must not believe what it
-judges.
+A new scenario is a file beside this one and an entry here. compliance/ keeps tables of its own on
+purpose: it must not believe what it judges.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ class Counts(NamedTuple):
 
 
 UNTIMED_STEPS = 2
-"""Steps of a training before those that are timed: the first one builds and compiles, and in the second PyTorch records CUDA graphs."""
+"""Steps of a training before those that are timed: the first one builds and compiles, and in the
+second PyTorch records CUDA graphs.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,15 +39,19 @@ class Scenario:
 
     Attributes:
         name: LoadGen's own, or `Fit`.
-        loadgen: whether LoadGen drives it. Only such a scenario has `module` and the attributes after `figure`.
-        compared: the key of a result's `metrics` by which SUTs are compared, if it is not the figure. LoadGen's early-stopping estimate of
-            a percentile depends on the number of queries, which a slow SUT has fewer of (`docs/comparing.md`).
-        module: the scenario's file. It has `user_conf(job, calibration, in_flight)`, `least(job)`, `drive(issue, indices)` and
-            `callbacks(sut, qsl, respond, job, started)`.
+        loadgen: whether LoadGen drives it. Only such a scenario has `module` and the attributes
+            after `figure`.
+        compared: the key of a result's `metrics` by which SUTs are compared, if it is not the
+            figure. LoadGen's early-stopping estimate of a percentile depends on the number of
+            queries, which a slow SUT has fewer of (`docs/comparing.md`).
+        module: the scenario's file. It has `user_conf(job, calibration, in_flight)`, `least(job)`,
+            `drive(issue, indices)` and `callbacks(sut, qsl, respond, job, started)`.
         measures: one word for the flag's help.
         figure: its number.
-        counts: (user.conf with audit.config over it, samples of a pass, nanoseconds of a sample) → the Counts by LoadGen's arithmetic.
-        trace_bytes_a_sample: bytes that a sample takes in LoadGen's trace, measured on LoadGen 6.0.17.
+        counts: (user.conf with audit.config over it, samples of a pass, nanoseconds of a sample) →
+            the Counts by LoadGen's arithmetic.
+        trace_bytes_a_sample: bytes that a sample takes in LoadGen's trace, measured on LoadGen
+            6.0.17.
         one_sample_a_query: batches are of one.
     """
 
@@ -54,13 +61,15 @@ class Scenario:
     compared: str = ""
     loadgen: bool = True
     module: str = ""
-    counts: Callable[[Mapping[str, float], int, float], Counts] = lambda conf, one_pass, sample_ns: Counts(0, 0)
+    counts: Callable[[Mapping[str, float], int, float], Counts] = lambda *_: Counts(0, 0)
     trace_bytes_a_sample: int = 0
     one_sample_a_query: bool = False
 
     @property
     def one_query(self) -> bool:
-        """True if all samples come in one query, pass after pass. Else samples are drawn, and each query has a latency."""
+        """True if all samples come in one query, pass after pass. Else samples are drawn, and each
+        query has a latency.
+        """
         return self.figure.one_query
 
     def load(self) -> ModuleType:
@@ -69,15 +78,20 @@ class Scenario:
 
 
 def all_at_once(conf: Mapping[str, float], one_pass: int, sample_ns: float) -> Counts:
-    """1.1 × duration × target_qps samples, under equal issue filled up to whole passes (test_settings_internal.cc)."""
-    samples = max(int(conf["min_query_count"]), int(1.1 * (conf["min_duration"] / 1e3) * conf["target_qps"]))
+    """1.1 × duration × target_qps samples, under equal issue filled up to whole passes
+    (test_settings_internal.cc).
+    """
+    samples = max(
+        int(conf["min_query_count"]), int(1.1 * (conf["min_duration"] / 1e3) * conf["target_qps"])
+    )
     if conf["sample_concatenate_permutation"]:
         samples = -(-samples // one_pass) * one_pass
     return Counts(samples, samples)
 
 
 def one_after_the_other(conf: Mapping[str, float], one_pass: int, sample_ns: float) -> Counts:
-    """Queries are prepared for 2 × duration, and the test stops at the later of duration and count (test_settings_internal.cc).
+    """Queries are prepared for 2 × duration, and the test stops at the later of duration and count
+    (test_settings_internal.cc).
 
     Under equal issue all that is prepared is issued, in whole passes.
     """

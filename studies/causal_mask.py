@@ -1,11 +1,14 @@
-"""This program measures what GPT-2's explicit causal mask costs native PyTorch. It prints a table in Markdown.
+"""This program measures what GPT-2's explicit causal mask costs native PyTorch. It prints a table
+in Markdown.
 
-    PYTHONPATH=. .cache/environments/core/bin/python -P -m studies.causal_mask [--size S] [--tokens A B …] [--batch-size N] [--seconds N]
+    PYTHONPATH=. .cache/environments/core/bin/python -P -m studies.causal_mask \\
+        [--size S] [--tokens A B …] [--batch-size N] [--seconds N]
 
-The first `./run.sh list` makes that environment. No input is padded or packed, so `scaled_dot_product_attention` needs no mask:
-it may be told that attention is causal. Without a cache of keys and values Transformers looks at the positions to see whether inputs are
-packed. A trace and a graph of torch.compile cannot look, and make a mask in each call. Here each execution runs with a mask and without
-it, in turns.
+The first `./run.sh list` makes that environment. No input is padded or packed, so
+`scaled_dot_product_attention` needs no mask: it may be told that attention is causal. Without a
+cache of keys and values Transformers looks at the positions to see whether inputs are packed. A
+trace and a graph of torch.compile cannot look, and make a mask in each call. Here each execution
+runs with a mask and without it, in turns.
 """
 
 from __future__ import annotations
@@ -28,23 +31,33 @@ def main() -> None:
     parser.add_argument("--size", default="tiny")
     parser.add_argument("--tokens", nargs="+", type=int, default=[64, 256, 1024])
     parser.add_argument("--batch-size", type=int, default=8)
-    parser.add_argument("--seconds", type=float, default=30.0, help="of each length; there are ten turns at least")
+    parser.add_argument(
+        "--seconds", type=float, default=30.0, help="of each length; there are ten turns at least"
+    )
     parser.add_argument("--cache", type=Path, default=environments.ROOT / ".cache")
     flags = parser.parse_args()
     model = models.load("gpt2", "predict")
     size = model.sizes[flags.size]
     members = [(sut, {"mask": mask}) for sut in _EXECUTIONS for mask in (True, False)]
-    keras_cost.say("| batch × tokens | | with a mask | without | speed without it over that with it | speed with it over eager without |")
+    keras_cost.say(
+        "| batch × tokens | | with a mask | without | speed without it over that with it | speed"
+        " with it over eager without |"
+    )
     keras_cost.say("|---|---|---|---|---|---|")
     for tokens in flags.tokens:
         shape = (flags.batch_size, tokens)
-        ids = np.random.default_rng(0).integers(3, size.config["vocab_size"], shape).astype(np.int32)
-        with keras_cost.together(members, model, size, {"input_ids": ids}, flags.cache, "studies.masked") as peers:
+        ids = (
+            np.random.default_rng(0).integers(3, size.config["vocab_size"], shape).astype(np.int32)
+        )
+        with keras_cost.together(
+            members, model, size, {"input_ids": ids}, flags.cache, "studies.masked"
+        ) as peers:
             times = keras_cost.in_turns(peers, flags.seconds)
         for sut, masked, bare in zip(_EXECUTIONS, times[::2], times[1::2], strict=True):
             keras_cost.say(
-                f"| {flags.batch_size} × {tokens} | `{sut}` | {np.median(masked):.3g} ms | {np.median(bare):.3g} ms "
-                f"| {keras_cost.speed(bare, masked)} | {keras_cost.speed(masked, times[1])} |"
+                f"| {flags.batch_size} × {tokens} | `{sut}` | {np.median(masked):.3g} ms |"
+                f" {np.median(bare):.3g} ms | {keras_cost.speed(bare, masked)} |"
+                f" {keras_cost.speed(masked, times[1])} |"
             )
 
 

@@ -1,9 +1,11 @@
-"""Runs in a SUT's environment, for studies/fit_overhead.py: trains in the harness and by the framework's bare loop, in turns.
+"""Runs in a SUT's environment, for studies/fit_overhead.py: trains in the harness and by the
+framework's bare loop, in turns.
 
-`python -m studies.fit_loops JOB.json ROUNDS` writes times.npz beside the job: what a step took in each call, in nanoseconds, as
-`harness` and `bare`, float64 [ROUNDS]. The time is taken from the moment the loop asks for its fifth batch until the device is done. So
-what a loop does at its beginning is left out, in both alike. `own` is the part of a step that is spent in the harness' code, int64, one
-for each step of all rounds but the first steps and the last one of each.
+`python -m studies.fit_loops JOB.json ROUNDS` writes times.npz beside the job: what a step took in
+each call, in nanoseconds, as `harness` and `bare`, float64 [ROUNDS]. The time is taken from the
+moment the loop asks for its fifth batch until the device is done. So what a loop does at its
+beginning is left out, in both alike. `own` is the part of a step that is spent in the harness'
+code, int64, one for each step of all rounds but the first steps and the last one of each.
 """
 
 from __future__ import annotations
@@ -43,9 +45,11 @@ class Clock:
 
 
 def harness_loop(sut: Any, clock: Clock, job: Job, own_ns: list[int]) -> Loop:
-    """The SUT's `fit` with the harness' timer, as in a timed run. `own_ns` gets what each step spends in that timer.
+    """The SUT's `fit` with the harness' timer, as in a timed run. `own_ns` gets what each step
+    spends in that timer.
 
-    The first and the last step are left out: there the timer waits for the device, as the bare loop's end does.
+    The first and the last step are left out: there the timer waits for the device, as the bare
+    loop's end does.
     """
     beat = Heartbeat(job.log_dir / "heartbeat")
 
@@ -72,7 +76,10 @@ def keras_loop(sut: Any, clock: Clock) -> Loop:
 
     def loop(batches: Sequence[Batch]) -> None:
         handed_over = clock.hand_over(batches)
-        pairs = (({name: values for name, values in batch.items() if name != "label"}, batch["label"]) for batch in handed_over)
+        pairs = (
+            ({name: values for name, values in batch.items() if name != "label"}, batch["label"])
+            for batch in handed_over
+        )
         keras.Model.fit(sut.model, data(pairs), steps_per_epoch=len(batches), epochs=1, verbose=0)
 
     return loop
@@ -90,7 +97,10 @@ def trainer_loop(sut: Any, clock: Clock) -> Loop:
 
         def get_train_dataloader(self) -> Any:
             handed_over = clock.hand_over(self.batches)
-            return ({name: torch.from_numpy(values) for name, values in batch.items()} for batch in handed_over)
+            return (
+                {name: torch.from_numpy(values) for name, values in batch.items()}
+                for batch in handed_over
+            )
 
     bare = Trainer(sut.model, arguments(sut.workload))
     bare.remove_callback(transformers.PrinterCallback)

@@ -1,10 +1,11 @@
 """This program measures what the harness costs a training. It prints a table in Markdown.
 
-    PYTHONPATH=. .cache/environments/core/bin/python -P -m studies.fit_overhead [--suts …] [--size base --batch-size 8 --seq-len 128]
+    PYTHONPATH=. .cache/environments/core/bin/python -P -m studies.fit_overhead \\
+        [--suts …] [--size base --batch-size 8 --seq-len 128]
 
-The first `./run.sh list` makes that environment. A SUT's `fit` with the harness' timer around it is compared with the framework's bare
-loop, on the same model and batches. The model is bert. One process for each SUT loads the model, and calls both loops in turns
-(studies/fit_loops.py).
+The first `./run.sh list` makes that environment. A SUT's `fit` with the harness' timer around it is
+compared with the framework's bare loop, on the same model and batches. The model is bert. One
+process for each SUT loads the model, and calls both loops in turns (studies/fit_loops.py).
 """
 
 from __future__ import annotations
@@ -46,10 +47,15 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--batch-size", type=int)
     parser.add_argument("--seq-len", type=int)
     parser.add_argument("--steps", type=int, default=20, help="of a call (default 20)")
-    parser.add_argument("--rounds", type=int, default=10, help="how often each loop is called (default 10)")
+    parser.add_argument(
+        "--rounds", type=int, default=10, help="how often each loop is called (default 10)"
+    )
     parser.add_argument("--cache", type=Path, default=environments.ROOT / ".cache")
     flags = parser.parse_args(arguments)
-    _say("| SUT, bert | bare loop | in the harness | of that in our code | speed in the harness over that of the bare loop | goal |")
+    _say(
+        "| SUT, bert | bare loop | in the harness | of that in our code | speed in the harness over"
+        " that of the bare loop | goal |"
+    )
     _say("|---|---|---|---|---|---|")
     for sut in flags.suts:
         with tempfile.TemporaryDirectory() as folder:
@@ -58,9 +64,20 @@ def main(arguments: Sequence[str]) -> None:
 
 def row(sut: str, flags: argparse.Namespace, folder: Path) -> str:
     """What the loops of one SUT take, as a row of the table."""
-    cell = {"size": flags.size, "batch_size": flags.batch_size, "seq_len": flags.seq_len, "cache": flags.cache}
+    cell = {
+        "size": flags.size,
+        "batch_size": flags.batch_size,
+        "seq_len": flags.seq_len,
+        "cache": flags.cache,
+    }
     request = plan.resolve(Asked(sut=sut, model="bert", scenario="Fit", **cell))
-    environment = environments.ensure(flags.cache, request.spec.environment, request.device, rules.CURRENT, environments.say_on_stderr)
+    environment = environments.ensure(
+        flags.cache,
+        request.spec.environment,
+        request.device,
+        rules.CURRENT,
+        environments.say_on_stderr,
+    )
     write_json(folder / "job.json", _job(request, flags, folder))
     done = subprocess.run(
         [environment.python, "-m", "studies.fit_loops", folder / "job.json", str(flags.rounds)],
@@ -77,7 +94,10 @@ def row(sut: str, flags: argparse.Namespace, folder: Path) -> str:
         own_ms = np.median(times["own"]) / 1e6
     ratio = statistics.compare(harness, bare, higher_is_better=False, paired=True)
     between = f" ({ratio.low:.4f}–{ratio.high:.4f})" if ratio.low and ratio.high else ""
-    name = f"{sut}, {request.size.name}, batch {request.batch_size}, {request.size.inputs['sequence_length']} tokens"
+    name = (
+        f"{sut}, {request.size.name}, batch {request.batch_size},"
+        f" {request.size.inputs['sequence_length']} tokens"
+    )
     middles = " | ".join(f"{np.median(each):.4g} ms/step" for each in (bare, harness))
     own = f"{1e3 * own_ms:.3g} µs a step, {own_ms / np.median(harness):.2g} of it"
     return f"| {name} | {middles} | {own} | {ratio.value:.4f}{between} | ≥ {_GOAL} |"
@@ -85,7 +105,15 @@ def row(sut: str, flags: argparse.Namespace, folder: Path) -> str:
 
 def _job(request: Request, flags: argparse.Namespace, folder: Path) -> Job:
     samples = (fit_loops.UNTIMED + flags.steps) * request.batch_size
-    inputs = dataset.prepare(request.model, request.size, samples, None, flags.cache, batch_size=request.batch_size, trains=True)
+    inputs = dataset.prepare(
+        request.model,
+        request.size,
+        samples,
+        None,
+        flags.cache,
+        batch_size=request.batch_size,
+        trains=True,
+    )
     workload = Workload(
         model=request.model.name,
         task=FIT,

@@ -1,10 +1,13 @@
-"""This program measures what Keras costs over JAX and over PyTorch. It prints the tables of docs/overhead.md.
+"""This program measures what Keras costs over JAX and over PyTorch. It prints the tables of
+docs/overhead.md.
 
-    PYTHONPATH=. .cache/environments/core/bin/python -P -m studies.keras_cost [--suts S …] [--models M …] [--sizes S …] [--seconds N]
+    PYTHONPATH=. .cache/environments/core/bin/python -P -m studies.keras_cost \\
+        [--suts S …] [--models M …] [--sizes S …] [--seconds N]
 
-The first `./run.sh list` makes that environment. A SUT of Keras and the one without it take turns, so that whatever slows one slows both.
-Each SUT has a process in its own environment, which is stopped while the other one calls. A turn calls `predict` and `to_host` of one
-prepared batch for 20 ms, at least once. Checkpoints go to a temporary folder.
+The first `./run.sh list` makes that environment. A SUT of Keras and the one without it take turns,
+so that whatever slows one slows both. Each SUT has a process in its own environment, which is
+stopped while the other one calls. A turn calls `predict` and `to_host` of one prepared batch for 20
+ms, at least once. Checkpoints go to a temporary folder.
 """
 
 from __future__ import annotations
@@ -45,7 +48,9 @@ _COUNTS = {"prompt_length": "prompt_length", "max_new_tokens": "new_tokens"}
 def main() -> None:
     """Measure what the flags name, and print a row for each SUT of Keras, model, size and batch."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--suts", nargs="+", default=[name for name, spec in SUTS.items() if spec.without_keras])
+    parser.add_argument(
+        "--suts", nargs="+", default=[name for name, spec in SUTS.items() if spec.without_keras]
+    )
     parser.add_argument("--models", nargs="+", default=["bert", "mistral"])
     parser.add_argument("--sizes", nargs="+", default=["tiny", "base"])
     parser.add_argument("--batch-sizes", nargs="+", type=int, default=[1, 32])
@@ -70,23 +75,39 @@ def pair(keras: str, model: Model, size: Size, rows: int, cache: Path) -> Iterat
     """The SUT of Keras and the one without it, loaded and warm, with one batch of random inputs."""
     bare = SUTS[keras].without_keras
     assert bare
-    with together([(keras, {}), (bare, {})], model, size, _inputs(model, size, rows), cache) as peers:
+    with together(
+        [(keras, {}), (bare, {})], model, size, _inputs(model, size, rows), cache
+    ) as peers:
         yield peers
 
 
 @contextmanager
 def together(
-    members: Sequence[tuple[str, Mapping[str, Any]]], model: Model, size: Size, inputs: Batch, cache: Path, module: str = turns.__name__
+    members: Sequence[tuple[str, Mapping[str, Any]]],
+    model: Model,
+    size: Size,
+    inputs: Batch,
+    cache: Path,
+    module: str = turns.__name__,
 ) -> Iterator[list[Peer]]:
-    """SUTs, each with what its process is told beside the common things, loaded and warm, with one batch. `module` is what they run."""
+    """SUTs, each with what its process is told beside the common things, loaded and warm, with one
+    batch. `module` is what they run.
+    """
     with tempfile.TemporaryDirectory() as name, ExitStack() as ends:
         path = checkpoint.ensure(model, size, Path(name)).path
         np.savez(Path(name) / "inputs.npz", allow_pickle=False, **inputs)
         peers = []
         for number, (sut, more) in enumerate(members):
             spec, file = SUTS[sut], Path(name) / f"{number}.json"
-            file.write_text(json.dumps({**_specification(sut, model, size, path, len(inputs["input_ids"])), **more}), encoding="utf-8")
-            environment = environments.ensure(cache, spec.environment, "cpu", rules.CURRENT, environments.say_on_stderr)
+            file.write_text(
+                json.dumps(
+                    {**_specification(sut, model, size, path, len(inputs["input_ids"])), **more}
+                ),
+                encoding="utf-8",
+            )
+            environment = environments.ensure(
+                cache, spec.environment, "cpu", rules.CURRENT, environments.say_on_stderr
+            )
             peers.append(Peer(file, environment.python, spec.process_env, module))
             ends.callback(peers[-1].close)
         yield peers
@@ -122,7 +143,9 @@ def speed(times: np.ndarray, others: np.ndarray) -> str:
 
 
 def _cost(times: np.ndarray, others: np.ndarray) -> str:
-    """Microseconds that a call of a SUT takes more than the other's, with the interval of the ratio of their speeds."""
+    """Microseconds that a call of a SUT takes more than the other's, with the interval of the ratio
+    of their speeds.
+    """
     ratio = _ratio(times, others)
     assert ratio.low and ratio.high
     call_us = 1e3 * float(np.median(others))
@@ -131,14 +154,21 @@ def _cost(times: np.ndarray, others: np.ndarray) -> str:
 
 
 def _ratio(times: np.ndarray, others: np.ndarray) -> statistics.Ratio:
-    """The speed of a SUT over another's. The turns are divided into parts, and the medians of the parts are compared in pairs."""
-    blocks = [[float(np.median(part)) for part in np.array_split(each, _BLOCKS)] for each in (times, others)]
+    """The speed of a SUT over another's. The turns are divided into parts, and the medians of the
+    parts are compared in pairs.
+    """
+    blocks = [
+        [float(np.median(part)) for part in np.array_split(each, _BLOCKS)]
+        for each in (times, others)
+    ]
     return statistics.compare(*blocks, higher_is_better=False, paired=True)
 
 
 def _specification(sut: str, model: Model, size: Size, path: Path, rows: int) -> dict[str, Any]:
     """What studies.turns is told."""
-    lengths = {name: [size.inputs[key]] for name, key in _BUCKETS.items()} if _generates(model) else {}
+    lengths = (
+        {name: [size.inputs[key]] for name, key in _BUCKETS.items()} if _generates(model) else {}
+    )
     workload = Workload(
         model=model.name,
         task=model.task,
@@ -150,7 +180,11 @@ def _specification(sut: str, model: Model, size: Size, path: Path, rows: int) ->
         backend=SUTS[sut].backend,
         execution=SUTS[sut].execution,
     )
-    return {"sut": sut, "family": model.family, "workload": {**asdict(workload), "checkpoint": str(path)}}
+    return {
+        "sut": sut,
+        "family": model.family,
+        "workload": {**asdict(workload), "checkpoint": str(path)},
+    }
 
 
 def _generates(model: Model) -> bool:
@@ -159,10 +193,17 @@ def _generates(model: Model) -> bool:
 
 def _inputs(model: Model, size: Size, rows: int) -> Batch:
     width = size.inputs["prompt_length" if _generates(model) else "sequence_length"]
-    ids = np.random.default_rng(0).integers(3, size.config["vocab_size"], (rows, width)).astype(np.int32)
+    ids = (
+        np.random.default_rng(0)
+        .integers(3, size.config["vocab_size"], (rows, width))
+        .astype(np.int32)
+    )
     if not _generates(model):
         return {"input_ids": ids, "attention_mask": np.ones_like(ids)}
-    return {"input_ids": ids, **{name: np.full(rows, size.inputs[key], np.int32) for name, key in _COUNTS.items()}}
+    return {
+        "input_ids": ids,
+        **{name: np.full(rows, size.inputs[key], np.int32) for name, key in _COUNTS.items()},
+    }
 
 
 def say(text: str) -> None:

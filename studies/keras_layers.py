@@ -1,9 +1,12 @@
-"""Where the time of one call goes, with Keras on JAX and without Keras: a table in Markdown, and a picture.
+"""Where the time of one call goes, with Keras on JAX and without Keras: a table in Markdown, and a
+picture.
 
-    PYTHONPATH=. .cache/environments/core/bin/python -P -m studies.keras_layers [--batch-size N] [--seconds N] [--out FILE.svg]
+    PYTHONPATH=. .cache/environments/core/bin/python -P -m studies.keras_layers \\
+        [--batch-size N] [--seconds N] [--out FILE.svg]
 
-The call is `predict` and `to_host` of bert. First both SUTs take turns, as in studies/keras_cost.py, which gives the time of a call.
-Then each calls by itself for as long again, and a thousand times a second the running Python frame is looked at, which gives the shares.
+The call is `predict` and `to_host` of bert. First both SUTs take turns, as in
+studies/keras_cost.py, which gives the time of a call. Then each calls by itself for as long again,
+and a thousand times a second the running Python frame is looked at, which gives the shares.
 """
 
 from __future__ import annotations
@@ -29,7 +32,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--size", default="tiny")
     parser.add_argument("--batch-size", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=20.0, help="of the turns, and of each SUT's frames")
+    parser.add_argument(
+        "--seconds", type=float, default=20.0, help="of the turns, and of each SUT's frames"
+    )
     parser.add_argument("--out", type=Path, default=environments.ROOT / "docs" / "keras-layers.svg")
     parser.add_argument("--cache", type=Path, default=environments.ROOT / ".cache")
     flags = parser.parse_args()
@@ -38,13 +43,21 @@ def main() -> None:
         us = 1e3 * np.median(in_turns(peers, flags.seconds), axis=1)
         shares = [peer.layers(flags.seconds) for peer in peers]
     suts = (_KERAS, str(SUTS[_KERAS].without_keras))
-    rows = {sut: {name: share[name] * whole for name in LAYERS} for sut, share, whole in zip(suts, shares, us, strict=True)}
+    rows = {
+        sut: {name: share[name] * whole for name in LAYERS}
+        for sut, share, whole in zip(suts, shares, us, strict=True)
+    }
     lines = [f"| µs of a call | {' | '.join(suts)} |", "|---|---|---|"]
-    lines += [f"| {name} | {' | '.join(f'{rows[sut][name]:,.0f}' for sut in suts)} |" for name in LAYERS]
+    lines += [
+        f"| {name} | {' | '.join(f'{rows[sut][name]:,.0f}' for sut in suts)} |" for name in LAYERS
+    ]
     lines += [f"| together | {' | '.join(f'{whole:,.0f}' for whole in us)} |"]
     sys.stdout.write("\n".join(lines) + "\n")
     title = f"Where the time of one call goes: bert {flags.size}, batch {flags.batch_size}, CPU"
-    flags.out.write_text(figures.as_file(figures.stacks(rows, "layers", "microseconds of a call", title)), encoding="utf-8")
+    flags.out.write_text(
+        figures.as_file(figures.stacks(rows, "layers", "microseconds of a call", title)),
+        encoding="utf-8",
+    )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""Runs in a SUT's environment: a SUT that calls on command, so that several processes can take turns on one machine.
+"""Runs in a SUT's environment: a SUT that calls on command, so that several processes can take
+turns on one machine.
 
-A process is stopped (SIGSTOP) until its next turn. Its threads can then neither spin nor work while another process is measured, and the
-frameworks run with the settings that they have in the harness.
+A process is stopped (SIGSTOP) until its next turn. Its threads can then neither spin nor work while
+another process is measured, and the frameworks run with the settings that they have in the harness.
 
-`python -m studies.turns SPEC.json` loads the specification's SUT (`benchmarks.answers`), prepares inputs.npz beside it, and answers each
-line of its input with a line of JSON: `turn S` with the milliseconds of a call, `layers S` with the share of a call's time in each layer.
+`python -m studies.turns SPEC.json` loads the specification's SUT (`benchmarks.answers`), prepares
+inputs.npz beside it, and answers each line of its input with a line of JSON: `turn S` with the
+milliseconds of a call, `layers S` with the share of a call's time in each layer.
 """
 
 from __future__ import annotations
@@ -34,13 +36,19 @@ DEVICE, OTHER = "the device, and the copy to the host", "the SUT's own lines"
 _LAYERS = (
     ("Keras: variables in and out", r":_get_jax_state$|:jax_state_sync$"),
     ("Keras: attributes that a layer tracks", r"/keras/.*:__setattr__$"),
-    (DEVICE, r"/jax/_src/array\.py:|/backend/jax/trainer\.py:<lambda>$|/native_jax/.*:to_host$"),  # where NumPy's arrays are made of JAX's
+    # Where NumPy's arrays are made of JAX's.
+    (DEVICE, r"/jax/_src/array\.py:|/backend/jax/trainer\.py:<lambda>$|/native_jax/.*:to_host$"),
     ("JAX: dispatch", r"/jax/|/jaxlib/|:_program$"),
-    ("Keras: standardising inputs and answers", r"/keras/src/tree/|/keras/src/trainers/data_adapters/|/optree/|:standardi[sz]e"),
+    (
+        "Keras: standardising inputs and answers",
+        r"/keras/src/tree/|/keras/src/trainers/data_adapters/|/optree/|:standardi[sz]e",
+    ),
     ("Keras: the rest of its call", r"/keras/|/keras_hub/"),
     (OTHER, ""),
 )
-"""Layer → what one of the frames of a call looks like, as file:function, where the time is that layer's; the first that fits counts."""
+"""Layer → what one of the frames of a call looks like, as file:function, where the time is that
+layer's; the first that fits counts.
+"""
 LAYERS = tuple(_LAYERS[n][0] for n in (0, 1, 4, 5, 6, 3, 2))
 """Keras, then what is below it."""
 
@@ -51,7 +59,13 @@ class Peer:
     `specification` is the file that `module`, which the process runs, gets as its argument.
     """
 
-    def __init__(self, specification: Path, python: Path, process_env: Mapping[str, str], module: str = __name__):
+    def __init__(
+        self,
+        specification: Path,
+        python: Path,
+        process_env: Mapping[str, str],
+        module: str = __name__,
+    ):
         env = {**os.environ, **process_env, "PYTHONPATH": str(Path(__file__).parents[1])}
         command = [str(python), "-P", "-m", module, str(specification)]
         self.process = subprocess.Popen(
@@ -93,12 +107,16 @@ class Peer:
         assert self.process.stdout
         line = self.process.stdout.readline()
         if not line:
-            raise RuntimeError(f"{self.process.args!r} ended with {self.process.wait()}; its words stand above")
+            raise RuntimeError(
+                f"{self.process.args!r} ended with {self.process.wait()}; its words stand above"
+            )
         self._stop()
         return json.loads(line)
 
     def _stop(self) -> None:
-        """Stop every thread of the process, and return when they stand still, or when the process has ended."""
+        """Stop every thread of the process, and return when they stand still, or when the process
+        has ended.
+        """
         self.process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
@@ -112,7 +130,10 @@ def main(specification: Path) -> None:
     for _ in range(_WARM_UP):
         call()
     reply: Any = "ready"
-    commands: dict[str, Callable[[Callable[[], Any], float], Any]] = {"turn": _turn, "layers": _layers}
+    commands: dict[str, Callable[[Callable[[], Any], float], Any]] = {
+        "turn": _turn,
+        "layers": _layers,
+    }
     while True:
         replies.write(json.dumps(reply) + "\n")
         replies.flush()
@@ -138,7 +159,9 @@ def _call(spec: Mapping[str, Any], inputs: Path) -> Callable[[], Any]:
 
 
 def _mark_programs() -> None:
-    """Give each program that Keras compiles a Python frame of its own. Time in the program counts as time of the frame that calls it."""
+    """Give each program that Keras compiles a Python frame of its own. Time in the program counts
+    as time of the frame that calls it.
+    """
     trainer = importlib.import_module("keras.src.backend.jax.trainer")
     compiled = trainer.jit
     # A function of the module is replaced.
@@ -162,7 +185,9 @@ def _turn(call: Callable[[], Any], seconds: float) -> float:
 
 
 def _layers(call: Callable[[], Any], seconds: float) -> dict[str, float]:
-    """By looking a thousand times a second which Python frame runs: a profiler that follows every call would make small ones look large."""
+    """By looking a thousand times a second which Python frame runs: a profiler that follows every
+    call would make small ones look large.
+    """
     seen: Counter[str] = Counter()
     last_s = time.perf_counter()
 
@@ -184,7 +209,9 @@ def _layer(frame: FrameType | None) -> str:
     while frame is not None:
         stack.append(f"{frame.f_code.co_filename}:{frame.f_code.co_name}")
         frame = frame.f_back
-    return next(name for name, pattern in _LAYERS if any(re.search(pattern, place) for place in stack))
+    return next(
+        name for name, pattern in _LAYERS if any(re.search(pattern, place) for place in stack)
+    )
 
 
 if __name__ == "__main__":

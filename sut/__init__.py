@@ -1,1 +1,3 @@
-"""Systems Under Test: one flat file per framework and model family. Knows a framework; nothing of LoadGen, scenarios or files' meaning."""
+"""Systems Under Test: one flat file per framework and model family. Knows a framework; nothing of
+LoadGen, scenarios or files' meaning.
+"""

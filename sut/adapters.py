@@ -1,7 +1,9 @@
-"""LoRA: which layers are adapted, what shapes its factors have, and the values they begin with. The same for every SUT; NumPy alone.
+"""LoRA: which layers are adapted, what shapes its factors have, and the values they begin with. The
+same for every SUT; NumPy alone.
 
-The products of query and value, each with frozen weights [out, in], get `alpha / rank` times a product of two factors added (Hu et al.
-2021, section 4). Libraries lay the factors out in two ways, with different numbers of parameters:
+The products of query and value, each with frozen weights [out, in], get `alpha / rank` times a
+product of two factors added (Hu et al. 2021, section 4). Libraries lay the factors out in two ways,
+with different numbers of parameters:
 
 - `matrix`: A is [rank, in] and B is [out, rank], as in the paper and in peft.
 - `per-head`: A is [heads, in, rank], and all heads share one B, [rank, head_dim], as in KerasHub.
@@ -24,7 +26,9 @@ LAYERS = (QUERY, VALUE)
 _SEED = 20240611
 
 
-def shapes(config: Mapping[str, Any], lora: Mapping[str, Any], name: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def shapes(
+    config: Mapping[str, Any], lora: Mapping[str, Any], name: str
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """(shape of A, shape of B) of one adapted product.
 
     Args:
@@ -48,8 +52,8 @@ def parameters(config: Mapping[str, Any], lora: Mapping[str, Any]) -> int:
 def first(config: Mapping[str, Any], lora: Mapping[str, Any], layer: int, name: str) -> np.ndarray:
     """Return the values that A of a layer's product begins with, float32, in the shape of A.
 
-    B begins with zeros, so that nothing is changed before the first step. The distribution of A is peft's: uniform, up to 1 / sqrt(in) on
-    both sides.
+    B begins with zeros, so that nothing is changed before the first step. The distribution of A is
+    peft's: uniform, up to 1 / sqrt(in) on both sides.
     """
     shape, _ = shapes(config, lora, name)
     values = np.random.default_rng([_SEED, layer, *name.encode()]).uniform(-1, 1, shape)

@@ -1,4 +1,6 @@
-"""The devices a SUT may run on, as one literal dict: what is said of a device outside the frameworks' own files. Standard library only."""
+"""The devices a SUT may run on, as one literal dict: what is said of a device outside the
+frameworks' own files. Standard library only.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,16 @@ class Device:
 
     Attributes:
         name: as `--device`, a cell and the name of a lock have it.
-        driver: what must answer for it to be there; None: it is the machine's own processor, and it is always there.
+        driver: what must answer for it to be there; None: it is the machine's own processor, and it
+            is always there.
         library: what tells its memory, energy and clocks; None: the system does.
         lacks: precision → why it does not compute in it.
-        process_env: variables a worker needs before any framework is imported; the user's own go before them.
-        chosen_by: variable with the devices that a process may use, in order; a worker is shown the first one alone, for JAX would take
-            memory of all.
-        variables: first words of environment variables that its libraries read, as regular expressions.
+        process_env: variables a worker needs before any framework is imported; the user's own go
+            before them.
+        chosen_by: variable with the devices that a process may use, in order; a worker is shown the
+            first one alone, for JAX would take memory of all.
+        variables: first words of environment variables that its libraries read, as regular
+            expressions.
     """
 
     name: str
@@ -55,7 +60,8 @@ DEVICES: dict[str, Device] = {
         name="cuda",
         driver="NVIDIA driver",
         library="nvml",
-        # The order of the bus is NVML's, which tells which GPU there is; CUDA's own default puts the fastest first.
+        # The order of the bus is NVML's, which tells which GPU there is; CUDA's own default puts
+        # the fastest first.
         process_env={"CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
         chosen_by="CUDA_VISIBLE_DEVICES",
         variables=("CUDA", "CUBLAS", "CUDNN", "NVIDIA", "NCCL"),

@@ -1,6 +1,8 @@
-"""Scripted latencies and answers, no framework: the quick start, and what scheduling, logs, failures and the audit are tested with.
+"""Scripted latencies and answers, no framework: the quick start, and what scheduling, logs,
+failures and the audit are tested with.
 
-Its "model" is arithmetic on the input ids, so that its answers can be right or wrong and its accuracy test is a real one.
+Its "model" is arithmetic on the input ids, so that its answers can be right or wrong and its
+accuracy test is a real one.
 """
 
 from __future__ import annotations
@@ -58,21 +60,49 @@ class Mock:
         """Nothing runs elsewhere."""
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
-        """Nothing is compiled here, and there is no profiler to watch the call. It does not count among the batches that fail."""
+        """Nothing is compiled here, and there is no profiler to watch the call. It does not count
+        among the batches that fail.
+        """
         calls, self.calls = self.calls, -(1 << 62)
         call()
         self.calls = calls
-        return Evidence(graphs=0, graph_breaks=None, precision="float32", detail={"call": "sut.mock", "compiler": "none"})
+        return Evidence(
+            graphs=0,
+            graph_breaks=None,
+            precision="float32",
+            detail={"call": "sut.mock", "compiler": "none"},
+        )
 
     def _answer(self, batch: Batch) -> Batch:
         if "image" in batch:
-            logits = np.ascontiguousarray(batch["image"][:, ::4, ::4].transpose(0, 3, 1, 2)) - np.float32(0.5)
+            logits = np.ascontiguousarray(
+                batch["image"][:, ::4, ::4].transpose(0, 3, 1, 2)
+            ) - np.float32(0.5)
             coarse = np.ascontiguousarray(logits[:, :, ::7, ::7])
-            return {"mask": logits > 0, "logits": coarse, "score": coarse.mean((2, 3)) + batch["points"].mean((1, 2), keepdims=True)[:, 0]}
+            return {
+                "mask": logits > 0,
+                "logits": coarse,
+                "score": coarse.mean((2, 3)) + batch["points"].mean((1, 2), keepdims=True)[:, 0],
+            }
         if "noise" in batch:
-            latents = batch["noise"] + np.float32(1e-9) * _state(batch["input_ids"])[:, -1, None, None, None]
-            image = (latents[..., :3].clip(-2, 2) * 60 + 128).astype(np.uint8).repeat(8, axis=1).repeat(8, axis=2)
-            return {"image": image, "latents": np.stack([latents / quarter for quarter in (4, 3, 2, 1)], axis=1).astype(np.float32)}
+            latents = (
+                batch["noise"]
+                + np.float32(1e-9) * _state(batch["input_ids"])[:, -1, None, None, None]
+            )
+            image = (
+                (latents[..., :3].clip(-2, 2) * 60 + 128)
+                .astype(np.uint8)
+                .repeat(8, axis=1)
+                .repeat(8, axis=2)
+            )
+            return {
+                "image": image,
+                "latents": (
+                    np.stack([latents / quarter for quarter in (4, 3, 2, 1)], axis=1).astype(
+                        np.float32
+                    )
+                ),
+            }
         if "max_new_tokens" not in batch:
             state = _state(batch["input_ids"] * batch["attention_mask"])[:, -1]
             return {"logits": np.stack([np.sin(state), np.cos(state)], 1).astype(np.float32)}
@@ -87,7 +117,10 @@ class Mock:
             tokens[:, step] = _next(state, self.vocabulary)
             state = state + tokens[:, step] * (lengths + step + 1)
         ends = self.config.get("end_tokens", ())
-        return {"tokens": tokens, "n_tokens": padding.produced(tokens, batch["max_new_tokens"], ends)}
+        return {
+            "tokens": tokens,
+            "n_tokens": padding.produced(tokens, batch["max_new_tokens"], ends),
+        }
 
     def _broken(self, batch: Batch) -> Batch:
         breakage, key = self.options.get("wrong"), "image" if "image" in batch else "input_ids"
@@ -101,7 +134,9 @@ class Mock:
 
 
 def fail_as_told(options: Mapping[str, Any], calls: int) -> None:
-    """Raise, hang, be killed or exhaust memory if that is what the options name for this call, counted from 0."""
+    """Raise, hang, be killed or exhaust memory if that is what the options name for this call,
+    counted from 0.
+    """
     if calls == options.get("raise-at"):
         raise RuntimeError(f"told to raise at batch {calls}")
     if calls == options.get("hang-at"):
@@ -133,7 +168,9 @@ def load(workload: Workload) -> Mock:
 
 
 class MockTraining:
-    """A logistic regression of 8 numbers, in scripted time. Its methods are those of `sut.contract.Training`."""
+    """A logistic regression of 8 numbers, in scripted time. Its methods are those of
+    `sut.contract.Training`.
+    """
 
     def __init__(self, workload: Workload):
         self.constants, self.options = workload.config["optimizer"], workload.options
@@ -147,13 +184,17 @@ class MockTraining:
         """The inputs as they are."""
         return inputs
 
-    def fit(self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]) -> None:
+    def fit(
+        self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
+    ) -> None:
         """Each step takes `latency-ms`. As on a device, the loop goes on before a step is done."""
         self.in_fit = True
         for batch in self._broken(batches):
             fail_as_told(self.options, self.steps)
             self._step(batch)
-            self.ready_ns = max(self.ready_ns, time.perf_counter_ns()) + int(self.options.get("latency-ms", 1.0) * 1e6)
+            self.ready_ns = max(self.ready_ns, time.perf_counter_ns()) + int(
+                self.options.get("latency-ms", 1.0) * 1e6
+            )
             on_step(self._mean_loss)
         self.in_fit = False
 
@@ -163,7 +204,9 @@ class MockTraining:
         if wrong == "shuffle":
             batches = list(batches)[::-1]
         for number, batch in enumerate(batches):
-            yield earlier if wrong == "skip-batch" and number == 2 and earlier is not None else batch
+            yield (
+                earlier if wrong == "skip-batch" and number == 2 and earlier is not None else batch
+            )
             earlier = batch
 
     def _step(self, batch: Batch) -> None:
@@ -172,17 +215,24 @@ class MockTraining:
         features = np.sin(values.reshape(len(values), -1)[:, :_FEATURES] / _WORD_DIVISOR)
         inputs = np.concatenate([features, np.ones((len(features), 1))], 1)
         chances = 1 / (1 + np.exp(-(inputs @ self.weights)))
-        label = batch["label"].reshape(len(inputs), -1)[:, 0].astype(int) % 2  # of many labels the first
+        # Of many labels the first.
+        label = batch["label"].reshape(len(inputs), -1)[:, 0].astype(int) % 2
         right = np.where(label == 1, chances, 1 - chances)
         self.losses.append(float(-np.log(right).mean()))
         gradient = inputs.T @ (chances - label) / len(inputs)
         c, self.steps = self.constants, self.steps + 1
-        rate = 0.0 if self.frozen else c["learning_rate"] * (_FASTER if self._learns_faster() else 1.0)
+        rate = (
+            0.0 if self.frozen else c["learning_rate"] * (_FASTER if self._learns_faster() else 1.0)
+        )
         betas = np.array([[c["beta_1"]], [c["beta_2"]]])
         self.moments = betas * self.moments + (1 - betas) * np.stack([gradient, gradient**2])
         mean, square = self.moments / (1 - betas**self.steps)
         update = rate * (mean / (np.sqrt(square) + c["epsilon"]) + c["weight_decay"] * self.weights)
-        self.weights -= np.where(np.arange(len(update)) == 0, 0.0, update) if self.options.get("wrong-fit") == "frozen" else update
+        self.weights -= (
+            np.where(np.arange(len(update)) == 0, 0.0, update)
+            if self.options.get("wrong-fit") == "frozen"
+            else update
+        )
 
     def _learns_faster(self) -> bool:
         wrong = self.options.get("wrong-fit")
@@ -207,7 +257,12 @@ class MockTraining:
     def evidence(self, call: Callable[[], Any]) -> Evidence:
         """Nothing is compiled here, and there is no profiler to watch the call."""
         call()
-        return Evidence(graphs=0, graph_breaks=None, precision="float32", detail={"call": "sut.mock", "compiler": "none"})
+        return Evidence(
+            graphs=0,
+            graph_breaks=None,
+            precision="float32",
+            detail={"call": "sut.mock", "compiler": "none"},
+        )
 
 
 def load_training(workload: Workload) -> MockTraining:

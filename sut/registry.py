@@ -1,4 +1,6 @@
-"""Every SUT, in one dict. Read by the parent (list, environments) and by the worker; imports no framework."""
+"""Every SUT, in one dict. Read by the parent (list, environments) and by the worker; imports no
+framework.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,17 @@ from typing import Any
 from sut.devices import DEVICES
 
 REFERENCE = "plain-transformers"
-"""What gives the answers that others are compared with (see REFERENCES). Its library made the models: config.json names its classes."""
+"""What gives the answers that others are compared with (see REFERENCES). Its library made the
+models: config.json names its classes.
+"""
 
 FIT = "fit"
 """The task of training; the others are `predict` and `generate`."""
 
 LOAD, LOAD_TRAINING = "load", "load_training"
-"""The functions of a SUT's module: the first one loads an Inference, the second one a Training (`sut.contract`)."""
+"""The functions of a SUT's module: the first one loads an Inference, the second one a Training
+(`sut.contract`).
+"""
 
 MATRIX, PER_HEAD = "matrix", "per-head"
 """How libraries lay out what LoRA trains; `sut.adapters` says what each is."""
@@ -29,12 +35,23 @@ ONE_PACKAGE = (("tensorflow-cpu", "tensorflow"),)
 """Names of distributions that hold one and the same package, each built for another device."""
 
 CPU_BUILDS = {"torch": ("--torch-backend", "cpu")}
-"""Distribution whose builds for the CPU are not on PyPI, which has its large CUDA builds → what tells uv where they are."""
+"""Distribution whose builds for the CPU are not on PyPI, which has its large CUDA builds → what
+tells uv where they are.
+"""
 
 CPU_INDEXES = {"torch": "https://download.pytorch.org/whl/cpu"}
 """The same distribution → the package index with its builds for the CPU, for pip."""
 
-COMES_WITH_TORCH = ("torch", "triton", "sympy", "mpmath", "networkx", "setuptools", "cuda-", "nvidia-")
+COMES_WITH_TORCH = (
+    "torch",
+    "triton",
+    "sympy",
+    "mpmath",
+    "networkx",
+    "setuptools",
+    "cuda-",
+    "nvidia-",
+)
 """Distributions, and beginnings of their names, that an interpreter with PyTorch for GPUs has."""
 
 
@@ -47,7 +64,8 @@ class SutSpec:
         environment: environments/<name>-<device>.txt; "core" = the harness' own.
         summary: what it is, for the listing.
         process_env: the framework's own variables, needed before its import.
-        unsupported: "model", "model/task", "model/precision" or "model/task/precision" → the true reason.
+        unsupported: "model", "model/task", "model/precision" or "model/task/precision" → the true
+            reason.
         families: the model families it is written for; empty: those it has a file for.
         options: name of each `--sut-option` → (its type, or the words it takes; what it does).
         precisions: those it can compute in on some device.
@@ -56,9 +74,11 @@ class SutSpec:
         devices: where it can run.
         classes: the library whose class a model's data name for it; empty: it needs none.
         packages: distributions the system's description tells the versions of.
-        variables: first words of environment variables that change its figures, as regular expressions.
+        variables: first words of environment variables that change its figures, as regular
+            expressions.
         out_of_memory: words of the errors by which it tells that it is out of memory.
-        without_keras: of a SUT of Keras, the one that computes the same on the same framework without it.
+        without_keras: of a SUT of Keras, the one that computes the same on the same framework
+            without it.
         on_keras2: of a SUT of Keras 3, the one of Keras 2 with the same framework and execution.
         lora: how its library's LoRA lays out what it trains: MATRIX or PER_HEAD.
     """
@@ -86,28 +106,51 @@ class SutSpec:
 
 
 _IN_FLIGHT = {
-    "in_flight": (("1", "2"), "batches that Offline keeps submitted (default 1, as with Keras, whose calls wait for their answers)")
+    "in_flight": (
+        ("1", "2"),
+        (
+            "batches that Offline keeps submitted (default 1, as with Keras, whose calls wait for"
+            " their answers)"
+        ),
+    )
 }
 _KERAS = {"HF_HUB_OFFLINE": "1"}
 _TORCH = {"KINETO_LOG_LEVEL": "99"}  # torch.profiler, which evidence uses, says less
 _NATIVE_TORCH = {"HF_HUB_OFFLINE": "1", **_TORCH}
 _TORCH_VARIABLES = (r"TORCH\w*?", "PYTORCH", "INDUCTOR", "TRITON")
 _TENSORFLOW_VARIABLES = ("TF(?!_CLI)", "XLA")
-_KERAS2 = {"TF_USE_LEGACY_KERAS": "1", "KERAS_BACKEND": "tensorflow"}  # KerasNLP takes the Keras that TensorFlow has
+# KerasNLP takes the Keras that TensorFlow has.
+_KERAS2 = {"TF_USE_LEGACY_KERAS": "1", "KERAS_BACKEND": "tensorflow"}
 _KERAS2_LACKS = {
-    "gemma": "KerasNLP's Gemma is for Keras 3 alone (ValueError: GemmaBackbone requires Keras 3): take keras3-tensorflow",
-    "llama": "KerasNLP 0.8.2, with which Keras' published table was measured, has no Llama: take keras3-tensorflow",
-    "mistral/bfloat16": "KerasNLP's Mistral fails on Keras 2 in bfloat16 (AttributeError in its rotary embedding): take --precision "
-    "float32 or keras3-tensorflow",
+    "gemma": (
+        "KerasNLP's Gemma is for Keras 3 alone (ValueError: GemmaBackbone requires Keras 3): take"
+        " keras3-tensorflow"
+    ),
+    "llama": (
+        "KerasNLP 0.8.2, with which Keras' published table was measured, has no Llama: take"
+        " keras3-tensorflow"
+    ),
+    "mistral/bfloat16": (
+        "KerasNLP's Mistral fails on Keras 2 in bfloat16 (AttributeError in its rotary embedding):"
+        " take --precision float32 or keras3-tensorflow"
+    ),
     **dict.fromkeys(
         ("gpt2/generate/bfloat16", "distilgpt2/generate/bfloat16"),
-        "KerasNLP's GPT-2 fails on Keras 2 in bfloat16 (AttributeError in its attention): take --precision float32 or keras3-tensorflow",
+        "KerasNLP's GPT-2 fails on Keras 2 in bfloat16 (AttributeError in its attention): take"
+        " --precision float32 or keras3-tensorflow",
     ),
-    "mistral/fit": "KerasNLP's LoRA trains nothing of Mistral on Keras 2 (enable_lora leaves no weight to train): take keras3-tensorflow",
-    "sam/bfloat16": "KerasCV's Segment Anything fails on Keras 2 in bfloat16 (AttributeError in its prompt encoder): take --precision "
-    "float32 or keras3-tensorflow",
-    "stable-diffusion/bfloat16": "KerasCV's Stable Diffusion fails on Keras 2 in bfloat16 (AttributeError in its decoder's attention): "
-    "take --precision float32 or keras3-tensorflow",
+    "mistral/fit": (
+        "KerasNLP's LoRA trains nothing of Mistral on Keras 2 (enable_lora leaves no weight to"
+        " train): take keras3-tensorflow"
+    ),
+    "sam/bfloat16": (
+        "KerasCV's Segment Anything fails on Keras 2 in bfloat16 (AttributeError in its prompt"
+        " encoder): take --precision float32 or keras3-tensorflow"
+    ),
+    "stable-diffusion/bfloat16": (
+        "KerasCV's Stable Diffusion fails on Keras 2 in bfloat16 (AttributeError in its decoder's"
+        " attention): take --precision float32 or keras3-tensorflow"
+    ),
 }
 _KERAS3_LACKS = {
     "xlm": "KerasHub 0.32 has no XLM: take native-torch-eager or hf-tensorflow",
@@ -117,17 +160,39 @@ _HUGGING_FACE = {"TF_USE_LEGACY_KERAS": "1", "HF_HUB_OFFLINE": "1"}
 _HUGGING_FACE_LACKS = {
     "gemma": "Transformers 4 has no Gemma for TensorFlow: take keras3-tensorflow",
     "llama": "Transformers 4 has no Llama for TensorFlow: take keras3-tensorflow",
-    "mistral/bfloat16": "Transformers' Mistral for TensorFlow fails in bfloat16 (TypeError in its attention mask): take --precision "
-    "float32 or keras3-tensorflow",
-    "sam/bfloat16": "Transformers' Segment Anything for TensorFlow fails in bfloat16 (TypeError in its decoder's attention): take "
-    "--precision float32 or keras3-tensorflow",
+    "mistral/bfloat16": (
+        "Transformers' Mistral for TensorFlow fails in bfloat16 (TypeError in its attention mask):"
+        " take --precision float32 or keras3-tensorflow"
+    ),
+    "sam/bfloat16": (
+        "Transformers' Segment Anything for TensorFlow fails in bfloat16 (TypeError in its"
+        " decoder's attention): take --precision float32 or keras3-tensorflow"
+    ),
 }
-# On a CPU torch tells it in words alone; on a GPU CUDA itself, its graphs and cuBLAS, which wants a workspace, have words of their own.
-_TORCH_OUT_OF_MEMORY = ("OutOfMemoryError", "can't allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
-_XLA_OUT_OF_MEMORY = ("ResourceExhausted", "RESOURCE_EXHAUSTED", "CUDA_ERROR_OUT_OF_MEMORY", "CUBLAS_STATUS_ALLOC_FAILED")
+# On a CPU torch tells it in words alone; on a GPU CUDA itself, its graphs and cuBLAS, which wants a
+# workspace, have words of their own.
+_TORCH_OUT_OF_MEMORY = (
+    "OutOfMemoryError",
+    "can't allocate memory",
+    "out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+)
+_XLA_OUT_OF_MEMORY = (
+    "ResourceExhausted",
+    "RESOURCE_EXHAUSTED",
+    "CUDA_ERROR_OUT_OF_MEMORY",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+)
 
-# What the SUTs of one library have in common. An entry of `SUTS` adds the rest, and may say otherwise.
-_keras3 = partial(SutSpec, module="sut.keras3.{family}", unsupported=_KERAS3_LACKS, classes="keras_hub", lora=PER_HEAD)
+# What the SUTs of one library have in common. An entry of `SUTS` adds the rest, and may say
+# otherwise.
+_keras3 = partial(
+    SutSpec,
+    module="sut.keras3.{family}",
+    unsupported=_KERAS3_LACKS,
+    classes="keras_hub",
+    lora=PER_HEAD,
+)
 _keras3_tensorflow = partial(
     _keras3,
     environment="keras3-tensorflow",
@@ -177,23 +242,44 @@ SUTS: dict[str, SutSpec] = {
         module="sut.mock",
         environment="core",
         execution="eager",
-        summary="scripted latencies, no framework: a quick look, and what the harness is tested with",
+        summary=(
+            "scripted latencies, no framework: a quick look, and what the harness is tested with"
+        ),
         reference="mock",
         devices=("cpu",),
         precisions=("float32",),
         reads_weights=False,
         options={
             "latency-ms": (float, "time of one batch, in milliseconds (default 1)"),
-            "jitter-ms": (float, "latencies rise from latency-ms by this much over each 10 batches, then fall back (default 0)"),
+            "jitter-ms": (
+                float,
+                (
+                    "latencies rise from latency-ms by this much over each 10 batches, then fall"
+                    " back (default 0)"
+                ),
+            ),
             "raise-at": (int, "raise an error at this batch"),
             "hang-at": (int, "never return from this batch"),
             "kill-at": (int, "SIGKILL the worker at this batch"),
             "exhaust-memory-at": (int, "allocate until the system refuses or kills, at this batch"),
-            "wrong": (("swap-rows", "zero-position"), "break the answers: swap the rows of each batch, or zero position 0 of each input"),
+            "wrong": (
+                ("swap-rows", "zero-position"),
+                "break the answers: swap the rows of each batch, or zero position 0 of each input",
+            ),
             "wrong-fit": (
-                ("learning-rate", "skip-batch", "shuffle", "frozen", "early-end", "other-when-timed"),
-                "break the training: a larger learning rate, a batch left out, batches in another order, a parameter that stays, no wait "
-                "for the last step, or a larger learning rate after the first step where losses are not read",
+                (
+                    "learning-rate",
+                    "skip-batch",
+                    "shuffle",
+                    "frozen",
+                    "early-end",
+                    "other-when-timed",
+                ),
+                (
+                    "break the training: a larger learning rate, a batch left out, batches in"
+                    " another order, a parameter that stays, no wait for the last step, or a larger"
+                    " learning rate after the first step where losses are not read"
+                ),
             ),
         },
     ),
@@ -235,16 +321,24 @@ SUTS: dict[str, SutSpec] = {
     ),
     "keras2-tensorflow-graph": _keras2(
         execution="graph",
-        summary="Keras 2 (tf_keras) with KerasNLP or KerasCV on TensorFlow, traced to graphs without XLA",
+        summary=(
+            "Keras 2 (tf_keras) with KerasNLP or KerasCV on TensorFlow, traced to graphs"
+            " without XLA"
+        ),
     ),
     "native-torch-eager": _native_torch(
         execution="eager",
-        summary="PyTorch with Transformers, segment-anything or diffusers as they are, nothing compiled",
+        summary=(
+            "PyTorch with Transformers, segment-anything or diffusers as they are, nothing compiled"
+        ),
         packages=("torch", "transformers", "peft", "segment-anything", "diffusers"),
     ),
     "native-torch-compile": _native_torch(
         execution="compile",
-        summary='PyTorch with Transformers, segment-anything or diffusers under torch.compile(mode="reduce-overhead")',
+        summary=(
+            "PyTorch with Transformers, segment-anything or diffusers under"
+            ' torch.compile(mode="reduce-overhead")'
+        ),
         packages=("torch", "transformers", "peft", "segment-anything", "diffusers"),
     ),
     "native-jax": SutSpec(
@@ -255,8 +349,8 @@ SUTS: dict[str, SutSpec] = {
         unsupported={
             **dict.fromkeys(
                 ("gpt2/generate", "distilgpt2/generate"),
-                "sut/native_jax/causal_lm.py is written for the layout of Gemma, Llama and Mistral; GPT-2 has learned positions: take "
-                "keras3-jax",
+                "sut/native_jax/causal_lm.py is written for the layout of Gemma, Llama and Mistral;"
+                " GPT-2 has learned positions: take keras3-jax",
             ),
         },
         options=_IN_FLIGHT,
@@ -267,7 +361,12 @@ SUTS: dict[str, SutSpec] = {
     "native-torch-script": _native_torch(
         execution="script",
         summary="PyTorch with Transformers, traced to TorchScript",
-        unsupported={"bert/fit": "TorchScript traces are measured while they answer, not while they train: take native-torch-eager"},
+        unsupported={
+            "bert/fit": (
+                "TorchScript traces are measured while they answer, not while they train: take"
+                " native-torch-eager"
+            )
+        },
         families=("bert", "hidden_states"),
         packages=("torch", "transformers"),
     ),
@@ -285,18 +384,23 @@ REFERENCES: dict[str, SutSpec] = {
     REFERENCE: _native_torch(
         module="sut.reference.{family}",
         execution="eager",
-        summary="Transformers, segment-anything and diffusers called plainly, by files that share no code with a SUT",
+        summary=(
+            "Transformers, segment-anything and diffusers called plainly, by files that share no"
+            " code with a SUT"
+        ),
         precisions=("float32",),
         packages=("torch", "transformers", "segment-anything", "diffusers"),
     ),
 }
-"""What makes references and is never measured: no command lists it, and `--sut` does not take it."""
+"""What makes references and is never measured: no command lists it, and `--sut` does not take it.
+"""
 
 ALIASES = {"native-torch": "native-torch-compile"}
 """Other names of SUTs, as the published tables have them."""
 
 
-_FRAMEWORKS = {"jax": "JAX", "tensorflow": "TensorFlow", "torch": "PyTorch"}  # package → the framework in words
+# Package → the framework in words.
+_FRAMEWORKS = {"jax": "JAX", "tensorflow": "TensorFlow", "torch": "PyTorch"}
 
 
 def of_keras(sut: str) -> bool:
@@ -305,7 +409,9 @@ def of_keras(sut: str) -> bool:
 
 
 def framework_of(sut: str) -> str:
-    """The framework that computes, in words; empty where there is none, as of the mock or of a SUT that is no longer here."""
+    """The framework that computes, in words; empty where there is none, as of the mock or of a SUT
+    that is no longer here.
+    """
     packages = SUTS[sut].packages if sut in SUTS else ()
     return next((name for package, name in _FRAMEWORKS.items() if package in packages), "")
 
@@ -313,11 +419,17 @@ def framework_of(sut: str) -> str:
 def recorded_names(wanted: Iterable[str], versions: Mapping[str, str]) -> dict[str, str]:
     """Package → the name under which `versions` holds it, of those that it holds.
 
-    A distribution may spell its name with `_` for `-`, and a build for one device has a name of its own (ONE_PACKAGE).
+    A distribution may spell its name with `_` for `-`, and a build for one device has a name of its
+    own (ONE_PACKAGE).
     """
     spelt = {name.lower().replace("_", "-"): name for name in versions}
     builds = {package: build for build, package in ONE_PACKAGE}
-    return {name: spelt[each] for name in wanted for each in (builds.get(name, name), name) if each in spelt}
+    return {
+        name: spelt[each]
+        for name in wanted
+        for each in (builds.get(name, name), name)
+        if each in spelt
+    }
 
 
 def spec_of(name: str) -> SutSpec:
@@ -325,7 +437,9 @@ def spec_of(name: str) -> SutSpec:
     return SUTS[name] if name in SUTS else REFERENCES[name]
 
 
-def unsupported(sut: str, *, model: str, family: str, task: str, precision: str, device: str) -> str | None:
+def unsupported(
+    sut: str, *, model: str, family: str, task: str, precision: str, device: str
+) -> str | None:
     """Why this SUT cannot run this cell, as far as that is known without running anything."""
     spec = SUTS[sut]
     if reason := DEVICES[device].lacks.get(precision):
@@ -334,7 +448,9 @@ def unsupported(sut: str, *, model: str, family: str, task: str, precision: str,
     if reason := next(filter(None, map(spec.unsupported.get, keys)), None):
         return reason
     if spec.families and family not in spec.families:
-        return f"it is written for the model families {' and '.join(spec.families)}, not for {family}"
+        return (
+            f"it is written for the model families {' and '.join(spec.families)}, not for {family}"
+        )
     if reason := missing(sut, family, task):
         what = "no fit is written" if task == FIT else "nothing is written"
         return f"{what} for the model family {family}: {reason}"
@@ -342,7 +458,8 @@ def unsupported(sut: str, *, model: str, family: str, task: str, precision: str,
 
 
 def missing(sut: str, family: str, task: str) -> str | None:
-    """Return which file or function a SUT or a reference lacks for this model family and task. None: it lacks none.
+    """Return which file or function a SUT or a reference lacks for this model family and task.
+    None: it lacks none.
 
     The file is read and not imported.
     """
@@ -368,11 +485,15 @@ def load_module(sut: str, family: str) -> ModuleType:
 
 
 def loader(sut: str, family: str, task: str) -> Callable[[Any], Any]:
-    """Import that module. Return its function that makes an Inference, or a Training, of a Workload."""
+    """Import that module. Return its function that makes an Inference, or a Training, of a
+    Workload.
+    """
     module = load_module(sut, family)
     return getattr(module, LOAD_TRAINING if task == FIT else LOAD)
 
 
 def packages() -> tuple[str, ...]:
-    """The distributions of all frameworks, whose versions a system's description tells where they are there."""
+    """The distributions of all frameworks, whose versions a system's description tells where they
+    are there.
+    """
     return tuple(dict.fromkeys(name for spec in SUTS.values() for name in spec.packages))

@@ -1,4 +1,6 @@
-"""Environment variables that change what a framework runs: refused, or part of the cell. As data, for the standard library alone."""
+"""Environment variables that change what a framework runs: refused, or part of the cell. As data,
+for the standard library alone.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from sut.devices import DEVICES, HOST
 from sut.registry import SUTS, SutSpec
 
 _EXECUTION = "it changes which execution runs, and the cell would still name the other one"
-_PRECISION = "it changes the precision of matrix products, and the cell would still name the other one"
+_PRECISION = (
+    "it changes the precision of matrix products, and the cell would still name the other one"
+)
 
 REFUSED: Mapping[str, str] = {
     "TF_XLA_FLAGS": _EXECUTION,
@@ -35,9 +39,12 @@ REFUSED: Mapping[str, str] = {
     "JAX_NUMPY_DTYPE_PROMOTION": _PRECISION,
     "KERAS_FLOATX": _PRECISION,
 }
-"""Name, as a regular expression → why it is refused. Of the products' precision one flag decides: `--precision`."""
+"""Name, as a regular expression → why it is refused. Of the products' precision one flag decides:
+`--precision`.
+"""
 
-# Where things lie, what is logged, and which of several equal cards is taken: none of it is a cell of its own.
+# Where things lie, what is logged, and which of several equal cards is taken: none of it is a cell
+# of its own.
 _NO_CELL = re.compile(
     r"TF_CPP_|TORCH_LOGS|TORCH_TRACE|TORCH_HOME|\w*CACHE\w*|\w*_DIR$|\w*HOME$|\w*VERBOSE\w*|\w*LOG\w*|\w*VISIBLE_DEVICES|"
     r"CUDA_DEVICE_ORDER|CUDA_PATH|CUDA_VERSION|NVIDIA_(?!TF32)|KERAS_BACKEND|MKL_INTERFACE_LAYER"
@@ -46,12 +53,16 @@ _NO_CELL = re.compile(
 
 def read_by_any(environment: Mapping[str, str]) -> dict[str, str]:
     """Those that any framework or device here reads, by name."""
-    words = [word for device in DEVICES.values() for word in device.variables] + [word for spec in SUTS.values() for word in spec.variables]
+    words = [word for device in DEVICES.values() for word in device.variables] + [
+        word for spec in SUTS.values() for word in spec.variables
+    ]
     return _starting(words, environment)
 
 
 def refusal(spec: SutSpec, device: str, environment: Mapping[str, str]) -> str | None:
-    """The first variable that this SUT must not run with, as a sentence; None: there is none. An empty one counts as not set."""
+    """The first variable that this SUT must not run with, as a sentence; None: there is none. An
+    empty one counts as not set.
+    """
     for name, value in _read(spec, device, environment).items():
         for pattern, why in REFUSED.items():
             if value and re.fullmatch(pattern, name):
@@ -60,7 +71,9 @@ def refusal(spec: SutSpec, device: str, environment: Mapping[str, str]) -> str |
 
 
 def of_cell(spec: SutSpec, device: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that may change this SUT's figures, which are part of its cell, by name; those the SUT sets itself are none of them."""
+    """The variables that may change this SUT's figures, which are part of its cell, by name; those
+    the SUT sets itself are none of them.
+    """
     return {
         name: value
         for name, value in _read(spec, device, environment).items()
@@ -69,7 +82,9 @@ def of_cell(spec: SutSpec, device: str, environment: Mapping[str, str]) -> dict[
 
 
 def _read(spec: SutSpec, device: str, environment: Mapping[str, str]) -> dict[str, str]:
-    return _starting((*spec.variables, *DEVICES[HOST].variables, *DEVICES[device].variables), environment)
+    return _starting(
+        (*spec.variables, *DEVICES[HOST].variables, *DEVICES[device].variables), environment
+    )
 
 
 def _starting(words: list[str] | tuple[str, ...], environment: Mapping[str, str]) -> dict[str, str]:

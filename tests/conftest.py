@@ -11,18 +11,20 @@ from hypothesis import settings
 from harness.execution import environments, wheels
 
 CACHE = environments.ROOT / ".cache"
-# No speed is measured in a test. OpenMP threads that spin while they wait make torch 60 times slower beside any other busy process, and at
-# size tiny a second thread costs more than it brings.
+# No speed is measured in a test. OpenMP threads that spin while they wait make torch 60 times
+# slower beside any other busy process, and at size tiny a second thread costs more than it brings.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ["CUDA_VISIBLE_DEVICES"] = ""  # what the tests say of the defaults is of a machine without a GPU
+# What the tests say of the defaults is of a machine without a GPU.
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
 settings.register_profile("busy machine", deadline=None)
 settings.load_profile("busy machine")
 
 
 @pytest.fixture(scope="session")
 def interpreter() -> Callable[[str], Path]:
-    """name of an environment → its interpreter, made from its lock on first use; `core` is the one that runs the tests.
+    """name of an environment → its interpreter, made from its lock on first use; `core` is the one
+    that runs the tests.
 
     In a bundle that does not hold the environment the test is skipped: no network could bring it.
     """
@@ -30,7 +32,9 @@ def interpreter() -> Callable[[str], Path]:
     def ensure(name: str) -> Path:
         if name == "core":
             return Path(sys.executable)
-        if (bundle := wheels.bundle(environments.ROOT)) and f"{name}-cpu" not in wheels.manifest(bundle)["environments"]:
+        if (bundle := wheels.bundle(environments.ROOT)) and f"{name}-cpu" not in wheels.manifest(
+            bundle
+        )["environments"]:
             pytest.skip(f"the bundle {bundle} holds no {name}")
         return environments.ensure(CACHE, name, "cpu", "v6.1", environments.say_on_stderr).python
 
@@ -39,5 +43,7 @@ def interpreter() -> Callable[[str], Path]:
 
 @pytest.fixture
 def made_environment() -> environments.Environment:
-    """The core environment is the one run.sh made; under pytest the same packages are in the development environment."""
+    """The core environment is the one run.sh made; under pytest the same packages are in the
+    development environment.
+    """
     return environments.ensure(CACHE, "core", "cpu", "v6.1", environments.say_on_stderr)

@@ -20,7 +20,9 @@ def blocks(document: str) -> dict[str, str]:
 
 
 def copy_of_the_source(directory: Path) -> Path:
-    """What a run needs; environments are the real ones, everything else that a run keeps is the copy's own."""
+    """What a run needs; environments are the real ones, everything else that a run keeps is the
+    copy's own.
+    """
     for name in ("harness", "scenarios", "sut", "compliance", "formats", "environments"):
         shutil.copytree(ROOT / name, directory / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy2(ROOT / "run.sh", directory / "run.sh")
@@ -38,6 +40,12 @@ def insert(path: Path, behind: str, lines: str) -> None:
 
 def run(tree: Path, command: str, *flags: str) -> Any:
     """The one cell that a command of the copy prints."""
-    done = subprocess.run([*shlex.split(command), *flags, "--json"], cwd=tree, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*shlex.split(command), *flags, "--json"],
+        cwd=tree,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.stdout, done.stderr
     return json.loads(done.stdout)["cells"][0]

@@ -1,12 +1,15 @@
-"""Ours and the official checkers on the same tamperings: which see which. Run by hand; needs a clone of mlcommons/inference.
+"""Ours and the official checkers on the same tamperings: which see which. Run by hand; needs a
+clone of mlcommons/inference.
 
     PYTHONPATH=. .cache/environments/dev/bin/python -m tests.oracle --inference CLONE RUN...
 
-The runs are good run directories of mode `submission`, one for a scenario and task: with the mock SUT, say, half an hour of sleep each.
-CLONE must be a folder named `inference`; --python names an interpreter with its checkers' requirements (pyyaml, numpy) where this one has
-none. accuracy.txt gets a line of the official metric first, without which the old checker takes no tree at all; a checker that refuses the
-good tree even so is not asked about it. Prints a table of Markdown and the totals. "Tree alone": ours on what lies below open/, as another
-submitter's, where there is no raw/ and no record.json to compare with.
+The runs are good run directories of mode `submission`, one for a scenario and task: with the mock
+SUT, say, half an hour of sleep each. CLONE must be a folder named `inference`; --python names an
+interpreter with its checkers' requirements (pyyaml, numpy) where this one has none. accuracy.txt
+gets a line of the official metric first, without which the old checker takes no tree at all; a
+checker that refuses the good tree even so is not asked about it. Prints a table of Markdown and the
+totals. "Tree alone": ours on what lies below open/, as another submitter's, where there is no raw/
+and no record.json to compare with.
 """
 
 from __future__ import annotations
@@ -29,7 +32,9 @@ from tests.support.mutations import Mutation
 
 _METRIC = {
     "predict": '{"exact_match": 80.0, "f1": 90.5}\n',
-    "generate": "{'rouge1': 40.0, 'rouge2': 17.0, 'rougeL': 25.0, 'rougeLsum': 37.0, 'gen_len': 3000000}\n",
+    "generate": (
+        "{'rouge1': 40.0, 'rouge2': 17.0, 'rougeL': 25.0, 'rougeLsum': 37.0, 'gen_len': 3000000}\n"
+    ),
 }
 _NOT_THERE, _REFUSED = "not in the tree", "refuses the good tree"
 _NEW = ("-m", "inference.tools.submission.submission_checker.main")
@@ -39,12 +44,17 @@ _OLD = ("inference/tools/submission/submission_checker_old.py",)
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--inference", type=Path, required=True)
-    parser.add_argument("--python", default=sys.executable, help="interpreter of the official checkers")
+    parser.add_argument(
+        "--python", default=sys.executable, help="interpreter of the official checkers"
+    )
     parser.add_argument("runs", type=Path, nargs="+")
     flags = parser.parse_args()
     runs = {_kind(run): run.absolute() for run in flags.runs}
     told: dict[str, Counter[str]] = {}
-    print("| tampering | ours | ours, tree alone | official, new | official, old |\n|---|---|---|---|---|")
+    print(
+        "| tampering | ours | ours, tree alone | official, new | official, old"
+        " |\n|---|---|---|---|---|"
+    )
     with tempfile.TemporaryDirectory() as scratch:
         oracle = Oracle(Path(scratch), flags.inference.absolute().parent, flags.python)
         for harmful, mutations in ((True, [*HARMFUL, *TESTS_MUTATED]), (False, HARMLESS)):
@@ -53,13 +63,26 @@ def main() -> int:
                     continue
                 try:
                     row = oracle.row(mutation, harmful, runs[mutation.kind])
-                except (AssertionError, OSError) as e:  # it looks for a value or a file that only the tests' own trees have
+                # It looks for a value or a file that only the tests' own trees have.
+                except (AssertionError, OSError) as e:
                     print(f"{mutation.name}: left out, {e}", file=sys.stderr)
                 else:
-                    print(f"| {mutation.name}{'' if harmful else ' (harmless)'} | {' | '.join(row)} |", flush=True)
-                    for who, said in zip(("ours", "ours, tree alone", "new", "old"), row, strict=True):
-                        verdict = said if said in ("accepts", "crashes", _NOT_THERE, _REFUSED) else "rejects"
-                        told.setdefault(f"{who}, {'harmful' if harmful else 'harmless'}", Counter())[verdict] += 1
+                    print(
+                        f"| {mutation.name}{'' if harmful else ' (harmless)'} |"
+                        f" {' | '.join(row)} |",
+                        flush=True,
+                    )
+                    for who, said in zip(
+                        ("ours", "ours, tree alone", "new", "old"), row, strict=True
+                    ):
+                        verdict = (
+                            said
+                            if said in ("accepts", "crashes", _NOT_THERE, _REFUSED)
+                            else "rejects"
+                        )
+                        told.setdefault(
+                            f"{who}, {'harmful' if harmful else 'harmless'}", Counter()
+                        )[verdict] += 1
     for who, counts in told.items():
         print(f"{who}: {', '.join(f'{what} {count}' for what, count in counts.most_common())}")
     return 0
@@ -88,7 +111,10 @@ class Oracle:
         ours = _ours(copy, level)
         if _content(copy / "open") == before:
             return ours, _NOT_THERE, _NOT_THERE, _NOT_THERE
-        said = tuple(_REFUSED if good != "accepts" else now for good, now in zip(self.good[run], self._officials(copy), strict=True))
+        said = tuple(
+            _REFUSED if good != "accepts" else now
+            for good, now in zip(self.good[run], self._officials(copy), strict=True)
+        )
         return ours, _ours(self.scratch / "submission", level), said[0], said[1]
 
     def _copy(self, run: Path) -> Path:
@@ -100,7 +126,9 @@ class Oracle:
         tree.SUBMITTER, tree.SYSTEM = submitter.name, system.name
         text = tree.scenario_folder(copy) / "accuracy" / "accuracy.txt"
         score, rest = text.read_text().split("\n", 1)
-        text.write_text(f"{score}\n{_METRIC[tree.read_json(copy / 'record.json')['cell']['task']]}{rest}")
+        text.write_text(
+            f"{score}\n{_METRIC[tree.read_json(copy / 'record.json')['cell']['task']]}{rest}"
+        )
         return copy
 
     def _officials(self, copy: Path) -> tuple[str, str]:
@@ -111,21 +139,43 @@ class Oracle:
         return self._official(_NEW, submitted), self._official(_OLD, submitted)
 
     def _official(self, checker: tuple[str, ...], submitted: Path) -> str:
-        command = [self.python, *checker, "--input", submitted, "--version", "v6.1", "--csv", self.scratch / "x.csv"]
+        command = [
+            self.python,
+            *checker,
+            "--input",
+            submitted,
+            "--version",
+            "v6.1",
+            "--csv",
+            self.scratch / "x.csv",
+        ]
         environment = {**os.environ, "PYTHONPATH": str(self.around)}
-        done = subprocess.run(command, cwd=self.around, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=self.around, env=environment, capture_output=True, text=True, check=False
+        )
         if done.returncode == 0:
             return "accepts"
-        return "crashes" if "Traceback" in done.stderr and "SUMMARY" not in done.stderr + done.stdout else "rejects"
+        return (
+            "crashes"
+            if "Traceback" in done.stderr and "SUMMARY" not in done.stderr + done.stdout
+            else "rejects"
+        )
 
 
 def _ours(directory: Path, level: str) -> str:
-    return ", ".join(c.key for c in audit.audit(directory).checks_for(level) if c.verdict is Verdict.FAIL) or "accepts"
+    return (
+        ", ".join(
+            c.key for c in audit.audit(directory).checks_for(level) if c.verdict is Verdict.FAIL
+        )
+        or "accepts"
+    )
 
 
 def _content(folder: Path) -> dict[str, bytes | str]:
     return {
-        path.relative_to(folder).as_posix(): path.read_bytes() if path.is_file() else ("link" if path.is_symlink() else "folder")
+        path.relative_to(folder).as_posix(): (
+            path.read_bytes() if path.is_file() else ("link" if path.is_symlink() else "folder")
+        )
         for path in folder.rglob("*")
     }
 

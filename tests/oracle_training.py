@@ -1,9 +1,10 @@
-"""Ours and MLCommons' checker on the same tamperings of a training's run directory: which see which. Run by hand.
+"""Ours and MLCommons' checker on the same tamperings of a training's run directory: which see
+which. Run by hand.
 
     PYTHONPATH=. .cache/environments/dev/bin/python -m tests.oracle_training
 
-Trains the mock once, and prints a table of Markdown and the totals. Their checker reads the log alone, so what is changed in other files
-is nothing that it could see.
+Trains the mock once, and prints a table of Markdown and the totals. Their checker reads the log
+alone, so what is changed in other files is nothing that it could see.
 """
 
 from __future__ import annotations
@@ -27,9 +28,15 @@ def main() -> int:
         for number, (what, (tamper, _)) in enumerate(TAMPERED.items()):
             copy = shutil.copytree(good.directory, Path(name) / str(number) / "quick-1")
             tamper(copy)
-            found, code = failed(copy), official(replace(good, directory=str(copy)), "--ruleset", "5.0.0")[0]
+            found, code = (
+                failed(copy),
+                official(replace(good, directory=str(copy)), "--ruleset", "5.0.0")[0],
+            )
             ours, theirs = ours + bool(found), theirs + bool(code)
-            print(f"| {what} | {', '.join(sorted(found)) or 'not seen'} | {'refused' if code else 'not seen'} |")
+            print(
+                f"| {what} | {', '.join(sorted(found)) or 'not seen'} |"
+                f" {'refused' if code else 'not seen'} |"
+            )
     print(f"\n{len(TAMPERED)} tamperings: ours sees {ours}, the official checker {theirs}")
     return 0
 

@@ -1,4 +1,6 @@
-"""A family whose inputs are images and whose answers are masks: docs/adding-a-model.md as it stands there, measured by the real LoadGen."""
+"""A family whose inputs are images and whose answers are masks: docs/adding-a-model.md as it stands
+there, measured by the real LoadGen.
+"""
 
 import json
 from pathlib import Path
@@ -17,10 +19,16 @@ ANSWER = EXAMPLE[SUT].partition("        return {")[2].partition("\n")[0]
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory):
-    """A copy of the source with the SUT of adding-a-sut.md, the family of adding-a-model.md, and a reference of the SUT's own text."""
+    """A copy of the source with the SUT of adding-a-sut.md, the family of adding-a-model.md, and a
+    reference of the SUT's own text.
+    """
     copy = copy_of_the_source(tmp_path_factory.mktemp("copy"))
     entry = blocks("adding-a-sut.md")["registry"]
-    insert(copy / "sut/registry.py", "SUTS: dict[str, SutSpec] = {", entry.replace("module=", 'reference="plain-numpy",\n        module='))
+    insert(
+        copy / "sut/registry.py",
+        "SUTS: dict[str, SutSpec] = {",
+        entry.replace("module=", 'reference="plain-numpy",\n        module='),
+    )
     plain = entry.replace("native-numpy", "plain-numpy").replace("native_numpy", "plain_numpy")
     insert(copy / "sut/registry.py", "REFERENCES: dict[str, SutSpec] = {", plain)
     for path in (p for p in EXAMPLE if "/" in p):
@@ -39,17 +47,31 @@ def offline(tree):
 
 
 def test_a_family_is_a_model_file_a_module_a_line_and_a_file_for_each_sut():
-    assert set(EXAMPLE) == {"harness/inputs/models/mask.toml", "harness/inputs/families/mask.py", "families", SUT, "model"}
+    assert set(EXAMPLE) == {
+        "harness/inputs/models/mask.toml",
+        "harness/inputs/families/mask.py",
+        "families",
+        SUT,
+        "model",
+    }
     assert len(EXAMPLE["families"].splitlines()) == 1
 
 
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
 def test_it_is_measured_judged_and_audited(tree, offline, scenario):
-    cell = offline if scenario == "Offline" else run(tree, COMMAND.replace("Offline", scenario), "--duration", "0.5")
+    cell = (
+        offline
+        if scenario == "Offline"
+        else run(tree, COMMAND.replace("Offline", scenario), "--duration", "0.5")
+    )
     assert (cell["status"], cell["reason"], cell["cell"]["scenario"]) == ("ok", "", scenario)
     assert (cell["cell"]["seq_len"], cell["cell"]["eos"]) == (None, None)
     accuracy = cell["accuracy"]
-    assert (accuracy["metric"], accuracy["passed"], accuracy["detail"]["mask_smallest_iou"]) == ("used_tolerance", True, 1.0)
+    assert (accuracy["metric"], accuracy["passed"], accuracy["detail"]["mask_smallest_iou"]) == (
+        "used_tolerance",
+        True,
+        1.0,
+    )
     checks = audit.audit(Path(cell["directory"])).checks_for("quick")
     assert not [c.line() for c in checks if c.verdict is Verdict.FAIL]
 
@@ -58,7 +80,10 @@ def test_its_record_tells_every_array_and_the_audit_holds_the_submission_to_it(o
     directory = Path(offline["directory"])
     record = json.loads((directory / "record.json").read_text())
     assert record["inputs"] == {"image": {"dtype": "float32", "shape": [8, 8, 3]}}
-    assert record["answers"] == {"mask": {"dtype": "bool", "shape": [8, 8]}, "weight": {"dtype": "float32", "shape": []}}
+    assert record["answers"] == {
+        "mask": {"dtype": "bool", "shape": [8, 8]},
+        "weight": {"dtype": "float32", "shape": []},
+    }
     assert set(record["qsl"]) == {"samples", "performance_sample_count", "synthetic", "dataset"}
     (measurements,) = directory.rglob("measurements.json")
     stated = json.loads(measurements.read_text())
@@ -66,16 +91,31 @@ def test_its_record_tells_every_array_and_the_audit_holds_the_submission_to_it(o
     measurements.write_text(json.dumps({**stated, "input_data_types": "int32"}))
     check = next(c for c in audit.audit(directory).checks if c.id == "measurements-of-the-record")
     measurements.write_text(json.dumps(stated))
-    assert (check.verdict, check.detail) == (Verdict.FAIL, "input_data_types is 'int32'; the run has 'float32'")
+    assert (check.verdict, check.detail) == (
+        Verdict.FAIL,
+        "input_data_types is 'int32'; the run has 'float32'",
+    )
 
 
 @pytest.mark.parametrize(
     ("wrong", "metric"),
     [
-        ('{"mask": (weights > 0) ^ (np.arange(64).reshape(8, 8) == 9), "weight": weights.mean((1, 2))}', "mask smallest iou"),
+        (
+            (
+                '{"mask": (weights > 0) ^ (np.arange(64).reshape(8, 8) == 9), "weight":'
+                " weights.mean((1, 2))}"
+            ),
+            "mask smallest iou",
+        ),
         ('{"mask": (weights > 0)[::-1], "weight": weights.mean((1, 2))}', "mask smallest iou"),
-        ('{"mask": weights > 0, "weight": weights.mean((1, 2)) + np.float32(0.01)}', "weight error"),
-        ('{"mask": weights > 0, "weight": np.full(len(weights), np.nan, np.float32)}', "weight error"),
+        (
+            '{"mask": weights > 0, "weight": weights.mean((1, 2)) + np.float32(0.01)}',
+            "weight error",
+        ),
+        (
+            '{"mask": weights > 0, "weight": np.full(len(weights), np.nan, np.float32)}',
+            "weight error",
+        ),
     ],
     ids=["a pixel flipped", "rows swapped", "a float changed", "not a number"],
 )
@@ -83,16 +123,29 @@ def test_a_wrong_answer_is_an_accuracy_failure(tree, offline, wrong, metric):
     assert offline["status"] == "ok"
     (tree / SUT).write_text(EXAMPLE[SUT].replace("{" + ANSWER, wrong))
     cell = run(tree, COMMAND, "--duration", "0.5")
-    assert (cell["status"], cell["cause"], cell["accuracy"]["passed"]) == ("invalid", "accuracy", False)
+    assert (cell["status"], cell["cause"], cell["accuracy"]["passed"]) == (
+        "invalid",
+        "accuracy",
+        False,
+    )
     detail = cell["accuracy"]["detail"]
     limits = {name: detail[f"{name}_limit"] for name in detail if f"{name}_limit" in detail}
-    failed = [n.replace("_", " ") for n, limit in limits.items() if not (detail[n] <= limit if n.endswith("error") else detail[n] >= limit)]
+    failed = [
+        n.replace("_", " ")
+        for n, limit in limits.items()
+        if not (detail[n] <= limit if n.endswith("error") else detail[n] >= limit)
+    ]
     assert metric in failed
 
 
 def test_an_answer_of_another_type_is_told_in_one_sentence(tree, offline):
     assert offline["status"] == "ok"
-    (tree / SUT).write_text(EXAMPLE[SUT].replace("weights.mean((1, 2))", "weights.mean((1, 2)).astype(np.float64)"))
+    (tree / SUT).write_text(
+        EXAMPLE[SUT].replace("weights.mean((1, 2))", "weights.mean((1, 2)).astype(np.float64)")
+    )
     cell = run(tree, COMMAND, "--duration", "0.5")
-    sentence = "the answer of sample 0 has 16 bytes, expected 8 of mask bool [8, 8] and 4 of weight float32 []"
+    sentence = (
+        "the answer of sample 0 has 16 bytes, expected 8 of mask bool [8, 8] and 4 of weight"
+        " float32 []"
+    )
     assert cell["cause"] == "accuracy" and sentence in cell["reason"]

@@ -1,4 +1,6 @@
-"""The README's and the documents' commands parse, and the README's table is that of the registry."""
+"""The README's and the documents' commands parse, and the README's table is that of the
+registry.
+"""
 
 import re
 import shlex
@@ -16,7 +18,9 @@ from sut.registry import FIT
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DOCUMENTS = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")}
 _COMMAND = re.compile(r"^    (\./run\.sh [^#\n…\[]+?) *(?:#.*)?$", re.M)
-COMMANDS = sorted({command for text in (README, *DOCUMENTS.values()) for command in _COMMAND.findall(text)})
+COMMANDS = sorted(
+    {command for text in (README, *DOCUMENTS.values()) for command in _COMMAND.findall(text)}
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -26,7 +30,10 @@ def test_a_command_of_the_documents_is_understood(command, tmp_path):
     (tmp_path / "photos").mkdir()
     Image.new("RGB", (8, 8)).save(tmp_path / "photos" / "a.png")
     words = [
-        re.sub(r"^(prompts\.txt|labelled\.jsonl|photos/)$", lambda name: str(tmp_path / name[0]), word) for word in shlex.split(command)[1:]
+        re.sub(
+            r"^(prompts\.txt|labelled\.jsonl|photos/)$", lambda name: str(tmp_path / name[0]), word
+        )
+        for word in shlex.split(command)[1:]
     ]
     if words[0] == "test":
         words = ["test", "--version"]
@@ -34,25 +41,66 @@ def test_a_command_of_the_documents_is_understood(command, tmp_path):
         words.append("--help")  # it would ask the package index
     elif words[0].startswith("-") or words[0] == "sweep":
         words.append("--dry-run")
-    done = subprocess.run([ROOT / "run.sh", *words], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
-    # There is no run here, and no folder of weights. A command may be refused for that, but not for its words: those get a hint at --help.
-    missing = words[0] in ("pack", "compliance", "report", "compare", "history", "show", "audit") or {"DIR", "minilm"} & set(words)
-    busy = words[0] == "doctor" and done.returncode == 1 and "[FAIL] other load" in done.stdout  # as a machine is that runs tests
-    assert done.returncode == 0 or busy or (missing and done.returncode == 2 and "--help)" not in done.stderr), done.stderr
+    done = subprocess.run(
+        [ROOT / "run.sh", *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    # There is no run here, and no folder of weights. A command may be refused for that, but not for
+    # its words: those get a hint at --help.
+    missing = words[0] in (
+        "pack",
+        "compliance",
+        "report",
+        "compare",
+        "history",
+        "show",
+        "audit",
+    ) or {"DIR", "minilm"} & set(words)
+    # As a machine is that runs tests.
+    busy = words[0] == "doctor" and done.returncode == 1 and "[FAIL] other load" in done.stdout
+    assert (
+        done.returncode == 0
+        or busy
+        or (missing and done.returncode == 2 and "--help)" not in done.stderr)
+    ), done.stderr
 
 
 def test_the_readme_names_its_two_commands():
-    assert {"./run.sh --sut keras3-jax --scenario Offline --model mistral", "./run.sh test"} <= set(_COMMAND.findall(README))
+    assert {"./run.sh --sut keras3-jax --scenario Offline --model mistral", "./run.sh test"} <= set(
+        _COMMAND.findall(README)
+    )
 
 
 def test_the_readme_shows_which_sut_runs_which_model(tmp_path):
-    runs = {(row["sut"], row["model"], row["task"] == FIT) for row in matrix(tmp_path) if row["status"] != Status.UNSUPPORTED}
+    runs = {
+        (row["sut"], row["model"], row["task"] == FIT)
+        for row in matrix(tmp_path)
+        if row["status"] != Status.UNSUPPORTED
+    }
     named, group = models.in_group(""), models.in_group("hf-2019")
 
     def words(sut, model):
-        return ", ".join(word for word, trains in (("runs", False), ("trains", True)) if (sut, model, trains) in runs) or "–"
+        return (
+            ", ".join(
+                word
+                for word, trains in (("runs", False), ("trains", True))
+                if (sut, model, trains) in runs
+            )
+            or "–"
+        )
 
     for sut in dict.fromkeys(sut for sut, _, _ in runs):
         found = [model for model in group if (sut, model, False) in runs]
-        last = "all seven" if len(found) == len(group) else ", ".join(f"`{model}`" for model in found) or "–"
-        assert f"| {' | '.join([f'`{sut}`', *(words(sut, model) for model in named), last])} |" in README
+        last = (
+            "all seven"
+            if len(found) == len(group)
+            else ", ".join(f"`{model}`" for model in found) or "–"
+        )
+        assert (
+            f"| {' | '.join([f'`{sut}`', *(words(sut, model) for model in named), last])} |"
+            in README
+        )

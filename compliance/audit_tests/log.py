@@ -1,4 +1,6 @@
-"""The logs of a compliance test, judged like the performance run's: what no log may say, whatever audit.config asks for."""
+"""The logs of a compliance test, judged like the performance run's: what no log may say, whatever
+audit.config asks for.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,16 @@ def faults(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
     if trace is None:
         yield f"{subject.place.show(raw / _TRACE)}: {fault}; the performance run has its trace"
         return
-    yield from _of(checks_of_trace.checks(replace(as_run, trace=trace, trace_file=subject.place.show(raw / _TRACE))))
+    yield from _of(
+        checks_of_trace.checks(
+            replace(as_run, trace=trace, trace_file=subject.place.show(raw / _TRACE))
+        )
+    )
 
 
 def _of(checks: list[Check]) -> Iterator[Fault]:
-    return (replace(fault, text=f"{check.name.removeprefix('performance ')}: {fault.text}") for check in checks for fault in check.faults)
+    return (
+        replace(fault, text=f"{check.name.removeprefix('performance ')}: {fault.text}")
+        for check in checks
+        for fault in check.faults
+    )

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-_ROW = re.compile(rb'\{ "seq_id" : (\d{1,18}), "qsl_idx" : (\d{1,18}), "data" : "((?:[0-9A-Fa-f]{2})*)"[^{}]*\},?')
+_ROW = re.compile(
+    rb'\{ "seq_id" : (\d{1,18}), "qsl_idx" : (\d{1,18}), "data" : "((?:[0-9A-Fa-f]{2})*)"[^{}]*\},?'
+)
 _LONGEST_LINE, _MOST_PROBLEMS = 64 << 20, 20
 
 
@@ -32,7 +34,8 @@ class Row:
 
 @dataclass(frozen=True)
 class LoggedAnswers:
-    """The rows of mlperf_log_accuracy.json of a performance run, where a sample that was issued again may stand again.
+    """The rows of mlperf_log_accuracy.json of a performance run, where a sample that was issued
+    again may stand again.
 
     Attributes:
         rows: all rows that could be read, in the file's order.
@@ -59,12 +62,16 @@ class Compared:
 
     @property
     def exact(self) -> bool:
-        """True if there are answers, and each one equals the accuracy run's answer to the same sample."""
+        """True if there are answers, and each one equals the accuracy run's answer to the same
+        sample.
+        """
         return bool(self.equal) and not self.different and not self.unknown
 
 
 def read(path: Path) -> LoggedAnswers:
-    """Reads a log of answers and keeps every row; logs.read_accuracy keeps one of each sample. Raises OSError if it cannot be read."""
+    """Reads a log of answers and keeps every row; logs.read_accuracy keeps one of each sample.
+    Raises OSError if it cannot be read.
+    """
     rows: list[Row] = []
     problems: list[str] = []
     last = b""
@@ -74,23 +81,38 @@ def read(path: Path) -> LoggedAnswers:
             if match := _ROW.fullmatch(last):
                 rows.append(Row(int(match[1]), int(match[2]), binascii.unhexlify(match[3])))
             elif last != (b"[" if number == 1 else b"]") and len(problems) < _MOST_PROBLEMS:
-                problems.append(f"line {number} is no row of seq_id, qsl_idx and data in hexadecimal: {last[:40]!r}")
+                problems.append(
+                    f"line {number} is no row of seq_id, qsl_idx and data in hexadecimal:"
+                    f" {last[:40]!r}"
+                )
     if last != b"]":
         problems.append("the array is not closed: the file is cut")
     return LoggedAnswers(tuple(rows), tuple(problems))
 
 
 def compare(rows: tuple[Row, ...], answers: Mapping[int, bytes]) -> Compared:
-    """Compares the rows with the accuracy run's answers. `answers`: index in the query sample library → the answered bytes."""
+    """Compares the rows with the accuracy run's answers. `answers`: index in the query sample
+    library → the answered bytes.
+    """
     answered = [row for row in rows if row.index in answers]
     different = tuple(row for row in answered if answers[row.index] != row.data)
-    return Compared(len(answered) - len(different), different, tuple(row.index for row in rows if row.index not in answers))
+    return Compared(
+        len(answered) - len(different),
+        different,
+        tuple(row.index for row in rows if row.index not in answers),
+    )
 
 
 def mean_length(rows: tuple[Row, ...], answers: Mapping[int, bytes]) -> tuple[float, float] | None:
-    """(mean bytes of a test's answers, mean bytes of the accuracy run's to the same samples); None: there is none to compare."""
+    """(mean bytes of a test's answers, mean bytes of the accuracy run's to the same samples); None:
+    there is none to compare.
+    """
     pairs = [(len(row.data), len(answers[row.index])) for row in rows if row.index in answers]
-    return (sum(a for a, _ in pairs) / len(pairs), sum(b for _, b in pairs) / len(pairs)) if pairs else None
+    return (
+        (sum(a for a, _ in pairs) / len(pairs), sum(b for _, b in pairs) / len(pairs))
+        if pairs
+        else None
+    )
 
 
 def end_tokens(row: Row, ends: frozenset[int]) -> int:
@@ -100,7 +122,9 @@ def end_tokens(row: Row, ends: frozenset[int]) -> int:
 
 
 def variants(rows: tuple[Row, ...]) -> Iterator[dict[int, bytes]]:
-    """Every different answer once, in as few groups as possible: a group has at most one answer of a sample (index → bytes)."""
+    """Every different answer once, in as few groups as possible: a group has at most one answer of
+    a sample (index → bytes).
+    """
     left: dict[int, list[bytes]] = {}
     for row in rows:
         if row.data not in left.setdefault(row.index, []):

@@ -14,28 +14,51 @@ from compliance.subject import LoadGenRun, Subject
 _TOKEN_BYTES = 4
 
 
-def checks(logged: LoggedAnswers, test: LoadGenRun, subject: Subject, where: dict[str, str]) -> list[Check]:
-    """The checks of TEST06. Those of first tokens and token counts do not apply: no SUT here streams tokens or reports counts."""
+def checks(
+    logged: LoggedAnswers, test: LoadGenRun, subject: Subject, where: dict[str, str]
+) -> list[Check]:
+    """The checks of TEST06. Those of first tokens and token counts do not apply: no SUT here
+    streams tokens or reports counts.
+    """
     ends = _end_tokens(subject)
     faults = [
-        f"the answer of sample {row.index} has {len(row.data)} bytes" for row in logged.rows if len(row.data) % _TOKEN_BYTES or not row.data
+        f"the answer of sample {row.index} has {len(row.data)} bytes"
+        for row in logged.rows
+        if len(row.data) % _TOKEN_BYTES or not row.data
     ]
     both = [
-        f"the answer of sample {row.index} ends with {logged_answers.end_tokens(row, ends)} end tokens"
+        f"the answer of sample {row.index} ends with {logged_answers.end_tokens(row, ends)} end"
+        " tokens"
         for row in verification.two_ends(logged, ends)
     ]
     contradictions = [
         *_failed_checks(test, subject),
         *verify_files.contradictions(
-            test, "verify_accuracy.txt", f"TEST06 verification {'failed' if both or logged.problems else 'complete'}", subject
+            test,
+            "verify_accuracy.txt",
+            f"TEST06 verification {'failed' if both or logged.problems else 'complete'}",
+            subject,
         ),
     ]
-    whole = judge(f"{test.slug}-tokens", [*faults, *contradictions], "every answer is of whole int32 tokens", **where, fix=fixes.COMPLY)
+    whole = judge(
+        f"{test.slug}-tokens",
+        [*faults, *contradictions],
+        "every answer is of whole int32 tokens",
+        **where,
+        fix=fixes.COMPLY,
+    )
     if ends:
-        last = judge(f"{test.slug}-eos", both, f"no answer ends with more than one of {_named(ends)}", **where, fix=fixes.COMPLY)
+        last = judge(
+            f"{test.slug}-eos",
+            both,
+            f"no answer ends with more than one of {_named(ends)}",
+            **where,
+            fix=fixes.COMPLY,
+        )
     else:
         why = (
-            "no end token ends an answer: there is none in these prompts' tokenizer, --eos ignore was given, or the submission does not say"
+            "no end token ends an answer: there is none in these prompts' tokenizer, --eos ignore"
+            " was given, or the submission does not say"
         )
         last = not_applicable(f"{test.slug}-eos", why, **where)
     return [
@@ -51,13 +74,19 @@ def _named(ends: frozenset[int]) -> str:
 
 
 def _end_tokens(subject: Subject) -> frozenset[int]:
-    """The tokenizer's end tokens, by record.json; empty where the prompts are not of the weights' tokenizer."""
+    """The tokenizer's end tokens, by record.json; empty where the prompts are not of the weights'
+    tokenizer.
+    """
     return frozenset(subject.record.end_tokens if subject.record else ())
 
 
 def _failed_checks(test: LoadGenRun, subject: Subject) -> Iterator[str]:
     """The checks that TEST06's own script says failed, a sentence each."""
-    text, _ = files.attempt(files.text, subject.place.compliance / test.name / "verify_accuracy.txt")
+    text, _ = files.attempt(
+        files.text, subject.place.compliance / test.name / "verify_accuracy.txt"
+    )
     yield from (
-        f"verify_accuracy.txt says {line[:80]!r}" for line in (text or "").splitlines() if line.strip().endswith("check pass: False")
+        f"verify_accuracy.txt says {line[:80]!r}"
+        for line in (text or "").splitlines()
+        if line.strip().endswith("check pass: False")
     )

@@ -1,8 +1,9 @@
-"""This module decides how a compliance test ends, and makes the verify_*.txt that say so. All functions are pure.
+"""This module decides how a compliance test ends, and makes the verify_*.txt that say so. All
+functions are pure.
 
-A test is judged by its logs and those of the run it belongs to. The texts have the lines of run_verification.py that the
-submission checker looks for; both are of mlcommons/inference. Unlike those scripts, TEST01 compares every byte of an answer, and TEST06
-takes the end token as a number.
+A test is judged by its logs and those of the run it belongs to. The texts have the lines of
+run_verification.py that the submission checker looks for; both are of mlcommons/inference. Unlike
+those scripts, TEST01 compares every byte of an answer, and TEST06 takes the end token as a number.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class Speed:
         faster: by how much the test is faster, as a fraction; negative where it is slower.
         tolerance: the limit of `faster`, and of the test being slower unless `only_faster`.
         only_faster: whether the test may be slower by any amount.
-        valid: whether LoadGen calls both runs VALID, without which the official scripts pass nothing.
+        valid: whether LoadGen calls both runs VALID, without which the official scripts pass
+            nothing.
     """
 
     key: str
@@ -54,7 +56,9 @@ class Speed:
     @property
     def holds(self) -> bool:
         """Whether the test is within the tolerance."""
-        return self.faster <= self.tolerance and (self.only_faster or self.faster >= -self.tolerance)
+        return self.faster <= self.tolerance and (
+            self.only_faster or self.faster >= -self.tolerance
+        )
 
 
 def inapplicable(name: str, workload: Workload, samples: int) -> str:
@@ -70,25 +74,42 @@ def inapplicable(name: str, workload: Workload, samples: int) -> str:
     if name == "TEST04":
         config = workload.config
         if config.get("end_tokens"):
-            return "the samples do not cost the same (answers end at their end tokens), so one of them tells nothing of the rest"
+            return (
+                "the samples do not cost the same (answers end at their end tokens), so one of them"
+                " tells nothing of the rest"
+            )
         buckets = {key: config.get(key) for key in ("prompt_buckets", "new_token_buckets")}
-        uneven = [key.replace("_", " ") for key, sizes in buckets.items() if isinstance(sizes, list) and len(sizes) > 1]
+        uneven = [
+            key.replace("_", " ")
+            for key, sizes in buckets.items()
+            if isinstance(sizes, list) and len(sizes) > 1
+        ]
         if uneven:
-            return f"the samples do not cost the same ({' and '.join(uneven)} of several lengths), so one of them tells nothing of the rest"
+            return (
+                f"the samples do not cost the same ({' and '.join(uneven)} of several lengths), so"
+                " one of them tells nothing of the rest"
+            )
         if samples < 4:
             return f"it repeats sample number 3, and the library has {samples}"
     return ""
 
 
-def speed(rule: ComplianceTest, scenario: str, rules: Rules, performance: Detail, test: Detail) -> Speed | None:
+def speed(
+    rule: ComplianceTest, scenario: str, rules: Rules, performance: Detail, test: Detail
+) -> Speed | None:
     """The speed of a test beside the performance run's; None: a figure is missing.
 
     Where queries are too few for early stopping's estimate, the plain percentile takes its place.
     """
     metric = rules.scenarios[scenario].metric
     valid = all(detail.get("result_validity") == "VALID" for detail in (performance, test))
-    latency, share = QUERIES if scenario == "MultiStream" else SAMPLES, f"{rules.scenarios[scenario].percentile:.2f}"
-    for key in (metric.key,) if metric.higher_is_better else (metric.key, latency.percentile.format(share)):
+    latency, share = (
+        (QUERIES if scenario == "MultiStream" else SAMPLES),
+        f"{rules.scenarios[scenario].percentile:.2f}",
+    )
+    for key in (
+        (metric.key,) if metric.higher_is_better else (metric.key, latency.percentile.format(share))
+    ):
         reference, value = performance.number(key), test.number(key)
         if not reference or not value or reference <= 0 or value <= 0 or rule.tolerance is None:
             continue
@@ -96,59 +117,101 @@ def speed(rule: ComplianceTest, scenario: str, rules: Rules, performance: Detail
         if metric.higher_is_better:
             faster = value / reference - 1
         else:
-            if rule.tolerance_single_stream is not None and reference <= rule.short_latency_ns.get(scenario, 0):
+            if rule.tolerance_single_stream is not None and reference <= rule.short_latency_ns.get(
+                scenario, 0
+            ):
                 tolerance = rule.tolerance_single_stream
             # TEST01's script compares latencies, TEST04's their reciprocals.
             faster = reference / value - 1 if rule.only_faster else 1 - value / reference
         return Speed(
-            key=key, reference=reference, test=value, faster=faster, tolerance=tolerance, only_faster=rule.only_faster, valid=valid
+            key=key,
+            reference=reference,
+            test=value,
+            faster=faster,
+            tolerance=tolerance,
+            only_faster=rule.only_faster,
+            valid=valid,
         )
     return None
 
 
-def worst(rows: Sequence[Row], answers: Mapping[int, bytes], judged: Judged, reference: Arrays, forced: Any) -> Accuracy:
-    """The accuracy run's score with differing answers in their places: the first that does not pass, else the largest.
+def worst(
+    rows: Sequence[Row],
+    answers: Mapping[int, bytes],
+    judged: Judged,
+    reference: Arrays,
+    forced: Any,
+) -> Accuracy:
+    """The accuracy run's score with differing answers in their places: the first that does not
+    pass, else the largest.
 
     Raises ValueError if it cannot be taken, KeyError if the tolerance lacks a limit.
     """
     # The SUT's own logits are those of the accuracy run's answers: of the test's there are none.
-    tolerance = {name: limit for name, limit in judged.tolerance.items() if name != "argmax_fraction"}
+    tolerance = {
+        name: limit for name, limit in judged.tolerance.items() if name != "argmax_fraction"
+    }
     scores = [
-        accuracy.score(judged.score, {**answers, **changed}, reference, tolerance, judged.keys, forced) for changed in variants(tuple(rows))
+        accuracy.score(
+            judged.score, {**answers, **changed}, reference, tolerance, judged.keys, forced
+        )
+        for changed in variants(tuple(rows))
     ]
     return next((s for s in scores if not s.passed), max(scores, key=lambda s: s.value))
 
 
 def accuracy_text(compared: Compared, entries: int) -> str:
     """The verify_accuracy.txt of TEST01. `entries`: the answers in the accuracy run's log."""
-    return (
-        "Verifying accuracy: every byte of every logged answer.\n"
-        f"num_acc_log_entries = {entries}\n"
-        f"num_perf_log_entries = {compared.equal + len(compared.different) + len(compared.unknown)}\n"
-        f"num_perf_log_qsl_idx_match = {compared.equal + len(compared.different)}\n"
-        f"num_perf_log_data_mismatch = {len(compared.different)}\n"
-        f"num_missing_qsl_idxs = {len(compared.unknown)}\n"
-        f"{PASS if compared.exact else FAIL}\n"
-    )
+    different = len(compared.different)
+    unknown = len(compared.unknown)
+    known = compared.equal + different
+    verdict = PASS if compared.exact else FAIL
+    return f"""\
+Verifying accuracy: every byte of every logged answer.
+num_acc_log_entries = {entries}
+num_perf_log_entries = {known + unknown}
+num_perf_log_qsl_idx_match = {known}
+num_perf_log_data_mismatch = {different}
+num_missing_qsl_idxs = {unknown}
+{verdict}
+"""
 
 
 def performance_text(speed: Speed | None) -> str:
     """The verify_performance.txt of TEST01 and TEST04."""
     if speed is None:
         return f"Verifying performance.\n{FAIL}: a score is missing\n"
-    why = "" if speed.verdict == PASS else ": Test score invalid" if speed.valid else ": Invalid results"
-    return f"Verifying performance.\nReference score = {speed.reference}\nTest score = {speed.test}\n{speed.verdict}{why}\n"
+    why = ": Test score invalid" if speed.valid else ": Invalid results"
+    if speed.verdict == PASS:
+        why = ""
+    return f"""\
+Verifying performance.
+Reference score = {speed.reference}
+Test score = {speed.test}
+{speed.verdict}{why}
+"""
 
 
 def token_text(logged_answers: LoggedAnswers, ends: frozenset[int]) -> str:
-    """The verify_accuracy.txt of TEST06. What cannot be told is Skipped; the submission checker takes that only for the first token."""
+    """The verify_accuracy.txt of TEST06. What cannot be told is Skipped; the submission checker
+    takes that only for the first token.
+    """
     eos = f"{not two_ends(logged_answers, ends)}" if ends else "Skipped"
-    whole = bool(logged_answers.rows) and not logged_answers.problems and not two_ends(logged_answers, ends)
-    return (
-        f"First token check pass: Skipped\nEOS check pass: {eos}\nSample length check pass: Skipped\n"
-        f"TEST06 verification {'complete' if whole else 'failed'}\n"
-        f"{NO_FIRST_TOKEN}; {NO_TOKEN_COUNT}{'' if ends else '; no end token is known of this tokenizer'}\n"
+    whole = (
+        bool(logged_answers.rows)
+        and not logged_answers.problems
+        and not two_ends(logged_answers, ends)
     )
+    notes = [NO_FIRST_TOKEN, NO_TOKEN_COUNT]
+    if not ends:
+        notes.append("no end token is known of this tokenizer")
+    return f"""\
+First token check pass: Skipped
+EOS check pass: {eos}
+Sample length check pass: Skipped
+TEST06 verification {"complete" if whole else "failed"}
+{"; ".join(notes)}
+"""
 
 
 def two_ends(logged_answers: LoggedAnswers, ends: frozenset[int]) -> list[Row]:

@@ -1,4 +1,6 @@
-"""The verify_*.txt beside a compliance test: they must say what the logs show, and are never believed."""
+"""The verify_*.txt beside a compliance test: they must say what the logs show, and are never
+believed.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ from compliance.subject import LoadGenRun, Subject
 
 
 def contradictions(test: LoadGenRun, name: str, expected: str, subject: Subject) -> list[str]:
-    """List what is wrong with a verify_*.txt: it is missing, or does not say `expected` alone. Empty if nothing is wrong.
+    """List what is wrong with a verify_*.txt: it is missing, or does not say `expected` alone.
+    Empty if nothing is wrong.
 
     Args:
         expected: the verdict that the logs show.
@@ -17,6 +20,16 @@ def contradictions(test: LoadGenRun, name: str, expected: str, subject: Subject)
     if text is None:
         return [fault]
     lines = [line.strip() for line in text.splitlines()]
-    agrees = any(line.startswith(expected) for line in lines) if expected == verification.FAIL else expected in lines
-    contradicts = expected == verification.PASS and any(line.startswith(verification.FAIL) for line in lines)
-    return [] if agrees and not contradicts else [f"{name} does not say {expected!r} alone, which is what the logs show"]
+    agrees = (
+        any(line.startswith(expected) for line in lines)
+        if expected == verification.FAIL
+        else expected in lines
+    )
+    contradicts = expected == verification.PASS and any(
+        line.startswith(verification.FAIL) for line in lines
+    )
+    return (
+        []
+        if agrees and not contradicts
+        else [f"{name} does not say {expected!r} alone, which is what the logs show"]
+    )

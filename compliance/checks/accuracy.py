@@ -21,7 +21,10 @@ from compliance.subject import Subject
 _LOG = "mlperf_log_accuracy.json"
 _CUT = "truncate_accuracy_log.py of mlcommons/inference writes both log and hash"
 _AGAIN = "measure the accuracy again"
-_ASK = "ask the submitter for the whole log, put it in the place of the truncated one and audit again: its size alone will then be wrong"
+_ASK = (
+    "ask the submitter for the whole log, put it in the place of the truncated one and audit again:"
+    " its size alone will then be wrong"
+)
 _HASHED_WHATEVER_IT_HOLDS = 64 << 20
 _FILLS_UP = "MultiStream"
 _HASH = re.compile(r"^hash=(\S*)\s*$", re.MULTILINE)
@@ -32,20 +35,32 @@ def checks(subject: Subject) -> list[Check]:
     submitted = subject.accuracy.folder / _LOG
     most = subject.rules.truncation.limit_bytes
     size = judge(
-        "accuracy-log-size", _size(submitted, subject.rules), f"at most {most} bytes", file=subject.place.show(submitted), fix=_CUT
+        "accuracy-log-size",
+        _size(submitted, subject.rules),
+        f"at most {most} bytes",
+        file=subject.place.show(submitted),
+        fix=_CUT,
     )
     fix = "remove audit.config and measure again"
-    return [size, judge("performance-log-of-answers", _no_answers(subject), "empty, as it must be", fix=fix)]
+    return [
+        size,
+        judge("performance-log-of-answers", _no_answers(subject), "empty, as it must be", fix=fix),
+    ]
 
 
-def checks_of_whole(subject: Subject, whole: Path, answers: logs.Answers | None, fault: str) -> list[Check]:
+def checks_of_whole(
+    subject: Subject, whole: Path, answers: logs.Answers | None, fault: str
+) -> list[Check]:
     """The checks of the whole log of answers.
 
     Args:
         answers: what it holds; None: `fault` says why it cannot be read.
     """
     file, submitted = subject.place.show(whole), subject.place.show(subject.accuracy.folder / _LOG)
-    hashes, good = _hash(subject, whole, answers), "of the whole log; head and tail of the submitted one are its own"
+    hashes, good = (
+        _hash(subject, whole, answers),
+        "of the whole log; head and tail of the submitted one are its own",
+    )
     samples = f"{len(answers.payloads) if answers else 0} samples, each once"
     results = [
         judge("accuracy-hash", hashes, good, file=submitted, fix=_CUT),
@@ -53,39 +68,67 @@ def checks_of_whole(subject: Subject, whole: Path, answers: logs.Answers | None,
     ]
     if answers is not None:
         order = _order(subject, answers)
-        results.append(judge("accuracy-order", order, "the one that follows from the seeds", file=file, fix=_AGAIN))
+        results.append(
+            judge(
+                "accuracy-order",
+                order,
+                "the one that follows from the seeds",
+                file=file,
+                fix=_AGAIN,
+            )
+        )
     return results
 
 
 def checks_of_truncated(subject: Subject, why: str) -> list[Check]:
-    """Order and form of a truncated log: the rows that are left still say which samples came first and last.
+    """Order and form of a truncated log: the rows that are left still say which samples came first
+    and last.
 
     A fault in them fails. Without one a person must ask for the whole log: `why`.
     """
     submitted = subject.accuracy.folder / _LOG
-    file, form = subject.place.show(submitted), judge("accuracy-hash", _hash_form(subject), "", fix=_CUT)
-    head, _, tail = (files.attempt(files.whole_bytes, submitted)[0] or b"").partition(subject.rules.truncation.joint.encode())
+    file, form = (
+        subject.place.show(submitted),
+        judge("accuracy-hash", _hash_form(subject), "", fix=_CUT),
+    )
+    head, _, tail = (files.attempt(files.whole_bytes, submitted)[0] or b"").partition(
+        subject.rules.truncation.joint.encode()
+    )
     rows = logs.read_ends(head, tail, repeats=subject.scenario == _FILLS_UP)
     order = _order(subject, rows)
     good = f"the {len(rows.seq_ids)} rows left are in the order of the seeds"
     return [
-        judge("accuracy-order", order, good, file=file, fix=_AGAIN)
-        if rows.seq_ids
-        else not_applicable("accuracy-order", "a row is longer than what truncation keeps: none is left whole", file=file),
-        judge("accuracy-log", rows.problems, "", file=file, fix=_CUT)
-        if rows.problems
-        else manual("accuracy-log", why, file=file, fix=_ASK),
+        (
+            judge("accuracy-order", order, good, file=file, fix=_AGAIN)
+            if rows.seq_ids
+            else not_applicable(
+                "accuracy-order",
+                "a row is longer than what truncation keeps: none is left whole",
+                file=file,
+            )
+        ),
+        (
+            judge("accuracy-log", rows.problems, "", file=file, fix=_CUT)
+            if rows.problems
+            else manual("accuracy-log", why, file=file, fix=_ASK)
+        ),
         form if form.verdict == "FAIL" else manual("accuracy-hash", why, file=file, fix=_ASK),
     ]
 
 
 def whole_log(subject: Subject) -> Path | None:
-    """The path of the whole log: that of raw/accuracy, else the submitted one if it was short enough to stay whole; None: there is none."""
+    """The path of the whole log: that of raw/accuracy, else the submitted one if it was short
+    enough to stay whole; None: there is none.
+    """
     raw = subject.place.raw("accuracy")
     if raw:
         return raw / _LOG
     content, _ = files.attempt(files.whole_bytes, subject.accuracy.folder / _LOG)
-    return None if content is not None and subject.rules.truncation.joint.encode() in content else subject.accuracy.folder / _LOG
+    return (
+        None
+        if content is not None and subject.rules.truncation.joint.encode() in content
+        else subject.accuracy.folder / _LOG
+    )
 
 
 def _size(path: Path, rules: Rules) -> Iterator[Fault | str]:
@@ -94,7 +137,9 @@ def _size(path: Path, rules: Rules) -> Iterator[Fault | str]:
         yield fault
     elif not 0 < size <= rules.truncation.limit_bytes:
         most = rules.truncation.limit_bytes
-        yield Fault(f"{size} bytes; more than 0 and at most {most}", f"1 to {most} bytes", f"{size} bytes")
+        yield Fault(
+            f"{size} bytes; more than 0 and at most {most}", f"1 to {most} bytes", f"{size} bytes"
+        )
 
 
 def _no_answers(subject: Subject) -> Iterator[Fault | str]:
@@ -102,8 +147,13 @@ def _no_answers(subject: Subject) -> Iterator[Fault | str]:
     folder = subject.place.raw("performance") or subject.performance.folder
     content, fault = files.attempt(lambda p: files.ends(p, 64), folder / _LOG)
     if content and content[2] > 0 and content[0].split() != [b"[", b"]"]:
-        text = f"{content[2]} bytes in the performance test's {_LOG}; LoadGen writes an empty array there"
-        yield Fault(text, "an empty array", f"{content[2]} bytes", subject.place.show(folder / _LOG))
+        text = (
+            f"{content[2]} bytes in the performance test's {_LOG}; LoadGen writes an empty array"
+            " there"
+        )
+        yield Fault(
+            text, "an empty array", f"{content[2]} bytes", subject.place.show(folder / _LOG)
+        )
     if fault and subject.place.run:
         yield Fault(fault, file=subject.place.show(folder / _LOG))
 
@@ -112,7 +162,12 @@ def _hash_form(subject: Subject) -> Iterator[Fault | str]:
     hashes = _HASH.findall(subject.accuracy_text or "")
     file = subject.place.show(subject.accuracy.folder / "accuracy.txt")
     if len(hashes) != 1:
-        yield Fault(f"accuracy.txt holds {len(hashes)} lines of hash=<sha256>; it must be one", "one line", f"{len(hashes)} lines", file)
+        yield Fault(
+            f"accuracy.txt holds {len(hashes)} lines of hash=<sha256>; it must be one",
+            "one line",
+            f"{len(hashes)} lines",
+            file,
+        )
     elif not files.is_sha256(hashes[0]):
         yield Fault("accuracy.txt: the hash is no sha256", "a sha256", shorten(hashes[0]), file)
 
@@ -120,17 +175,26 @@ def _hash_form(subject: Subject) -> Iterator[Fault | str]:
 def _hash(subject: Subject, whole: Path, answers: logs.Answers | None) -> Iterator[Fault | str]:
     """A sentence for each contradiction between hash, whole log and truncated log.
 
-    A log that could be read whole has a bounded size. A damaged one is hashed up to 64 MiB: a sparse file costs its forger nothing.
+    A log that could be read whole has a bounded size. A damaged one is hashed up to 64 MiB: a
+    sparse file costs its forger nothing.
     """
     if faults := list(_hash_form(subject)):
         yield from faults
         return
     read = answers is not None and not _problems(answers, subject)
     of = files.sha256 if read else partial(files.bounded_sha256, most=_HASHED_WHATEVER_IT_HOLDS)
-    hash_line, (digest, fault) = _HASH.findall(subject.accuracy_text or "")[0], files.attempt(of, whole)
+    hash_line, (digest, fault) = (
+        _HASH.findall(subject.accuracy_text or "")[0],
+        files.attempt(of, whole),
+    )
     if fault or digest != hash_line:
         file = subject.place.show(subject.accuracy.folder / "accuracy.txt")
-        yield fault or Fault(f"accuracy.txt says {hash_line}; the whole log has {digest}", str(digest), hash_line, file)
+        yield fault or Fault(
+            f"accuracy.txt says {hash_line}; the whole log has {digest}",
+            str(digest),
+            hash_line,
+            file,
+        )
         return
     content, fault = files.attempt(files.whole_bytes, subject.accuracy.folder / _LOG)
     cut = subject.rules.truncation
@@ -140,13 +204,19 @@ def _hash(subject: Subject, whole: Path, answers: logs.Answers | None) -> Iterat
         if fault or content not in (same, head + cut.joint.encode() + tail):
             yield fault or "the submitted log is not the raw one"
     elif fault or content != head + cut.joint.encode() + tail:
-        yield fault or f"the submitted log is not the first and last {cut.keep_bytes} bytes of the raw one"
+        yield (
+            fault
+            or f"the submitted log is not the first and last {cut.keep_bytes} bytes of the raw one"
+        )
 
 
-def _unanswered(subject: Subject, answers: logs.Answers | None, fault: str) -> Iterator[Fault | str]:
+def _unanswered(
+    subject: Subject, answers: logs.Answers | None, fault: str
+) -> Iterator[Fault | str]:
     """Yield what is wrong with the whole log.
 
-    Every row must be readable, and sample indices and seq_ids must each run from 0 on without a gap.
+    Every row must be readable, and sample indices and seq_ids must each run from 0 on without a
+    gap.
 
     Args:
         fault: why `answers` is None.
@@ -157,9 +227,13 @@ def _unanswered(subject: Subject, answers: logs.Answers | None, fault: str) -> I
     yield from _problems(answers, subject)
     count = subject.accuracy.detail.number("effective_accuracy_sample_count")
     different = len(answers.payloads)
-    indices = np.fromiter(answers.payloads, np.int64, different)  # its keys are the samples' indices
+    # Its keys are the samples' indices.
+    indices = np.fromiter(answers.payloads, np.int64, different)
     if different != count or not _from_zero(indices):
-        text = f"{different} different samples answered; each of the {count} must be, by the indices from 0 on"
+        text = (
+            f"{different} different samples answered; each of the {count} must be, by the indices"
+            " from 0 on"
+        )
         yield Fault(text, f"{count} samples, from 0 on", f"{different} samples")
     if not _from_zero(np.asarray(answers.seq_ids, np.int64)):
         yield "seq_id does not run from 0 to the number of rows - 1, each once"
@@ -174,20 +248,32 @@ def _order(subject: Subject, rows: logs.Answers) -> Iterator[Fault | str]:
         yield "the loaded sets or the seed are missing from the detail log"
         return
     per_query = counts.samples_per_query(detail, subject.scenario)
-    count = sum(-(-len(counts.without_wraparound(one, detail, subject.scenario)) // per_query) * per_query for one in sets)
+    count = sum(
+        -(-len(counts.without_wraparound(one, detail, subject.scenario)) // per_query) * per_query
+        for one in sets
+    )
     if not len(seq_ids) or seq_ids.min() < 0 or seq_ids.max() >= count:
         yield f"its sample numbers are not those of {count} samples"
         return
     settings = counts.issue_settings(detail, subject.scenario, seed)
     if stray := misplaced(settings, sets, seq_ids=seq_ids, indices=indices):
         at, expected = stray
-        text = f"sample number {seq_ids[at]} is of index {indices[at]}; the seed {seed} makes it {expected}"
+        text = (
+            f"sample number {seq_ids[at]} is of index {indices[at]}; the seed {seed} makes it"
+            f" {expected}"
+        )
         yield Fault(text, str(expected), str(indices[at]))
 
 
 def _problems(answers: logs.Answers, subject: Subject) -> list[str]:
-    """The log's problems. In MultiStream a sample may stand there twice, to fill the last query of a set; "accuracy order" says which."""
-    return [problem for problem in answers.problems if subject.scenario != _FILLS_UP or not problem.endswith(logs.TWICE)]
+    """The log's problems. In MultiStream a sample may stand there twice, to fill the last query of
+    a set; "accuracy order" says which.
+    """
+    return [
+        problem
+        for problem in answers.problems
+        if subject.scenario != _FILLS_UP or not problem.endswith(logs.TWICE)
+    ]
 
 
 def _from_zero(numbers: np.ndarray) -> bool:

@@ -1,6 +1,7 @@
 """These checks judge how long a test measured, and whether it measured whole batches.
 
-The time is taken from three clocks, which must agree: the latencies, the calendar and the log's own time.
+The time is taken from three clocks, which must agree: the latencies, the calendar and the log's own
+time.
 """
 
 from __future__ import annotations
@@ -16,17 +17,29 @@ from compliance.logs.dates import wall_seconds
 from compliance.rules import Rules
 from compliance.subject import Subject
 
-# Allowed idle time: how much longer than its logged work a test may take. This limit is ours, not MLPerf's.
+# Allowed idle time: how much longer than its logged work a test may take. This limit is ours, not
+# MLPerf's.
 _IDLE, _IDLE_S = 0.05, 10.0
 # The least number of batches of a quick run. A round asks for far more.
 _LEAST_BATCHES = 3
 
 
 def performance(subject: Subject) -> Check:
-    """The check that the performance test's latencies fit into the time that passed, and the time into the latencies."""
-    detail, file = subject.performance.detail, subject.place.show(subject.performance.folder / "mlperf_log_detail.txt")
+    """The check that the performance test's latencies fit into the time that passed, and the time
+    into the latencies.
+    """
+    detail, file = (
+        subject.performance.detail,
+        subject.place.show(subject.performance.folder / "mlperf_log_detail.txt"),
+    )
     good = "the latencies fit into the time that passed"
-    return judge("duration", _duration(detail, subject.scenario, subject.rules), good, file=file, fix=fixes.FIGURES)
+    return judge(
+        "duration",
+        _duration(detail, subject.scenario, subject.rules),
+        good,
+        file=file,
+        fix=fixes.FIGURES,
+    )
 
 
 def accuracy(subject: Subject) -> Check:
@@ -52,46 +65,79 @@ def measured(subject: Subject) -> Check:
 
 
 def _duration(detail: Detail, scenario: str, rules: Rules) -> Iterator[Fault | str]:
-    """A sentence for each contradiction between the latencies, the calendar (power_begin, power_end) and the log's own time."""
+    """A sentence for each contradiction between the latencies, the calendar (power_begin,
+    power_end) and the log's own time.
+    """
     issued, wall_s = last_issue_ns(detail, scenario), wall_seconds(detail)
     if issued is None or wall_s is None:
         yield "the latencies, power_begin or power_end are missing or no dates"
         return
     busy_s = max(issued[0], one_by_one_ns(detail, scenario)) / 1e9
     if busy_s > wall_s + rules.dates.clock_tolerance_s:
-        text = f"the latencies add up to {busy_s:.3f} s and {wall_s:.3f} s passed between power_begin and power_end"
-        yield Fault(text, f"at most {wall_s:.3f} s", f"{busy_s:.3f} s", line=detail.line("power_end"))
-    # The last answer comes after the last issue. Offline's figure is the time of the last answer already.
+        text = (
+            f"the latencies add up to {busy_s:.3f} s and {wall_s:.3f} s passed between power_begin"
+            " and power_end"
+        )
+        yield Fault(
+            text, f"at most {wall_s:.3f} s", f"{busy_s:.3f} s", line=detail.line("power_end")
+        )
+    # The last answer comes after the last issue. Offline's figure is the time of the last answer
+    # already.
     tail_s = 0 if scenario == "Offline" else (detail.number("result_max_latency_ns") or 0) / 1e9
-    most_s = (1 + _IDLE) * (max(issued[1], one_by_one_ns(detail, scenario)) / 1e9 + tail_s) + _IDLE_S
+    most_s = (1 + _IDLE) * (
+        max(issued[1], one_by_one_ns(detail, scenario)) / 1e9 + tail_s
+    ) + _IDLE_S
     if wall_s > most_s:
-        text = f"{wall_s:.3f} s passed between power_begin and power_end, and the figures tell of {busy_s:.3f} s"
-        yield Fault(text, f"at most {most_s:.3f} s", f"{wall_s:.3f} s", line=detail.line("power_end"))
+        text = (
+            f"{wall_s:.3f} s passed between power_begin and power_end, and the figures tell of"
+            f" {busy_s:.3f} s"
+        )
+        yield Fault(
+            text, f"at most {most_s:.3f} s", f"{wall_s:.3f} s", line=detail.line("power_end")
+        )
     yield from _clocks(detail, rules)
     line = detail.occurrences.get("result_validity", ())
     if line and not busy_s * 1e3 <= line[-1].time_ms + rules.dates.clock_tolerance_s * 1e3:
         clock_s = line[-1].time_ms / 1e3
-        text = f"the latencies add up to {busy_s:.3f} s and the log's own clock stands at {clock_s:.3f} s"
+        text = (
+            f"the latencies add up to {busy_s:.3f} s and the log's own clock stands at"
+            f" {clock_s:.3f} s"
+        )
         yield Fault(text, f"at most {clock_s:.3f} s", f"{busy_s:.3f} s", line=line[-1].number)
 
 
 def _clocks(detail: Detail, rules: Rules) -> Iterator[Fault]:
-    """A sentence where calendar and log differ between the last generation of queries and power_end; NTP may move the calendar a little."""
-    begin, end, wall_s = detail.occurrences.get("generated_query_duration"), detail.occurrences.get("power_end"), wall_seconds(detail)
+    """A sentence where calendar and log differ between the last generation of queries and
+    power_end; NTP may move the calendar a little.
+    """
+    begin, end, wall_s = (
+        detail.occurrences.get("generated_query_duration"),
+        detail.occurrences.get("power_end"),
+        wall_seconds(detail),
+    )
     if not begin or not end or wall_s is None:
         return
     spent_s = (end[-1].time_ms - begin[-1].time_ms) / 1e3
     if not abs(spent_s - wall_s) <= 10 * rules.dates.clock_tolerance_s + 1e-2 * wall_s:
-        text = f"{wall_s:.3f} s passed between power_begin and power_end by the calendar, and {spent_s:.3f} s by the log's own clock"
+        text = (
+            f"{wall_s:.3f} s passed between power_begin and power_end by the calendar, and"
+            f" {spent_s:.3f} s by the log's own clock"
+        )
         yield Fault(text, f"{wall_s:.3f} s", f"{spent_s:.3f} s", line=end[-1].number)
 
 
 def _long_enough(detail: Detail, scenario: str, rules: Rules) -> Iterator[Fault | str]:
-    """The measured time, where it is certainly shorter than the round asks. Six digits may not tell; then LoadGen's own word counts."""
+    """The measured time, where it is certainly shorter than the round asks. Six digits may not
+    tell; then LoadGen's own word counts.
+    """
     passed_ns, least_s = last_issue_ns(detail, scenario), _least_s(rules, scenario)
     if passed_ns is None or passed_ns[1] / 1e9 < least_s:
         passed_text = "unknown" if passed_ns is None else f"{passed_ns[1] / 1e9:.3f} s"
-        yield Fault(f"{passed_text}; the round asks for {least_s:g} s", f"at least {least_s:g} s", passed_text)
+        yield Fault(
+            f"{passed_text}; the round asks for {least_s:g} s",
+            f"at least {least_s:g} s",
+            passed_text,
+        )
 
 
 def _least_s(rules: Rules, scenario: str) -> float:
@@ -99,7 +145,8 @@ def _least_s(rules: Rules, scenario: str) -> float:
 
 
 def whole_batches(subject: Subject) -> Check:
-    """The check that Offline was measured on whole batches: one with padding costs as much as a full one and counts for less.
+    """The check that Offline was measured on whole batches: one with padding costs as much as a
+    full one and counts for less.
 
     It says how much padding there was, and fails a quick run that has any.
     """
@@ -107,24 +154,37 @@ def whole_batches(subject: Subject) -> Check:
     where = {"file": file, "fix": "measure again: the harness chooses whole batches by itself"}
     record = subject.record
     if subject.scenario != "Offline" or record is None:
-        why = f"{subject.scenario} has none" if record is not None else "no record says what the batch size is"
+        why = (
+            f"{subject.scenario} has none"
+            if record is not None
+            else "no record says what the batch size is"
+        )
         return not_applicable("whole-batches", why, **where)
     size = record.cell.batch_size
     samples, batches = counts.batches(subject.performance.detail, subject.scenario, size)
     if samples is None or batches is None:
-        return judge("whole-batches", ["the number of samples or the batch size is missing"], "", **where)
+        return judge(
+            "whole-batches", ["the number of samples or the batch size is missing"], "", **where
+        )
     rows = batches * size
     padding = (rows - samples) / rows
-    summary = f"{samples} samples in {batches} batches, " + (f"{padding:.2%} of their rows padding" if padding else "no padding")
+    summary = f"{samples} samples in {batches} batches, " + (
+        f"{padding:.2%} of their rows padding" if padding else "no padding"
+    )
     faults = _padding(samples, batches, rows) if record.mode == "quick" else ()
     return judge("whole-batches", faults, summary, **where)
 
 
 def _padding(samples: int, batches: int, rows: int) -> Iterator[Fault]:
     if samples != rows:
-        text = f"{samples} samples are no whole number of batches: {rows - samples} of the {rows} rows of {batches} batches are padding"
+        text = (
+            f"{samples} samples are no whole number of batches: {rows - samples} of the {rows} rows"
+            f" of {batches} batches are padding"
+        )
         yield Fault(text, str(rows), str(samples))
     if batches < _LEAST_BATCHES:
         yield Fault(
-            f"a figure of {batches} batch(es); a quick run has {_LEAST_BATCHES} at least", f"at least {_LEAST_BATCHES}", str(batches)
+            f"a figure of {batches} batch(es); a quick run has {_LEAST_BATCHES} at least",
+            f"at least {_LEAST_BATCHES}",
+            str(batches),
         )

@@ -1,4 +1,5 @@
-"""These checks judge whether a test's effective settings follow from the requested ones. All functions are pure.
+"""These checks judge whether a test's effective settings follow from the requested ones. All
+functions are pure.
 
 Source: loadgen/test_settings_internal.cc, TestSettingsInternal.
 """
@@ -49,8 +50,12 @@ def check(test: LoadGenRun, subject: Subject) -> Check:
 
 def _faults(detail: Detail, subject: Subject) -> Iterator[Fault | str]:
     for key in _UNCHANGED:
-        if detail.get(f"requested_{key}") is None or detail.get(f"requested_{key}") != detail.get(f"effective_{key}"):
-            requested, effective = (shorten(detail.get(f"{half}_{key}")) for half in ("requested", "effective"))
+        if detail.get(f"requested_{key}") is None or detail.get(f"requested_{key}") != detail.get(
+            f"effective_{key}"
+        ):
+            requested, effective = (
+                shorten(detail.get(f"{half}_{key}")) for half in ("requested", "effective")
+            )
             text = f"{key}: requested {requested}, effective {effective}"
             yield Fault(text, requested, effective, line=detail.line(f"effective_{key}"))
     for name, override, default in (
@@ -59,8 +64,12 @@ def _faults(detail: Detail, subject: Subject) -> Iterator[Fault | str]:
     ):
         expected = detail.get(f"requested_{override}") or detail.get(default)
         if expected is None or detail.get(f"effective_{name}_sample_count") != expected:
-            yield entry_fault(detail, f"effective_{name}_sample_count", expected, "requested or there are")
-    yield from _follow(detail, subject.scenario, subject.rules.scenarios[subject.scenario].percentile / 100)
+            yield entry_fault(
+                detail, f"effective_{name}_sample_count", expected, "requested or there are"
+            )
+    yield from _follow(
+        detail, subject.scenario, subject.rules.scenarios[subject.scenario].percentile / 100
+    )
 
 
 def _follow(detail: Detail, scenario: str, percentile: float) -> Faults:
@@ -78,7 +87,12 @@ def _follow(detail: Detail, scenario: str, percentile: float) -> Faults:
     for key, value in fixed.items():
         effective = detail.number(f"effective_{key}")
         if effective is None or value is None or not close(effective, value, DIGITS):
-            yield entry_fault(detail, f"effective_{key}", value if value is None else f"{value:g}", f"{scenario} has")
+            yield entry_fault(
+                detail,
+                f"effective_{key}",
+                value if value is None else f"{value:g}",
+                f"{scenario} has",
+            )
     yield from _BY_SCENARIO[scenario](detail)
 
 
@@ -106,15 +120,33 @@ def _offline(detail: Detail) -> Faults:
     rate, duration_ms, least, target, samples, queries, least_samples = values
     expected = max(least, int(1.1 * duration_ms / 1e3 * rate))
     if abs(samples - expected) > 1 + DIGITS * expected or not close(rate, target, DIGITS):
-        text = f"effective_samples_per_query is {samples} at effective_target_qps {target}; those requested make {expected} at {rate}"
-        yield Fault(text, f"{expected} at {rate}", f"{samples} at {target}", line=detail.line("effective_samples_per_query"))
+        text = (
+            f"effective_samples_per_query is {samples} at effective_target_qps {target}; those"
+            f" requested make {expected} at {rate}"
+        )
+        yield Fault(
+            text,
+            f"{expected} at {rate}",
+            f"{samples} at {target}",
+            line=detail.line("effective_samples_per_query"),
+        )
     if queries != 1 or least_samples != samples:
-        text = f"effective_min_query_count is {queries} and effective_min_sample_count {least_samples}; Offline has 1 and {samples}"
-        yield Fault(text, f"1 and {samples}", f"{queries} and {least_samples}", line=detail.line("effective_min_query_count"))
+        text = (
+            f"effective_min_query_count is {queries} and effective_min_sample_count"
+            f" {least_samples}; Offline has 1 and {samples}"
+        )
+        yield Fault(
+            text,
+            f"1 and {samples}",
+            f"{queries} and {least_samples}",
+            line=detail.line("effective_min_query_count"),
+        )
 
 
 def _single_stream(detail: Detail) -> Faults:
-    """SingleStream. With equal issue the minimum count is that of the generated queries, rounded up to whole sets, and one set more."""
+    """SingleStream. With equal issue the minimum count is that of the generated queries, rounded up
+    to whole sets, and one set more.
+    """
     settings = _stream(detail, "single_stream", "SingleStream")
     whole = detail.number("effective_performance_sample_count")
     if isinstance(settings, str) or whole is None:
@@ -123,14 +155,22 @@ def _single_stream(detail: Detail) -> Faults:
     yield from _rate(detail, settings, "single_stream")
     least, slack = settings["requested_min_query_count"], 0.0
     if detail.get("effective_sample_concatenate_permutation") and whole > 0:
-        prepared = 2 * settings["requested_min_duration_ms"] * 1e6 / settings["requested_single_stream_expected_latency_ns"]
+        prepared = (
+            2
+            * settings["requested_min_duration_ms"]
+            * 1e6
+            / settings["requested_single_stream_expected_latency_ns"]
+        )
         least, slack = (max(least, prepared) // whole + 1) * whole, whole
     yield from _counts(detail, settings, least, 1, slack)
 
 
 def _multi_stream(detail: Detail) -> Faults:
     """MultiStream, where equal issue changes no setting."""
-    settings, per_query = _stream(detail, "multi_stream", "MultiStream"), detail.number("requested_multi_stream_samples_per_query")
+    settings, per_query = (
+        _stream(detail, "multi_stream", "MultiStream"),
+        detail.number("requested_multi_stream_samples_per_query"),
+    )
     if isinstance(settings, str) or per_query is None:
         yield settings if isinstance(settings, str) else "a setting of MultiStream is missing"
         return
@@ -140,15 +180,28 @@ def _multi_stream(detail: Detail) -> Faults:
 
 def _server(detail: Detail) -> Faults:
     """Server: the rate is the requested one, and a query has one sample."""
-    keys = ("effective_samples_per_query", "effective_min_query_count", "effective_min_sample_count", "requested_min_query_count")
+    keys = (
+        "effective_samples_per_query",
+        "effective_min_query_count",
+        "effective_min_sample_count",
+        "requested_min_query_count",
+    )
     rates = ("requested_server_target_qps", "effective_target_qps")
     values = _numbers(detail, (*keys, *rates))
     if values is None:
         yield "a setting of Server is missing"
         return
     settings = dict(zip((*keys, *rates), values, strict=True))
-    if settings["effective_target_qps"] != settings["requested_server_target_qps"] or settings["effective_target_qps"] <= 0:
-        yield entry_fault(detail, "effective_target_qps", f"{settings['requested_server_target_qps']:.6g}", "requested is")
+    if (
+        settings["effective_target_qps"] != settings["requested_server_target_qps"]
+        or settings["effective_target_qps"] <= 0
+    ):
+        yield entry_fault(
+            detail,
+            "effective_target_qps",
+            f"{settings['requested_server_target_qps']:.6g}",
+            "requested is",
+        )
     yield from _percentile(detail, "server")
     yield from _counts(detail, settings, settings["requested_min_query_count"], 1)
 
@@ -156,32 +209,59 @@ def _server(detail: Detail) -> Faults:
 def _stream(detail: Detail, name: str, scenario: str) -> dict[str, float] | str:
     keys = (f"requested_{name}_expected_latency_ns", *_COUNTS)
     values = _numbers(detail, keys)
-    return f"a setting of {scenario} is missing" if values is None or values[0] <= 0 else dict(zip(keys, values, strict=True))
+    return (
+        f"a setting of {scenario} is missing"
+        if values is None or values[0] <= 0
+        else dict(zip(keys, values, strict=True))
+    )
 
 
 def _rate(detail: Detail, settings: Mapping[str, float], name: str) -> Faults:
     rate = 1e9 / settings[f"requested_{name}_expected_latency_ns"]
     if not close(settings["effective_target_qps"], rate, 2 * DIGITS):
-        yield entry_fault(detail, "effective_target_qps", f"{rate:.6g}", "the expected latency makes")
+        yield entry_fault(
+            detail, "effective_target_qps", f"{rate:.6g}", "the expected latency makes"
+        )
     yield from _percentile(detail, name)
 
 
 def _percentile(detail: Detail, name: str) -> Faults:
-    requested, effective = detail.get(f"requested_{name}_target_latency_percentile"), detail.get("effective_target_latency_percentile")
+    requested, effective = (
+        detail.get(f"requested_{name}_target_latency_percentile"),
+        detail.get("effective_target_latency_percentile"),
+    )
     if requested != effective:
         text = f"the percentile requested is {requested}, the effective one {effective}"
-        yield Fault(text, str(requested), str(effective), line=detail.line("effective_target_latency_percentile"))
+        yield Fault(
+            text,
+            str(requested),
+            str(effective),
+            line=detail.line("effective_target_latency_percentile"),
+        )
 
 
-def _counts(detail: Detail, settings: Mapping[str, float], least: float, each: float, slack: float = 0) -> Faults:
-    """The counts, unless they are `least` queries of `each` samples; `slack`: by how many queries they may differ."""
-    queries, samples, least_samples = (settings[f"effective_{key}"] for key in ("min_query_count", "samples_per_query", "min_sample_count"))
+def _counts(
+    detail: Detail, settings: Mapping[str, float], least: float, each: float, slack: float = 0
+) -> Faults:
+    """The counts, unless they are `least` queries of `each` samples; `slack`: by how many queries
+    they may differ.
+    """
+    queries, samples, least_samples = (
+        settings[f"effective_{key}"]
+        for key in ("min_query_count", "samples_per_query", "min_sample_count")
+    )
     if abs(queries - least) > slack or samples != each or least_samples != queries * each:
         text = (
-            f"effective_min_query_count is {queries} of {samples} sample(s) and effective_min_sample_count {least_samples}; "
-            f"those requested make {least:g} of {each:g}"
+            f"effective_min_query_count is {queries} of {samples} sample(s) and"
+            f" effective_min_sample_count {least_samples}; those requested make {least:g} of"
+            f" {each:g}"
         )
-        yield Fault(text, f"{least:g} of {each:g}", f"{queries} of {samples}", line=detail.line("effective_min_query_count"))
+        yield Fault(
+            text,
+            f"{least:g} of {each:g}",
+            f"{queries} of {samples}",
+            line=detail.line("effective_min_query_count"),
+        )
 
 
 _BY_SCENARIO: Mapping[str, Callable[[Detail], Faults]] = {

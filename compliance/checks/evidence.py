@@ -1,4 +1,6 @@
-"""Which execution and precision really ran: what the worker saw before and after each test, against the round's [evidence]."""
+"""Which execution and precision really ran: what the worker saw before and after each test, against
+the round's [evidence].
+"""
 
 from __future__ import annotations
 
@@ -31,18 +33,24 @@ _OLDER = {"operators_that_compute": "operators"}
 _STORED = {"float32": "float32", "tf32": "float32", "bfloat16": "bfloat16"}
 """Precision of a cell → the dtype that its weights have in memory."""
 _LEAST_OF_WEIGHTS = 0.9
-"""The share of the checkpoint's elements that must be among the loaded ones. SUTs leave out parts that they never use: the least is 0.907,
-Stable Diffusion of size tiny without the encoder of its VAE."""
+"""The share of the checkpoint's elements that must be among the loaded ones. SUTs leave out parts
+that they never use: the least is 0.907, Stable Diffusion of size tiny without the encoder of its
+VAE.
+"""
 _BARE = "a submission without a run directory around it holds no evidence"
 
 
 def checks(subject: Subject) -> list[Check]:
-    """The checks of execution and precision, two for each test. A bare submission holds no evidence."""
+    """The checks of execution and precision, two for each test. A bare submission holds no
+    evidence.
+    """
     if subject.place.run is None:
         return [not_applicable(check_id, _BARE) for check_id in ("evidence", "precision")]
     record = subject.record
     if record is None:
-        ids = (f"{test.name}-{kind}" for test in subject.tests for kind in ("evidence", "precision"))
+        ids = (
+            f"{test.name}-{kind}" for test in subject.tests for kind in ("evidence", "precision")
+        )
         return [not_applicable(check_id, subject.no_record) for check_id in ids]
     outcome = subject.performance.outcome
     after_test = (outcome.evidence_after if outcome else None) or {}
@@ -53,7 +61,8 @@ def checks(subject: Subject) -> list[Check]:
             judge(
                 f"{test.name}-evidence",
                 _graphs(test, record, subject.rules),
-                f"{record.execution}: {after_test.get('graphs')} graphs, none new while measuring{_more(after_test, record)}",
+                f"{record.execution}: {after_test.get('graphs')} graphs, none new while"
+                f" measuring{_more(after_test, record)}",
                 file=file,
                 fix=_FIX,
             )
@@ -71,12 +80,20 @@ def checks(subject: Subject) -> list[Check]:
 
 
 def _more(evidence: Mapping[str, Any], record: Record) -> str:
-    """List what a reader should know of the watched call and no rule forbids, as the end of a sentence."""
+    """List what a reader should know of the watched call and no rule forbids, as the end of a
+    sentence.
+    """
     share, detail = evidence.get("compiled_share"), evidence.get("detail")
     if not isinstance(detail, dict):
         detail = {}
-    texts = [f", {share:.0%} of the forward passes compiled"] if isinstance(share, (int, float)) and share else []
-    batches, passes, operators = (_count_in(detail, name) for name in ("batches", "forward_passes", "operators"))
+    texts = (
+        [f", {share:.0%} of the forward passes compiled"]
+        if isinstance(share, (int, float)) and share
+        else []
+    )
+    batches, passes, operators = (
+        _count_in(detail, name) for name in ("batches", "forward_passes", "operators")
+    )
     among = f"{batches} batch{'' if batches == 1 else 'es'}"
     if passes > batches > 0 and record.cell.task == "predict":
         texts.append(f", {passes} forward passes for {among}")
@@ -92,7 +109,11 @@ def _count_in(detail: Mapping[str, Any], name: str) -> int:
 
 
 def _before_and_after(test: LoadGenRun) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
-    if test.outcome is None or test.outcome.evidence_before is None or test.outcome.evidence_after is None:
+    if (
+        test.outcome is None
+        or test.outcome.evidence_before is None
+        or test.outcome.evidence_after is None
+    ):
         return None
     return test.outcome.evidence_before, test.outcome.evidence_after
 
@@ -102,14 +123,19 @@ def _graphs(test: LoadGenRun, record: Record, rules: Rules) -> Iterator[Fault | 
     rule = rules.evidence.get(execution)
     if rule is None:
         executions = ", ".join(rules.evidence)
-        text = f"the round has no rule for the execution {shorten(repr(execution))}; it has {executions}"
+        text = (
+            f"the round has no rule for the execution {shorten(repr(execution))}; it has"
+            f" {executions}"
+        )
         yield Fault(text, f"one of {executions}", shorten(execution))
         return
     if evidence is None:
         yield _no_evidence(test)
         return
     yield from _contradictions(rule, *evidence, execution)
-    yield from _uncounted(rule, *evidence, record.framework, rules.evidence_counters.get(record.framework, ()))
+    yield from _uncounted(
+        rule, *evidence, record.framework, rules.evidence_counters.get(record.framework, ())
+    )
 
 
 def findings(
@@ -127,7 +153,10 @@ def findings(
         framework: the one that computes, in words.
         counters: those that its evidence always holds (`Rules.evidence_counters`).
     """
-    faults = [*_contradictions(rule, before, after, execution), *_uncounted(rule, before, after, framework, counters)]
+    faults = [
+        *_contradictions(rule, before, after, execution),
+        *_uncounted(rule, before, after, framework, counters),
+    ]
     return [str(fault) for fault in faults]
 
 
@@ -138,17 +167,24 @@ def _uncounted(
     framework: str,
     counters: Sequence[str],
 ) -> Iterator[str]:
-    """Counters that the framework always has and the evidence lacks. A counter that is missing would otherwise be passed over."""
+    """Counters that the framework always has and the evidence lacks. A counter that is missing
+    would otherwise be passed over.
+    """
     judged = {*rule.a_batch, *rule.a_pass}
     for when, each in (("before", before), ("after", after)):
         counts = each.get("detail")
         held = counts if isinstance(counts, dict) else {}
         lacking = [_WORDS[name] for name in counters if name in judged and name not in held]
         if lacking:
-            yield f"the evidence from {when} the test does not count {', '.join(lacking)}; {framework} counts them"
+            yield (
+                f"the evidence from {when} the test does not count {', '.join(lacking)};"
+                f" {framework} counts them"
+            )
 
 
-def _contradictions(rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any], execution: str) -> Iterator[Fault | str]:
+def _contradictions(
+    rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any], execution: str
+) -> Iterator[Fault | str]:
     both = (before, after)
     if not all(type(each.get("graphs")) is int for each in both):
         yield "the number of graphs is missing"
@@ -160,22 +196,36 @@ def _contradictions(rule: EvidenceRule, before: Mapping[str, Any], after: Mappin
     details = [each["detail"] if isinstance(each.get("detail"), dict) else {} for each in both]
     yield from _beside(rule, *details)
     yield from _constant(*details)
-    yield from _broken(rule, before["graphs"], after["graphs"], after.get("graph_breaks"), execution)
+    yield from _broken(
+        rule, before["graphs"], after["graphs"], after.get("graph_breaks"), execution
+    )
 
 
-def _share(rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: str) -> Iterator[Fault | str]:
-    """Too small a share of the measured call ran compiled, or nobody measured it: a model may hold graphs that it never runs."""
+def _share(
+    rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: str
+) -> Iterator[Fault | str]:
+    """Too small a share of the measured call ran compiled, or nobody measured it: a model may hold
+    graphs that it never runs.
+    """
     share, least = evidence.get("compiled_share"), rule.min_compiled_share
     if least is None:
         return
     if not isinstance(share, (int, float)) or isinstance(share, bool):
-        yield f"which share of the forward passes ran compiled is missing {when} the test; {execution} needs {least:g}"
+        yield (
+            f"which share of the forward passes ran compiled is missing {when} the test;"
+            f" {execution} needs {least:g}"
+        )
     elif not least <= share <= 1:
-        text = f"{share:.3g} of the forward passes ran compiled {when} the test; {execution} needs {least:g}: the rest ran eager"
+        text = (
+            f"{share:.3g} of the forward passes ran compiled {when} the test; {execution} needs"
+            f" {least:g}: the rest ran eager"
+        )
         yield Fault(text, f"{least:g}", f"{share:.3g}")
 
 
-def _xla(rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: str) -> Iterator[Fault | str]:
+def _xla(
+    rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: str
+) -> Iterator[Fault | str]:
     detail = evidence.get("detail")
     programs = detail.get("xla_programs") if isinstance(detail, dict) else None
     if programs is None:
@@ -183,47 +233,93 @@ def _xla(rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: 
             yield f"the number of XLA programs is missing {when} the test; {execution} must tell it"
     elif type(programs) is not int or programs < 0:
         value = shorten(repr(programs))
-        yield Fault(f"the number of XLA programs {when} the test is {value}, which is no count", "a count", value)
+        yield Fault(
+            f"the number of XLA programs {when} the test is {value}, which is no count",
+            "a count",
+            value,
+        )
     elif rule.min_xla_programs is not None and programs < rule.min_xla_programs:
         least = rule.min_xla_programs
-        text = f"{programs} XLA programs {when} the test; {execution} needs at least {least}: XLA compiled nothing of it"
+        text = (
+            f"{programs} XLA programs {when} the test; {execution} needs at least {least}: XLA"
+            " compiled nothing of it"
+        )
         yield Fault(text, f"at least {least}", str(programs))
     elif rule.max_xla_programs is not None and programs > rule.max_xla_programs:
         most = rule.max_xla_programs
-        text = f"{programs} XLA programs {when} the test; {execution} has at most {most}: XLA compiled some of it"
+        text = (
+            f"{programs} XLA programs {when} the test; {execution} has at most {most}: XLA compiled"
+            " some of it"
+        )
         yield Fault(text, f"at most {most}", str(programs))
 
 
-def _counts(rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: str) -> Iterator[Fault | str]:
-    """Counts of the watched call that the execution cannot have, such as operators that ran by themselves or parts compiled apart."""
+def _counts(
+    rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: str
+) -> Iterator[Fault | str]:
+    """Counts of the watched call that the execution cannot have, such as operators that ran by
+    themselves or parts compiled apart.
+    """
     counts = evidence.get("detail")
     if not isinstance(counts, dict):
         return
-    units = ((rule.a_batch, "batch", "batches", counts.get("batches", 1)), (rule.a_pass, "pass", "passes", counts.get("forward_passes")))
+    units = (
+        (rule.a_batch, "batch", "batches", counts.get("batches", 1)),
+        (rule.a_pass, "pass", "passes", counts.get("forward_passes")),
+    )
     for limits, unit, plural, number in units:
         for judged, (least, most) in limits.items():
             name = judged if judged in counts else _OLDER.get(judged, judged)
             if (value := counts.get(name)) is None or number == 0:
                 continue
-            if type(value) is not int or type(number) is not int or not least * number <= value <= most * number:
-                allowed = f"{least}" if least == most else f"at most {most}" if least == 0 else f"{least} or more"
+            if (
+                type(value) is not int
+                or type(number) is not int
+                or not least * number <= value <= most * number
+            ):
+                allowed = (
+                    f"{least}"
+                    if least == most
+                    else f"at most {most}"
+                    if least == 0
+                    else f"{least} or more"
+                )
                 among = f"{shorten(number)} {unit if number == 1 else plural}"
-                text = f"{shorten(value)} {_WORDS[name]} in {among} watched {when} the test; {execution} has {allowed} in each {unit}"
+                text = (
+                    f"{shorten(value)} {_WORDS[name]} in {among} watched {when} the test;"
+                    f" {execution} has {allowed} in each {unit}"
+                )
                 yield Fault(text, allowed, shorten(value))
 
 
 def _constant(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    """Counts that do not follow the number of batches that were watched: they are of another call, or made up."""
+    """Counts that do not follow the number of batches that were watched: they are of another call,
+    or made up.
+    """
     numbers = [each.get("batches", 1) for each in (before, after)]
-    counts = [[each.get(name) for name in ("operators", "regions", "forward_passes")] for each in (before, after)]
+    counts = [
+        [each.get(name) for name in ("operators", "regions", "forward_passes")]
+        for each in (before, after)
+    ]
     if numbers[0] != numbers[1] and counts[0] == counts[1] and any(counts[0]):
-        yield f"{shorten(numbers[0])} and {shorten(numbers[1])} watched batches have the same counts: these are not of the watched calls"
+        yield (
+            f"{shorten(numbers[0])} and {shorten(numbers[1])} watched batches have the same counts:"
+            " these are not of the watched calls"
+        )
 
 
-def _beside(rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Fault | str]:
-    """Compilations of other programs while measuring, and an eager execution without operators; only where a SUT counts them."""
+def _beside(
+    rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> Iterator[Fault | str]:
+    """Compilations of other programs while measuring, and an eager execution without operators;
+    only where a SUT counts them.
+    """
     first, last = before.get("compilations"), after.get("compilations")
-    if isinstance(first, int) and isinstance(last, int) and last - first > rule.max_new_graphs_while_measuring:
+    if (
+        isinstance(first, int)
+        and isinstance(last, int)
+        and last - first > rule.max_new_graphs_while_measuring
+    ):
         most = rule.max_new_graphs_while_measuring
         text = f"{last - first} compilations while measuring; {most} are allowed"
         yield Fault(text, f"at most {most}", str(last - first))
@@ -231,23 +327,48 @@ def _beside(rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, A
         yield "not one operator was run by itself: what is eager runs them one by one"
 
 
-def _broken(rule: EvidenceRule, before: int, after: int, breaks: Any, execution: str) -> Iterator[Fault | str]:
-    """Too few or too many graphs, graph breaks, or new graphs while measuring. `breaks`: None where the framework counts none."""
+def _broken(
+    rule: EvidenceRule, before: int, after: int, breaks: Any, execution: str
+) -> Iterator[Fault | str]:
+    """Too few or too many graphs, graph breaks, or new graphs while measuring. `breaks`: None where
+    the framework counts none.
+    """
     if after < rule.min_graphs or before < rule.min_graphs:
-        text = f"{before} graphs before and {after} after the test; {execution} needs at least {rule.min_graphs}: it ran eager"
+        text = (
+            f"{before} graphs before and {after} after the test; {execution} needs at least"
+            f" {rule.min_graphs}: it ran eager"
+        )
         yield Fault(text, f"at least {rule.min_graphs}", f"{before} and {after}")
     if rule.max_graphs is not None and max(before, after) > rule.max_graphs:
-        text = f"{max(before, after)} graphs; {execution} has at most {rule.max_graphs}: something was compiled"
+        text = (
+            f"{max(before, after)} graphs; {execution} has at most {rule.max_graphs}: something was"
+            " compiled"
+        )
         yield Fault(text, f"at most {rule.max_graphs}", str(max(before, after)))
-    if rule.max_graph_breaks is not None and breaks is not None and not (isinstance(breaks, int) and breaks <= rule.max_graph_breaks):
+    if (
+        rule.max_graph_breaks is not None
+        and breaks is not None
+        and not (isinstance(breaks, int) and breaks <= rule.max_graph_breaks)
+    ):
         most = rule.max_graph_breaks
-        yield Fault(f"{shorten(breaks)} graph breaks; {execution} may have {most}", f"at most {most}", shorten(breaks))
+        yield Fault(
+            f"{shorten(breaks)} graph breaks; {execution} may have {most}",
+            f"at most {most}",
+            shorten(breaks),
+        )
     if after < before:
-        text = f"{before} graphs before and {after} after the test: the watched calls did not use the same graphs"
+        text = (
+            f"{before} graphs before and {after} after the test: the watched calls did not use the"
+            " same graphs"
+        )
         yield Fault(text, "the same graphs before and after", f"{before} and {after}")
     elif after - before > rule.max_new_graphs_while_measuring:
         most = rule.max_new_graphs_while_measuring
-        yield Fault(f"{after - before} new graphs while measuring; {most} are allowed", f"at most {most}", str(after - before))
+        yield Fault(
+            f"{after - before} new graphs while measuring; {most} are allowed",
+            f"at most {most}",
+            str(after - before),
+        )
 
 
 def _precision(test: LoadGenRun, record: Record) -> Iterator[Fault | str]:
@@ -258,8 +379,13 @@ def _precision(test: LoadGenRun, record: Record) -> Iterator[Fault | str]:
     for when, each in zip(("before", "after"), evidence, strict=True):
         if each.get("precision") != expected:
             value = shorten(each.get("precision"))
-            yield Fault(f"{value} {when} the test; the cell says {shorten(expected)}", shorten(expected), value)
-        if record.framework:  # older records name none, and their evidence does not count the weights
+            yield Fault(
+                f"{value} {when} the test; the cell says {shorten(expected)}",
+                shorten(expected),
+                value,
+            )
+        # Older records name none, and their evidence does not count the weights.
+        if record.framework:
             yield from weights_faults(each, when, expected, record.parameters)
 
 
@@ -267,16 +393,22 @@ def _no_evidence(test: LoadGenRun) -> str:
     """Why there is no evidence from both before and after the test."""
     if fault := test.faults.get("outcome.json"):
         return f"the worker's evidence cannot be read: {fault}"
-    lacking = [when for when in ("before", "after") if not getattr(test.outcome, f"evidence_{when}", None)]
+    lacking = [
+        when for when in ("before", "after") if not getattr(test.outcome, f"evidence_{when}", None)
+    ]
     return f"the worker left no evidence from {' and '.join(lacking)} the test"
 
 
-def weights_faults(evidence: Mapping[str, Any], when: str, precision: str, parameters: object) -> Iterator[Fault | str]:
-    """Weights of another dtype than the precision's, and weights that the evidence does not account for.
+def weights_faults(
+    evidence: Mapping[str, Any], when: str, precision: str, parameters: object
+) -> Iterator[Fault | str]:
+    """Weights of another dtype than the precision's, and weights that the evidence does not account
+    for.
 
     Args:
         when: `before` or `after`.
-        parameters: the number of elements of the checkpoint; None: it is not known, and their number is not judged.
+        parameters: the number of elements of the checkpoint; None: it is not known, and their
+            number is not judged.
     """
     elements = _elements(evidence)
     if elements is None:
@@ -285,11 +417,17 @@ def weights_faults(evidence: Mapping[str, Any], when: str, precision: str, param
     stored = _STORED.get(precision, precision)
     for dtype, count in elements.items():
         if dtype != stored:
-            text = f"{count} elements of the weights are {shorten(dtype)} {when} the test; {shorten(precision)} stores {stored}"
+            text = (
+                f"{count} elements of the weights are {shorten(dtype)} {when} the test;"
+                f" {shorten(precision)} stores {stored}"
+            )
             yield Fault(text, stored, shorten(dtype))
     total = sum(elements.values())
     if type(parameters) is int and total < _LEAST_OF_WEIGHTS * parameters:
-        text = f"the evidence from {when} the test accounts for {total} of {parameters} parameters of the checkpoint"
+        text = (
+            f"the evidence from {when} the test accounts for {total} of {parameters} parameters of"
+            " the checkpoint"
+        )
         yield Fault(text, str(parameters), str(total))
 
 

@@ -1,4 +1,6 @@
-"""Which LoadGen measured: its version, commit and files' hashes, and whether both tests have the same."""
+"""Which LoadGen measured: its version, commit and files' hashes, and whether both tests have the
+same.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +18,26 @@ _GENERATED = ("/mlperf_conf.h",)
 
 def checks(subject: Subject) -> list[Check]:
     """The checks of each test's LoadGen, and that both tests have the same."""
-    same = partial(judge, "loadgen-of-both-tests", good="the same version and build, SUT and library", fix=fixes.BOTH)
+    same = partial(
+        judge,
+        "loadgen-of-both-tests",
+        good="the same version and build, SUT and library",
+        fix=fixes.BOTH,
+    )
     both = "both tests ran the same revision"
     doubts = [*_build_dates(subject), *_commits(subject)]
     return [
         *(_loadgen(test, subject) for test in subject.tests),
-        fail_or_manual(same, _same_loadgen(subject), doubts, both, of_a_run=subject.place.run is not None),
+        fail_or_manual(
+            same, _same_loadgen(subject), doubts, both, of_a_run=subject.place.run is not None
+        ),
     ]
 
 
 def _loadgen(test: LoadGenRun, subject: Subject) -> Check:
-    """A run directory must have the wheel's commit and files. A bare submission may have those of another tag, which a person compares."""
+    """A run directory must have the wheel's commit and files. A bare submission may have those of
+    another tag, which a person compares.
+    """
     judge_build = partial(
         judge,
         f"{test.name}-loadgen",
@@ -34,9 +45,16 @@ def _loadgen(test: LoadGenRun, subject: Subject) -> Check:
         file=subject.place.show(test.folder / "mlperf_log_detail.txt"),
         fix=f"measure with {subject.rules.wheel}",
     )
-    tagged = "commit and files, which are not the wheel's, are those of a tag of mlcommons/inference: compare with the tag"
+    tagged = (
+        "commit and files, which are not the wheel's, are those of a tag of mlcommons/inference:"
+        " compare with the tag"
+    )
     return fail_or_manual(
-        judge_build, _altered(test, subject.rules), _other_revision(test, subject.rules), tagged, of_a_run=subject.place.run is not None
+        judge_build,
+        _altered(test, subject.rules),
+        _other_revision(test, subject.rules),
+        tagged,
+        of_a_run=subject.place.run is not None,
     )
 
 
@@ -46,21 +64,42 @@ def _altered(test: LoadGenRun, rules: Rules) -> Iterator[Fault | str]:
     version, _, commit = str(detail.get("loadgen_version")).partition(" @ ")
     if version not in rules.versions:
         line = detail.line("loadgen_version")
-        yield mismatch("loadgen_version", detail.get("loadgen_version"), " or ".join(rules.versions), f"{rules.round} wants", line=line)
+        yield mismatch(
+            "loadgen_version",
+            detail.get("loadgen_version"),
+            " or ".join(rules.versions),
+            f"{rules.round} wants",
+            line=line,
+        )
         return
     if detail.get("loadgen_git_status_message") != "":
         status = repr(str(detail.get("loadgen_git_status_message"))[:120])
-        yield Fault(f"built from a changed source tree: {status}", "''", status, line=detail.line("loadgen_git_status_message"))
+        yield Fault(
+            f"built from a changed source tree: {status}",
+            "''",
+            status,
+            line=detail.line("loadgen_git_status_message"),
+        )
     hashes, official = detail.get("loadgen_file_sha1"), rules.file_sha1[version]
     if not isinstance(hashes, dict) or not hashes:
         yield "loadgen_file_sha1 is missing or empty"
     elif commit == rules.versions[version]:
-        sources = [path for path in official if path in hashes or (path.endswith((".cc", ".h")) and path not in _GENERATED)]
-        yield from (_sha1(test, version, path, official) for path in sorted(sources) if hashes.get(path) != official[path])
+        sources = [
+            path
+            for path in official
+            if path in hashes or (path.endswith((".cc", ".h")) and path not in _GENERATED)
+        ]
+        yield from (
+            _sha1(test, version, path, official)
+            for path in sorted(sources)
+            if hashes.get(path) != official[path]
+        )
 
 
 def _other_revision(test: LoadGenRun, rules: Rules) -> Iterator[Fault]:
-    """Another commit or other files than the wheel's. At the wheel's own commit a build from a checkout has more files."""
+    """Another commit or other files than the wheel's. At the wheel's own commit a build from a
+    checkout has more files.
+    """
     version, _, commit = str(test.detail.get("loadgen_version")).partition(" @ ")
     hashes = test.detail.get("loadgen_file_sha1")
     if version not in rules.versions or not isinstance(hashes, dict):
@@ -69,8 +108,14 @@ def _other_revision(test: LoadGenRun, rules: Rules) -> Iterator[Fault]:
     if commit != official:
         text = f"built from commit {shorten(commit)!r}; the official {version} is {official}"
         yield Fault(text, official, shorten(commit), line=test.detail.line("loadgen_version"))
-    paths = sorted({*hashes, *official_hashes} if commit != official else {*hashes} ^ {*official_hashes})
-    yield from (_sha1(test, version, path, official_hashes) for path in paths if hashes.get(path) != official_hashes.get(path))
+    paths = sorted(
+        {*hashes, *official_hashes} if commit != official else {*hashes} ^ {*official_hashes}
+    )
+    yield from (
+        _sha1(test, version, path, official_hashes)
+        for path in paths
+        if hashes.get(path) != official_hashes.get(path)
+    )
 
 
 def _sha1(test: LoadGenRun, version: str, path: str, digests: Mapping[str, str]) -> Fault:
@@ -81,15 +126,23 @@ def _sha1(test: LoadGenRun, version: str, path: str, digests: Mapping[str, str])
 
 def _same_loadgen(subject: Subject) -> Iterator[Fault]:
     yield from _differences(subject, "sut_name", "qsl_name")
-    versions = [str(test.detail.get("loadgen_version")).partition(" @ ")[0] for test in subject.tests]
+    versions = [
+        str(test.detail.get("loadgen_version")).partition(" @ ")[0] for test in subject.tests
+    ]
     if versions[0] != versions[1] or versions[0] == "None":
         yield from _differences(subject, "loadgen_version")
 
 
 def _commits(subject: Subject) -> Iterator[Fault]:
     """Two commits of one version: there may be two tags of it."""
-    versions = [str(test.detail.get("loadgen_version")).partition(" @ ")[0] for test in subject.tests]
-    return _differences(subject, "loadgen_version") if versions[0] == versions[1] != "None" else iter(())
+    versions = [
+        str(test.detail.get("loadgen_version")).partition(" @ ")[0] for test in subject.tests
+    ]
+    return (
+        _differences(subject, "loadgen_version")
+        if versions[0] == versions[1] != "None"
+        else iter(())
+    )
 
 
 def _build_dates(subject: Subject) -> Iterator[Fault]:

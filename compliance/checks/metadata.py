@@ -1,4 +1,6 @@
-"""The documents of a submission: system description, measurements.json, model mapping, README, source, record.json."""
+"""The documents of a submission: system description, measurements.json, model mapping, README,
+source, record.json.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,23 @@ _CORRECT = "correct the file by hand"
 # No more errors of one document are looked at: these say that it is wrong throughout.
 _MOST_ERRORS = 1000
 _TEXTS = (".md", ".txt", ".adoc", ".rst", ".pdf")
-_NO_PROGRAMS = ("license", "licence", "copying", "notice", "readme", "authors", "changelog", "version")
+_NO_PROGRAMS = (
+    "license",
+    "licence",
+    "copying",
+    "notice",
+    "readme",
+    "authors",
+    "changelog",
+    "version",
+)
 _NOT_RETRAINED = ("no", "none", "n/a", "na")
-_CALIBRATION = ("calibration.md", "calibration.adoc", "documentation/calibration.md", "documentation/calibration.adoc")
+_CALIBRATION = (
+    "calibration.md",
+    "calibration.adoc",
+    "documentation/calibration.md",
+    "documentation/calibration.adoc",
+)
 _NETWORK_SUT = "Network SUT"
 
 
@@ -57,7 +73,13 @@ def checks(subject: Subject) -> list[Check]:
             file=place.show(place.measurements / "README.md"),
             fix="write into it how to repeat the result",
         ),
-        judge("model-mapping", _mapping(subject, mapping), f"{place.benchmark} → {subject.official}", file=mapping, fix=_CORRECT),
+        judge(
+            "model-mapping",
+            _mapping(subject, mapping),
+            f"{place.benchmark} → {subject.official}",
+            file=mapping,
+            fix=_CORRECT,
+        ),
         judge(
             "source-folder",
             _source(subject),
@@ -77,20 +99,34 @@ def checks(subject: Subject) -> list[Check]:
 
 
 def faults_of(value: Any, schema: str) -> list[Fault]:
-    """List where a JSON value violates a schema: the first twenty faults, in the order of their places."""
-    errors = sorted(islice(_validator(schema).iter_errors(value), _MOST_ERRORS), key=lambda e: list(map(str, e.absolute_path)))
+    """List where a JSON value violates a schema: the first twenty faults, in the order of their
+    places.
+    """
+    errors = sorted(
+        islice(_validator(schema).iter_errors(value), _MOST_ERRORS),
+        key=lambda e: list(map(str, e.absolute_path)),
+    )
     return [_fault(e) for e in errors[:20]]
 
 
 def _fault(error: ValidationError) -> Fault:
-    """The fault of one violation. The schema's description, where it has one, says more than "does not match"."""
+    """The fault of one violation. The schema's description, where it has one, says more than "does
+    not match".
+    """
     where = shorten(".".join(map(str, error.absolute_path))) or "the document"
     rule = error.schema.get("description") if isinstance(error.schema, dict) else None
-    text = f"{where} is {shorten(repr(error.instance))}: {rule}" if rule and error.absolute_path else f"{where}: {error.message[:160]}"
+    text = (
+        f"{where} is {shorten(repr(error.instance))}: {rule}"
+        if rule and error.absolute_path
+        else f"{where}: {error.message[:160]}"
+    )
     if error.validator in ("required", "additionalProperties"):
         return Fault(text)
     return Fault(
-        text, rule or f"{error.validator}: {shorten(json.dumps(error.validator_value, ensure_ascii=False))}", shorten(repr(error.instance))
+        text,
+        rule
+        or f"{error.validator}: {shorten(json.dumps(error.validator_value, ensure_ascii=False))}",
+        shorten(repr(error.instance)),
     )
 
 
@@ -104,13 +140,24 @@ def _validator(schema: str) -> Draft202012Validator:
     return Draft202012Validator(document)
 
 
-def _schema(subject: Subject, value: dict[str, Any] | None, schema: str, file: str) -> Sequence[Fault | str]:
-    return [subject.faults.get(file, f"{file} is missing")] if value is None else faults_of(value, schema)
+def _schema(
+    subject: Subject, value: dict[str, Any] | None, schema: str, file: str
+) -> Sequence[Fault | str]:
+    return (
+        [subject.faults.get(file, f"{file} is missing")]
+        if value is None
+        else faults_of(value, schema)
+    )
 
 
 def _names(subject: Subject) -> Iterator[Fault]:
-    """Submitter and division of the system description, where they are not the folders'; letter case does not matter."""
-    for key, expected in (("submitter", subject.place.submitter_folder.name), ("division", subject.place.division)):
+    """Submitter and division of the system description, where they are not the folders'; letter
+    case does not matter.
+    """
+    for key, expected in (
+        ("submitter", subject.place.submitter_folder.name),
+        ("division", subject.place.division),
+    ):
         value = (subject.system or {}).get(key)
         if subject.system is not None and str(value).lower() != expected.lower():
             yield mismatch(key, repr(value), expected, "the folder is")
@@ -122,16 +169,28 @@ def _mapping(subject: Subject, file: str) -> Iterator[Fault | str]:
         yield from _schema(subject, subject.mapping, "model_mapping", file)
     if subject.official not in benchmarks:
         names, official = ", ".join(benchmarks), shorten(subject.official)
-        none = "not mapped to one" if subject.place.division == "open" else f"{subject.place.division} heeds no mapping"
-        text = f"{name} is mapped to {official}" if official != name else f"{name} is no official benchmark, and {none}"
+        none = (
+            "not mapped to one"
+            if subject.place.division == "open"
+            else f"{subject.place.division} heeds no mapping"
+        )
+        text = (
+            f"{name} is mapped to {official}"
+            if official != name
+            else f"{name} is no official benchmark, and {none}"
+        )
         yield Fault(f"{text}; {subject.rules.round} has {names}", f"one of {names}", official)
 
 
 def _of_division(subject: Subject, system: str, measurements: str) -> list[Check]:
-    """The checks of what the closed and network divisions ask for, and the open division does not."""
+    """The checks of what the closed and network divisions ask for, and the open division does
+    not.
+    """
     if subject.place.division == "open":
         why = "the open division does not ask for it"
-        return [not_applicable(check_id, why) for check_id in ("retraining", "calibration", "network")]
+        return [
+            not_applicable(check_id, why) for check_id in ("retraining", "calibration", "network")
+        ]
     network = judge(
         "network",
         _network(subject),
@@ -144,33 +203,56 @@ def _of_division(subject: Subject, system: str, measurements: str) -> list[Check
 
 def _retraining(subject: Subject, file: str) -> Check:
     retraining = (subject.measurements or {}).get("retraining")
-    words = [str(word).strip().rstrip(".").lower() for word in (retraining if isinstance(retraining, list) else [retraining])]
+    words = [
+        str(word).strip().rstrip(".").lower()
+        for word in (retraining if isinstance(retraining, list) else [retraining])
+    ]
     where = {"file": file, "fix": "submit what was retrained to the open division"}
     if subject.measurements is None or all(word in _NOT_RETRAINED for word in words):
-        return judge("retraining", [] if subject.measurements is not None else [f"{file} does not tell"], f"{shorten(retraining)}", **where)
+        return judge(
+            "retraining",
+            [] if subject.measurements is not None else [f"{file} does not tell"],
+            f"{shorten(retraining)}",
+            **where,
+        )
     return manual(
         "retraining",
-        f"retraining is {shorten(repr(retraining))}; the {subject.place.division} division allows none: judge what was done",
+        f"retraining is {shorten(repr(retraining))}; the {subject.place.division} division allows"
+        " none: judge what was done",
         **where,
     )
 
 
 def _calibration(subject: Subject) -> Check:
-    """A document on calibration must be there, unless nothing was quantised, which only a person can tell."""
-    there = [name for name in _CALIBRATION if _says_something(subject.place.submitter_folder / name)]
+    """A document on calibration must be there, unless nothing was quantised, which only a person
+    can tell.
+    """
+    there = [
+        name for name in _CALIBRATION if _says_something(subject.place.submitter_folder / name)
+    ]
     where = {
         "file": subject.place.show(subject.place.submitter_folder),
         "fix": f"put it there as {_CALIBRATION[0]} or {_CALIBRATION[2]}",
     }
     if there:
         return judge("calibration", [], there[0], **where)
-    return manual("calibration", "no document says how the model was quantised: it is asked for unless nothing was quantised", **where)
+    return manual(
+        "calibration",
+        "no document says how the model was quantised: it is asked for unless nothing was"
+        " quantised",
+        **where,
+    )
 
 
 def _network(subject: Subject) -> Iterator[Fault]:
-    """A sentence where is_network and the SUT's name do not fit the division (performance_check.py, network_check)."""
+    """A sentence where is_network and the SUT's name do not fit the division (performance_check.py,
+    network_check).
+    """
     network_field = (subject.system or {}).get("is_network")
-    is_network, in_network_division = str(network_field).lower() == "true", subject.place.division == "network"
+    is_network, in_network_division = (
+        str(network_field).lower() == "true",
+        subject.place.division == "network",
+    )
     if is_network is not in_network_division:
         expected = '"true"' if in_network_division else "absent"
         yield mismatch(
@@ -181,8 +263,18 @@ def _network(subject: Subject) -> Iterator[Fault]:
         )
     for test in subject.tests if in_network_division else ():
         if _NETWORK_SUT not in str(name := test.detail.get("sut_name")):
-            file, line = subject.place.show(test.folder / "mlperf_log_detail.txt"), test.detail.line("sut_name")
-            yield mismatch("sut_name", repr(name), f"{_NETWORK_SUT!r} in it", "the network division wants", file=file, line=line)
+            file, line = (
+                subject.place.show(test.folder / "mlperf_log_detail.txt"),
+                test.detail.line("sut_name"),
+            )
+            yield mismatch(
+                "sut_name",
+                repr(name),
+                f"{_NETWORK_SUT!r} in it",
+                "the network division wants",
+                file=file,
+                line=line,
+            )
 
 
 def _readme(subject: Subject) -> Iterator[str]:
@@ -193,11 +285,16 @@ def _readme(subject: Subject) -> Iterator[str]:
 
 def _says_something(path: Path) -> bool:
     content, _ = files.attempt(files.whole_bytes, path)
-    return bool(content and any(c.isprintable() and not c.isspace() for c in content.decode("utf-8", "replace")))
+    return bool(
+        content
+        and any(c.isprintable() and not c.isspace() for c in content.decode("utf-8", "replace"))
+    )
 
 
 def _source_folder(subject: Subject) -> Path:
-    return subject.place.submitter_folder / subject.rules.layout.source.format(benchmark=subject.place.benchmark)
+    return subject.place.submitter_folder / subject.rules.layout.source.format(
+        benchmark=subject.place.benchmark
+    )
 
 
 def _source(subject: Subject) -> Iterator[str]:
@@ -206,11 +303,17 @@ def _source(subject: Subject) -> Iterator[str]:
 
 
 def _source_files(subject: Subject) -> Iterator[Path]:
-    return (path for path in files.under(_source_folder(subject)) if path.is_file() and not path.is_symlink())
+    return (
+        path
+        for path in files.under(_source_folder(subject))
+        if path.is_file() and not path.is_symlink()
+    )
 
 
 def _submitted_source(subject: Subject) -> Iterator[Fault | str]:
-    """Submitted source that is not what the worker ran, by record.json; in a bare submission, source that is text alone."""
+    """Submitted source that is not what the worker ran, by record.json; in a bare submission,
+    source that is text alone.
+    """
     folder = _source_folder(subject)
     if not any(_is_program(path) for path in _source_files(subject)):
         yield "it holds no program, only text; src/<benchmark> is the code that ran"
@@ -218,13 +321,22 @@ def _submitted_source(subject: Subject) -> Iterator[Fault | str]:
         digest, fault = files.attempt(files.source_digest, folder)
         recorded_digest = subject.record.git.worker_source_sha256 if subject.record else ""
         if digest != recorded_digest:
-            text = f"its scenarios/, sut/ and formats/ have sha256 {digest}; record.json says {recorded_digest} ran"
+            text = (
+                f"its scenarios/, sut/ and formats/ have sha256 {digest}; record.json says"
+                f" {recorded_digest} ran"
+            )
             yield fault or Fault(text, recorded_digest, str(digest))
 
 
 def _is_program(path: Path) -> bool:
-    """Return whether a file may be a program: it has content, and its name is neither a text's nor a licence's."""
-    return path.suffix.lower() not in _TEXTS and path.stem.lower() not in _NO_PROGRAMS and path.stat().st_size > 0
+    """Return whether a file may be a program: it has content, and its name is neither a text's nor
+    a licence's.
+    """
+    return (
+        path.suffix.lower() not in _TEXTS
+        and path.stem.lower() not in _NO_PROGRAMS
+        and path.stat().st_size > 0
+    )
 
 
 def _record(subject: Subject) -> Check:
@@ -234,4 +346,10 @@ def _record(subject: Subject) -> Check:
     faults = _schema(subject, document, "record", "record.json")
     if not faults and subject.record is None:
         faults = [subject.faults["record.json"]]
-    return judge("record-json", faults, "complete", file="record.json", fix="put the run's own file there, or measure again")
+    return judge(
+        "record-json",
+        faults,
+        "complete",
+        file="record.json",
+        fix="put the run's own file there, or measure again",
+    )

@@ -1,4 +1,6 @@
-"""These checks compare record.json with logs and folders, and the tree's documents with record.json, which they are made from."""
+"""These checks compare record.json with logs and folders, and the tree's documents with
+record.json, which they are made from.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +40,24 @@ def checks(subject: Subject) -> list[Check]:
     """The checks of the system description and measurements.json against record.json."""
     record = subject.record
     if record is None:
-        return [not_applicable(check_id, subject.no_record) for check_id in ("system-of-the-record", "measurements-of-the-record")]
-    system = subject.place.show(subject.place.submitter_folder / subject.rules.layout.system.format(system=subject.place.system))
+        return [
+            not_applicable(check_id, subject.no_record)
+            for check_id in ("system-of-the-record", "measurements-of-the-record")
+        ]
+    system = subject.place.show(
+        subject.place.submitter_folder
+        / subject.rules.layout.system.format(system=subject.place.system)
+    )
     measurements = subject.place.show(measurements_file(subject.place, subject.rules))
     good = "the machine, SUT and submitter that were recorded"
     return [
-        judge("system-of-the-record", [*_folders(subject, record), *_system(subject, record)], good, file=system, fix=fixes.RUN),
+        judge(
+            "system-of-the-record",
+            [*_folders(subject, record), *_system(subject, record)],
+            good,
+            file=system,
+            fix=fixes.RUN,
+        ),
         judge(
             "measurements-of-the-record",
             _measurements(subject, record),
@@ -58,7 +72,13 @@ def agreement(subject: Subject) -> Check:
     """The check of record.json itself against logs, folders and jobs."""
     if subject.place.run is None:
         return not_applicable("record", BARE)
-    return judge("record", _record(subject), "agrees with logs and folders", file="record.json", fix=fixes.OWN)
+    return judge(
+        "record",
+        _record(subject),
+        "agrees with logs and folders",
+        file="record.json",
+        fix=fixes.OWN,
+    )
 
 
 def _record(subject: Subject) -> Iterator[Fault | str]:
@@ -85,12 +105,20 @@ def _record(subject: Subject) -> Iterator[Fault | str]:
     for name, (value, required) in expected.items():
         if value != required:
             yield mismatch(name, repr(value), repr(required), "logs, folders and job say")
-    digests = {"weights": ("weights", record.digests.weights), "dataset": ("inputs", record.digests.inputs)}
+    digests = {
+        "weights": ("weights", record.digests.weights),
+        "dataset": ("inputs", record.digests.inputs),
+    }
     for short, (whole, digest) in digests.items():
         value = getattr(record.cell, short)
-        if value not in ("seeded", "synthetic", "uneven") and not (value and digest.startswith(value)):
+        if value not in ("seeded", "synthetic", "uneven") and not (
+            value and digest.startswith(value)
+        ):
             begins = repr(digest[:16])
-            text = f"cell.{short} is {shorten(repr(value))} and digests.{whole} {begins}; the one begins the other"
+            text = (
+                f"cell.{short} is {shorten(repr(value))} and digests.{whole} {begins}; the one"
+                " begins the other"
+            )
             yield Fault(text, f"what {begins} begins with", shorten(repr(value)))
     keys = list(record.accuracy.keys)
     if record.answers and keys != list(record.answers):
@@ -101,9 +129,18 @@ def _record(subject: Subject) -> Iterator[Fault | str]:
 def _jobs(subject: Subject, record: Record) -> Iterator[Fault | str]:
     first, second = (test.job for test in subject.tests)
     if first is None or second is None:
-        yield from (fault for test in subject.tests for name, fault in test.faults.items() if name == "job.json")
+        yield from (
+            fault
+            for test in subject.tests
+            for name, fault in test.faults.items()
+            if name == "job.json"
+        )
         return
-    others = [(test, test.job) for test in (subject.accuracy, *subject.compliance.values()) if test.job is not None]
+    others = [
+        (test, test.job)
+        for test in (subject.accuracy, *subject.compliance.values())
+        if test.job is not None
+    ]
     for test, job in others:
         for key in _SAME:
             one, other = getattr(first, key), getattr(job, key)
@@ -113,13 +150,20 @@ def _jobs(subject: Subject, record: Record) -> Iterator[Fault | str]:
     for key in ("precision", "batch_size", "device", "model", "task"):
         value, expected = getattr(first.workload, key), shorten(repr(getattr(record.cell, key)))
         if value != getattr(record.cell, key):
-            yield Fault(f"job.json: workload.{key} is not the cell's {expected}", expected, shorten(repr(value)), _JOB)
+            yield Fault(
+                f"job.json: workload.{key} is not the cell's {expected}",
+                expected,
+                shorten(repr(value)),
+                _JOB,
+            )
     if first.sut != record.cell.sut:
         value, expected = shorten(repr(first.sut)), shorten(repr(record.cell.sut))
         yield Fault(f"job.json: sut is {value}, the cell's {expected}", expected, value, _JOB)
     if first.workload.execution != record.execution:
         value, expected = shorten(repr(first.workload.execution)), shorten(repr(record.execution))
-        yield Fault(f"job.json: workload.execution is not record.json's {expected}", expected, value, _JOB)
+        yield Fault(
+            f"job.json: workload.execution is not record.json's {expected}", expected, value, _JOB
+        )
     for test, job in ((subject.performance, first), *others):
         if job.test != test.name:
             value, file = shorten(repr(job.test)), f"raw/{test.name}/job.json"
@@ -132,11 +176,18 @@ def _folders(subject: Subject, record: Record) -> Iterator[Fault]:
         yield mismatch("the submitter's folder", folder, submitter, "record.json says")
     system = documents.system_id(record)
     if record.machine.threads is not None and subject.place.system != system:
-        yield mismatch("the system's folder", subject.place.system, system, "record.json's machine and SUT make")
+        yield mismatch(
+            "the system's folder",
+            subject.place.system,
+            system,
+            "record.json's machine and SUT make",
+        )
 
 
 def _system(subject: Subject, record: Record) -> Iterator[Fault]:
-    """Fields of the system description that are not what the record says. "N/A" in a field of the host says nothing."""
+    """Fields of the system description that are not what the record says. "N/A" in a field of the
+    host says nothing.
+    """
     if subject.system is None:
         return
     expected = documents.system_description(record, record.submitter)
@@ -162,7 +213,12 @@ def _measurements(subject: Subject, record: Record) -> Iterator[Fault]:
             yield mismatch(key, repr(measurements[key]), repr(expected[key]), "the run has")
     weights, digest = measurements.get("starting_weights_filename"), record.digests.weights
     if weights is not None and weights not in _UNTOLD and digest not in str(weights):
-        yield mismatch("starting_weights_filename", repr(weights), f"weights of digest {digest}", "record.json says")
+        yield mismatch(
+            "starting_weights_filename",
+            repr(weights),
+            f"weights of digest {digest}",
+            "record.json says",
+        )
 
 
 def _end_tokens(subject: Subject) -> list[Any]:

@@ -1,4 +1,5 @@
-"""This check compares the workers' outcomes with the logs, and makes the figures of result.json again from its sources.
+"""This check compares the workers' outcomes with the logs, and makes the figures of result.json
+again from its sources.
 
 Its sources are record.json, outcomes and logs.
 """
@@ -30,13 +31,21 @@ def check(subject: Subject) -> Check:
     """The check of every worker's outcome, and of result.json."""
     if subject.record is None:
         return not_applicable("outcomes-and-result", subject.no_record)
-    outcomes = (fault for test in (*subject.tests, *subject.compliance.values()) for fault in _outcome(test, subject))
+    outcomes = (
+        fault
+        for test in (*subject.tests, *subject.compliance.values())
+        for fault in _outcome(test, subject)
+    )
     good = "every worker answered and took what its log says, whose figure is the result's"
-    return judge("outcomes-and-result", [*outcomes, *_result(subject, subject.record)], good, fix=fixes.RUN)
+    return judge(
+        "outcomes-and-result", [*outcomes, *_result(subject, subject.record)], good, fix=fixes.RUN
+    )
 
 
 def _outcome(test: LoadGenRun, subject: Subject) -> Iterator[Fault]:
-    """A fault for each worker's outcome that contradicts its log. `worker-outcomes` judges one that did not end well."""
+    """A fault for each worker's outcome that contradicts its log. `worker-outcomes` judges one that
+    did not end well.
+    """
     outcome, file = test.outcome, f"raw/{test.name}/outcome.json"
     if outcome is None:
         raw = subject.place.raw(test.name)
@@ -47,7 +56,13 @@ def _outcome(test: LoadGenRun, subject: Subject) -> Iterator[Fault]:
         return
     count, samples = outcome.answered.get("samples"), _issued_samples(test, subject.scenario)
     if samples is not None and count != samples:
-        yield mismatch(f"{test.name}: answered.samples", repr(count), f"{samples:.0f}", "LoadGen issued", file=file)
+        yield mismatch(
+            f"{test.name}: answered.samples",
+            repr(count),
+            f"{samples:.0f}",
+            "LoadGen issued",
+            file=file,
+        )
     logged = _logged_ms(test)
     if logged is None:
         return
@@ -55,27 +70,47 @@ def _outcome(test: LoadGenRun, subject: Subject) -> Iterator[Fault]:
     most = logged * (1 + slack["fraction"]) + 1e3 * slack["seconds"]
     if not logged <= outcome.test_ns / 1e6 <= most:
         expected = f"{logged * 1e6:.0f} to {most * 1e6:.0f}"
-        yield mismatch(f"{test.name}: test_ns", outcome.test_ns, expected, "the log's own time makes it", file=file)
+        yield mismatch(
+            f"{test.name}: test_ns",
+            outcome.test_ns,
+            expected,
+            "the log's own time makes it",
+            file=file,
+        )
 
 
 def _issued_samples(test: LoadGenRun, scenario: str) -> float | None:
     """The samples a test issued, by its log; None: the log does not say."""
-    return test.detail.number("effective_accuracy_sample_count") if test.name == "accuracy" else counts.samples(test.detail, scenario)
+    return (
+        test.detail.number("effective_accuracy_sample_count")
+        if test.name == "accuracy"
+        else counts.samples(test.detail, scenario)
+    )
 
 
 def _logged_ms(test: LoadGenRun) -> float | None:
     """The time of the log's last entry, in milliseconds; None: no entry has one."""
-    times = [line.time_ms for lines in test.detail.occurrences.values() for line in lines if math.isfinite(line.time_ms)]
+    times = [
+        line.time_ms
+        for lines in test.detail.occurrences.values()
+        for line in lines
+        if math.isfinite(line.time_ms)
+    ]
     return max(times, default=None)
 
 
 def _result(subject: Subject, record: Record) -> Iterator[Fault]:
-    """A fault for each place where result.json contradicts its sources. result.json is written after the audit, with its counts."""
+    """A fault for each place where result.json contradicts its sources. result.json is written
+    after the audit, with its counts.
+    """
     path = subject.place.result
     if path and (path.exists() or path.is_symlink()):
         result, why = files.attempt(files.result, path)
         faults = [Fault(why)] if result is None else [*_contradictions(result, subject, record)]
-        yield from (replace(fault, text=f"result.json: {fault.text}", file="result.json") for fault in faults)
+        yield from (
+            replace(fault, text=f"result.json: {fault.text}", file="result.json")
+            for fault in faults
+        )
 
 
 def _contradictions(result: Result, subject: Subject, record: Record) -> Iterator[Fault]:
@@ -86,56 +121,90 @@ def _contradictions(result: Result, subject: Subject, record: Record) -> Iterato
         yield mismatch("loadgen", repr(result.loadgen), verdict, "the log says")
     figure = FIGURES.get(subject.place.scenario)
     if figure and outcome:
-        yield from other_figures(result, lambda: figures.of_loadgen(detail, record, outcome, figure, 1))
+        yield from other_figures(
+            result, lambda: figures.of_loadgen(detail, record, outcome, figure, 1)
+        )
     score_line = (subject.accuracy_text or "").partition("\n")[0]
-    if result.accuracy and result.accuracy.get("passed") is True and '"passed": true' not in score_line:
+    if (
+        result.accuracy
+        and result.accuracy.get("passed") is True
+        and '"passed": true' not in score_line
+    ):
         yield mismatch("accuracy.passed", True, shorten(score_line), "accuracy.txt says")
     if result.ranked and (why := _unranked(result, subject, record)):
         yield Fault(f"ranked is true, and {why}", "false", "true")
 
 
 def copied(result: Result, record: Record, outcome: WorkerOutcome | None) -> Iterator[Fault]:
-    """A fault for each value that result.json copies from record.json or the performance test's outcome, if the copy differs."""
+    """A fault for each value that result.json copies from record.json or the performance test's
+    outcome, if the copy differs.
+    """
     for key in ("cell", "mode", "round"):
         if getattr(result, key) != getattr(record, key):
-            yield mismatch(key, repr(getattr(result, key)), repr(getattr(record, key)), "record.json has")
+            yield mismatch(
+                key, repr(getattr(result, key)), repr(getattr(record, key)), "record.json has"
+            )
     if outcome is None:
         return
     after = result.evidence.get("after")
     if after != (outcome.evidence_after or {}):
-        yield mismatch("evidence.after", after, outcome.evidence_after, "raw/performance/outcome.json has")
+        yield mismatch(
+            "evidence.after", after, outcome.evidence_after, "raw/performance/outcome.json has"
+        )
     for key in ("peak_host_bytes", "energy", "disturbance"):
         if getattr(result, key) != getattr(outcome, key):
-            yield mismatch(key, getattr(result, key), getattr(outcome, key), "raw/performance/outcome.json has")
+            yield mismatch(
+                key, getattr(result, key), getattr(outcome, key), "raw/performance/outcome.json has"
+            )
 
 
 def other_figures(result: Result, make: Callable[[], Figures]) -> Iterator[Fault]:
-    """A fault for each figure of result.json that does not follow from its sources. `make`: computes those that do."""
+    """A fault for each figure of result.json that does not follow from its sources. `make`:
+    computes those that do.
+    """
     expected, why = files.reckon(make)
     if expected is None:
         yield Fault(f"its figures cannot be made again: {why}")
         return
     metric, right = result.metric, expected.metric
-    if right and (metric is None or (metric.name, metric.higher_is_better) != (right.name, right.higher_is_better)):
+    if right and (
+        metric is None
+        or (metric.name, metric.higher_is_better) != (right.name, right.higher_is_better)
+    ):
         yield mismatch("metric", metric and metric.name, right.name, "its sources make it")
     elif right and metric and not _close(metric.value, right.value):
-        yield mismatch("metric", f"{metric.name} {metric.value}", f"{right.value:g}", "its sources make it")
+        yield mismatch(
+            "metric", f"{metric.name} {metric.value}", f"{right.value:g}", "its sources make it"
+        )
     stated = {name for name in (*expected.metrics, *_COMPUTING) if name in result.metrics}
     required = {name for name in _ALWAYS if name in expected.metrics}
     for name in sorted(stated | required):
         if not _close(result.metrics.get(name), expected.metrics.get(name)):
-            yield mismatch(f"metrics.{name}", result.metrics.get(name), expected.metrics.get(name), "its sources make it")
+            yield mismatch(
+                f"metrics.{name}",
+                result.metrics.get(name),
+                expected.metrics.get(name),
+                "its sources make it",
+            )
     for name, value in expected.measured.items():
         if not _close(result.measured.get(name), value):
-            yield mismatch(f"measured.{name}", result.measured.get(name), value, "its sources make it")
+            yield mismatch(
+                f"measured.{name}", result.measured.get(name), value, "its sources make it"
+            )
 
 
 def _close(figure: Any, value: float | None) -> bool:
-    return figure is not None and value is not None and math.isclose(figure, value, rel_tol=1e-6, abs_tol=1e-12)
+    return (
+        figure is not None
+        and value is not None
+        and math.isclose(figure, value, rel_tol=1e-6, abs_tol=1e-12)
+    )
 
 
 def _unranked(result: Result, subject: Subject, record: Record) -> str:
-    """Why the figure may not be compared with others, as far as files show; empty: they show nothing."""
+    """Why the figure may not be compared with others, as far as files show; empty: they show
+    nothing.
+    """
     if record.cell.size == "tiny":
         return "size tiny shows that a cell works, and no more"
     if record.digests.weights_source == "none":

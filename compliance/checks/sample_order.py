@@ -53,38 +53,63 @@ def _loaded(test: LoadGenRun, rules: Rules) -> Iterator[Fault | str]:
     sets, per_query = logged_sets(detail, scenario), counts.samples_per_query(detail, scenario)
     total = logged_count(detail, "qsl_reported_total_count", _LARGEST_LIBRARY)
     size = logged_count(detail, "effective_performance_sample_count")
-    asked = size if test.name == "performance" else logged_count(detail, "effective_accuracy_sample_count")
+    asked = (
+        size
+        if test.name == "performance"
+        else logged_count(detail, "effective_accuracy_sample_count")
+    )
     seed = logged_seed(detail, "qsl_rng_seed")
     if sets is None or total is None or size is None or asked is None or seed is None:
         yield "the sets, a count or the seed is missing from the log"
         return
-    count, expected_count = sum(len(counts.without_wraparound(one, detail, scenario)) for one in sets), min(asked, total)
+    count, expected_count = (
+        sum(len(counts.without_wraparound(one, detail, scenario)) for one in sets),
+        min(asked, total),
+    )
     if count != expected_count:
         text = f"{count} samples were loaded; {expected_count} were asked for"
         yield Fault(text, str(expected_count), str(count), line=detail.line("loaded_qsl_set"))
         return
     for draws in Draws:
-        expected = order.loaded_sets(total if rules.draws_from_library else min(asked, total), size, seed, draws, per_query)[: len(sets)]
+        expected = order.loaded_sets(
+            total if rules.draws_from_library else min(asked, total), size, seed, draws, per_query
+        )[: len(sets)]
         if sets == expected:
             return
-    text = f"the loaded sets are not those of the seed {seed}: they begin with {sets[0][:5]}, the seed's with {expected[0][:5]}"
-    yield Fault(text, str(expected[0][:5]), str(sets[0][:5]), line=detail.occurrences["loaded_qsl_set"][0].number)
+    text = (
+        f"the loaded sets are not those of the seed {seed}: they begin with {sets[0][:5]}, the"
+        f" seed's with {expected[0][:5]}"
+    )
+    yield Fault(
+        text,
+        str(expected[0][:5]),
+        str(sets[0][:5]),
+        line=detail.occurrences["loaded_qsl_set"][0].number,
+    )
 
 
 def _order(trace: Trace, detail: Detail, scenario: str) -> Iterator[Fault | str]:
     sets, seed = logged_sets(detail, scenario), logged_seed(detail, "sample_index_rng_seed")
     least = logged_count(detail, "effective_min_query_count")
     if sets is None or least is None or seed is None or trace.problems:
-        yield "the loaded set, effective_min_query_count or the seed is missing from the log" if not trace.problems else trace.problems[0]
+        yield (
+            "the loaded set, effective_min_query_count or the seed is missing from the log"
+            if not trace.problems
+            else trace.problems[0]
+        )
         return
     settings = counts.issue_settings(detail, scenario, seed)
-    if detail.get("effective_performance_issue_same") or detail.get("effective_performance_issue_unique"):
+    if detail.get("effective_performance_issue_same") or detail.get(
+        "effective_performance_issue_unique"
+    ):
         yield "the samples were chosen by audit settings"
         return
     first, sample = -1, -1
     for draws in Draws:
         queries = order.bounded(least, len(trace.index))
-        expected = order.performance(settings, sets[0], draws, count=len(trace.index), min_query_count=queries)
+        expected = order.performance(
+            settings, sets[0], draws, count=len(trace.index), min_query_count=queries
+        )
         others = np.flatnonzero(expected != trace.index)
         if not others.size:
             return

@@ -1,4 +1,6 @@
-"""The accuracy score, computed again from the whole log and the reference, and the tolerance it is judged by."""
+"""The accuracy score, computed again from the whole log and the reference, and the tolerance it is
+judged by.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,10 @@ def _score(subject: Subject, answers: logs.Answers | None, fault: str) -> Check:
     where = {"file": subject.place.show(subject.accuracy.folder / "accuracy.txt"), "fix": _SCORE}
     line = (subject.accuracy_text or "").split("\n", 1)[0]
     if subject.place.run is None:
-        return _score_unverified(subject, "a submission without a run directory around it holds no reference to score against")
+        return _score_unverified(
+            subject,
+            "a submission without a run directory around it holds no reference to score against",
+        )
     if subject.record is None:
         return judge("accuracy-score", [f"cannot be taken again: {subject.no_record}"], "", **where)
     if subject.no_reference:
@@ -58,9 +63,16 @@ def _score(subject: Subject, answers: logs.Answers | None, fault: str) -> Check:
         return judge("accuracy-score", [fault], "", **where)
     reference, why = files.attempt(files.arrays, subject.place.run / "reference.npz")
     raw = subject.place.run / "raw" / "accuracy"
-    (forced, forced_why), (own, own_why) = (_logits(raw / name) for name in ("logits.npy", "own_logits.npy"))
+    (forced, forced_why), (own, own_why) = (
+        _logits(raw / name) for name in ("logits.npy", "own_logits.npy")
+    )
     if reference is None or forced_why or own_why:
-        return judge("accuracy-score", [f"cannot be taken again: {why or forced_why or own_why}"], "", **where)
+        return judge(
+            "accuracy-score",
+            [f"cannot be taken again: {why or forced_why or own_why}"],
+            "",
+            **where,
+        )
     judged = subject.record.accuracy
     score, why = files.reckon(lambda: _score_again(judged, answers, reference, forced, own))
     if score is None:
@@ -74,13 +86,25 @@ def _score(subject: Subject, answers: logs.Answers | None, fault: str) -> Check:
 
 
 def _score_unverified(subject: Subject, why: str) -> Check:
-    """The score check where the score cannot be computed again: it fails if accuracy.txt says that it failed, else a person judges."""
+    """The score check where the score cannot be computed again: it fails if accuracy.txt says that
+    it failed, else a person judges.
+    """
     where = {"file": subject.place.show(subject.accuracy.folder / "accuracy.txt"), "fix": _SCORE}
-    if not any(line.strip("\ufeff\0 \t") and not line.startswith("hash=") for line in (subject.accuracy_text or "").splitlines()):
+    if not any(
+        line.strip("\ufeff\0 \t") and not line.startswith("hash=")
+        for line in (subject.accuracy_text or "").splitlines()
+    ):
         return judge("accuracy-score", ["accuracy.txt holds no score"], "", **where)
     if failures := list(_admitted_failures(subject)):
         return judge("accuracy-score", failures, "", **where)
-    return manual("accuracy-score", why, **{**where, "fix": "judge the score that accuracy.txt states by the benchmark's own metric"})
+    return manual(
+        "accuracy-score",
+        why,
+        **{
+            **where,
+            "fix": "judge the score that accuracy.txt states by the benchmark's own metric",
+        },
+    )
 
 
 def _admitted_failures(subject: Subject) -> Iterator[Fault]:
@@ -88,11 +112,18 @@ def _admitted_failures(subject: Subject) -> Iterator[Fault]:
     for number, line in enumerate((subject.accuracy_text or "").splitlines(), 1):
         document, _ = files.reckon(partial(strict_json.parse, line.strip("\ufeff \t")))
         if isinstance(document, dict) and "passed" in document and document["passed"] is not True:
-            yield Fault(f"accuracy.txt says of itself that it did not pass: {line[:160]}", "passed: true", line[:160], line=number)
+            yield Fault(
+                f"accuracy.txt says of itself that it did not pass: {line[:160]}",
+                "passed: true",
+                line[:160],
+                line=number,
+            )
 
 
 def _logits(path: Path) -> tuple[np.ndarray | None, str]:
-    """(the logits of a file, why they cannot be read); a model that does not generate has none: (None, "")."""
+    """(the logits of a file, why they cannot be read); a model that does not generate has none:
+    (None, "").
+    """
     try:
         path.lstat()
     except OSError:
@@ -101,10 +132,24 @@ def _logits(path: Path) -> tuple[np.ndarray | None, str]:
 
 
 def _score_again(
-    judged: Judged, answers: logs.Answers, reference: dict[str, np.ndarray], forced: np.ndarray | None, own: np.ndarray | None
+    judged: Judged,
+    answers: logs.Answers,
+    reference: dict[str, np.ndarray],
+    forced: np.ndarray | None,
+    own: np.ndarray | None,
 ) -> accuracy.Accuracy:
-    """The score, computed again. Raises one of files.DAMAGE where record.json, answers and reference do not go together."""
-    return accuracy.score(judged.score, answers.payloads, reference, judged.tolerance, judged.keys, logits=forced, own=own)
+    """The score, computed again. Raises one of files.DAMAGE where record.json, answers and
+    reference do not go together.
+    """
+    return accuracy.score(
+        judged.score,
+        answers.payloads,
+        reference,
+        judged.tolerance,
+        judged.keys,
+        logits=forced,
+        own=own,
+    )
 
 
 def _score_faults(score: accuracy.Accuracy, line: str) -> Iterator[Fault | str]:
@@ -115,16 +160,25 @@ def _score_faults(score: accuracy.Accuracy, line: str) -> Iterator[Fault | str]:
         text = f"accuracy.txt says {line[:120]!r}; the whole log scores {score.line()[:160]}"
         yield Fault(text, score.line(), line[:200])
     if not score.passed:
-        limits = ", ".join(f"{name.replace('_', ' ')} {value:.5g}" for name, value in score.detail.items())
+        limits = ", ".join(
+            f"{name.replace('_', ' ')} {value:.5g}" for name, value in score.detail.items()
+        )
         text = f"{score.metric} is {score.value:.5g}, at most {score.threshold:g} passes ({limits})"
         yield Fault(text, f"at most {score.threshold:g}", f"{score.value:.5g}")
 
 
 def _tolerance(subject: Subject) -> Check:
-    """The tolerance that record.json states, against the round's: a record does not choose what it is judged by."""
-    where = {"file": "record.json", "fix": "judge by the tolerance of the model's own file: measure again"}
+    """The tolerance that record.json states, against the round's: a record does not choose what it
+    is judged by.
+    """
+    where = {
+        "file": "record.json",
+        "fix": "judge by the tolerance of the model's own file: measure again",
+    }
     if subject.place.run is None:
-        return not_applicable("tolerance", "a submission without a run directory around it has none", **where)
+        return not_applicable(
+            "tolerance", "a submission without a run directory around it has none", **where
+        )
     return judge("tolerance", _too_loose(subject), "within the round's limits", **where)
 
 
@@ -136,16 +190,31 @@ def _too_loose(subject: Subject) -> Iterator[Fault]:
     tolerance = accuracy.with_current_names(subject.record.accuracy.tolerance)
     limits = subject.rules.project_limits.tolerance.get(score, {}).get(precision)
     if limits is None:
-        yield Fault(f"{subject.rules.round} has no tolerance for the score {shorten(score)} in {shorten(precision)}")
+        yield Fault(
+            f"{subject.rules.round} has no tolerance for the score {shorten(score)} in"
+            f" {shorten(precision)}"
+        )
         return
     for word, sign, bounds in (("at most", 1, limits.at_most), ("at least", -1, limits.at_least)):
         for name, bound in _limits(bounds, tolerance):
             value = tolerance.get(name)
             if not isinstance(value, int | float) or not sign * value <= sign * bound:
-                yield mismatch(f"accuracy.tolerance.{name}", value, f"{word} {bound:g}", f"{score} in {precision} may have")
+                yield mismatch(
+                    f"accuracy.tolerance.{name}",
+                    value,
+                    f"{word} {bound:g}",
+                    f"{score} in {precision} may have",
+                )
 
 
-def _limits(bounds: Mapping[str, float], tolerance: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """(name, bound) of each limit that is judged: one with `*` stands for all stated ones of such a name."""
+def _limits(
+    bounds: Mapping[str, float], tolerance: Mapping[str, Any]
+) -> Iterator[tuple[str, float]]:
+    """(name, bound) of each limit that is judged: one with `*` stands for all stated ones of such a
+    name.
+    """
     for limit, bound in bounds.items():
-        yield from ((name, bound) for name in (fnmatch.filter(tolerance, limit) if "*" in limit else [limit]))
+        yield from (
+            (name, bound)
+            for name in (fnmatch.filter(tolerance, limit) if "*" in limit else [limit])
+        )

@@ -1,7 +1,9 @@
-"""These checks judge whether the figures that LoadGen logs follow from its trace, scenario by scenario. All functions are pure.
+"""These checks judge whether the figures that LoadGen logs follow from its trace, scenario by
+scenario. All functions are pure.
 
-Nanoseconds must be equal. Rates are compared within the six digits that the log has. The times of later tokens cannot be computed again,
-because a trace does not count tokens. Sources: loadgen/results.cc, loadgen/loadgen.cc.
+Nanoseconds must be equal. Rates are compared within the six digits that the log has. The times of
+later tokens cannot be computed again, because a trace does not count tokens. Sources:
+loadgen/results.cc, loadgen/loadgen.cc.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ def checks(subject: Subject) -> list[Check]:
     """The checks of the trace's samples, of the figures that follow from it, and of its times."""
     ids, trace = ("trace-samples", "trace-figures", "trace-times"), subject.trace
     if trace is None:
-        return [not_applicable(check_id, subject.no_trace, file=subject.trace_file) for check_id in ids]
+        return [
+            not_applicable(check_id, subject.no_trace, file=subject.trace_file) for check_id in ids
+        ]
     detail, scenario = subject.performance.detail, subject.scenario
     log = subject.place.show(subject.performance.folder / "mlperf_log_detail.txt")
     parts = (_samples(trace, detail, scenario), _figures(subject, trace), _times(subject, trace))
@@ -51,16 +55,31 @@ def _samples(trace: Trace, detail: Detail, scenario: str) -> Iterator[Fault | st
     if count != counts.samples(detail, scenario):
         value = shorten(detail.get(key))
         of_each = f" of {per_query} samples" if per_query > 1 else ""
-        yield Fault(f"the trace shows {count} samples; {key} is {value}{of_each}", value, str(count))
+        yield Fault(
+            f"the trace shows {count} samples; {key} is {value}{of_each}", value, str(count)
+        )
     if (missing := np.flatnonzero(trace.sequence != np.arange(count))).size:
         expected, at = int(missing[0]), int(trace.sequence[missing[0]])
-        yield Fault(f"sample numbers do not run from 0 on, each once: where {expected} belongs stands {at}", str(expected), str(at))
+        yield Fault(
+            f"sample numbers do not run from 0 on, each once: where {expected} belongs stands {at}",
+            str(expected),
+            str(at),
+        )
     if (trace.query != (0 if scenario == "Offline" else trace.sequence // per_query)).any():
         yield "queries and samples do not match: " + (
-            "Offline has one query" if scenario == "Offline" else f"a query has {per_query} sample(s)"
+            "Offline has one query"
+            if scenario == "Offline"
+            else f"a query has {per_query} sample(s)"
         )
     loaded = detail.get("loaded_qsl_set")
-    members = np.array([i for i in loaded if type(i) is int and abs(i) < 1 << 62] if isinstance(loaded, list) else [], np.int64)
+    members = np.array(
+        (
+            [i for i in loaded if type(i) is int and abs(i) < 1 << 62]
+            if isinstance(loaded, list)
+            else []
+        ),
+        np.int64,
+    )
     if not np.isin(trace.index, members).all():
         yield "samples were issued that were not loaded"
 
@@ -79,7 +98,9 @@ def _figures(subject: Subject, trace: Trace) -> Faults:
     if counts.has_token_latencies(detail) and scenario != "Offline":
         if len(trace.first_token_ns) != len(samples):
             count, expected = str(len(trace.first_token_ns)), str(len(samples))
-            yield Fault(f"the trace shows {count} first tokens of {expected} samples", expected, count)
+            yield Fault(
+                f"the trace shows {count} first tokens of {expected} samples", expected, count
+            )
             return
         exact |= _latency_faults(FIRST_TOKENS, np.sort(trace.first_token_ns))
         estimated = estimated if scenario == "MultiStream" else np.sort(trace.first_token_ns)
@@ -95,7 +116,9 @@ def _figures(subject: Subject, trace: Trace) -> Faults:
 
 
 def _of_queries(trace: Trace, per_query: int) -> np.ndarray:
-    """The latency of each of MultiStream's queries, int64 [queries]: that of its slowest sample, because all are issued at once."""
+    """The latency of each of MultiStream's queries, int64 [queries]: that of its slowest sample,
+    because all are issued at once.
+    """
     return np.maximum.reduceat(trace.latency_ns, np.arange(0, len(trace.latency_ns), per_query))
 
 
@@ -105,7 +128,10 @@ def _latency_faults(latency: LatencyKeys, ascending: np.ndarray) -> dict[str, in
         latency.minimum: int(ascending[0]),
         latency.maximum: int(ascending[-1]),
         latency.mean: _sum(ascending) // count,
-        **{latency.percentile.format(name): int(ascending[int(count * share)]) for name, share in PERCENTILES.items()},
+        **{
+            latency.percentile.format(name): int(ascending[int(count * share)])
+            for name, share in PERCENTILES.items()
+        },
     }
 
 
@@ -117,7 +143,9 @@ def _sum(values: np.ndarray) -> int:
 def _between(detail: Detail, key: str, least: float, most: float) -> Faults:
     value = detail.number(key) or 0
     if not least * (1 - DIGITS) <= value <= most * (1 + DIGITS):
-        yield mismatch(key, detail.get(key), f"{most:.6g}", "the trace makes", line=detail.line(key))
+        yield mismatch(
+            key, detail.get(key), f"{most:.6g}", "the trace makes", line=detail.line(key)
+        )
 
 
 def _offline(trace: Trace, detail: Detail) -> Faults:
@@ -126,30 +154,58 @@ def _offline(trace: Trace, detail: Detail) -> Faults:
 
 
 def _single_stream(trace: Trace, detail: Detail) -> Faults:
-    """SingleStream's rate. It counts from the start of the test, which lies between the end of generation and the first issue."""
-    count, first, last, ready = len(trace.start_ns), int(trace.start_ns[0]), int(trace.start_ns[-1]), trace.ready_ns
+    """SingleStream's rate. It counts from the start of the test, which lies between the end of
+    generation and the first issue.
+    """
+    count, first, last, ready = (
+        len(trace.start_ns),
+        int(trace.start_ns[0]),
+        int(trace.start_ns[-1]),
+        trace.ready_ns,
+    )
     if ready is None or not ready <= first < last:
-        yield "the trace does not show that the queries were generated before the first was issued, or shows one query only"
+        yield (
+            "the trace does not show that the queries were generated before the first was issued,"
+            " or shows one query only"
+        )
         return
-    yield from _between(detail, "result_qps_with_loadgen_overhead", (count - 1) * 1e9 / (last - ready), (count - 1) * 1e9 / (last - first))
+    yield from _between(
+        detail,
+        "result_qps_with_loadgen_overhead",
+        (count - 1) * 1e9 / (last - ready),
+        (count - 1) * 1e9 / (last - first),
+    )
 
 
 def _multi_stream(trace: Trace, detail: Detail) -> Faults:
     """MultiStream logs no rate. The trace says whether its last query was issued late enough."""
     first, last, ready = int(trace.start_ns[0]), int(trace.start_ns[-1]), trace.ready_ns
-    least_ms, met = detail.number("effective_min_duration_ms"), detail.get("result_min_duration_met")
+    least_ms, met = (
+        detail.number("effective_min_duration_ms"),
+        detail.get("result_min_duration_met"),
+    )
     if ready is None or ready > first or least_ms is None:
-        yield "the trace does not show that the queries were generated before the first was issued, or the duration is missing"
+        yield (
+            "the trace does not show that the queries were generated before the first was issued,"
+            " or the duration is missing"
+        )
         return
-    if (last - first >= least_ms * 1e6 and met is not True) or (last - ready < least_ms * 1e6 and met is not False):
-        yield entry_fault(detail, "result_min_duration_met", last - first >= least_ms * 1e6, "the trace makes it")
+    if (last - first >= least_ms * 1e6 and met is not True) or (
+        last - ready < least_ms * 1e6 and met is not False
+    ):
+        yield entry_fault(
+            detail, "result_min_duration_met", last - first >= least_ms * 1e6, "the trace makes it"
+        )
 
 
 def _server(trace: Trace, detail: Detail) -> Faults:
     """Server's rates. They count from the start of the test, when the first query is due."""
     more, start, last = len(trace.start_ns) - 1, int(trace.start_ns[0]), int(trace.start_ns[-1])
     done, issued = last + int(trace.latency_ns[-1]) - start, last + int(trace.delay_ns[-1]) - start
-    for key, spent_ns in (("result_scheduled_samples_per_sec", last - start), ("result_completed_samples_per_sec", done)):
+    for key, spent_ns in (
+        ("result_scheduled_samples_per_sec", last - start),
+        ("result_completed_samples_per_sec", done),
+    ):
         if spent_ns > 0:
             yield from _between(detail, key, more * 1e9 / spent_ns, more * 1e9 / spent_ns)
     keys = ("result_completed_tokens_per_second", "result_token_throughput_with_loadgen_overhead")
@@ -157,7 +213,9 @@ def _server(trace: Trace, detail: Detail) -> Faults:
     if counts.has_token_latencies(detail) and completed is not None and issued > 0:
         tokens = completed * done / 1e9
         if overhead is None or abs(overhead - tokens * 1e9 / issued) > 2 * DIGITS * overhead:
-            yield entry_fault(detail, keys[1], f"{tokens * 1e9 / issued:.6g}", f"the trace and {keys[0]} make")
+            yield entry_fault(
+                detail, keys[1], f"{tokens * 1e9 / issued:.6g}", f"the trace and {keys[0]} make"
+            )
 
 
 _RATES: Mapping[str, Callable[[Trace, Detail], Faults]] = {
@@ -174,9 +232,18 @@ def _times(subject: Subject, trace: Trace) -> Iterator[Fault | str]:
         return
     yield from _TIMES[subject.scenario](subject, trace, trace.start_ns + trace.latency_ns)
     ends = trace.start_ns + trace.latency_ns
-    wall_s, spent_s = wall_seconds(subject.performance.detail), float(ends.max() - trace.start_ns.min()) / 1e9
-    if wall_s is None or abs(wall_s - spent_s) > subject.rules.dates.clock_tolerance_s + 1e-3 * spent_s:
-        text = f"from the first issue to the last completion {spent_s:.3f} s passed; power_begin and power_end say {wall_s}"
+    wall_s, spent_s = (
+        wall_seconds(subject.performance.detail),
+        float(ends.max() - trace.start_ns.min()) / 1e9,
+    )
+    if (
+        wall_s is None
+        or abs(wall_s - spent_s) > subject.rules.dates.clock_tolerance_s + 1e-3 * spent_s
+    ):
+        text = (
+            f"from the first issue to the last completion {spent_s:.3f} s passed; power_begin and"
+            f" power_end say {wall_s}"
+        )
         yield Fault(text, f"{wall_s} s", f"{spent_s:.3f} s")
 
 
@@ -198,26 +265,41 @@ def _one_by_one(subject: Subject, trace: Trace, ends: np.ndarray) -> Faults:
 
 
 def _scheduled(subject: Subject, trace: Trace, ends: np.ndarray) -> Faults:
-    """Queries of Server that were not due when the seed says, issued out of order, or answered before they were issued."""
+    """Queries of Server that were not due when the seed says, issued out of order, or answered
+    before they were issued.
+    """
     detail, rate = subject.performance.detail, requested_value(subject, "target_qps")
     due = schedule.due(detail, rate[0]) if rate else None
     starts = trace.start_ns - trace.start_ns[0]
     if rate is None or due is None:
-        yield "the rate or the schedule's settings are missing, or they make too many queries to tell when each is due"
+        yield (
+            "the rate or the schedule's settings are missing, or they make too many queries to tell"
+            " when each is due"
+        )
     elif len(starts) >= len(due):
-        yield Fault(f"the trace shows {len(starts)} queries and {len(due) - 1} are due", str(len(due) - 1), str(len(starts)))
+        yield Fault(
+            f"the trace shows {len(starts)} queries and {len(due) - 1} are due",
+            str(len(due) - 1),
+            str(len(starts)),
+        )
     else:
         # Another implementation of the logarithm may round the last bit otherwise: a nanosecond.
         allowed = 1 if rate[1] else 1 + np.diff(due[: len(starts)]) * DIGITS
         strays = np.flatnonzero(np.abs(np.diff(starts) - np.diff(due[: len(starts)])) > allowed)
         if strays.size:
             at = int(strays[0]) + 1
-            text = f"query {at} is due {starts[at] - starts[at - 1]} ns after the one before it; the seed makes it {due[at] - due[at - 1]}"
+            text = (
+                f"query {at} is due {starts[at] - starts[at - 1]} ns after the one before it; the"
+                f" seed makes it {due[at] - due[at - 1]}"
+            )
             yield Fault(text, str(due[at] - due[at - 1]), str(starts[at] - starts[at - 1]))
     if (hasty := np.flatnonzero(trace.delay_ns > trace.latency_ns)).size:
         yield f"query {int(hasty[0])} was answered before it was issued"
     issued = trace.start_ns + trace.delay_ns
-    if detail.get("requested_server_num_issue_query_threads") == 0 and (back := np.flatnonzero(np.diff(issued) < 0)).size:
+    if (
+        detail.get("requested_server_num_issue_query_threads") == 0
+        and (back := np.flatnonzero(np.diff(issued) < 0)).size
+    ):
         yield f"query {int(back[0]) + 1} was issued before query {int(back[0])}"
 
 

@@ -1,4 +1,6 @@
-"""LoadGen's verdict, put together again from its own figures, early stopping in it, and its errors (results.cc, early_stopping.cc)."""
+"""LoadGen's verdict, put together again from its own figures, early stopping in it, and its errors
+(results.cc, early_stopping.cc).
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def parts(subject: Subject) -> Check:
 def verdict(subject: Subject) -> Check:
     """The check that LoadGen calls the performance test VALID."""
     file = subject.place.show(subject.performance.folder / "mlperf_log_detail.txt")
-    return judge("loadgen-verdict", _verdict(subject.performance.detail), "VALID", file=file, fix=fixes.VALID)
+    return judge(
+        "loadgen-verdict", _verdict(subject.performance.detail), "VALID", file=file, fix=fixes.VALID
+    )
 
 
 def error_lines(test: LoadGenRun, subject: Subject) -> Check:
@@ -57,7 +61,9 @@ def _errors(test: LoadGenRun) -> Iterator[Fault | str]:
         yield Fault(text, "no error line", shorten(line.value), line=line.number)
     if not test.detail.values:
         yield f"the {test.name} log shows nothing, neither errors nor their absence"
-    if test.name == "performance" and (test.detail.get("num_errors") != 0 or test.detail.get("num_errors") is False):
+    if test.name == "performance" and (
+        test.detail.get("num_errors") != 0 or test.detail.get("num_errors") is False
+    ):
         yield entry_fault(test.detail, "num_errors", 0, "it must be there and")
     if "No errors encountered during test." not in test.summary.text:
         yield "the summary does not say that no errors were encountered"
@@ -70,16 +76,35 @@ def _validity(detail: Detail, scenario: str, rules: Rules) -> Iterator[Fault | s
         "early_stopping_met": stopping.met(detail, scenario, rules),
     }
     if scenario == "Server":
-        parts["result_perf_constraints_met"] = latency_limits.constraints_met(detail, rules.scenarios[scenario].percentile)
+        parts["result_perf_constraints_met"] = latency_limits.constraints_met(
+            detail, rules.scenarios[scenario].percentile
+        )
     for key, derived in parts.items():
         if not isinstance(detail.get(key), bool):
             value = shorten(repr(detail.get(key)))
-            yield Fault(f"{key} is {value}; true or false belongs there", "true or false", value, line=detail.line(key))
+            yield Fault(
+                f"{key} is {value}; true or false belongs there",
+                "true or false",
+                value,
+                line=detail.line(key),
+            )
         elif derived is not None and detail.get(key) is not derived:
             yield entry_fault(detail, key, derived, "the figures say")
-    early = next((line for line in detail.occurrences.get("generic_message", ()) if "Ending early" in str(line.value)), None)
+    early = next(
+        (
+            line
+            for line in detail.occurrences.get("generic_message", ())
+            if "Ending early" in str(line.value)
+        ),
+        None,
+    )
     if early and detail.get("result_validity") == "VALID":
-        yield Fault(f"VALID, and LoadGen says {shorten(early.value)!r}", "no early end", shorten(early.value), line=early.number)
+        yield Fault(
+            f"VALID, and LoadGen says {shorten(early.value)!r}",
+            "no early end",
+            shorten(early.value),
+            line=early.number,
+        )
     verdict = "VALID" if all(detail.get(key) is True for key in parts) else "INVALID"
     if detail.get("result_validity") != verdict:
         value = shorten(repr(detail.get("result_validity")))
@@ -91,7 +116,12 @@ def _verdict(detail: Detail) -> Iterator[Fault | str]:
     if detail.get("result_validity") != "VALID":
         verdict_text = shorten(detail.get("result_validity", "none"))
         reasons = " ".join(str(r) for r in detail.all("result_invalid_reason")).strip()
-        yield Fault(f"{verdict_text}{': ' if reasons else ''}{reasons[:300]}", "VALID", verdict_text, line=detail.line("result_validity"))
+        yield Fault(
+            f"{verdict_text}{': ' if reasons else ''}{reasons[:300]}",
+            "VALID",
+            verdict_text,
+            line=detail.line("result_validity"),
+        )
 
 
 def early_stopping(subject: Subject) -> Check:
@@ -115,8 +145,13 @@ def _stopping(detail: Detail, scenario: str, rules: Rules) -> Iterator[Fault | s
             text = f"early_stopping_met is {value}; Offline has no early stopping to fail"
             yield Fault(text, "True", value, line=detail.line("early_stopping_met"))
         return
-    # With token latencies LoadGen makes two estimates under one key. That of the first token is made last and stays.
-    name = "early_stopping_ttft_result" if counts.has_token_latencies(detail) else "early_stopping_result"
+    # With token latencies LoadGen makes two estimates under one key. That of the first token is
+    # made last and stays.
+    name = (
+        "early_stopping_ttft_result"
+        if counts.has_token_latencies(detail)
+        else "early_stopping_result"
+    )
     text = detail.get(name)
     if detail.number("result_query_count") is None or not isinstance(text, str):
         yield f"result_query_count or {name} is missing"
@@ -126,8 +161,13 @@ def _stopping(detail: Detail, scenario: str, rules: Rules) -> Iterator[Fault | s
 
 
 def _server(detail: Detail, rules: Rules) -> Iterator[Fault | str]:
-    """Server's sentence about each latency. LoadGen leaves out the first token's where later tokens take too long."""
-    queries, percentile = detail.number("result_query_count"), rules.scenarios["Server"].percentile / 100
+    """Server's sentence about each latency. LoadGen leaves out the first token's where later tokens
+    take too long.
+    """
+    queries, percentile = (
+        detail.number("result_query_count"),
+        rules.scenarios["Server"].percentile / 100,
+    )
     if queries is None or not 0 < queries <= MOST_QUERIES:
         yield not_a_number(detail, "result_query_count")
         return
@@ -143,17 +183,31 @@ def _server(detail: Detail, rules: Rules) -> Iterator[Fault | str]:
         successful = limit_held(int(queries), over, percentile, rules)
         if successful is not None and successful is not successes[-1]:
             expected = "Run successful." if successful else "Run unsuccessful."
-            yield Fault(f"{latency.result} does not say `{expected}`", expected, shorten(text), line=detail.line(latency.result))
+            yield Fault(
+                f"{latency.result} does not say `{expected}`",
+                expected,
+                shorten(text),
+                line=detail.line(latency.result),
+            )
         elif not successes[-1] and over[0] == over[1]:
             more = lacking(int(queries), over[0], percentile, rules)
             for words in (f"Processed {int(queries)} queries.", f"at least {more} more queries"):
                 if words not in text:
-                    yield Fault(f"{latency.result} does not say `{words}`", words, shorten(text), line=detail.line(latency.result))
+                    yield Fault(
+                        f"{latency.result} does not say `{words}`",
+                        words,
+                        shorten(text),
+                        line=detail.line(latency.result),
+                    )
     if detail.get("early_stopping_met") is not all(successes):
-        yield entry_fault(detail, "early_stopping_met", all(successes), "what it says of itself makes it")
+        yield entry_fault(
+            detail, "early_stopping_met", all(successes), "what it says of itself makes it"
+        )
 
 
-def _estimate(detail: Detail, scenario: str, rules: Rules, *, name: str, percentile: float, key: str) -> Iterator[Fault | str]:
+def _estimate(
+    detail: Detail, scenario: str, rules: Rules, *, name: str, percentile: float, key: str
+) -> Iterator[Fault | str]:
     text = str(detail.get(name))
     queries, estimate = int(detail.number("result_query_count") or 0), detail.number(key)
     if estimate is None:
@@ -162,7 +216,10 @@ def _estimate(detail: Detail, scenario: str, rules: Rules, *, name: str, percent
     left_out = discards(queries, percentile / 100, rules)
     if left_out is None:
         if estimate != 0:
-            text = f"{queries} queries are too few for an estimate of the {percentile:g}th percentile, and there is one: {estimate}"
+            text = (
+                f"{queries} queries are too few for an estimate of the {percentile:g}th percentile,"
+                f" and there is one: {estimate}"
+            )
             yield Fault(text, "0", str(estimate), line=detail.line(key))
         return
     phrases = [f"{percentile:.1f}th percentile estimate: {int(estimate)}"]
@@ -170,9 +227,17 @@ def _estimate(detail: Detail, scenario: str, rules: Rules, *, name: str, percent
         phrases += [f"({queries})", f"Would discard {left_out} highest"]
     for words in phrases:
         if words not in text:
-            yield Fault(f"{name} does not say `{words}`", words, shorten(text), line=detail.line(name))
+            yield Fault(
+                f"{name} does not say `{words}`", words, shorten(text), line=detail.line(name)
+            )
     latency = QUERIES if scenario == "MultiStream" else limited(detail)[0]
-    low, high = detail.number(latency.percentile.format(f"{percentile:.2f}")), detail.number(latency.maximum)
+    low, high = (
+        detail.number(latency.percentile.format(f"{percentile:.2f}")),
+        detail.number(latency.maximum),
+    )
     if low is None or high is None or not low <= estimate <= high:
-        sentence = f"the estimate {estimate} is not between the {percentile:g}th percentile {low} and the maximum {high}"
+        sentence = (
+            f"the estimate {estimate} is not between the {percentile:g}th percentile {low} and the"
+            f" maximum {high}"
+        )
         yield Fault(sentence, f"{low} to {high}", str(estimate), line=detail.line(key))

@@ -1,6 +1,8 @@
-"""These checks judge what the worker saw of the performance test itself: a sample of the answers, and the speed.
+"""These checks judge what the worker saw of the performance test itself: a sample of the answers,
+and the speed.
 
-The accuracy test says nothing of the performance test's answers, and no other check looks at these answers.
+The accuracy test says nothing of the performance test's answers, and no other check looks at these
+answers.
 """
 
 from __future__ import annotations
@@ -25,15 +27,23 @@ _OLDER = "the run is older than this check, and kept none"
 
 
 def checks(subject: Subject) -> list[Check]:
-    """Three checks: the answers of the performance test, the time of fresh inputs, and the speed beside that of a matrix product.
+    """Three checks: the answers of the performance test, the time of fresh inputs, and the speed
+    beside that of a matrix product.
 
     Older runs and bare submissions have none of it.
     """
     outcome, record = subject.performance.outcome, subject.record
     if subject.place.run is None or record is None or outcome is None or not outcome.kept_sha256:
         why = _BARE if subject.place.run is None else _OLDER
-        return [not_applicable(check_id, why) for check_id in ("answers-while-measuring", "fresh-inputs", "plausible-speed")]
-    return [_answers(subject, outcome, record), _fresh(subject, outcome.fresh), _speed(subject, outcome, record)]
+        return [
+            not_applicable(check_id, why)
+            for check_id in ("answers-while-measuring", "fresh-inputs", "plausible-speed")
+        ]
+    return [
+        _answers(subject, outcome, record),
+        _fresh(subject, outcome.fresh),
+        _speed(subject, outcome, record),
+    ]
 
 
 def _answers(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
@@ -46,55 +56,93 @@ def _answers(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
         text = f"its sha256 is {digest}; outcome.json has {shorten(outcome.kept_sha256)}"
         return judge("answers-while-measuring", [fault or text], "", **where)
     kept, fault = files.attempt(files.arrays, raw / "performance" / "answers.npz")
-    log, log_fault = files.attempt(logs.read_accuracy, raw / "accuracy" / "mlperf_log_accuracy.json")
+    log, log_fault = files.attempt(
+        logs.read_accuracy, raw / "accuracy" / "mlperf_log_accuracy.json"
+    )
     if kept is None or log is None:
         return judge("answers-while-measuring", [fault or log_fault], "", **where)
     answers, fault = files.reckon(lambda: _unpack(kept))
     if answers is None:
         return judge("answers-while-measuring", [fault], "", **where)
-    differing = {(index, content) for index, content in answers if log.payloads.get(index) != content}
-    faults, fault = files.reckon(lambda: list(_length_faults(outcome, record, kept["visits"], log.payloads)))
+    differing = {
+        (index, content) for index, content in answers if log.payloads.get(index) != content
+    }
+    faults, fault = files.reckon(
+        lambda: list(_length_faults(outcome, record, kept["visits"], log.payloads))
+    )
     if faults or fault:
         return judge("answers-while-measuring", faults or [fault], "", **where)
     if not differing:
-        return judge("answers-while-measuring", [], f"the {len(answers)} kept are those of the accuracy test", **where)
+        return judge(
+            "answers-while-measuring",
+            [],
+            f"the {len(answers)} kept are those of the accuracy test",
+            **where,
+        )
     if subject.no_reference:
-        why = f"{len(differing)} of {len(answers)} kept differ from the accuracy test's, and no reference says by how much"
+        why = (
+            f"{len(differing)} of {len(answers)} kept differ from the accuracy test's, and no"
+            " reference says by how much"
+        )
         return manual("answers-while-measuring", why, **where)
     faults, fault = files.reckon(lambda: list(_score_faults(run, record, log.payloads, differing)))
-    summary = f"{len(answers)} kept; {len(differing)} differ from the accuracy test's, within the tolerance"
+    summary = (
+        f"{len(answers)} kept; {len(differing)} differ from the accuracy test's, within the"
+        " tolerance"
+    )
     return judge("answers-while-measuring", faults or ([fault] if fault else []), summary, **where)
 
 
 def _unpack(kept: Mapping[str, np.ndarray]) -> list[tuple[int, bytes]]:
-    """(index of the sample, its answer) of each kept answer. Raises ValueError where there is none."""
+    """(index of the sample, its answer) of each kept answer. Raises ValueError where there is
+    none.
+    """
     content, starts = kept["content"].tobytes(), kept["starts"].tolist()
     if not len(kept["indices"]) or len(starts) != len(kept["indices"]) + 1:
         raise ValueError("no answer was kept")
-    return [(int(i), content[a:b]) for i, a, b in zip(kept["indices"], starts[:-1], starts[1:], strict=True)]
+    return [
+        (int(i), content[a:b])
+        for i, a, b in zip(kept["indices"], starts[:-1], starts[1:], strict=True)
+    ]
 
 
-def _length_faults(outcome: WorkerOutcome, record: Record, visits: np.ndarray, payloads: Mapping[int, bytes]) -> Iterator[Fault]:
-    """A sentence where all answers of the performance test together have not the bytes that those of the accuracy test make.
+def _length_faults(
+    outcome: WorkerOutcome, record: Record, visits: np.ndarray, payloads: Mapping[int, bytes]
+) -> Iterator[Fault]:
+    """A sentence where all answers of the performance test together have not the bytes that those
+    of the accuracy test make.
 
-    Answers that end at an end token may be of other lengths in another batch: a tenth is left to them.
+    Answers that end at an end token may be of other lengths in another batch: a tenth is left to
+    them.
     """
     answered = outcome.answered
-    total, expected = answered["payload_bytes"], sum(n * len(payloads[i]) for i, n in enumerate(visits.tolist()) if n)
+    total, expected = (
+        answered["payload_bytes"],
+        sum(n * len(payloads[i]) for i, n in enumerate(visits.tolist()) if n),
+    )
     slack = 0.1 if record.end_tokens else 0.0
     if int(visits.sum()) != answered["samples"] or abs(total - expected) > slack * expected:
-        text = f"all answers together have {total} bytes; those of the accuracy test make {expected} for the same samples"
+        text = (
+            f"all answers together have {total} bytes; those of the accuracy test make {expected}"
+            " for the same samples"
+        )
         yield Fault(text, str(expected), str(total))
 
 
-def _score_faults(run: Path, record: Record, payloads: Mapping[int, bytes], differing: set[tuple[int, bytes]]) -> Iterator[Fault]:
-    """A sentence where the accuracy test would have failed with these answers in the place of its own."""
+def _score_faults(
+    run: Path, record: Record, payloads: Mapping[int, bytes], differing: set[tuple[int, bytes]]
+) -> Iterator[Fault]:
+    """A sentence where the accuracy test would have failed with these answers in the place of its
+    own.
+    """
     judged = record.accuracy
     reference = files.arrays(run / "reference.npz")
     forced_path = run / "raw" / "accuracy" / "logits.npy"
     forced = files.array(forced_path) if forced_path.exists() else None
     # The SUT's own logits are those of the accuracy test's answers: of these there are none.
-    tolerance = {name: limit for name, limit in judged.tolerance.items() if name != "argmax_fraction"}
+    tolerance = {
+        name: limit for name, limit in judged.tolerance.items() if name != "argmax_fraction"
+    }
     left = sorted(differing)
     while left:  # several answers of one sample: one round each
         one_each = dict(left)
@@ -102,27 +150,46 @@ def _score_faults(run: Path, record: Record, payloads: Mapping[int, bytes], diff
         answers = {**payloads, **one_each}
         score = accuracy.score(judged.score, answers, reference, tolerance, judged.keys, forced)
         if not score.passed:
-            detail = ", ".join(f"{name.replace('_', ' ')} {value:.5g}" for name, value in score.detail.items())
+            detail = ", ".join(
+                f"{name.replace('_', ' ')} {value:.5g}" for name, value in score.detail.items()
+            )
             text = (
-                f"{len(differing)} kept answers differ from the accuracy test's; with them {score.metric} is {score.value:.5g}, "
-                f"at most {score.threshold:g} passes ({detail})"
+                f"{len(differing)} kept answers differ from the accuracy test's; with them"
+                f" {score.metric} is {score.value:.5g}, at most {score.threshold:g} passes"
+                f" ({detail})"
             )
             yield Fault(text, f"at most {score.threshold:g}", f"{score.value:.5g}")
             return
 
 
 def _fresh(subject: Subject, fresh: Mapping[str, Any]) -> Check:
-    """Judge whether inputs that the SUT had never met took much longer than inputs that it had met."""
-    where = {"file": "raw/performance/outcome.json", "fix": "mend the SUT: it must compute each answer anew"}
+    """Judge whether inputs that the SUT had never met took much longer than inputs that it had
+    met.
+    """
+    where = {
+        "file": "raw/performance/outcome.json",
+        "fix": "mend the SUT: it must compute each answer anew",
+    }
     if not fresh:
         return not_applicable("fresh-inputs", "no fresh inputs were timed", **where)
     ratio, most = fresh.get("slower"), subject.rules.project_limits.fresh_slower
     if not isinstance(ratio, int | float):
-        return judge("fresh-inputs", [f"`slower` is {shorten(repr(ratio))}, which is no number"], "", **where)
+        return judge(
+            "fresh-inputs", [f"`slower` is {shorten(repr(ratio))}, which is no number"], "", **where
+        )
     text = f"fresh inputs took {ratio:.3g} times as long as those it had met"
     if ratio > most:
         return judge(
-            "fresh-inputs", [Fault(f"{text}; at most {most:g}: it keeps answers", f"at most {most:g}", f"{ratio:.3g}")], "", **where
+            "fresh-inputs",
+            [
+                Fault(
+                    f"{text}; at most {most:g}: it keeps answers",
+                    f"at most {most:g}",
+                    f"{ratio:.3g}",
+                )
+            ],
+            "",
+            **where,
         )
     limits = subject.rules.project_limits.fresh_slower_in_thirds
     most = limits["most"]
@@ -130,12 +197,18 @@ def _fresh(subject: Subject, fresh: Mapping[str, Any]) -> Check:
         return judge("fresh-inputs", [], text, **where)
     found, broken = files.reckon(lambda: in_each_third(fresh, limits))
     if found or broken:
-        return judge("fresh-inputs", [Fault(f"{text}; {found or broken}", f"at most {most:g}", f"{ratio:.3g}")], "", **where)
+        return judge(
+            "fresh-inputs",
+            [Fault(f"{text}; {found or broken}", f"at most {most:g}", f"{ratio:.3g}")],
+            "",
+            **where,
+        )
     return judge("fresh-inputs", [], f"{text}, which does not show that it keeps answers", **where)
 
 
 def in_each_third(fresh: Mapping[str, Any], limits: Mapping[str, float]) -> str:
-    """A sentence if fresh inputs took longer in each third of enough rounds, on a machine that nothing else used. Empty otherwise.
+    """A sentence if fresh inputs took longer in each third of enough rounds, on a machine that
+    nothing else used. Empty otherwise.
 
     Args:
         fresh: what the worker measured; older runs have no `thirds`.
@@ -147,7 +220,10 @@ def in_each_third(fresh: Mapping[str, Any], limits: Mapping[str, float]) -> str:
     if min(thirds) <= limits["most"]:
         return ""
     each = ", ".join(f"{ratio:.3g}" for ratio in thirds)
-    return f"at most {limits['most']:g}, and {each} in the thirds of {fresh['rounds']} rounds: it keeps a part of its answers"
+    return (
+        f"at most {limits['most']:g}, and {each} in the thirds of {fresh['rounds']} rounds: it"
+        " keeps a part of its answers"
+    )
 
 
 def _speed(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
@@ -155,14 +231,25 @@ def _speed(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
 
     The model's operations a second are compared with those of a large matrix product.
     """
-    where = {"file": "raw/performance/outcome.json", "fix": "mend the SUT: it must compute each answer anew"}
+    where = {
+        "file": "raw/performance/outcome.json",
+        "fix": "mend the SUT: it must compute each answer anew",
+    }
     detail = subject.performance.detail
     product = (outcome.evidence_after or {}).get("matrix_flops")
     least, mean_ns = record.least_flops, detail.number("result_mean_latency_ns")
     rate = detail.number("result_samples_per_second") or (1e9 / mean_ns if mean_ns else None)
     if not isinstance(product, int | float) or least is None or rate is None or product <= 0:
-        return not_applicable("plausible-speed", "nobody knows the model's operations, or how fast the framework multiplies", **where)
+        return not_applicable(
+            "plausible-speed",
+            "nobody knows the model's operations, or how fast the framework multiplies",
+            **where,
+        )
     most, reached = subject.rules.project_limits.faster_than_products, least * rate
     text = f"{reached / 1e9:.3g} GFLOP/s at least; a large product has {product / 1e9:.3g}"
-    faults = [Fault(f"{text}: it did not compute", f"at most {most * product:.3g}", f"{reached:.3g}")] if reached > most * product else []
+    faults = (
+        [Fault(f"{text}: it did not compute", f"at most {most * product:.3g}", f"{reached:.3g}")]
+        if reached > most * product
+        else []
+    )
     return judge("plausible-speed", faults, text, **where)

@@ -1,4 +1,5 @@
-"""This package holds what an audit says: checks and their faults, the list of all checks, levels and results, the HTML page.
+"""This package holds what an audit says: checks and their faults, the list of all checks, levels
+and results, the HTML page.
 
 The package imports no numpy.
 """

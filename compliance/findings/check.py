@@ -1,7 +1,9 @@
-"""A check: one finding of the audit. Nothing passes by absence: what cannot be told is N/A or MANUAL, with the reason.
+"""A check: one finding of the audit. Nothing passes by absence: what cannot be told is N/A or
+MANUAL, with the reason.
 
-A check has an id beside its name: a slug such as `performance-evidence`. Code, filters, JSON, the page's anchors and tests use the id, so
-that the name can be worded anew. An id is never changed and never given to another check. checks.toml lists every id with its rules.
+A check has an id beside its name: a slug such as `performance-evidence`. Code, filters, JSON, the
+page's anchors and tests use the id, so that the name can be worded anew. An id is never changed and
+never given to another check. checks.toml lists every id with its rules.
 """
 
 from __future__ import annotations
@@ -92,13 +94,19 @@ class Check:
 
     @property
     def rule(self) -> str:
-        """The sentences that say what the rules ask for, as one text. Empty if the check applies a convention of this project."""
+        """The sentences that say what the rules ask for, as one text. Empty if the check applies a
+        convention of this project.
+        """
         return " ".join(sources.get(rule_id).rule for rule_id in self.rule_ids)
 
     @property
     def source(self) -> str:
         """The documents and sections where the rules are written."""
-        return "; ".join(dict.fromkeys(cited for rule_id in self.rule_ids for cited in sources.get(rule_id).cited))
+        return "; ".join(
+            dict.fromkeys(
+                cited for rule_id in self.rule_ids for cited in sources.get(rule_id).cited
+            )
+        )
 
     def line(self) -> str:
         """The check as a terminal shows it, in one line."""
@@ -123,7 +131,15 @@ class Check:
         }
 
 
-def mismatch(what: str, found: Any, expected: Any, who: str = "the rule wants", *, file: str = "", line: int | None = None) -> Fault:
+def mismatch(
+    what: str,
+    found: Any,
+    expected: Any,
+    who: str = "the rule wants",
+    *,
+    file: str = "",
+    line: int | None = None,
+) -> Fault:
     """A fault of two values, with the sentence "`what` is `found`; `who` `expected`"."""
     is_found, is_expected = shorten(found), shorten(expected)
     return Fault(f"{what} is {is_found}; {who} {is_expected}", is_expected, is_found, file, line)
@@ -138,25 +154,37 @@ def shorten(value: Any, most: int = _LONGEST_VALUE) -> str:
 def escape(text: str) -> str:
     """The text with every unprintable character written as an escape.
 
-    Names and logs are anybody's: a character might move a terminal's cursor, end a line or turn the direction of writing.
+    Names and logs are anybody's: a character might move a terminal's cursor, end a line or turn the
+    direction of writing.
     """
-    return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return (
+        text
+        if text.isprintable()
+        else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    )
 
 
-def judge(check_id: str, faults: Iterable[Fault | str], good: str, *, file: str = "", fix: str = "") -> Check:
+def judge(
+    check_id: str, faults: Iterable[Fault | str], good: str, *, file: str = "", fix: str = ""
+) -> Check:
     """A check that fails if there is any fault, and passes otherwise.
 
     Args:
         check_id: its id in checks.toml, where its name, rules and level are.
-        faults: what is wrong; a text is a fault that consists of this sentence. The detail has the first five.
+        faults: what is wrong; a text is a fault that consists of this sentence. The detail has the
+            first five.
         good: the detail if it passes: what was seen.
     """
     kept, left_out = _kept(faults, file)
     if not kept:
         return _check(check_id, Verdict.PASS, shorten(good, _LONGEST_SENTENCE), file=file, fix=fix)
     more = len(kept) + left_out - _SHOWN_FAULTS
-    detail = "; ".join(fault.text for fault in kept[:_SHOWN_FAULTS]) + (f" (and {more} more)" if more > 0 else "")
-    return _check(check_id, Verdict.FAIL, detail, file=file, fix=fix, faults=kept, faults_left_out=left_out)
+    detail = "; ".join(fault.text for fault in kept[:_SHOWN_FAULTS]) + (
+        f" (and {more} more)" if more > 0 else ""
+    )
+    return _check(
+        check_id, Verdict.FAIL, detail, file=file, fix=fix, faults=kept, faults_left_out=left_out
+    )
 
 
 def not_applicable(check_id: str, why: str, *, file: str = "", fix: str = "") -> Check:
@@ -164,18 +192,35 @@ def not_applicable(check_id: str, why: str, *, file: str = "", fix: str = "") ->
     return _check(check_id, Verdict.NA, shorten(why, _LONGEST_SENTENCE), file=file, fix=fix)
 
 
-def manual(check_id: str, why: str, *, reasons: Iterable[str] = (), file: str = "", fix: str = "") -> Check:
+def manual(
+    check_id: str, why: str, *, reasons: Iterable[str] = (), file: str = "", fix: str = ""
+) -> Check:
     """A check that a person has to judge.
 
     Args:
         reasons: what `why` is made of, one by one.
     """
     kept, left_out = _kept(reasons, file)
-    return _check(check_id, Verdict.MANUAL, shorten(why, 5 * _LONGEST_SENTENCE), file=file, fix=fix, faults=kept, faults_left_out=left_out)
+    return _check(
+        check_id,
+        Verdict.MANUAL,
+        shorten(why, 5 * _LONGEST_SENTENCE),
+        file=file,
+        fix=fix,
+        faults=kept,
+        faults_left_out=left_out,
+    )
 
 
 def _check(
-    check_id: str, verdict: Verdict, detail: str, *, file: str, fix: str, faults: tuple[Fault, ...] = (), faults_left_out: int = 0
+    check_id: str,
+    verdict: Verdict,
+    detail: str,
+    *,
+    file: str,
+    fix: str,
+    faults: tuple[Fault, ...] = (),
+    faults_left_out: int = 0,
 ) -> Check:
     entry = registry.get(check_id)
     return Check(
@@ -193,9 +238,15 @@ def _check(
 
 
 def fail_or_manual(
-    make_check: Callable[..., Check], faults: Iterable[Fault | str], doubts: Iterable[Fault], show: str, *, of_a_run: bool
+    make_check: Callable[..., Check],
+    faults: Iterable[Fault | str],
+    doubts: Iterable[Fault],
+    show: str,
+    *,
+    of_a_run: bool,
 ) -> Check:
-    """A check whose `doubts` fail a run directory, and are for a person to judge in a bare submission, which may have a reason.
+    """A check whose `doubts` fail a run directory, and are for a person to judge in a bare
+    submission, which may have a reason.
 
     Args:
         make_check: `judge`, given all its arguments but `faults`.
@@ -209,16 +260,26 @@ def fail_or_manual(
         return check
     why = "; ".join(fault.text for fault in doubtful[:5])
     reasons = [fault.text for fault in doubtful]
-    return manual(check.id, why, reasons=reasons, file=check.file, fix=f"ask the submitter to show that {show}")
+    return manual(
+        check.id,
+        why,
+        reasons=reasons,
+        file=check.file,
+        fix=f"ask the submitter to show that {show}",
+    )
 
 
 def _kept(faults: Iterable[Fault | str], file: str) -> tuple[tuple[Fault, ...], int]:
-    """(the first hundred faults, how many more there are). A kept fault has a bounded length, and the check's file if it names none."""
+    """(the first hundred faults, how many more there are). A kept fault has a bounded length, and
+    the check's file if it names none.
+    """
     kept, count = [], 0
     for count, each in enumerate(faults, 1):
         if count <= _KEPT_FAULTS:
             fault = Fault(each) if isinstance(each, str) else each
-            kept.append(replace(fault, text=shorten(fault.text, _LONGEST_SENTENCE), file=fault.file or file))
+            kept.append(
+                replace(fault, text=shorten(fault.text, _LONGEST_SENTENCE), file=fault.file or file)
+            )
     return tuple(kept), count - len(kept)
 
 

@@ -1,7 +1,12 @@
-"""This module holds the sentences that say how to mend a finding, and that several families of checks share."""
+"""This module holds the sentences that say how to mend a finding, and that several families of
+checks share.
+"""
 
 VALID = "measure at the settings of the round: --mode valid"
-BOTH = "measure both tests again, one after the other, with the official LoadGen and a clock that is right"
+BOTH = (
+    "measure both tests again, one after the other, with the official LoadGen and a clock that is"
+    " right"
+)
 FIGURES = "measure again: the figures are not of one unchanged run"
 LOGS = "measure again: the logs are not of one unchanged run"
 SETTINGS = "measure again: log, user.conf and record are not of one unchanged run"

@@ -1,9 +1,10 @@
-"""The HTML page of an audit, for a reviewer: what fails comes first, with its rule, source, values and place. page.html is its template.
+"""The HTML page of an audit, for a reviewer: what fails comes first, with its rule, source, values
+and place. page.html is its template.
 
 It needs no script and no other file.
 
-File names, logs and records are anybody's. So every text is escaped, control characters are written out, and a policy in the page
-forbids it to load or run anything.
+File names, logs and records are anybody's. So every text is escaped, control characters are written
+out, and a policy in the page forbids it to load or run anything.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from markupsafe import Markup
 from compliance.findings.check import Check, Verdict, escape
 from compliance.findings.verdict import LEVELS, Audit
 
-BEGINNING = '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="generator" content="audit of a submission">'
+BEGINNING = (
+    '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="generator"'
+    ' content="audit of a submission">'
+)
 """How every page of an audit begins: a file that begins otherwise is none."""
 
 _MOST_CARDS = 1000
@@ -39,7 +43,10 @@ def render(directory: str, level: str, audit: Audit, when: datetime) -> str:
     """
     checks = audit.checks_for(level)
     eligibility = [c for c in checks if c.id == _ELIGIBILITY]
-    by = {verdict: [c for c in checks if c.verdict is verdict and c not in eligibility] for verdict in Verdict}
+    by = {
+        verdict: [c for c in checks if c.verdict is verdict and c not in eligibility]
+        for verdict in Verdict
+    }
     body = _template().render(
         title=audit.sentence(level),
         directory=directory,
@@ -48,7 +55,10 @@ def render(directory: str, level: str, audit: Audit, when: datetime) -> str:
         verdicts=list(Verdict),
         places=_places(checks),
         eligibility=eligibility,
-        cards=[("What fails", by[Verdict.FAIL]), ("What a person has to judge", by[Verdict.MANUAL])],
+        cards=[
+            ("What fails", by[Verdict.FAIL]),
+            ("What a person has to judge", by[Verdict.MANUAL]),
+        ],
         tables=[("What holds", by[Verdict.PASS]), ("What does not apply", by[Verdict.NA])],
         most=_MOST_CARDS,
     )
@@ -56,7 +66,9 @@ def render(directory: str, level: str, audit: Audit, when: datetime) -> str:
 
 
 def templates(*folders: Path) -> jinja2.Environment:
-    """The templates of this folder and of others, which escape every value and write out its control characters."""
+    """The templates of this folder and of others, which escape every value and write out its
+    control characters.
+    """
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader([*folders, Path(__file__).parent]),
         autoescape=True,
@@ -72,12 +84,16 @@ def templates(*folders: Path) -> jinja2.Environment:
 def _template() -> jinja2.Template:
     environment = templates()
     environment.filters["printable"] = escape
-    environment.globals["has_values"] = lambda check: any(fault.expected or fault.found for fault in check.faults)
+    environment.globals["has_values"] = lambda check: any(
+        fault.expected or fault.found for fault in check.faults
+    )
     return environment.get_template("page.html")
 
 
 def _printable(value: Any) -> Any:
-    """Text with its control characters written out; what a macro or a figure made is such text already."""
+    """Text with its control characters written out; what a macro or a figure made is such text
+    already.
+    """
     return value if isinstance(value, Markup) else escape(str(value))
 
 
@@ -86,7 +102,10 @@ def _about(directory: str, level: str, audit: Audit, when: datetime) -> Iterator
     yield from (("result", line.sentence) for line in audit.results[:_MOST_CARDS])
     yield "round", audit.round
     yield "level asked", level
-    yield "checks", ", ".join(f"{n} {verdict.value}" for verdict, n in _counts(audit.checks_for(level)))
+    yield (
+        "checks",
+        ", ".join(f"{n} {verdict.value}" for verdict, n in _counts(audit.checks_for(level))),
+    )
     yield "audited", f"{when:%Y-%m-%d %H:%M %Z}".strip()
 
 
@@ -102,7 +121,16 @@ def _levels(audit: Audit) -> Iterator[tuple[str, bool, str]]:
         failures = sum(c.verdict is Verdict.FAIL for c in audit.checks_for(level))
         of_level = [c.name for c in audit.checks if c.level == level and c.verdict is Verdict.FAIL]
         count = f"{failures} fail{'s' if failures == 1 else ''}" if failures else ""
-        yield level, level in levels, count + (f", of this level itself: {_some(of_level)}" if of_level and level != LEVELS[0] else "")
+        yield (
+            level,
+            level in levels,
+            count
+            + (
+                f", of this level itself: {_some(of_level)}"
+                if of_level and level != LEVELS[0]
+                else ""
+            ),
+        )
 
 
 def _some(names: Sequence[str]) -> str:
@@ -112,4 +140,7 @@ def _some(names: Sequence[str]) -> str:
 def _places(checks: Sequence[Check]) -> list[tuple[str, list[tuple[Verdict, int]]]]:
     """(folder, how many of its checks end how), where several folders are audited together."""
     places = dict.fromkeys(c.place for c in checks if c.place)
-    return [(place, _counts(c for c in checks if c.place == place)) for place in list(places)[:_MOST_CARDS]]
+    return [
+        (place, _counts(c for c in checks if c.place == place))
+        for place in list(places)[:_MOST_CARDS]
+    ]

@@ -28,11 +28,16 @@ def entries() -> dict[str, Entry]:
     """Every check by its id, in the order of checks.toml."""
     with (Path(__file__).parent / "checks.toml").open("rb") as f:
         rows = tomllib.load(f)
-    return {check_id: Entry(row["name"], tuple(row["rules"]), row.get("level", "quick")) for check_id, row in rows.items()}
+    return {
+        check_id: Entry(row["name"], tuple(row["rules"]), row.get("level", "quick"))
+        for check_id, row in rows.items()
+    }
 
 
 def get(check_id: str) -> Entry:
     """The entry of one check. Raises ValueError for an id that checks.toml lacks."""
     if check_id not in entries():
-        raise ValueError(f"check {check_id}: checks.toml lacks it; add it there, with its name and rules")
+        raise ValueError(
+            f"check {check_id}: checks.toml lacks it; add it there, with its name and rules"
+        )
     return entries()[check_id]

@@ -1,4 +1,6 @@
-"""This module holds the outcome of an audit: the results that were judged, the checks, and the levels that pass."""
+"""This module holds the outcome of an audit: the results that were judged, the checks, and the
+levels that pass.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +16,21 @@ LEVELS = ("quick", "valid", "submission")
 
 def passes(checks: Sequence[Check]) -> bool:
     """Whether no check fails and at least one passes."""
-    return all(check.verdict is not Verdict.FAIL for check in checks) and any(check.verdict is Verdict.PASS for check in checks)
+    return all(check.verdict is not Verdict.FAIL for check in checks) and any(
+        check.verdict is Verdict.PASS for check in checks
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResultLine:
-    """One result that was judged: a scenario's folder, or a training. A field is empty if the log does not give the value.
+    """One result that was judged: a scenario's folder, or a training. A field is empty if the log
+    does not give the value.
 
     Attributes:
         place: the folder, relative to the audited directory.
         official: the official benchmark it is, or is mapped to.
-        figure: LoadGen's one number, as the detail log has it, with its unit; for a training its ms/step.
+        figure: LoadGen's one number, as the detail log has it, with its unit; for a training its
+            ms/step.
         verdict: LoadGen's own, VALID or INVALID; for a training a text that says there is none.
         tested, began: when, by LoadGen's test_datetime and power_begin.
         logged: the scenario the log names.
@@ -46,9 +52,16 @@ class ResultLine:
     @property
     def sentence(self) -> str:
         """Who measured what, and how fast it was."""
-        benchmark = f"{self.benchmark}{f' ({self.official})' if self.official not in ('', self.benchmark) else ''}"
-        result = f"{self.figure}, {self.verdict}, tested {self.tested}" if self.figure else "no figure"
-        return f"{self.submitter} ({self.division}): {benchmark} {self.scenario} on {self.system}: {result}"
+        benchmark = self.benchmark
+        if self.official not in ("", benchmark):
+            benchmark += f" ({self.official})"
+        result = (
+            f"{self.figure}, {self.verdict}, tested {self.tested}" if self.figure else "no figure"
+        )
+        return (
+            f"{self.submitter} ({self.division}): {benchmark} {self.scenario} on {self.system}:"
+            f" {result}"
+        )
 
 
 @dataclass(frozen=True)
@@ -66,7 +79,9 @@ class Audit:
     checks: tuple[Check, ...]
 
     def checks_for(self, level: str) -> list[Check]:
-        """The checks of `level` and of the levels below it. Raises ValueError for a level there is not."""
+        """The checks of `level` and of the levels below it. Raises ValueError for a level there is
+        not.
+        """
         if level not in LEVELS:
             raise ValueError(f"--level {level}: there are {', '.join(LEVELS)}")
         included = LEVELS[: LEVELS.index(level) + 1]
@@ -82,16 +97,25 @@ class Audit:
         return tuple(level for level in LEVELS if self.passes(level))
 
     def sentence(self, level: str) -> str:
-        """Whether `level` holds, and how many checks speak against it. Raises ValueError for a level there is not."""
+        """Whether `level` holds, and how many checks speak against it. Raises ValueError for a
+        level there is not.
+        """
         checks = self.checks_for(level)
         counts = {verdict: sum(check.verdict is verdict for check in checks) for verdict in Verdict}
         name = f"level {level}{f' of {self.round}' if self.round else ''}"
         if failures := counts[Verdict.FAIL]:
-            return f"{name} does not hold: {failures} of {len(checks)} checks fail{'s' if failures == 1 else ''}"
+            return (
+                f"{name} does not hold: {failures} of {len(checks)} checks"
+                f" fail{'s' if failures == 1 else ''}"
+            )
         if not passes(checks):
             return f"{name} does not hold: nothing could be checked"
         manual = counts[Verdict.MANUAL]
-        return f"{name} holds" + (f"; {manual} finding{'s are' if manual > 1 else ' is'} for a person to judge" if manual else "")
+        return f"{name} holds" + (
+            f"; {manual} finding{'s are' if manual > 1 else ' is'} for a person to judge"
+            if manual
+            else ""
+        )
 
     def as_json(self, directory: str, level: str) -> dict[str, Any]:
         """What `--json` writes; see schemas/checks.json."""

@@ -1,1 +1,3 @@
-"""This package computes again what LoadGen computes, from what LoadGen logged. The package makes no finding and reads no file."""
+"""This package computes again what LoadGen computes, from what LoadGen logged. The package makes no
+finding and reads no file.
+"""

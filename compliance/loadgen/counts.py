@@ -1,4 +1,5 @@
-"""This module reads the counts of a detail log: queries, samples and batches of a test, the sets it loaded, the seeds it used.
+"""This module reads the counts of a detail log: queries, samples and batches of a test, the sets it
+loaded, the seeds it used.
 
 All functions are pure.
 """
@@ -13,9 +14,15 @@ _MOST_PER_QUERY = 1 << 16
 
 
 def samples_per_query(detail: Detail, scenario: str) -> int:
-    """The samples of one query: several in MultiStream, neighbours in the loaded set; 1 in the other scenarios."""
+    """The samples of one query: several in MultiStream, neighbours in the loaded set; 1 in the
+    other scenarios.
+    """
     count = detail.get("effective_samples_per_query")
-    return count if scenario == "MultiStream" and type(count) is int and 0 < count <= _MOST_PER_QUERY else 1
+    return (
+        count
+        if scenario == "MultiStream" and type(count) is int and 0 < count <= _MOST_PER_QUERY
+        else 1
+    )
 
 
 def samples(detail: Detail, scenario: str) -> float | None:
@@ -27,30 +34,44 @@ def samples(detail: Detail, scenario: str) -> float | None:
 
 
 def has_token_latencies(detail: Detail) -> bool:
-    """Return whether LoadGen was set to measure the latency of the first token and of each later one."""
+    """Return whether LoadGen was set to measure the latency of the first token and of each later
+    one.
+    """
     return detail.get("requested_use_token_latencies") is True
 
 
 def without_wraparound(loaded: list[int], detail: Detail, scenario: str) -> list[int]:
-    """A loaded set, each sample once. MultiStream repeats the first samples behind the last one (GenerateLoadableSets)."""
+    """A loaded set, each sample once. MultiStream repeats the first samples behind the last one
+    (GenerateLoadableSets).
+    """
     again = samples_per_query(detail, scenario) - 1
     return loaded[: len(loaded) - again] if again else loaded
 
 
 def min_queries_met(detail: Detail, scenario: str) -> bool | None:
-    """Return whether a performance test issued at least the queries and samples that its settings ask for. None if a figure is missing."""
+    """Return whether a performance test issued at least the queries and samples that its settings
+    ask for. None if a figure is missing.
+    """
     queries, issued = detail.number("result_query_count"), samples(detail, scenario)
-    min_queries, min_samples = detail.number("effective_min_query_count"), detail.number("effective_min_sample_count")
+    min_queries, min_samples = (
+        detail.number("effective_min_query_count"),
+        detail.number("effective_min_sample_count"),
+    )
     if queries is None or issued is None or min_queries is None or min_samples is None:
         return None
     return queries >= min_queries and issued >= min_samples
 
 
 def logged_sets(detail: Detail, scenario: str) -> list[list[int]] | None:
-    """The sets LoadGen loaded, as lists of sample indices; None: one is no such list, or shorter than a query."""
+    """The sets LoadGen loaded, as lists of sample indices; None: one is no such list, or shorter
+    than a query.
+    """
     sets, shortest = detail.all("loaded_qsl_set"), samples_per_query(detail, scenario)
     good = sets and all(
-        isinstance(one, list) and len(one) >= shortest and all(type(i) is int and 0 <= i < 1 << 40 for i in one) for one in sets
+        isinstance(one, list)
+        and len(one) >= shortest
+        and all(type(i) is int and 0 <= i < 1 << 40 for i in one)
+        for one in sets
     )
     return sets if good else None
 
@@ -70,11 +91,18 @@ def logged_seed(detail: Detail, key: str) -> int | None:
 def issue_settings(detail: Detail, scenario: str, seed: int) -> IssueSettings:
     """What decides the order of the samples of a test, by its log. `seed` is its `logged_seed`."""
     equal = detail.get("effective_sample_concatenate_permutation") is True
-    return IssueSettings(scenario=scenario, equal_issue=equal, seed=seed, per_query=samples_per_query(detail, scenario))
+    return IssueSettings(
+        scenario=scenario,
+        equal_issue=equal,
+        seed=seed,
+        per_query=samples_per_query(detail, scenario),
+    )
 
 
 def batches(detail: Detail, scenario: str, batch_size: object) -> tuple[int | None, int | None]:
-    """(samples, batches) of a performance test; (None, None): the log has no count, or `batch_size` is none."""
+    """(samples, batches) of a performance test; (None, None): the log has no count, or `batch_size`
+    is none.
+    """
     count = samples(detail, scenario)
     if count is None or not 0 < count < 1 << 53 or type(batch_size) is not int or batch_size < 1:
         return None, None

@@ -1,4 +1,5 @@
-"""This module computes how long a performance test took, from the figures of its detail log. All functions are pure.
+"""This module computes how long a performance test took, from the figures of its detail log. All
+functions are pure.
 
 Source: loadgen/results.cc, MinDurationMet.
 """
@@ -15,10 +16,12 @@ _CALENDAR_NS = 2e6
 
 
 def last_issue_ns(detail: Detail, scenario: str) -> tuple[float, float] | None:
-    """The least and the most that the duration can be which LoadGen compares with min_duration, in nanoseconds from the test's start.
+    """The least and the most that the duration can be which LoadGen compares with min_duration, in
+    nanoseconds from the test's start.
 
-    Offline: the largest latency. SingleStream and Server: the time until the last query was issued or due, which follows from the rate and
-    its six digits. MultiStream logs no rate: its last query is answered when the test ends, and the calendar tells that to the millisecond.
+    Offline: the largest latency. SingleStream and Server: the time until the last query was issued
+    or due, which follows from the rate and its six digits. MultiStream logs no rate: its last query
+    is answered when the test ends, and the calendar tells that to the millisecond.
 
     None: a figure is missing.
     """
@@ -31,7 +34,11 @@ def last_issue_ns(detail: Detail, scenario: str) -> tuple[float, float] | None:
         if wall_s is None or shortest is None or longest is None:
             return None
         return wall_s * 1e9 - longest - _CALENDAR_NS, wall_s * 1e9 - shortest + _CALENDAR_NS
-    rate = detail.number("result_scheduled_samples_per_sec" if scenario == "Server" else "result_qps_with_loadgen_overhead")
+    rate = detail.number(
+        "result_scheduled_samples_per_sec"
+        if scenario == "Server"
+        else "result_qps_with_loadgen_overhead"
+    )
     if not count or not rate or rate < 0:
         return None
     duration_ns = (count - 1) * 1e9 / rate
@@ -39,13 +46,17 @@ def last_issue_ns(detail: Detail, scenario: str) -> tuple[float, float] | None:
 
 
 def one_by_one_ns(detail: Detail, scenario: str) -> float:
-    """The sum of all latencies where one query follows the other (SingleStream, MultiStream), in nanoseconds; elsewhere 0."""
+    """The sum of all latencies where one query follows the other (SingleStream, MultiStream), in
+    nanoseconds; elsewhere 0.
+    """
     mean = {"SingleStream": SAMPLES.mean, "MultiStream": QUERIES.mean}.get(scenario)
     return (detail.number("result_query_count") or 0) * (detail.number(mean) or 0) if mean else 0.0
 
 
 def min_duration_met(detail: Detail, scenario: str) -> bool | None:
-    """Return whether the test was as long as its settings ask for. None if the log is too imprecise to tell, or a figure is missing."""
+    """Return whether the test was as long as its settings ask for. None if the log is too imprecise
+    to tell, or a figure is missing.
+    """
     passed, min_ms = last_issue_ns(detail, scenario), detail.number("effective_min_duration_ms")
     if passed is None or min_ms is None or passed[0] < min_ms * 1e6 <= passed[1]:
         return None

@@ -1,4 +1,6 @@
-"""Early stopping: how many queries LoadGen asks for before it estimates a percentile (loadgen/early_stopping.cc, results.cc). Pure."""
+"""Early stopping: how many queries LoadGen asks for before it estimates a percentile
+(loadgen/early_stopping.cc, results.cc). Pure.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,12 @@ MOST_QUERIES = 1 << 40
 
 
 def discards(queries: int, percentile: float, rules: Rules) -> int | None:
-    """Compute how many of the slowest queries early stopping leaves out. None if there are too few queries for an estimate.
+    """Compute how many of the slowest queries early stopping leaves out. None if there are too few
+    queries for an estimate.
 
-    The number is the largest t - 1 with queries ≥ h(t) + t. Here h(t) is the least h with P(Binomial(h + t, 1 - p) ≤ t) ≤ 1 - confidence,
-    and p is percentile - tolerance. That probability is the regularised incomplete beta function I_p(h, t + 1).
+    The number is the largest t - 1 with queries ≥ h(t) + t. Here h(t) is the least h with
+    P(Binomial(h + t, 1 - p) ≤ t) ≤ 1 - confidence, and p is percentile - tolerance. That
+    probability is the regularised incomplete beta function I_p(h, t + 1).
 
     Args:
         percentile: as a fraction.
@@ -32,16 +36,22 @@ def discards(queries: int, percentile: float, rules: Rules) -> int | None:
 
 
 def enough(queries: int, over: int, percentile: float, rules: Rules) -> bool:
-    """Return whether the percentile is within its limit with the round's confidence, if `over` of `queries` exceed the limit.
+    """Return whether the percentile is within its limit with the round's confidence, if `over` of
+    `queries` exceed the limit.
 
     This is so if `queries` ≥ h(over) + over, see `discards`.
     """
     h = queries - over
-    return h > 0 and bool(betainc(h, over + 1, percentile - rules.early_stopping.tolerance) <= 1 - rules.early_stopping.confidence)
+    return h > 0 and bool(
+        betainc(h, over + 1, percentile - rules.early_stopping.tolerance)
+        <= 1 - rules.early_stopping.confidence
+    )
 
 
 def lacking(queries: int, over: int, percentile: float, rules: Rules) -> int:
-    """Compute how many more queries within the limit it takes until `enough` is true. 0 if `enough` is true already."""
+    """Compute how many more queries within the limit it takes until `enough` is true. 0 if `enough`
+    is true already.
+    """
     if enough(queries, over, percentile, rules):
         return 0
     low, high = 0, 1
@@ -49,25 +59,38 @@ def lacking(queries: int, over: int, percentile: float, rules: Rules) -> int:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if enough(queries + middle, over, percentile, rules) else (middle, high)
+        low, high = (
+            (low, middle) if enough(queries + middle, over, percentile, rules) else (middle, high)
+        )
     return high
 
 
 def met(detail: Detail, scenario: str, rules: Rules) -> bool | None:
-    """Return whether a performance test has enough queries for early stopping. None if the log's figures do not tell."""
+    """Return whether a performance test has enough queries for early stopping. None if the log's
+    figures do not tell.
+    """
     if scenario == "Offline":
         return True
-    queries, percentile = detail.number("result_query_count"), rules.scenarios[scenario].percentile / 100
+    queries, percentile = (
+        detail.number("result_query_count"),
+        rules.scenarios[scenario].percentile / 100,
+    )
     if queries is None or not 0 < queries <= MOST_QUERIES:
         return None
     if scenario != "Server":
         return discards(int(queries), percentile, rules) is not None
-    parts = [limit_held(int(queries), over(detail, latency), percentile, rules) for latency in limited(detail)]
+    parts = [
+        limit_held(int(queries), over(detail, latency), percentile, rules)
+        for latency in limited(detail)
+    ]
     return False if False in parts else None if None in parts else True
 
 
-def limit_held(queries: int, over: tuple[int, int] | None, percentile: float, rules: Rules) -> bool | None:
-    """Return whether early stopping finds a latency within its limit. None if the log does not tell.
+def limit_held(
+    queries: int, over: tuple[int, int] | None, percentile: float, rules: Rules
+) -> bool | None:
+    """Return whether early stopping finds a latency within its limit. None if the log does not
+    tell.
 
     Args:
         over: the least and the most that the number of queries over the limit can be.
@@ -82,10 +105,14 @@ def limit_held(queries: int, over: tuple[int, int] | None, percentile: float, ru
 def estimates(scenario: str, rules: Rules) -> tuple[tuple[float, str], ...]:
     """(percentile in percent, key of the detail log) of each estimate LoadGen makes in a scenario.
 
-    SingleStream has the 99th percentile beside its own, because MultiStream may be inferred from it.
+    SingleStream has the 99th percentile beside its own, because MultiStream may be inferred from
+    it.
     """
     percentile = rules.scenarios[scenario].percentile
     return {
-        "SingleStream": ((percentile, "early_stopping_latency_ss"), (99.0, "early_stopping_latency_ms")),
+        "SingleStream": (
+            (percentile, "early_stopping_latency_ss"),
+            (99.0, "early_stopping_latency_ms"),
+        ),
         "MultiStream": ((percentile, "early_stopping_latency_ms"),),
     }.get(scenario, ())

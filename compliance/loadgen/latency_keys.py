@@ -1,4 +1,6 @@
-"""The kinds of latency LoadGen logs, and the keys each stands under in the detail log (loadgen/results.cc, LogDetail). Pure."""
+"""The kinds of latency LoadGen logs, and the keys each stands under in the detail log
+(loadgen/results.cc, LogDetail). Pure.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,14 @@ from compliance.loadgen import counts
 from compliance.logs import Detail
 
 # The percentiles LoadGen logs: its name of each (results.h), and the same as a fraction.
-PERCENTILES = {"50.00": 0.5, "90.00": 0.9, "95.00": 0.95, "97.00": 0.97, "99.00": 0.99, "99.90": 0.999}
+PERCENTILES = {
+    "50.00": 0.5,
+    "90.00": 0.9,
+    "95.00": 0.95,
+    "97.00": 0.97,
+    "99.00": 0.99,
+    "99.90": 0.999,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,9 +40,17 @@ class LatencyKeys:
     result: str = ""
 
     def percentiles(self, detail: Detail) -> list[tuple[str, float, float]]:
-        """(key, fraction, value) of the minimum (fraction 0), each percentile and the maximum (1), ascending; without what is no number."""
-        keys = [(self.minimum, 0.0), *((self.percentile.format(p), share) for p, share in PERCENTILES.items()), (self.maximum, 1.0)]
-        return [(key, share, value) for key, share in keys if (value := detail.number(key)) is not None]
+        """(key, fraction, value) of the minimum (fraction 0), each percentile and the maximum (1),
+        ascending; without what is no number.
+        """
+        keys = [
+            (self.minimum, 0.0),
+            *((self.percentile.format(p), share) for p, share in PERCENTILES.items()),
+            (self.maximum, 1.0),
+        ]
+        return [
+            (key, share, value) for key, share in keys if (value := detail.number(key)) is not None
+        ]
 
 
 def _latency(limit: str, result: str) -> LatencyKeys:
@@ -77,5 +94,7 @@ LATER_TOKENS = LatencyKeys(
 
 
 def limited(detail: Detail) -> tuple[LatencyKeys, ...]:
-    """The kinds of latency that a limit and early stopping are about: of the tokens where LoadGen measured them, else of the samples."""
+    """The kinds of latency that a limit and early stopping are about: of the tokens where LoadGen
+    measured them, else of the samples.
+    """
     return (FIRST_TOKENS, LATER_TOKENS) if counts.has_token_latencies(detail) else (SAMPLES,)

@@ -1,4 +1,5 @@
-"""This module counts the queries that exceed a latency limit, and compares the percentiles with the limit.
+"""This module counts the queries that exceed a latency limit, and compares the percentiles with the
+limit.
 
 Source: loadgen/results.cc (PerformanceSummary: PerfConstraintsMet, EarlyStopping, LogDetail).
 """
@@ -10,7 +11,8 @@ from compliance.logs import Detail
 
 
 def over(detail: Detail, latency: LatencyKeys) -> tuple[int, int] | None:
-    """The least and the most that the number of queries over the limit can be; None: a figure is missing.
+    """The least and the most that the number of queries over the limit can be; None: a figure is
+    missing.
 
     LoadGen counts those of plain latencies. For tokens the percentiles bound the number.
     """
@@ -23,8 +25,12 @@ def over(detail: Detail, latency: LatencyKeys) -> tuple[int, int] | None:
     return over_by_percentiles(detail, latency, int(queries), limit)
 
 
-def over_by_percentiles(detail: Detail, latency: LatencyKeys, queries: int, limit: float) -> tuple[int, int]:
-    """The least and the most that the number of queries over `limit` can be, as minimum, percentiles and maximum bound it."""
+def over_by_percentiles(
+    detail: Detail, latency: LatencyKeys, queries: int, limit: float
+) -> tuple[int, int]:
+    """The least and the most that the number of queries over `limit` can be, as minimum,
+    percentiles and maximum bound it.
+    """
     at_least, at_most = 0, queries
     for _, share, value in latency.percentiles(detail):
         position = min(int(queries * share), queries - 1)
@@ -36,12 +42,19 @@ def over_by_percentiles(detail: Detail, latency: LatencyKeys, queries: int, limi
 
 
 def constraints_met(detail: Detail, percentile: float) -> bool | None:
-    """Return whether the percentile of each latency that has a limit is within that limit. None if a figure is missing.
+    """Return whether the percentile of each latency that has a limit is within that limit. None if
+    a figure is missing.
 
     Args:
         percentile: in percent.
     """
-    pairs = [(detail.number(latency.percentile.format(f"{percentile:.2f}")), detail.number(latency.limit)) for latency in limited(detail)]
+    pairs = [
+        (
+            detail.number(latency.percentile.format(f"{percentile:.2f}")),
+            detail.number(latency.limit),
+        )
+        for latency in limited(detail)
+    ]
     if any(value is None or limit is None for value, limit in pairs):
         return None
     return all(value <= limit for value, limit in pairs if value is not None and limit is not None)

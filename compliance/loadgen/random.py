@@ -1,9 +1,11 @@
 """The random numbers of LoadGen: std::mt19937 with libstdc++'s distributions and its shuffle.
 
-GCC 11 changed how libstdc++ draws a bounded integer. So there are two orders of samples: a wheel has one, a LoadGen built elsewhere may
-have the other. Another standard library (libc++, MSVC) has an order of its own, which is not known here.
+GCC 11 changed how libstdc++ draws a bounded integer. So there are two orders of samples: a wheel
+has one, a LoadGen built elsewhere may have the other. Another standard library (libc++, MSVC) has
+an order of its own, which is not known here.
 
-Sources: libstdc++ bits/random.tcc (generate_canonical), bits/stl_algo.h (shuffle) and bits/uniform_int_dist.h.
+Sources: libstdc++ bits/random.tcc (generate_canonical), bits/stl_algo.h (shuffle) and
+bits/uniform_int_dist.h.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from enum import Enum
 import numpy as np
 
 MOST_SAMPLES = 20_000_000
-"""Up to this many samples, selection and order are recomputed exactly. Above it that would take gigabytes."""
+"""Up to this many samples, selection and order are recomputed exactly. Above it that would take
+gigabytes.
+"""
 _RANGE = 1 << 32
 _SHORTEST, _LONGEST = 64, 1 << 14
 
@@ -27,7 +31,9 @@ def mersenne_twister(seed: int) -> np.random.MT19937:
 
 
 def canonical(engine: np.random.MT19937, count: int) -> np.ndarray:
-    """`count` numbers of std::uniform_real_distribution<double>{0, 1}, float64 [count]; each takes two draws, the lower half first."""
+    """`count` numbers of std::uniform_real_distribution<double>{0, 1}, float64 [count]; each takes
+    two draws, the lower half first.
+    """
     raw = engine.random_raw(2 * count).astype(np.float64)
     return (raw[::2] + raw[1::2] * 2.0**32) / 2.0**64
 
@@ -40,7 +46,9 @@ class Draws(Enum):
 
 
 class Engine:
-    """std::mt19937 with libstdc++'s bounded integers and shuffle; the same seed and `draws` give the same numbers."""
+    """std::mt19937 with libstdc++'s bounded integers and shuffle; the same seed and `draws` give
+    the same numbers.
+    """
 
     def __init__(self, seed: int, draws: Draws):
         self._bits = mersenne_twister(seed)
@@ -48,10 +56,11 @@ class Engine:
         self._draws = draws
 
     def each_below(self, bounds: np.ndarray) -> np.ndarray:
-        """The next integers, one below each of `bounds`, int64 [n], as std::uniform_int_distribution{0, bound - 1}; 2 ≤ bound < 2^32.
+        """The next integers, one below each of `bounds`, int64 [n], as
+        std::uniform_int_distribution{0, bound - 1}; 2 ≤ bound < 2^32.
 
-        A rejected draw shifts every later one, so draws are mapped in runs. The run length doubles while nothing is rejected and starts
-        over after a rejection.
+        A rejected draw shifts every later one, so draws are mapped in runs. The run length doubles
+        while nothing is rejected and starts over after a rejection.
         """
         integers, done, run = np.empty(len(bounds), np.int64), 0, _SHORTEST
         while done < len(bounds):
@@ -67,7 +76,9 @@ class Engine:
     def _drawn(self, count: int) -> np.ndarray:
         """The next `count` draws, uint64 [count], without taking them."""
         if len(self._ahead) < count:
-            self._ahead = np.concatenate([self._ahead, self._bits.random_raw(count - len(self._ahead))])
+            self._ahead = np.concatenate(
+                [self._ahead, self._bits.random_raw(count - len(self._ahead))]
+            )
         return self._ahead[:count]
 
     def _mapped(self, raw: np.ndarray, bounds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -76,10 +87,14 @@ class Engine:
             scale = np.uint64(_RANGE - 1) // bounds
             return raw // scale, raw < bounds * scale
         product = raw * bounds
-        return product >> np.uint64(32), (product & np.uint64(_RANGE - 1)) >= (np.uint64(_RANGE) - bounds) % bounds
+        return (
+            product >> np.uint64(32),
+            (product & np.uint64(_RANGE - 1)) >= (np.uint64(_RANGE) - bounds) % bounds,
+        )
 
     def shuffle(self, values: list[int]) -> None:
-        """Shuffles `values` in place, as std::shuffle does, so that LoadGen's order of samples can be computed again.
+        """Shuffles `values` in place, as std::shuffle does, so that LoadGen's order of samples can
+        be computed again.
 
         For lists of up to 65,535 values one draw gives the positions of two neighbours.
         """
@@ -89,7 +104,9 @@ class Engine:
                 values[at], values[other] = values[other], values[at]
 
     def _positions(self, count: int) -> np.ndarray:
-        """The position with which the second, third, … of `count` values changes places, int64 [count - 1]; none is later than its own."""
+        """The position with which the second, third, … of `count` values changes places, int64
+        [count - 1]; none is later than its own.
+        """
         if count < 2:
             return np.empty(0, np.int64)
         if (_RANGE - 1) // count < count:

@@ -1,6 +1,8 @@
-"""The order in which LoadGen issues samples, from the seeds alone (loadgen/loadgen.cc, GenerateLoadableSets and GenerateQueries). Pure.
+"""The order in which LoadGen issues samples, from the seeds alone (loadgen/loadgen.cc,
+GenerateLoadableSets and GenerateQueries). Pure.
 
-MultiStream's queries hold several samples, which are neighbours in the loaded set; `per_query` says how many. It is 1 elsewhere.
+MultiStream's queries hold several samples, which are neighbours in the loaded set; `per_query` says
+how many. It is 1 elsewhere.
 """
 
 from __future__ import annotations
@@ -31,8 +33,11 @@ class IssueSettings:
     per_query: int = 1
 
 
-def loaded_sets(total: int, set_size: int, qsl_seed: int, draws: Draws, per_query: int = 1) -> list[list[int]]:
-    """The sets LoadGen loads of a library of `total` samples, each of `set_size` indices (GenerateLoadableSets).
+def loaded_sets(
+    total: int, set_size: int, qsl_seed: int, draws: Draws, per_query: int = 1
+) -> list[list[int]]:
+    """The sets LoadGen loads of a library of `total` samples, each of `set_size` indices
+    (GenerateLoadableSets).
 
     MultiStream repeats the first `per_query` - 1 samples of a set behind its last one.
     """
@@ -45,12 +50,22 @@ def loaded_sets(total: int, set_size: int, qsl_seed: int, draws: Draws, per_quer
 
 
 def bounded(min_query_count: int, count: int) -> int:
-    """`min_query_count`, but no more than a test of `count` samples can need: a log may state any number."""
+    """`min_query_count`, but no more than a test of `count` samples can need: a log may state any
+    number.
+    """
     return min(min_query_count, max(2 * count, _MOST_QUERIES))
 
 
-def performance(settings: IssueSettings, loaded: Sequence[int], draws: Draws, *, count: int, min_query_count: int) -> np.ndarray:
-    """The indices of the first `count` samples a performance test issues, int64 [count], by sequence number.
+def performance(
+    settings: IssueSettings,
+    loaded: Sequence[int],
+    draws: Draws,
+    *,
+    count: int,
+    min_query_count: int,
+) -> np.ndarray:
+    """The indices of the first `count` samples a performance test issues, int64 [count], by
+    sequence number.
 
     Args:
         loaded: the loaded set, in its order, with what MultiStream repeats.
@@ -58,9 +73,11 @@ def performance(settings: IssueSettings, loaded: Sequence[int], draws: Draws, *,
     """
     engine, size, members = Engine(settings.seed, draws), len(loaded), np.asarray(loaded, np.int64)
     scenario, per_query = settings.scenario, settings.per_query
-    if scenario == "Offline" and not settings.equal_issue:  # the loaded set again and again: nothing is drawn
+    # The loaded set again and again: nothing is drawn.
+    if scenario == "Offline" and not settings.equal_issue:
         return np.resize(members, count)
-    engine.shuffled(len(_starts(size, per_query)))  # the order of performance_issue_unique, which is drawn even where it is not used
+    # The order of performance_issue_unique, which is drawn even where it is not used.
+    engine.shuffled(len(_starts(size, per_query)))
     copies = -(-min_query_count // size)
     order = list(range(size))
     positions: list[int] = []
@@ -69,30 +86,41 @@ def performance(settings: IssueSettings, loaded: Sequence[int], draws: Draws, *,
         positions += order
     if scenario == "Offline":
         return _equal_offline(members, count, engine)
-    if scenario == "MultiStream":  # equal issue changes how many queries there are, and not their samples
-        return members[_neighbours(_drawn(size - per_query + 1, -(-count // per_query), engine), per_query)][:count]
+    # Equal issue changes how many queries there are, and not their samples.
+    if scenario == "MultiStream":
+        return members[
+            _neighbours(_drawn(size - per_query + 1, -(-count // per_query), engine), per_query)
+        ][:count]
     if not settings.equal_issue:
         return members[_drawn(size, count, engine)]
     return members[np.resize(np.array(positions), count)]
 
 
 def _drawn(bound: int, count: int, engine: Engine) -> np.ndarray:
-    """`count` integers below `bound`, int64 [count]; below 1 there is only 0, for which nothing is drawn."""
+    """`count` integers below `bound`, int64 [count]; below 1 there is only 0, for which nothing is
+    drawn.
+    """
     return engine.each_below(np.full(count, bound)) if bound > 1 else np.zeros(count, np.int64)
 
 
 def _starts(size: int, per_query: int) -> range:
-    """The places where MultiStream's queries begin in a loaded set of `size`, what it repeats included."""
+    """The places where MultiStream's queries begin in a loaded set of `size`, what it repeats
+    included.
+    """
     return range(0, size - per_query + 1, per_query)
 
 
 def _neighbours(starts: np.ndarray, per_query: int) -> np.ndarray:
-    """The positions of all samples of queries that begin at `starts`, int64 [starts × per_query]."""
+    """The positions of all samples of queries that begin at `starts`, int64 [starts ×
+    per_query].
+    """
     return (np.asarray(starts, np.int64)[:, None] + np.arange(per_query)).ravel()
 
 
 def _equal_offline(members: np.ndarray, count: int, engine: Engine) -> np.ndarray:
-    """The indices Offline issues with equal issue, int64 [count]: the loaded set again and again, each copy shuffled."""
+    """The indices Offline issues with equal issue, int64 [count]: the loaded set again and again,
+    each copy shuffled.
+    """
     issued: list[int] = []
     for _ in range(-(-count // len(members))):
         copy = members.tolist()
@@ -102,18 +130,30 @@ def _equal_offline(members: np.ndarray, count: int, engine: Engine) -> np.ndarra
 
 
 def accuracy(settings: IssueSettings, sets: Sequence[Sequence[int]], draws: Draws) -> np.ndarray:
-    """The indices an accuracy test issues, int64, by sequence number: every sample once, set after set, each set from the seed anew.
+    """The indices an accuracy test issues, int64, by sequence number: every sample once, set after
+    set, each set from the seed anew.
 
-    MultiStream fills the last query of a set up with the set's first samples, so that those come twice.
+    MultiStream fills the last query of a set up with the set's first samples, so that those come
+    twice.
     """
-    orders = {size: _accuracy_order(settings, size, Engine(settings.seed, draws)) for size in set(map(len, sets))}
-    return np.concatenate([np.empty(0, np.int64), *(np.asarray(one, np.int64)[orders[len(one)]] for one in sets)])
+    orders = {
+        size: _accuracy_order(settings, size, Engine(settings.seed, draws))
+        for size in set(map(len, sets))
+    }
+    return np.concatenate(
+        [np.empty(0, np.int64), *(np.asarray(one, np.int64)[orders[len(one)]] for one in sets)]
+    )
 
 
 def misplaced(
-    settings: IssueSettings, sets: Sequence[Sequence[int]], *, seq_ids: np.ndarray, indices: np.ndarray
+    settings: IssueSettings,
+    sets: Sequence[Sequence[int]],
+    *,
+    seq_ids: np.ndarray,
+    indices: np.ndarray,
 ) -> tuple[int, int] | None:
-    """(first row of an accuracy log that has another sample than the seed makes, that sample's index); None: no row has.
+    """(first row of an accuracy log that has another sample than the seed makes, that sample's
+    index); None: no row has.
 
     Args:
         seq_ids, indices: the sample number and the index of each row, int64 [n].
@@ -127,14 +167,18 @@ def misplaced(
 
 
 def _accuracy_order(settings: IssueSettings, size: int, engine: Engine) -> np.ndarray:
-    """The positions in a set of `size` samples, in the order an accuracy test issues them, int64."""
+    """The positions in a set of `size` samples, in the order an accuracy test issues them,
+    int64.
+    """
     scenario = settings.scenario
     if scenario == "MultiStream":
         starts = list(_starts(size, settings.per_query))
         engine.shuffle(starts)
         return _neighbours(np.array(starts, np.int64), settings.per_query)
     if not settings.equal_issue:
-        return np.arange(size) if scenario == "Offline" else np.array(engine.shuffled(size), np.int64)
+        return (
+            np.arange(size) if scenario == "Offline" else np.array(engine.shuffled(size), np.int64)
+        )
     engine.shuffled(size)
     engine.shuffled(size)  # the order of performance_issue_unique, which is not used
     equal = engine.shuffled(size)

@@ -1,10 +1,11 @@
 """Which samples' answers LoadGen logs in a compliance test. Pure.
 
-Each sample has a number between 0 and 1, drawn by std::mt19937 of its default seed. An offset, drawn from accuracy_log_rng_seed, moves all
-of them, and what passes 1 goes on from 0. The answer is logged where the number is at most the selection rate.
+Each sample has a number between 0 and 1, drawn by std::mt19937 of its default seed. An offset,
+drawn from accuracy_log_rng_seed, moves all of them, and what passes 1 goes on from 0. The answer is
+logged where the number is at most the selection rate.
 
-Sources: loadgen/loadgen.cc (IssueQueries, SampleComplete), loadgen/issue_query_controller.h (SequenceGen) and libstdc++'s
-generate_canonical.
+Sources: loadgen/loadgen.cc (IssueQueries, SampleComplete), loadgen/issue_query_controller.h
+(SequenceGen) and libstdc++'s generate_canonical.
 """
 
 from __future__ import annotations
@@ -22,25 +23,46 @@ _BLOCK = 1 << 20
 def selection_rate(detail: Detail, scenario: str) -> tuple[int, float] | None:
     """(samples issued, the share of them whose answers are logged); None: a setting is missing.
 
-    LoadGen divides accuracy_log_sampling_target by the samples it expects from the minimum duration and the target rate.
+    LoadGen divides accuracy_log_sampling_target by the samples it expects from the minimum duration
+    and the target rate.
     """
     count = counts.samples(detail, scenario)
-    keys = ("effective_accuracy_log_sampling_target", "effective_min_duration_ms", "effective_min_sample_count")
+    keys = (
+        "effective_accuracy_log_sampling_target",
+        "effective_min_duration_ms",
+        "effective_min_sample_count",
+    )
     target, duration_ms, min_samples = (detail.number(key) for key in keys)
     # Rate and expected latency are logged with six digits.
     name = {"SingleStream": "single_stream", "MultiStream": "multi_stream"}.get(scenario)
     latency_ns = detail.number(f"requested_{name}_expected_latency_ns")
-    rate = detail.number("effective_target_qps") if name is None else 1e9 / latency_ns if latency_ns else None
-    if count is None or target is None or duration_ms is None or min_samples is None or rate is None or not 0 < count < 1 << 40:
+    rate = (
+        detail.number("effective_target_qps")
+        if name is None
+        else 1e9 / latency_ns
+        if latency_ns
+        else None
+    )
+    if (
+        count is None
+        or target is None
+        or duration_ms is None
+        or min_samples is None
+        or rate is None
+        or not 0 < count < 1 << 40
+    ):
         return None
     if not abs(rate * duration_ms) < 1e300:
         return None
-    samples = max(int(rate * duration_ms / 1000) * counts.samples_per_query(detail, scenario), min_samples)
+    samples = max(
+        int(rate * duration_ms / 1000) * counts.samples_per_query(detail, scenario), min_samples
+    )
     return int(count), (target / samples if samples > 0 else 0.0)
 
 
 def selected_samples(count: int, rate: float, seed: int) -> np.ndarray:
-    """The sequence numbers, among the first `count`, of the samples whose answers LoadGen logs, int64, ascending.
+    """The sequence numbers, among the first `count`, of the samples whose answers LoadGen logs,
+    int64, ascending.
 
     Args:
         rate: see `selection_rate`.

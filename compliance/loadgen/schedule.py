@@ -1,7 +1,8 @@
-"""The queries LoadGen generates before a performance test: how many, and when each of Server's is due. Pure.
+"""The queries LoadGen generates before a performance test: how many, and when each of Server's is
+due. Pure.
 
-Sources: loadgen/loadgen.cc (GenerateQueries, ScheduleDistribution), libstdc++ bits/random.tcc (generate_canonical) and bits/random.h
-(exponential_distribution).
+Sources: loadgen/loadgen.cc (GenerateQueries, ScheduleDistribution), libstdc++ bits/random.tcc
+(generate_canonical) and bits/random.h (exponential_distribution).
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from compliance.loadgen.random import MOST_SAMPLES, canonical, mersenne_twister
 from compliance.logs import Detail
 
 _BLOCK = 1 << 16
-# A query in a thousand seconds; more than anything answers; three years: within them no time is too large for an int64.
+# A query in a thousand seconds; more than anything answers; three years: within them no time is too
+# large for an int64.
 _SLOWEST, _FASTEST, _LONGEST_NS = 1e-3, 1e12, 10**17
 
 
@@ -25,7 +27,8 @@ class Demand:
     Attributes:
         min_queries: effective_min_query_count.
         duration_ns: effective_min_duration.
-        multiple_of: equal issue rounds the count up to a multiple of the loaded set's size; 1 without equal issue.
+        multiple_of: equal issue rounds the count up to a multiple of the loaded set's size; 1
+            without equal issue.
     """
 
     min_queries: int
@@ -36,28 +39,41 @@ class Demand:
         """Queries to generate.
 
         Args:
-            long_enough: the smallest number of queries whose last one is due at or after the minimum duration.
+            long_enough: the smallest number of queries whose last one is due at or after the
+                minimum duration.
         """
         return -(-max(self.min_queries, long_enough) // self.multiple_of) * self.multiple_of
 
 
 def demand(detail: Detail) -> Demand | None:
     """The demand a detail log states; None: a setting is missing."""
-    min_queries, duration_ms = (detail.get(f"effective_min_{key}") for key in ("query_count", "duration_ms"))
+    min_queries, duration_ms = (
+        detail.get(f"effective_min_{key}") for key in ("query_count", "duration_ms")
+    )
     loaded = detail.get("loaded_qsl_set")
-    if type(min_queries) is not int or type(duration_ms) is not int or min(min_queries, duration_ms) < 0 or not isinstance(loaded, list):
+    if (
+        type(min_queries) is not int
+        or type(duration_ms) is not int
+        or min(min_queries, duration_ms) < 0
+        or not isinstance(loaded, list)
+    ):
         return None
-    multiple_of = max(len(loaded), 1) if detail.get("effective_sample_concatenate_permutation") is True else 1
+    multiple_of = (
+        max(len(loaded), 1) if detail.get("effective_sample_concatenate_permutation") is True else 1
+    )
     return Demand(min_queries, duration_ms * 1_000_000, multiple_of)
 
 
 def period_ns(expected_latency_ns: float) -> int:
-    """The time between two queries of SingleStream and MultiStream, in nanoseconds; the expected latency is above zero."""
+    """The time between two queries of SingleStream and MultiStream, in nanoseconds; the expected
+    latency is above zero.
+    """
     return int(1.0 / (1e9 / expected_latency_ns) * 1e9)
 
 
 def stream(demand: Demand, period: int) -> int | None:
-    """Compute how many queries SingleStream and MultiStream generate: enough for twice the minimum duration at the expected latency.
+    """Compute how many queries SingleStream and MultiStream generate: enough for twice the minimum
+    duration at the expected latency.
 
     Args:
         period: see `period_ns`.
@@ -70,9 +86,11 @@ def stream(demand: Demand, period: int) -> int | None:
 
 
 def server(demand: Demand, rate: float, seed: int) -> np.ndarray | None:
-    """When each query of Server is due, in nanoseconds from the start, and when one more would be, int64 [queries + 1].
+    """When each query of Server is due, in nanoseconds from the start, and when one more would be,
+    int64 [queries + 1].
 
-    Arrivals are a Poisson process: the times between them are drawn from an exponential distribution and cut to whole nanoseconds.
+    Arrivals are a Poisson process: the times between them are drawn from an exponential
+    distribution and cut to whole nanoseconds.
 
     Args:
         rate: queries a second.
@@ -81,14 +99,20 @@ def server(demand: Demand, rate: float, seed: int) -> np.ndarray | None:
     None: there are too many queries to compute.
     """
     min_queries = demand.min_queries + demand.multiple_of
-    if not _SLOWEST < rate < _FASTEST or demand.duration_ns > _LONGEST_NS or min_queries / rate > _LONGEST_NS / 1e9:
+    if (
+        not _SLOWEST < rate < _FASTEST
+        or demand.duration_ns > _LONGEST_NS
+        or min_queries / rate > _LONGEST_NS / 1e9
+    ):
         return None
     if max(min_queries, rate * demand.duration_ns / 1e9) > MOST_SAMPLES / 2:
         return None
     draws = mersenne_twister(seed)
     due, count = np.zeros(1, np.int64), None
     while count is None or len(due) <= count:
-        gaps = (-np.log(1.0 - canonical(draws, max(_BLOCK, len(due)))) / rate * 1e9).astype(np.int64)
+        gaps = (-np.log(1.0 - canonical(draws, max(_BLOCK, len(due)))) / rate * 1e9).astype(
+            np.int64
+        )
         due = np.concatenate([due, due[-1] + np.cumsum(gaps)])
         if count is None and due[-1] >= demand.duration_ns:
             count = demand.count(int(np.searchsorted(due, demand.duration_ns)) + 1)
@@ -96,7 +120,9 @@ def server(demand: Demand, rate: float, seed: int) -> np.ndarray | None:
 
 
 def due(detail: Detail, rate: float) -> np.ndarray | None:
-    """When each query of Server is due at `rate` queries a second, see `server`; None: a setting is missing, or there are too many."""
+    """When each query of Server is due at `rate` queries a second, see `server`; None: a setting is
+    missing, or there are too many.
+    """
     limits, seed = demand(detail), detail.get("effective_schedule_rng_seed")
     if limits is None or type(seed) is not int or seed < 0:
         return None

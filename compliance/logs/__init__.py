@@ -1,7 +1,19 @@
-"""Readers: from bytes to values. LoadGen's logs, traces and user.conf, dates, JSON, arrays; no rule is known here."""
+"""Readers: from bytes to values. LoadGen's logs, traces and user.conf, dates, JSON, arrays; no rule
+is known here.
+"""
 
 from compliance.logs.answers import TWICE, Answers, read_accuracy, read_ends
 from compliance.logs.detail import Detail, Line, read_detail
 from compliance.logs.summary import Summary, read_summary
 
-__all__ = ["TWICE", "Answers", "Detail", "Line", "Summary", "read_accuracy", "read_detail", "read_ends", "read_summary"]
+__all__ = [
+    "TWICE",
+    "Answers",
+    "Detail",
+    "Line",
+    "Summary",
+    "read_accuracy",
+    "read_detail",
+    "read_ends",
+    "read_summary",
+]

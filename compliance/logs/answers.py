@@ -1,4 +1,6 @@
-"""LoadGen's log of answers, mlperf_log_accuracy.json: the whole log, or the rows that truncation left."""
+"""LoadGen's log of answers, mlperf_log_accuracy.json: the whole log, or the rows that truncation
+left.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,18 @@ from compliance.logs.lines import MOST_PROBLEMS, Problems, read_lines
 TWICE = "stands there twice"
 """The end of the sentence that reports a sample with two answers."""
 _LARGEST = 16 << 30
-_MOST_PAYLOAD, _MOST_ROWS = 8 << 30, 20_000_000  # 5,000 images of 512 × 512 with their latents are 5.2 GB
+# 5,000 images of 512 × 512 with their latents are 5.2 GB.
+_MOST_PAYLOAD, _MOST_ROWS = 8 << 30, 20_000_000
 # A row as LoadGen writes it. A row in another form is read as JSON.
-_ROW = re.compile(r'\{ "seq_id" : ([0-9]{1,18}), "qsl_idx" : ([0-9]{1,18}), "data" : "([0-9A-Fa-f]*)" \}')
+_ROW = re.compile(
+    r'\{ "seq_id" : ([0-9]{1,18}), "qsl_idx" : ([0-9]{1,18}), "data" : "([0-9A-Fa-f]*)" \}'
+)
 
 
 class Payloads(Mapping[int, bytes]):
-    """The answered bytes by qsl_idx, all in one buffer: a million small answers would be a million objects."""
+    """The answered bytes by qsl_idx, all in one buffer: a million small answers would be a million
+    objects.
+    """
 
     def __init__(self, content: bytearray, indices: Sequence[int], starts: Sequence[int]):
         """Keeps the last answer of each sample.
@@ -44,7 +51,11 @@ class Payloads(Mapping[int, bytes]):
         """The position of `index` among the keys, which ascend; None: it is no key."""
         if not isinstance(index, int):
             return None
-        at = index if 0 <= index < len(self._keys) and self._keys[index] == index else bisect_left(self._keys, index)
+        at = (
+            index
+            if 0 <= index < len(self._keys) and self._keys[index] == index
+            else bisect_left(self._keys, index)
+        )
         return at if at < len(self._keys) and self._keys[at] == index else None
 
     def __contains__(self, index: object) -> bool:
@@ -68,7 +79,8 @@ class Answers:
     """The rows of mlperf_log_accuracy.json.
 
     Attributes:
-        payloads: qsl_idx → the answered bytes; the last, where there are several. Empty where the log is truncated.
+        payloads: qsl_idx → the answered bytes; the last, where there are several. Empty where the
+            log is truncated.
         seq_ids, indices: the sample number and the qsl_idx of each row, in the file's order.
         problems: what is wrong with the file, a sentence each, at most twenty.
     """
@@ -80,7 +92,9 @@ class Answers:
 
 
 def read_accuracy(path: Path) -> Answers:
-    """Reads the whole log: one JSON array with a row a line. Raises OSError if the file cannot be read."""
+    """Reads the whole log: one JSON array with a row a line. Raises OSError if the file cannot be
+    read.
+    """
     problems, content = Problems(), bytearray()
     seq_ids, indices, starts, numbers = array("q"), array("q"), array("q", [0]), array("q")
     opened = closed = False
@@ -95,10 +109,15 @@ def read_accuracy(path: Path) -> Answers:
         previous_comma = text.endswith(",")
         row = _row(text.rstrip(","))
         if row is None:
-            problems.note(f"line {number} is no row of seq_id, qsl_idx and data in hexadecimal: {text[:40]!r}")
+            problems.note(
+                f"line {number} is no row of seq_id, qsl_idx and data in hexadecimal: {text[:40]!r}"
+            )
             continue
         if len(content) + len(row[2]) > _MOST_PAYLOAD or len(numbers) == _MOST_ROWS:
-            problems.note(f"line {number}: more than {_MOST_PAYLOAD >> 30} GiB or {_MOST_ROWS} answers; the rest was not read")
+            problems.note(
+                f"line {number}: more than {_MOST_PAYLOAD >> 30} GiB or {_MOST_ROWS} answers; the"
+                " rest was not read"
+            )
             break
         seq_ids.append(row[0])
         indices.append(row[1])
@@ -134,7 +153,9 @@ def read_ends(head: bytes, tail: bytes, repeats: bool = False) -> Answers:
     for text in (*first[1:], *last[:-1]):
         row = _row(text.strip().rstrip(b",").decode("utf-8", "replace"))
         if row is None:
-            problems.note(f"a row is none of seq_id, qsl_idx and data in hexadecimal: {text[:40]!r}")
+            problems.note(
+                f"a row is none of seq_id, qsl_idx and data in hexadecimal: {text[:40]!r}"
+            )
             continue
         seq_ids.append(row[0])
         indices.append(row[1])
@@ -165,7 +186,9 @@ def _row(text: str) -> tuple[int, int, bytes] | None:
             row = strict_json.parse(text)
         except ValueError:
             return None
-        if not isinstance(row, dict) or [type(row.get(key)) for key in ("seq_id", "qsl_idx", "data")] != [int, int, str]:
+        if not isinstance(row, dict) or [
+            type(row.get(key)) for key in ("seq_id", "qsl_idx", "data")
+        ] != [int, int, str]:
             return None
         seq_id, index, digits = row["seq_id"], row["qsl_idx"], row["data"]
         if not (0 <= seq_id < 1 << 62 and 0 <= index < 1 << 62):

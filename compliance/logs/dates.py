@@ -9,7 +9,9 @@ from compliance.logs.detail import Detail
 
 
 def log_date(text: Any) -> datetime | None:
-    """A date such as `2026-11-21T03:46:56Z`; None: it is none. One without a time zone, the build date, is UTC."""
+    """A date such as `2026-11-21T03:46:56Z`; None: it is none. One without a time zone, the build
+    date, is UTC.
+    """
     try:
         date = datetime.fromisoformat(text)
     except (TypeError, ValueError):
@@ -18,7 +20,9 @@ def log_date(text: Any) -> datetime | None:
 
 
 def power_date(text: Any) -> datetime | None:
-    """A date `MM-DD-YYYY HH:MM:SS.mmm`, which is UTC (loadgen/utils.cc, DateTimeStringForPower); None: it is none."""
+    """A date `MM-DD-YYYY HH:MM:SS.mmm`, which is UTC (loadgen/utils.cc, DateTimeStringForPower);
+    None: it is none.
+    """
     try:
         return datetime.strptime(text, "%m-%d-%Y %H:%M:%S.%f")
     except (TypeError, ValueError):
@@ -26,6 +30,8 @@ def power_date(text: Any) -> datetime | None:
 
 
 def wall_seconds(detail: Detail) -> float | None:
-    """The seconds between power_begin and power_end, by the calendar; None: one of them is no date."""
+    """The seconds between power_begin and power_end, by the calendar; None: one of them is no
+    date.
+    """
     begin, end = power_date(detail.get("power_begin")), power_date(detail.get("power_end"))
     return None if begin is None or end is None else (end - begin).total_seconds()

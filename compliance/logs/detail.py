@@ -15,7 +15,9 @@ from compliance.logs.lines import Problems, read_lines
 
 _MARK = ":::MLLOG "
 # Keys that may stand in a log several times. All others stand once.
-_MAY_REPEAT = re.compile(r"generic_message|loaded_qsl_set|generated_\w+|result_invalid_reason|logger_\w+|power_\w+|(error|warning)\w*")
+_MAY_REPEAT = re.compile(
+    r"generic_message|loaded_qsl_set|generated_\w+|result_invalid_reason|logger_\w+|power_\w+|(error|warning)\w*"
+)
 _LARGEST = 256 << 20
 
 
@@ -60,27 +62,39 @@ class Detail:
         return [line.value for line in self.occurrences.get(key, ())]
 
     def sharing(self, other: Detail) -> Detail:
-        """The same log, with `other`'s loaded set in place of an equal one: that of a million samples takes 40 MB."""
+        """The same log, with `other`'s loaded set in place of an equal one: that of a million
+        samples takes 40 MB.
+        """
         key = "loaded_qsl_set"
         lines, theirs = self.occurrences.get(key, ()), other.get(key)
         if not isinstance(theirs, list) or self.get(key) != theirs:
             return self
         last = replace(lines[-1], value=theirs)
-        return replace(self, values={**self.values, key: theirs}, occurrences={**self.occurrences, key: (*lines[:-1], last)})
+        return replace(
+            self,
+            values={**self.values, key: theirs},
+            occurrences={**self.occurrences, key: (*lines[:-1], last)},
+        )
 
     def line(self, key: str) -> int | None:
         """The number of the line that `get` takes its value from; None: the key is not there."""
         return self.occurrences[key][-1].number if self.occurrences.get(key) else None
 
     def number(self, key: str) -> float | None:
-        """The value, if it is a finite number below 1e20; an int stays exact. None: a text or NaN stands there, or nothing."""
+        """The value, if it is a finite number below 1e20; an int stays exact. None: a text or NaN
+        stands there, or nothing.
+        """
         value = self.values.get(key)
-        usable = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e20
+        usable = (
+            isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e20
+        )
         return value if usable else None
 
 
 def read_detail(path: Path) -> Detail:
-    """Reads a detail log, whose lines are `:::MLLOG {"key": …, "value": …, "metadata": {…}}`. Raises OSError if it cannot be read."""
+    """Reads a detail log, whose lines are `:::MLLOG {"key": …, "value": …, "metadata": {…}}`.
+    Raises OSError if it cannot be read.
+    """
     problems = Problems()
     entries, errors, warnings = {}, [], []  # type: ignore[var-annotated]
     writers = set()
@@ -92,7 +106,10 @@ def read_detail(path: Path) -> Detail:
             continue
         line = Line(number, entry["key"], entry.get("value"), _time_ms(entry.get("time_ms")))
         entries.setdefault(line.key, []).append(line)
-        is_error, is_warning = (entry["metadata"].get(f"is_{kind}") or line.key.startswith(kind) for kind in ("error", "warning"))
+        is_error, is_warning = (
+            entry["metadata"].get(f"is_{kind}") or line.key.startswith(kind)
+            for kind in ("error", "warning")
+        )
         if is_error:
             errors.append(line)
         if is_warning:
@@ -100,24 +117,45 @@ def read_detail(path: Path) -> Detail:
         fault = fault or next((f"line {number}: {why}" for why in _odd(entry)), "")
         if not is_error and not is_warning:  # those may come from other threads
             if not line.time_ms >= last_ms:
-                early = early or f"line {number} is of {line.time_ms:g} ms, after one of {last_ms:g} ms: LoadGen logs in order"
+                early = early or (
+                    f"line {number} is of {line.time_ms:g} ms, after one of {last_ms:g} ms: "
+                    "LoadGen logs in order"
+                )
             last_ms = line.time_ms
         writers.add(entry["metadata"].get("pid"))
     for first in filter(None, (fault, early)):
         problems.note(first)
     if len(writers) > 1:
-        problems.note(f"it was written by {len(writers)} processes: more than one run in one file, or lines put in")
+        problems.note(
+            f"it was written by {len(writers)} processes: more than one run in one file, or lines"
+            " put in"
+        )
     for key, lines in entries.items():
         if len(lines) > 1 and not _MAY_REPEAT.fullmatch(key):
-            problems.note(f"{key[:80]} stands {len(lines)} times, which LoadGen logs once: more than one run in one file, or a line put in")
+            problems.note(
+                f"{key[:80]} stands {len(lines)} times, which LoadGen logs once: more than one run"
+                " in one file, or a line put in"
+            )
     values = {key: lines[-1].value for key, lines in entries.items()}
-    return Detail(values, {k: tuple(v) for k, v in entries.items()}, tuple(errors), tuple(warnings), tuple(problems))
+    return Detail(
+        values,
+        {k: tuple(v) for k, v in entries.items()},
+        tuple(errors),
+        tuple(warnings),
+        tuple(problems),
+    )
 
 
 def _odd(entry: dict[str, Any]) -> Iterator[str]:
-    """Yield one sentence for each part of an entry that LoadGen would have written otherwise (loadgen/logging.cc, AsyncLog)."""
+    """Yield one sentence for each part of an entry that LoadGen would have written otherwise
+    (loadgen/logging.cc, AsyncLog).
+    """
     metadata = entry["metadata"]
-    if entry.get("namespace") != "mlperf::logging" or entry.get("event_type") not in ("POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END"):
+    if entry.get("namespace") != "mlperf::logging" or entry.get("event_type") not in (
+        "POINT_IN_TIME",
+        "INTERVAL_START",
+        "INTERVAL_END",
+    ):
         yield "the entry has another namespace or event_type than LoadGen's"
     if any(type(metadata.get(key)) is not bool for key in ("is_error", "is_warning")):
         yield "is_error and is_warning are true or false in each of LoadGen's entries"
@@ -141,5 +179,9 @@ def _entry(text: str) -> tuple[dict[str, Any] | None, str]:
         return None, ""
     except ValueError as e:
         return None, f" ({e})"
-    good = isinstance(entry, dict) and isinstance(entry.get("key"), str) and isinstance(entry.get("metadata"), dict)
+    good = (
+        isinstance(entry, dict)
+        and isinstance(entry.get("key"), str)
+        and isinstance(entry.get("metadata"), dict)
+    )
     return (entry, "") if good else (None, "")

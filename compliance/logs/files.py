@@ -1,4 +1,5 @@
-"""Reads files that may be missing, cut, of another kind or made to harm, and turns each such trouble into a sentence.
+"""Reads files that may be missing, cut, of another kind or made to harm, and turns each such
+trouble into a sentence.
 
 Sizes are bounded, pickles are never read, and links below the audited directory are not followed.
 """
@@ -53,7 +54,8 @@ _LARGEST_BYTES, _LARGEST_TEXT, _LARGEST_JSON = 64 << 20, 16 << 20, 16 << 20
 _BLOCK = 1 << 20
 # No tree that is submitted comes near.
 _DEEPEST_FOLDER, _MOST_ENTRIES = 32, 200_000
-# An .npz may unpack to so many bytes, and to so many times its size: the harness writes them unpacked.
+# An .npz may unpack to so many bytes, and to so many times its size: the harness writes them
+# unpacked.
 _LARGEST_ARRAYS, _LARGEST_RATIO = 8 << 30, 16
 
 
@@ -66,7 +68,9 @@ _root: ContextVar[Path | None] = ContextVar("root", default=None)
 
 @contextmanager
 def confined(root: Path) -> Iterator[None]:
-    """Within this context nothing below `root` is read through a link, which may lead anywhere. `root` itself may be one."""
+    """Within this context nothing below `root` is read through a link, which may lead anywhere.
+    `root` itself may be one.
+    """
     token = _root.set(root)
     try:
         yield
@@ -101,10 +105,14 @@ def _first_line(error: BaseException) -> str:
 
 
 def _ordinary(path: Path) -> Path:
-    """The path itself, if it may be opened. Raises UnsafeInput for a link (see `confined`), and for a pipe or device."""
+    """The path itself, if it may be opened. Raises UnsafeInput for a link (see `confined`), and for
+    a pipe or device.
+    """
     if link := link_to(path):
         raise UnsafeInput(
-            f"{path.name} is a link: it is not read" if link == path else f"{path.name} lies behind the link {link.name}: not read"
+            f"{path.name} is a link: it is not read"
+            if link == path
+            else f"{path.name} lies behind the link {link.name}: not read"
         )
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise UnsafeInput(f"{path.name} is neither a file nor a folder")
@@ -112,7 +120,9 @@ def _ordinary(path: Path) -> Path:
 
 
 def link_to(path: Path) -> Path | None:
-    """The first link on the way from the confining root down to `path`; None: there is none, or no root confines."""
+    """The first link on the way from the confining root down to `path`; None: there is none, or no
+    root confines.
+    """
     root = _root.get()
     if root is None or not path.is_relative_to(root):
         return None
@@ -139,7 +149,9 @@ def _bounded(path: Path, most: int) -> bytes:
 
 
 def json_object(path: Path) -> dict[str, Any]:
-    """The object a JSON file of at most 16 MiB holds. Raises ValueError where it holds none; see strict_json."""
+    """The object a JSON file of at most 16 MiB holds. Raises ValueError where it holds none; see
+    strict_json.
+    """
     value = strict_json.parse(_bounded(path, _LARGEST_JSON).decode("utf-8"))
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")
@@ -167,8 +179,11 @@ def outcome(path: Path) -> WorkerOutcome:
 
 
 def arrays(path: Path) -> dict[str, np.ndarray]:
-    """Every array of an .npz by its name. Raises ValueError for a pickle, and for what unpacks to more than it may."""
-    with _ordinary(path).open("rb") as f:  # np.load leaves the file open where the archive is damaged
+    """Every array of an .npz by its name. Raises ValueError for a pickle, and for what unpacks to
+    more than it may.
+    """
+    # Np.load leaves the file open where the archive is damaged.
+    with _ordinary(path).open("rb") as f:
         with zipfile.ZipFile(f) as archive:
             _check_sizes(archive, path.stat().st_size)
         f.seek(0)
@@ -179,14 +194,18 @@ def arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def _check_sizes(archive: zipfile.ZipFile, size: int) -> None:
-    """Raises ValueError where the archive or a header in it declares too large an array. Nothing is unpacked for that."""
+    """Raises ValueError where the archive or a header in it declares too large an array. Nothing is
+    unpacked for that.
+    """
     most, total = min(_LARGEST_ARRAYS, _BLOCK + _LARGEST_RATIO * size), 0
     for member in archive.infolist():
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ValueError("it is packed in a way numpy packs nothing")
         total += member.file_size
         if total > most:
-            raise ValueError(f"its {size} bytes unpack to {total} and more; at most {most} are allowed")
+            raise ValueError(
+                f"its {size} bytes unpack to {total} and more; at most {most} are allowed"
+            )
         with archive.open(member) as f:
             _check_header(f, member.file_size)
 
@@ -206,9 +225,15 @@ def array(path: Path) -> np.ndarray:
 
 
 def _check_header(f: IO[bytes], size: int) -> None:
-    """Raises ValueError where an array's header declares more than `size` bytes: numpy would allocate them before it reads."""
+    """Raises ValueError where an array's header declares more than `size` bytes: numpy would
+    allocate them before it reads.
+    """
     version = np.lib.format.read_magic(f)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    read = (
+        np.lib.format.read_array_header_1_0
+        if version == (1, 0)
+        else np.lib.format.read_array_header_2_0
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
@@ -226,9 +251,13 @@ def sha256(path: Path) -> str:
 
 
 def bounded_sha256(path: Path, most: int) -> str:
-    """The sha256 of a file of at most `most` bytes. Raises UnsafeInput for a larger one: a sparse file costs its forger nothing."""
+    """The sha256 of a file of at most `most` bytes. Raises UnsafeInput for a larger one: a sparse
+    file costs its forger nothing.
+    """
     if (size := path.stat().st_size) > most:
-        raise UnsafeInput(f"{path.name} has {size} bytes; at most {most} are hashed: put the run's own file there")
+        raise UnsafeInput(
+            f"{path.name} has {size} bytes; at most {most} are hashed: put the run's own file there"
+        )
     return sha256(path)
 
 
@@ -241,9 +270,13 @@ WORKER_SOURCE = ("scenarios", "sut", "formats")
 
 
 def source_digest(root: Path) -> str:
-    """sha256 over the names and bytes of the Python files a worker runs, below `root`. Raises OSError where one cannot be read."""
+    """sha256 over the names and bytes of the Python files a worker runs, below `root`. Raises
+    OSError where one cannot be read.
+    """
     total = hashlib.sha256()
-    for path in sorted(p for folder in WORKER_SOURCE for p in under(root / folder) if p.name.endswith(".py")):
+    for path in sorted(
+        p for folder in WORKER_SOURCE for p in under(root / folder) if p.name.endswith(".py")
+    ):
         total.update(f"{path.relative_to(root)}\n".encode() + whole_bytes(path))
     return total.hexdigest()
 
@@ -281,7 +314,9 @@ def walk(folder: Path) -> Walk:
     while waiting:
         here, depth = waiting.pop()
         if depth == _DEEPEST_FOLDER:
-            problem = f"its folders are more than {_DEEPEST_FOLDER} deep: what is below was not looked at"
+            problem = (
+                f"its folders are more than {_DEEPEST_FOLDER} deep: what is below was not looked at"
+            )
             continue
         try:
             listed_here, more = _listed(_ordinary(here), _MOST_ENTRIES - len(entries))
@@ -293,12 +328,17 @@ def walk(folder: Path) -> Walk:
         entries += [path for path, _ in listed_here]
         waiting += [(path, depth + 1) for path, is_folder in reversed(listed_here) if is_folder]
         if more:
-            return Walk(tuple(entries), f"it holds more than {_MOST_ENTRIES} entries: the rest was not looked at")
+            return Walk(
+                tuple(entries),
+                f"it holds more than {_MOST_ENTRIES} entries: the rest was not looked at",
+            )
     return Walk(tuple(entries), problem, tuple(unread))
 
 
 def _listed(folder: Path, most: int) -> tuple[list[tuple[Path, bool]], bool]:
-    """((path, whether it is a folder and no link) of each entry in order, whether there are more than `most`)."""
+    """((path, whether it is a folder and no link) of each entry in order, whether there are more
+    than `most`).
+    """
     paths: list[tuple[Path, bool]] = []
     with os.scandir(folder) as entries:
         for entry in entries:

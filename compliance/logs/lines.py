@@ -1,11 +1,14 @@
-"""Streams the lines of a log and notes what is wrong with them. Bad content is a problem, never an error."""
+"""Streams the lines of a log and notes what is wrong with them. Bad content is a problem, never an
+error.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
-# LoadGen writes no line near this. The longest are the loaded set of a full data set (detail) and an image's bytes (accuracy).
+# LoadGen writes no line near this. The longest are the loaded set of a full data set (detail) and
+# an image's bytes (accuracy).
 _LONGEST_LINE = 64 << 20
 MOST_PROBLEMS = 20
 # A file with more problems is read no further: each takes time, and these say enough.
@@ -25,7 +28,9 @@ class Problems(list[str]):
 
 
 def read_lines(path: Path, problems: Problems, most: int) -> Iterator[tuple[int, str]]:
-    """(number, text without the line end) of each line that is UTF-8. Reads at most `most` bytes; notes the rest as a problem."""
+    """(number, text without the line end) of each line that is UTF-8. Reads at most `most` bytes;
+    notes the rest as a problem.
+    """
     with path.open("rb") as f:
         number = size = 0
         while raw := f.readline(_LONGEST_LINE):
@@ -34,11 +39,17 @@ def read_lines(path: Path, problems: Problems, most: int) -> Iterator[tuple[int,
             if problems.total > _MOST_COUNTED:
                 return
             if size > most:
-                problems.note(f"line {number} lies behind the first {most >> 20} MiB, which are read: LoadGen's logs are smaller")
+                problems.note(
+                    f"line {number} lies behind the first {most >> 20} MiB, which are read:"
+                    " LoadGen's logs are smaller"
+                )
                 return
             if not raw.endswith(b"\n"):
                 if len(raw) == _LONGEST_LINE:
-                    problems.note(f"line {number} is longer than {_LONGEST_LINE >> 20} MiB: the rest is not read")
+                    problems.note(
+                        f"line {number} is longer than {_LONGEST_LINE >> 20} MiB: the rest is not"
+                        " read"
+                    )
                     return
                 problems.note(f"line {number} is cut: the file does not end with a line end")
             if b"\0" in raw:

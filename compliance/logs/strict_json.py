@@ -1,4 +1,6 @@
-"""Parses JSON that means the same to every reader. What parsers differ about, or break over, is an error."""
+"""Parses JSON that means the same to every reader. What parsers differ about, or break over, is an
+error.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ _DEEPEST, _MOST_DIGITS = 64, 40
 def parse(text: str) -> Any:
     """The value of a JSON document.
 
-    Raises ValueError, with what is wrong, for a key that stands twice in an object, NaN or Infinity, a number beyond a double or 40 digits,
-    more than 64 levels, and a byte order mark.
+    Raises ValueError, with what is wrong, for a key that stands twice in an object, NaN or
+    Infinity, a number beyond a double or 40 digits, more than 64 levels, and a byte order mark.
     """
     if text.startswith("\ufeff"):
         raise ValueError("it begins with a byte order mark")
@@ -34,7 +36,10 @@ def _check_depth(value: Any) -> None:
     level = [value]
     for _ in range(_DEEPEST + 1):
         level = [
-            inner for outer in level if isinstance(outer, dict | list) for inner in (outer.values() if isinstance(outer, dict) else outer)
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
         ]
         level = [inner for inner in level if isinstance(inner, dict | list)]
     if level:
@@ -67,4 +72,6 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
 
 
-_STRICT = json.JSONDecoder(object_pairs_hook=_object, parse_float=_finite, parse_int=_whole, parse_constant=_no_constant)
+_STRICT = json.JSONDecoder(
+    object_pairs_hook=_object, parse_float=_finite, parse_int=_whole, parse_constant=_no_constant
+)

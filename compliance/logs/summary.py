@@ -45,6 +45,8 @@ def read_summary(path: Path) -> Summary:
         if label.startswith("* "):  # a sentence: early stopping says one of each latency
             continue
         if label in values and values[label] != value.strip():
-            problems.note(f"{label[:60]!r} stands twice: {values[label][:60]} and {value.strip()[:60]}")
+            problems.note(
+                f"{label[:60]!r} stands twice: {values[label][:60]} and {value.strip()[:60]}"
+            )
         values[label], lines[label] = value.strip(), number
     return Summary(values, "\n".join(texts), tuple(problems), lines)

@@ -1,4 +1,6 @@
-"""LoadGen's trace, mlperf_log_trace.json: when each sample was issued and how long it took, in whole nanoseconds."""
+"""LoadGen's trace, mlperf_log_trace.json: when each sample was issued and how long it took, in
+whole nanoseconds.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-# The file is Chrome's trace format and no JSON (LoadGen quotes some keys twice), with an entry a line.
+# The file is Chrome's trace format and no JSON (LoadGen quotes some keys twice), with an entry a
+# line.
 _SAMPLE = re.compile(
     rb'"name":"Sample","cat":"default","ph":"b","pid":\d+,"id":\d+,"ts":(\d{1,15})\.(\d{3}),"args":'
     rb'\{"sample_seq":(\d{1,18}),"query_seq":(\d{1,18}),"sample_idx":(\d{1,18}),"issue_start_ns":(\d{1,18}),"complete_ns":(\d{1,18})\}'
@@ -19,27 +22,36 @@ _SAMPLE = re.compile(
 # The entry of a first token has two forms: Server's and that of the other scenarios.
 _TOKEN = re.compile(
     rb'"name":"Token","cat":"default","ph":"b",[^{}]{1,99}\{[^{}]{1,199}"issue_start_ns":(\d{1,18}),"complete_ns":(\d{1,18})\}'
-    rb'|"name":"Token_Latency","ph": "C",[^{}]{1,99}\{ "issue_delay":(\d{1,18}),"issue_to_done":(\d{1,18})\}'
+    rb'|"name":"Token_Latency","ph": "C",[^{}]{1,99}\{'
+    rb' "issue_delay":(\d{1,18}),"issue_to_done":(\d{1,18})\}'
 )
-_GENERATED = re.compile(rb'"name":"GenerateQueries","ph":"X","pid":\d+,"tid":\d+,"ts":(\d{1,15})\.(\d{3}),"dur":(\d{1,15})\.(\d{3}),')
+_GENERATED = re.compile(
+    rb'"name":"GenerateQueries","ph":"X","pid":\d+,"tid":\d+,"ts":(\d{1,15})\.(\d{3}),"dur":(\d{1,15})\.(\d{3}),'
+)
 _BLOCK, _LONGEST_LINE = 1 << 20, 8 << 20
 _MOST_SAMPLES = 20_000_000
-# A sample takes 300 bytes in Offline and 1.2 KB in SingleStream. A file that unpacks to more than this a sample is no trace of LoadGen.
+# A sample takes 300 bytes in Offline and 1.2 KB in SingleStream. A file that unpacks to more than
+# this a sample is no trace of LoadGen.
 _SAMPLE_BYTES, _FIXED_BYTES = 4096, 64 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trace:
-    """The samples of one test in the order of their numbers, int64 [n] each; numbers of samples and queries are int32 where they fit.
+    """The samples of one test in the order of their numbers, int64 [n] each; numbers of samples and
+    queries are int32 where they fit.
 
     Attributes:
         sha256: the digest of the unpacked file.
-        sequence, query, index: the sample's number, its query's, and its index in the query sample library.
-        start_ns: when its query was due (SingleStream and MultiStream: issued), from the beginning of the log.
+        sequence, query, index: the sample's number, its query's, and its index in the query sample
+            library.
+        start_ns: when its query was due (SingleStream and MultiStream: issued), from the beginning
+            of the log.
         latency_ns: the time from start to completion.
         delay_ns: the time from start to the issue of its query.
-        first_token_ns: the time from start to each first token LoadGen was told of; in no order, int64 [tokens].
-        ready_ns: when all queries were generated, before which no test starts; None: the trace does not show it.
+        first_token_ns: the time from start to each first token LoadGen was told of; in no order,
+            int64 [tokens].
+        ready_ns: when all queries were generated, before which no test starts; None: the trace does
+            not show it.
         problems: what keeps it from being a whole trace, a sentence each.
     """
 
@@ -56,8 +68,19 @@ class Trace:
 
 
 def read(path: Path) -> Trace:
-    """Reads a trace, plain or gzipped, in blocks. Raises OSError, EOFError or zlib.error where it cannot be read."""
-    digest, parts, tokens, problems, count, size, tail, last = hashlib.sha256(), [], [], [], 0, 0, b"", b""
+    """Reads a trace, plain or gzipped, in blocks. Raises OSError, EOFError or zlib.error where it
+    cannot be read.
+    """
+    digest, parts, tokens, problems, count, size, tail, last = (
+        hashlib.sha256(),
+        [],
+        [],
+        [],
+        0,
+        0,
+        b"",
+        b"",
+    )
     ready_ns: int | None = None
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as f:
         while block := f.read(_BLOCK):
@@ -69,12 +92,27 @@ def read(path: Path) -> Trace:
                 start_us, start_rest, us, rest = map(int, generated.groups())
                 ready_ns = (start_us + us) * 1000 + start_rest + rest
             if first_tokens := _TOKEN.findall(whole):
-                tokens.append(np.array([int(done or int(delay) + int(then)) for _, done, delay, then in first_tokens], np.int64))
+                tokens.append(
+                    np.array(
+                        [
+                            int(done or int(delay) + int(then))
+                            for _, done, delay, then in first_tokens
+                        ],
+                        np.int64,
+                    )
+                )
             if samples := _SAMPLE.findall(whole):
                 parts.append(_numbers(samples))
                 count += len(samples)
-            if count > _MOST_SAMPLES or size > _FIXED_BYTES + _SAMPLE_BYTES * count or len(tail) > _LONGEST_LINE:
-                problems.append(f"after {size} bytes with {count} samples it is longer than a trace can be, and was not read further")
+            if (
+                count > _MOST_SAMPLES
+                or size > _FIXED_BYTES + _SAMPLE_BYTES * count
+                or len(tail) > _LONGEST_LINE
+            ):
+                problems.append(
+                    f"after {size} bytes with {count} samples it is longer than a trace can be, and"
+                    " was not read further"
+                )
                 break
         else:
             if tail.strip() or not last.endswith(b"}"):
@@ -95,8 +133,12 @@ def read(path: Path) -> Trace:
 
 
 def _columns(parts: list[np.ndarray]) -> list[np.ndarray]:
-    """The six columns of all parts, in the order of the samples' numbers. Empties `parts`, which would hold every value a second time."""
-    columns = [np.concatenate([np.empty(0, np.int64), *(part[n] for part in parts)]) for n in range(6)]
+    """The six columns of all parts, in the order of the samples' numbers. Empties `parts`, which
+    would hold every value a second time.
+    """
+    columns = [
+        np.concatenate([np.empty(0, np.int64), *(part[n] for part in parts)]) for n in range(6)
+    ]
     parts.clear()
     columns[1:4] = map(_compact, columns[1:4])
     if (columns[1][1:] < columns[1][:-1]).any():
@@ -111,6 +153,10 @@ def _compact(column: np.ndarray) -> np.ndarray:
 
 
 def _numbers(samples: list[tuple[bytes, ...]]) -> np.ndarray:
-    """start_ns, sequence, query, index, delay_ns and latency_ns of the matches of `_SAMPLE`, int64 [6, n]."""
-    rows = np.fromstring(b" ".join(chain.from_iterable(samples)), np.int64, sep=" ").reshape(-1, 7).T
+    """start_ns, sequence, query, index, delay_ns and latency_ns of the matches of `_SAMPLE`, int64
+    [6, n].
+    """
+    rows = (
+        np.fromstring(b" ".join(chain.from_iterable(samples)), np.int64, sep=" ").reshape(-1, 7).T
+    )
     return np.concatenate([rows[:1] * 1000 + rows[1:2], rows[2:]])

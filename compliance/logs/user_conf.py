@@ -42,8 +42,15 @@ class Conf:
     refused: tuple[Refusal, ...]
 
     def look_up(self, model: str, scenario: str, key: str) -> tuple[str, float] | None:
-        """(the whole key, its value) of the line LoadGen takes: the scenario counts before *, then the model before *. None: no line."""
-        for full in (f"{model}.{scenario}.{key}", f"*.{scenario}.{key}", f"{model}.*.{key}", f"*.*.{key}"):
+        """(the whole key, its value) of the line LoadGen takes: the scenario counts before *, then
+        the model before *. None: no line.
+        """
+        for full in (
+            f"{model}.{scenario}.{key}",
+            f"*.{scenario}.{key}",
+            f"{model}.*.{key}",
+            f"*.*.{key}",
+        ):
             if full in self.values:
                 return full, float(self.values[full])
         return None
@@ -54,7 +61,8 @@ class Conf:
 
 
 def parse(text: str) -> Conf:
-    """Reads the lines `key = number`; words are split at blanks, and a word that is `#` alone begins a comment, as for LoadGen.
+    """Reads the lines `key = number`; words are split at blanks, and a word that is `#` alone
+    begins a comment, as for LoadGen.
 
     Source: test_settings_internal.cc.
     """
@@ -72,13 +80,24 @@ def parse(text: str) -> Conf:
             sentence = f"line {number} is not `model.scenario.key = number`: {quoted}"
             refused.append(Refusal(sentence, "model.scenario.key = number", quoted, number))
         elif words[0].count(".") < 2:  # more are allowed: a model's name may hold dots
-            quoted = repr(words[0] if len(words[0]) <= _LONGEST_WORD else f"{words[0][:_LONGEST_WORD]}…")
-            refused.append(Refusal(f"line {number}: {quoted} is not model.scenario.key", "model.scenario.key", quoted, number))
+            quoted = repr(
+                words[0] if len(words[0]) <= _LONGEST_WORD else f"{words[0][:_LONGEST_WORD]}…"
+            )
+            refused.append(
+                Refusal(
+                    f"line {number}: {quoted} is not model.scenario.key",
+                    "model.scenario.key",
+                    quoted,
+                    number,
+                )
+            )
         else:
             values[words[0]], lines[words[0]] = words[2], number
     return Conf(values, lines, tuple(refused))
 
 
 def _is_number(word: str) -> bool:
-    """Return whether C++ reads a word as a finite number. Python would also take 1_000 and the digits of other scripts."""
+    """Return whether C++ reads a word as a finite number. Python would also take 1_000 and the
+    digits of other scripts.
+    """
     return bool(_NUMBER.fullmatch(word)) and abs(float(word)) < float("inf")

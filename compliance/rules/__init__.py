@@ -1,4 +1,6 @@
-"""The rules of each round, as data (<round>.toml) and as dataclasses, and where each rule is written (sources.toml)."""
+"""The rules of each round, as data (<round>.toml) and as dataclasses, and where each rule is
+written (sources.toml).
+"""
 
 from compliance.rules.compliance_tests import ComplianceTest, OutputLength, Repeats, ScoredTest
 from compliance.rules.reading import CURRENT, load, rounds

@@ -13,11 +13,16 @@ class ComplianceTest:
     Attributes:
         required_by: official benchmarks that need it in the closed and network divisions.
         audit: the settings in its audit.config, without the sampling target.
-        files, optional_files: the files that must and those that may stand in its folder of the submission.
-        sampling_target: official benchmark, or "*" → the number of answers LoadGen is asked to log; empty: the test logs none.
-        truncated: whether its log of answers is truncated as the accuracy run's is, with the hash in its accuracy.txt.
-        tolerance: how much its speed may differ, as a fraction of the performance run's; None: speeds are not compared.
-        tolerance_single_stream: the same in SingleStream and MultiStream, where the latency is at most `short_latency_ns`.
+        files, optional_files: the files that must and those that may stand in its folder of the
+            submission.
+        sampling_target: official benchmark, or "*" → the number of answers LoadGen is asked to log;
+            empty: the test logs none.
+        truncated: whether its log of answers is truncated as the accuracy run's is, with the hash
+            in its accuracy.txt.
+        tolerance: how much its speed may differ, as a fraction of the performance run's; None:
+            speeds are not compared.
+        tolerance_single_stream: the same in SingleStream and MultiStream, where the latency is at
+            most `short_latency_ns`.
         short_latency_ns: scenario → that latency.
         only_faster: whether the test may be slower by any amount.
     """
@@ -36,12 +41,17 @@ class ComplianceTest:
     def settings(self, official: str | None) -> dict[str, int]:
         """The whole audit.config for this official benchmark: key → value, in the file's order."""
         target = self.sampling_target.get(official or "*", self.sampling_target.get("*"))
-        return {**self.audit, **({} if target is None else {"accuracy_log_sampling_target": target})}
+        return {
+            **self.audit,
+            **({} if target is None else {"accuracy_log_sampling_target": target}),
+        }
 
 
 @dataclass(frozen=True)
 class ScoredTest:
-    """A TESTxx that a benchmark's own script scores: only its `verdict_file` in the tree says how it ended."""
+    """A TESTxx that a benchmark's own script scores: only its `verdict_file` in the tree says how
+    it ended.
+    """
 
     required_by: tuple[str, ...]
     verdict_file: str
@@ -49,7 +59,9 @@ class ScoredTest:
 
 @dataclass(frozen=True)
 class OutputLength:
-    """The limit on the mean length of TEST01's answers: the fraction by which it may differ from the accuracy run's."""
+    """The limit on the mean length of TEST01's answers: the fraction by which it may differ from
+    the accuracy run's.
+    """
 
     tolerance: float
 
@@ -59,8 +71,10 @@ class Repeats:
     """When repeated samples look as if their answers were kept.
 
     Attributes:
-        odd: a person has to judge where a sample takes so many times as long the first time as later on.
-        least_seconds: new samples must take so long together; below that a machine's warming up may be the cause.
+        odd: a person has to judge where a sample takes so many times as long the first time as
+            later on.
+        least_seconds: new samples must take so long together; below that a machine's warming up may
+            be the cause.
     """
 
     odd: float

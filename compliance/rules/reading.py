@@ -1,4 +1,6 @@
-"""Reads and checks the rules of a round, compliance/rules/<round>.toml. A new round is a new file, and `CURRENT` names it."""
+"""Reads and checks the rules of a round, compliance/rules/<round>.toml. A new round is a new file,
+and `CURRENT` names it.
+"""
 
 from __future__ import annotations
 
@@ -35,29 +37,39 @@ def rounds() -> list[str]:
 
 @cache
 def load(round: str = CURRENT) -> Rules:
-    """The rules of a round. Raises ValueError for an unknown round, and for a file with a missing, unknown or wrong field."""
+    """The rules of a round. Raises ValueError for an unknown round, and for a file with a missing,
+    unknown or wrong field.
+    """
     if round not in rounds():
         raise ValueError(f"round {round}: its rules are not here; there are {', '.join(rounds())}")
     try:
         return _rules(_tables(round))
     except (KeyError, TypeError) as e:
-        raise ValueError(f"{round}.toml: a field is missing, unknown or of another kind: {e}") from None
+        raise ValueError(
+            f"{round}.toml: a field is missing, unknown or of another kind: {e}"
+        ) from None
 
 
 def _tables(round: str) -> dict[str, Any]:
     """The tables of a round's file, completed from the round it `extends`.
 
-    A missing table comes from there whole. Of benchmarks and compliance tests, each missing one and each missing field does.
+    A missing table comes from there whole. Of benchmarks and compliance tests, each missing one and
+    each missing field does.
     """
     with (_FOLDER / f"{round}.toml").open("rb") as f:
         tables = tomllib.load(f)
     if "extends" not in tables:
         return tables
     base, gone = _tables(tables.pop("extends")), tables.pop("without_benchmarks", ())
-    benchmarks = {name: row for name, row in base["benchmark"].items() if name not in gone} | tables.pop("benchmark", {})
+    benchmarks = {
+        name: row for name, row in base["benchmark"].items() if name not in gone
+    } | tables.pop("benchmark", {})
     for name in tables.pop("without_scenarios", ()):
         del base["scenario"][name]
-    tests = {name: row | tables.get("compliance_test", {}).get(name, {}) for name, row in base["compliance_test"].items()}
+    tests = {
+        name: row | tables.get("compliance_test", {}).get(name, {})
+        for name, row in base["compliance_test"].items()
+    }
     return {**base, **tables, "benchmark": benchmarks, "compliance_test": tests}
 
 
@@ -70,7 +82,10 @@ def _rules(d: dict[str, Any]) -> Rules:
         seeds=d["seeds"],
         wheel=loadgen["wheel"],
         versions=loadgen["versions"],
-        file_sha1={version: loadgen["file_sha1"] | differences.get(version, {}) for version in loadgen["versions"]},
+        file_sha1={
+            version: loadgen["file_sha1"] | differences.get(version, {})
+            for version in loadgen["versions"]
+        },
         draws_from_library=loadgen.get("draws_from_library", False),
         unlogged=loadgen.get("unlogged", {}),
         scenarios=scenarios,
@@ -81,10 +96,14 @@ def _rules(d: dict[str, Any]) -> Rules:
         layout=_made(Layout, d["layout"]),
         truncation=_made(Truncation, d["truncation"]),
         evidence={name: _made(EvidenceRule, e) for name, e in d["evidence"].items()},
-        evidence_counters={name: tuple(counters) for name, counters in d["evidence_counters"].items()},
+        evidence_counters={
+            name: tuple(counters) for name, counters in d["evidence_counters"].items()
+        },
         early_stopping=_made(EarlyStopping, d["early_stopping"]),
         dates=_made(Dates, d["dates"]),
-        compliance_tests={name: _made(ComplianceTest, c) for name, c in d["compliance_test"].items()},
+        compliance_tests={
+            name: _made(ComplianceTest, c) for name, c in d["compliance_test"].items()
+        },
         scored_tests={name: _made(ScoredTest, c) for name, c in d["scored_test"].items()},
         output_length=_made(OutputLength, d["output_length"]),
         repeats=_made(Repeats, d["repeats"]),
@@ -98,7 +117,10 @@ def _rules(d: dict[str, Any]) -> Rules:
 
 
 def _project_limits(d: dict[str, Any]) -> ProjectLimits:
-    limits = {score: {name: _made(Tolerance, t) for name, t in of.items()} for score, of in d["tolerance"].items()}
+    limits = {
+        score: {name: _made(Tolerance, t) for name, t in of.items()}
+        for score, of in d["tolerance"].items()
+    }
     project_limits: ProjectLimits = _made(ProjectLimits, d | {"tolerance": limits})
     return project_limits
 
@@ -127,7 +149,9 @@ def _conf_key(d: dict[str, Any]) -> ConfKey:
 
 
 def _made(kind: type, values: dict[str, Any]) -> Any:
-    """The dataclass `kind` with TOML values, lists as tuples. Raises TypeError for an int, str, bool or float field of another type."""
+    """The dataclass `kind` with TOML values, lists as tuples. Raises TypeError for an int, str,
+    bool or float field of another type.
+    """
     plain = {"int": int, "str": str, "bool": bool, "float": float}
     for f in fields(kind):
         expected = plain.get(str(f.type))

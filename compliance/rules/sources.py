@@ -1,4 +1,6 @@
-"""The rules that checks apply, by id: each in one sentence, with the documents and sections it is written in (sources.toml)."""
+"""The rules that checks apply, by id: each in one sentence, with the documents and sections it is
+written in (sources.toml).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ class Citation:
     """The place where a rule is written.
 
     Attributes:
-        document: a file, after the repository of the mlcommons organisation it lies in; or `this project`.
+        document: a file, after the repository of the mlcommons organisation it lies in; or `this
+            project`.
         section: a heading, or the name of a function or table.
     """
 
@@ -39,7 +42,10 @@ def entries() -> dict[str, Source]:
     """Every rule by its id."""
     with (Path(__file__).parent / "sources.toml").open("rb") as f:
         rows = tomllib.load(f)
-    return {rule_id: Source(row["rule"], tuple(Citation(**citation) for citation in row["citations"])) for rule_id, row in rows.items()}
+    return {
+        rule_id: Source(row["rule"], tuple(Citation(**citation) for citation in row["citations"]))
+        for rule_id, row in rows.items()
+    }
 
 
 def get(rule_id: str) -> Source:

@@ -23,8 +23,10 @@ class ScenarioRules:
     """What a round asks of one scenario.
 
     Attributes:
-        least_count: the least number of samples or queries; `capped_by_dataset`: a smaller data set is enough.
-        percentile: the percentile of the latencies, in percent, that early stopping and a latency limit are about.
+        least_count: the least number of samples or queries; `capped_by_dataset`: a smaller data set
+            is enough.
+        percentile: the percentile of the latencies, in percent, that early stopping and a latency
+            limit are about.
         counts: `samples`, because Offline's one query holds them all, or `queries`.
         logged_as: the scenario its logs name: LoadGen has four, and Interactive is none of them.
         inferred_from: scenarios whose logs an edge system may put in its place.
@@ -54,8 +56,10 @@ class Benchmark:
         accuracy_sample_count: the samples an accuracy test takes; None: the whole data set.
         offline_samples: the least number of samples in Offline's query.
         accuracy, accuracy_at_most: metric → the smallest and the largest value that passes.
-        accuracy_delta_percent: metric → how far TEST01's value may be from the accuracy run's, where that is not the usual percentage.
-        required, optional: suite (`datacenter`, `edge`, or `both` for a system of both) → scenarios.
+        accuracy_delta_percent: metric → how far TEST01's value may be from the accuracy run's,
+            where that is not the usual percentage.
+        required, optional: suite (`datacenter`, `edge`, or `both` for a system of both) →
+            scenarios.
         latency_ns: scenario → the limit of its 99th percentile.
         token_latency_ns: scenario → the limits of `ttft` (first token) and `tpot` (each later one).
         by_scenario: scenario → fields that differ there.
@@ -85,14 +89,17 @@ class Benchmark:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """The places of files in a submission: path templates below <division>/<submitter>/; `performance` and `accuracy` below the scenario.
+    """The places of files in a submission: path templates below <division>/<submitter>/;
+    `performance` and `accuracy` below the scenario.
 
     Attributes:
-        measurements: the folder of `scenario_files` and of `measurements_file`, which may be a pattern.
+        measurements: the folder of `scenario_files` and of `measurements_file`, which may be a
+            pattern.
         compliance: the folder that holds a scenario's compliance tests.
         submitter_folders: the folders that a submitter's folder may hold.
         submitter_files, system_files: patterns of the files that it and systems/ may hold.
-        documents: patterns of files for people, which may lie in either, beside scenarios and in them.
+        documents: patterns of files for people, which may lie in either, beside scenarios and in
+            them.
     """
 
     divisions: tuple[str, ...]
@@ -119,14 +126,18 @@ class Layout:
 
 @dataclass(frozen=True)
 class Truncation:
-    """The rule for truncating a log of answers. A log over `limit_bytes` becomes its first and last `keep_bytes`, joined by `joint`."""
+    """The rule for truncating a log of answers. A log over `limit_bytes` becomes its first and last
+    `keep_bytes`, joined by `joint`.
+    """
 
     limit_bytes: int
     keep_bytes: int
     joint: str
 
     def cut(self, whole: bytes) -> bytes:
-        """Return what truncate_accuracy_log.py makes of a log. A log within the limit stays as it is."""
+        """Return what truncate_accuracy_log.py makes of a log. A log within the limit stays as it
+        is.
+        """
         if len(whole) <= self.limit_bytes:
             return whole
         return whole[: self.keep_bytes] + self.joint.encode() + whole[-self.keep_bytes :]
@@ -137,11 +148,15 @@ class EvidenceRule:
     """What an execution must show; None: nothing is asked.
 
     Attributes:
-        min_compiled_share: the share of the model's forward passes in the measured call that run compiled. It must have been measured.
-        min_xla_programs, max_xla_programs: the number of programs XLA compiled of the measured call.
-        a_batch, a_pass: name of a count in the evidence's detail → the (least, most) of it in a batch of the watched call, or in a forward
-            pass of the model. A framework that does not count it is not asked.
-        xla_programs_counted: whether a SUT must count XLA's programs; an execution without a compiler may have none to ask.
+        min_compiled_share: the share of the model's forward passes in the measured call that run
+            compiled. It must have been measured.
+        min_xla_programs, max_xla_programs: the number of programs XLA compiled of the measured
+            call.
+        a_batch, a_pass: name of a count in the evidence's detail → the (least, most) of it in a
+            batch of the watched call, or in a forward pass of the model. A framework that does not
+            count it is not asked.
+        xla_programs_counted: whether a SUT must count XLA's programs; an execution without a
+            compiler may have none to ask.
     """
 
     min_graphs: int = 0
@@ -166,7 +181,9 @@ class EarlyStopping:
 
 @dataclass(frozen=True)
 class Dates:
-    """The limits on how far apart the two tests of one result, and the clocks of one log, may be."""
+    """The limits on how far apart the two tests of one result, and the clocks of one log, may
+    be.
+    """
 
     session_days: int
     clock_tolerance_s: float
@@ -174,7 +191,9 @@ class Dates:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """The limits of an accuracy score; names are those of record.json's tolerance, with `*` for the name of an answer."""
+    """The limits of an accuracy score; names are those of record.json's tolerance, with `*` for the
+    name of an answer.
+    """
 
     at_most: Mapping[str, float]
     at_least: Mapping[str, float] = field(default_factory=dict)
@@ -182,17 +201,21 @@ class Tolerance:
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectLimits:
-    """This project's limits on what a run directory says of itself; see [project_limits] of the round's file.
+    """This project's limits on what a run directory says of itself; see [project_limits] of the
+    round's file.
 
     Attributes:
-        input_data_types: what measurements.json must say of the inputs where the record does not tell their dtypes.
+        input_data_types: what measurements.json must say of the inputs where the record does not
+            tell their dtypes.
         trace_sample_bytes: scenario → the bytes of a sample in the trace.
         trace_bytes: mode → the size above which no trace is written.
-        trace_slack: the factor by which a trace may have been foreseen larger than it would have become.
-        outcome_slack: `fraction` and `seconds` by which a worker may take longer for a test than its log.
+        trace_slack: the factor by which a trace may have been foreseen larger than it would have
+            become.
+        outcome_slack: `fraction` and `seconds` by which a worker may take longer for a test than
+            its log.
         fresh_slower: how many times as long fresh inputs may take as those the SUT has met.
-        fresh_slower_in_thirds: `most`: the same, if it is shown in each third of `rounds` rounds or more while others took fewer than
-            `other_processors` processors.
+        fresh_slower_in_thirds: `most`: the same, if it is shown in each third of `rounds` rounds or
+            more while others took fewer than `other_processors` processors.
         faster_than_products: how many times the rate of a large matrix product a model may reach.
         tolerance: score → precision → limits.
     """
@@ -215,7 +238,8 @@ class ConfKey:
     Attributes:
         requested: scenario, or "*" → the key of the detail log.
         factor: the value in the log is `factor` times the value in user.conf.
-        default: scenario, or "*" → the value in force where user.conf has none, if all benchmarks share it (loadgen/mlperf.conf).
+        default: scenario, or "*" → the value in force where user.conf has none, if all benchmarks
+            share it (loadgen/mlperf.conf).
     """
 
     requested: Mapping[str, str]
@@ -236,17 +260,21 @@ class Rules:
         wheel: the requirement this project installs.
         versions: LoadGen's official versions of this round → the commit each one logs.
         file_sha1: version → path → sha1, as that version logs them.
-        draws_from_library: whether a performance test's loaded set is drawn from the whole library, not from its first samples.
-        unlogged: a key this round's LoadGen does not log → the key whose value it has, or the value itself.
-        aliases: other name → benchmark; `alias_parts`: part of a name → benchmark, the first that fits, for names in neither table.
-        accuracy_patterns: metric → the regular expression of its line in accuracy.txt; the first group is the value.
+        draws_from_library: whether a performance test's loaded set is drawn from the whole library,
+            not from its first samples.
+        unlogged: a key this round's LoadGen does not log → the key whose value it has, or the value
+            itself.
+        aliases: other name → benchmark; `alias_parts`: part of a name → benchmark, the first that
+            fits, for names in neither table.
+        accuracy_patterns: metric → the regular expression of its line in accuracy.txt; the first
+            group is the value.
         accuracy_most: metric → the largest value there can be.
         evidence_counters: framework → the counters that its evidence always holds.
         compliance_tests: by name, in the order they are run.
         scored_tests: compliance tests of single benchmarks, by name.
         user_conf: every setting LoadGen reads, by its name in user.conf.
-        detail_keys: `common`, test, scenario or test-scenario → keys its detail log must have. A name that ends with -plain or -tokens is
-            for logs without or with token latencies.
+        detail_keys: `common`, test, scenario or test-scenario → keys its detail log must have. A
+            name that ends with -plain or -tokens is for logs without or with token latencies.
         summary_labels: label in the summary → key in the detail log.
         scenario_labels: scenario → labels that mean another key in its summary.
         project_limits: what this project itself asks of a run directory.
@@ -282,16 +310,22 @@ class Rules:
     project_limits: ProjectLimits
 
     def of(self, name: str) -> Rules:
-        """The rules for the benchmark a folder is named for. No submitter's mapping counts here: LoadGen looks settings up by the name."""
+        """The rules for the benchmark a folder is named for. No submitter's mapping counts here:
+        LoadGen looks settings up by the name.
+        """
         row = self.benchmarks.get(self.official(name, {}))
         changes = row.scenario if row else {}
         if not changes:
             return self
-        scenarios = {name: replace(scenario, **changes.get(name, {})) for name, scenario in self.scenarios.items()}
+        scenarios = {
+            name: replace(scenario, **changes.get(name, {}))
+            for name, scenario in self.scenarios.items()
+        }
         return replace(self, scenarios=scenarios)
 
     def official(self, name: str, mapping: Mapping[str, Any]) -> Any:
-        """The official benchmark that a folder's name means; the name itself, if it means none (configuration.py, get_mlperf_model).
+        """The official benchmark that a folder's name means; the name itself, if it means none
+        (configuration.py, get_mlperf_model).
 
         Args:
             mapping: the submitter's model_mapping.json.

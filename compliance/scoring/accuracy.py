@@ -1,4 +1,6 @@
-"""The accuracy score: how far a SUT's answers are from the reference's. The harness and the audit both call it. numpy only."""
+"""The accuracy score: how far a SUT's answers are from the reference's. The harness and the audit
+both call it. numpy only.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +23,18 @@ class Score:
     """One way to score answers.
 
     Attributes:
-        take: (answers, reference, tolerance, keys, teacher-forced logits or None) → the score; see `score`. Raises ValueError with one
-            sentence where answers or reference cannot be compared.
+        take: (answers, reference, tolerance, keys, teacher-forced logits or None) → the score; see
+            `score`. Raises ValueError with one sentence where answers or reference cannot be
+            compared.
         arrays: those of the reference that it needs beside the answer's own.
         together: others that it uses, of which a reference holds all or none.
         kinds: numpy's kinds of dtype that these arrays may have.
     """
 
-    take: Callable[[Mapping[int, bytes], Arrays, Mapping[str, float], Sequence[str], np.ndarray | None], Accuracy]
+    take: Callable[
+        [Mapping[int, bytes], Arrays, Mapping[str, float], Sequence[str], np.ndarray | None],
+        Accuracy,
+    ]
     arrays: tuple[str, ...] = ()
     together: tuple[str, ...] = ()
     kinds: str = "fiu"
@@ -36,14 +42,20 @@ class Score:
 
 SCORES = {
     "logits": Score(take=logits.score),
-    "tokens": Score(take=tokens.score, arrays=("n_tokens", "top_ids", "top_logits", "logits"), together=("end_tokens", "max_new_tokens")),
+    "tokens": Score(
+        take=tokens.score,
+        arrays=("n_tokens", "top_ids", "top_logits", "logits"),
+        together=("end_tokens", "max_new_tokens"),
+    ),
     "arrays": Score(take=arrays.score, kinds="bfiu"),
 }
 """Name in a model's TOML → the score."""
 
 
 def with_current_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A tolerance, or a score's detail, under today's names: older records say `regret` and `judged_fraction`."""
+    """A tolerance, or a score's detail, under today's names: older records say `regret` and
+    `judged_fraction`.
+    """
     names = _OLD_NAMES | {f"{old}_limit": f"{new}_limit" for old, new in _OLD_NAMES.items()}
     return {names.get(name, name): value for name, value in values.items()}
 
@@ -62,12 +74,15 @@ def score(
     Args:
         kind: a name in SCORES.
         answers: index in the query sample library → payload bytes.
-        reference: the arrays of `keys`, [n, …], and those that the score names (scenarios.worker.reference writes them).
-        tolerance: the limits: `logit_error`; for tokens also `logit_gap`, `compared_fraction`, and `argmax_fraction` with its
-            `rounding_step`; for arrays see scoring.arrays.
+        reference: the arrays of `keys`, [n, …], and those that the score names
+            (scenarios.worker.reference writes them).
+        tolerance: the limits: `logit_error`; for tokens also `logit_gap`, `compared_fraction`, and
+            `argmax_fraction` with its `rounding_step`; for arrays see scoring.arrays.
         keys: the arrays an answer consists of, one after the other.
-        logits: for `tokens`, the SUT's teacher-forced logits of the reference's first rows, float32 [rows, new, vocabulary].
-        own: for a tolerance with `argmax_fraction`, the SUT's logits of its own answers; see `own_choice`.
+        logits: for `tokens`, the SUT's teacher-forced logits of the reference's first rows, float32
+            [rows, new, vocabulary].
+        own: for a tolerance with `argmax_fraction`, the SUT's logits of its own answers; see
+            `own_choice`.
 
     Raises ValueError with one sentence where answers or reference cannot be compared.
     """
@@ -76,24 +91,46 @@ def score(
     how = SCORES[kind]
     held = [name for name in how.together if name in reference]
     if held and len(held) < len(how.together):
-        raise ValueError(f"the reference holds only one of {' and '.join(how.together)}: make it again")
+        raise ValueError(
+            f"the reference holds only one of {' and '.join(how.together)}: make it again"
+        )
     needed = (*keys, *how.arrays, *held)
     if lacking := [k for k in needed if k not in reference]:
         raise ValueError(f"the reference holds no {', '.join(lacking)}: make it again")
-    read = {**{f"the reference's {k}": reference[k] for k in needed}, **({} if logits is None else {"logits.npy": logits})}
-    if odd := [name for name, array in read.items() if array.dtype.kind not in how.kinds or not array.size]:
+    read = {
+        **{f"the reference's {k}": reference[k] for k in needed},
+        **({} if logits is None else {"logits.npy": logits}),
+    }
+    if odd := [
+        name for name, array in read.items() if array.dtype.kind not in how.kinds or not array.size
+    ]:
         raise ValueError(f"{', '.join(odd)} holds no real numbers: nothing can be judged by it")
     count = len(reference[keys[0]])
     if missing := [i for i in range(count) if i not in answers]:
-        raise ValueError(f"{len(missing)} of {count} samples have no answer, the first is {missing[0]}: the accuracy run is not complete")
+        raise ValueError(
+            f"{len(missing)} of {count} samples have no answer, the first is {missing[0]}: the"
+            " accuracy run is not complete"
+        )
     if extra := sorted(i for i in answers if not 0 <= i < count):
-        raise ValueError(f"{len(extra)} answers are of samples the reference does not have, the first is {extra[0]}: of another data set")
+        raise ValueError(
+            f"{len(extra)} answers are of samples the reference does not have, the first is"
+            f" {extra[0]}: of another data set"
+        )
     with np.errstate(all="ignore"):  # what is not finite makes NaN, which never passes
         found = how.take(answers, reference, with_current_names(tolerance), keys, logits)
-        return _with_own_choice(found, answers, tolerance, own) if "argmax_fraction" in tolerance else found
+        return (
+            _with_own_choice(found, answers, tolerance, own)
+            if "argmax_fraction" in tolerance
+            else found
+        )
 
 
-def _with_own_choice(found: Accuracy, answers: Mapping[int, bytes], tolerance: Mapping[str, float], own: np.ndarray | None) -> Accuracy:
+def _with_own_choice(
+    found: Accuracy,
+    answers: Mapping[int, bytes],
+    tolerance: Mapping[str, float],
+    own: np.ndarray | None,
+) -> Accuracy:
     """The score, which also fails where too few tokens are the SUT's own argmax."""
     fraction, compared = own_choice.argmax_fraction(answers, own, tolerance["rounding_step"])
     least = own_choice.least_fraction(tolerance["argmax_fraction"], compared)

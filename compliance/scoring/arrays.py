@@ -2,11 +2,13 @@
 
 Metrics are called `<name>_<metric>`, and so are their limits in the tolerance:
 
-- boolean: `mean_iou` and `smallest_iou` over the samples, the intersection over union; at least the limit passes. Two empty masks agree.
-- floating-point: `error`, the largest difference in standard deviations of the reference's array; at most the limit passes. Where the
-  reference is constant, differences are in units of the constant's magnitude, or of 1 where that is 0.
-- 8 bits without a sign, a picture: `smallest_psnr` over the samples, the peak signal-to-noise ratio in decibels, of equal pictures 100; at
-  least the limit passes.
+- boolean: `mean_iou` and `smallest_iou` over the samples, the intersection over union; at least the
+  limit passes. Two empty masks agree.
+- floating-point: `error`, the largest difference in standard deviations of the reference's array;
+  at most the limit passes. Where the reference is constant, differences are in units of the
+  constant's magnitude, or of 1 where that is 0.
+- 8 bits without a sign, a picture: `smallest_psnr` over the samples, the peak signal-to-noise ratio
+  in decibels, of equal pictures 100; at least the limit passes.
 - other integer: `equal_fraction`, the share of equal values; at least the limit passes.
 """
 
@@ -24,21 +26,34 @@ _PEAK, _EQUAL_DB = 255.0, 100.0
 
 
 def score(
-    answers: Mapping[int, bytes], reference: Arrays, tolerance: Mapping[str, float], keys: Sequence[str], logits: np.ndarray | None
+    answers: Mapping[int, bytes],
+    reference: Arrays,
+    tolerance: Mapping[str, float],
+    keys: Sequence[str],
+    logits: np.ndarray | None,
 ) -> Accuracy:
-    """Its value is `used_tolerance`: the share of the tolerance that the worst metric uses; 1 is the limit itself."""
+    """Its value is `used_tolerance`: the share of the tolerance that the worst metric uses; 1 is
+    the limit itself.
+    """
     expected = {key: reference[key] for key in keys}
     count = len(expected[keys[0]])
     if uneven := [key for key, array in expected.items() if len(array) != count]:
-        raise ValueError(f"the reference's {', '.join(uneven)} has another number of samples than its {keys[0]}: make it again")
+        raise ValueError(
+            f"the reference's {', '.join(uneven)} has another number of samples than its {keys[0]}:"
+            " make it again"
+        )
     agreement: dict[str, list[float]] = {key: [] for key in keys}
     for i in range(count):  # sample by sample: all images at once would take gigabytes
         rows = {key: array[i] for key, array in expected.items()}
         for key, array in split(answers, i, rows).items():
             agreement[key].append(_agreement(array, rows[key]))
-    metrics = [metric for key in keys for metric in _metrics(key, np.array(agreement[key]), expected[key])]
+    metrics = [
+        metric for key in keys for metric in _metrics(key, np.array(agreement[key]), expected[key])
+    ]
     if missing := [name for name, _, _ in metrics if name not in tolerance]:
-        raise ValueError(f"the tolerance has no limit for {', '.join(missing)}: state one in the model's file")
+        raise ValueError(
+            f"the tolerance has no limit for {', '.join(missing)}: state one in the model's file"
+        )
     passed, used, detail = [], [], {"samples": float(count)}
     for name, value, best in metrics:
         limit = tolerance[name]
@@ -49,15 +64,18 @@ def score(
 
 
 def _share(distance: float, allowed: float) -> float:
-    """`distance` as a share of `allowed`. Where nothing is allowed, no distance is 0 and any other is infinite; NaN stays NaN."""
+    """`distance` as a share of `allowed`. Where nothing is allowed, no distance is 0 and any other
+    is infinite; NaN stays NaN.
+    """
     if allowed == 0:
         return 0.0 if distance == 0 else distance * np.inf
     return distance / allowed
 
 
 def _agreement(answer: np.ndarray, expected: np.ndarray) -> float:
-    """The measure of one sample: the intersection over union of masks, the largest difference of floats, the PSNR of pictures, or the
-    number of equal integers."""
+    """The measure of one sample: the intersection over union of masks, the largest difference of
+    floats, the PSNR of pictures, or the number of equal integers.
+    """
     if expected.dtype == bool:
         union = int((answer | expected).sum())
         return int((answer & expected).sum()) / union if union else 1.0
@@ -69,13 +87,19 @@ def _agreement(answer: np.ndarray, expected: np.ndarray) -> float:
 
 
 def psnr(picture: np.ndarray, expected: np.ndarray) -> float:
-    """The peak signal-to-noise ratio of two pictures of 8 bits in decibels, at most 100, which equal ones have."""
+    """The peak signal-to-noise ratio of two pictures of 8 bits in decibels, at most 100, which
+    equal ones have.
+    """
     mean_square = float(((picture.astype(np.float64) - expected) ** 2).mean())
     return min(_EQUAL_DB, 10 * math.log10(_PEAK**2 / mean_square)) if mean_square else _EQUAL_DB
 
 
-def _metrics(key: str, agreement: np.ndarray, expected: np.ndarray) -> Iterator[tuple[str, float, float]]:
-    """(name, value, the best value there is: 0, 1 or 100 dB) of each metric of one array. `agreement`: of each sample."""
+def _metrics(
+    key: str, agreement: np.ndarray, expected: np.ndarray
+) -> Iterator[tuple[str, float, float]]:
+    """(name, value, the best value there is: 0, 1 or 100 dB) of each metric of one array.
+    `agreement`: of each sample.
+    """
     if expected.dtype == bool:
         yield f"{key}_mean_iou", float(agreement.mean()), 1
         yield f"{key}_smallest_iou", float(agreement.min()), 1

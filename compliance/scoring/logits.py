@@ -12,15 +12,23 @@ from compliance.scoring.value import Accuracy, Arrays, spread
 
 
 def score(
-    answers: Mapping[int, bytes], reference: Arrays, tolerance: Mapping[str, float], keys: Sequence[str], logits: np.ndarray | None
+    answers: Mapping[int, bytes],
+    reference: Arrays,
+    tolerance: Mapping[str, float],
+    keys: Sequence[str],
+    logits: np.ndarray | None,
 ) -> Accuracy:
-    """Its value is `logit_error`: the largest difference, in standard deviations of the reference's logits.
+    """Its value is `logit_error`: the largest difference, in standard deviations of the reference's
+    logits.
 
     A tolerance with `logit_rms` limits their root mean square, too.
     """
-    expected = np.concatenate([reference[k].reshape(len(reference[k]), -1) for k in keys], axis=1).astype(np.float64)
+    expected = np.concatenate(
+        [reference[k].reshape(len(reference[k]), -1) for k in keys], axis=1
+    ).astype(np.float64)
     found = np.empty_like(expected)
-    for i in range(len(found)):  # row by row: a million small arrays would take more memory than all they hold
+    # Row by row: a million small arrays would take more memory than all they hold.
+    for i in range(len(found)):
         found[i] = values(answers, i, np.float32, expected.shape[1])
     errors = np.abs(found - expected) / spread(expected, "logits")
     error, limit = float(errors.max()), tolerance["logit_error"]

@@ -1,4 +1,6 @@
-"""The score `loss_curve`: the loss after every step of a training, compared with the reference's."""
+"""The score `loss_curve`: the loss after every step of a training, compared with the
+reference's.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +11,37 @@ import numpy as np
 from compliance.scoring.value import Accuracy, spread
 
 
-def score(losses: Sequence[float], reference: np.ndarray, tolerance: Mapping[str, float]) -> Accuracy:
-    """Its value is `loss_error`: the largest difference of all steps, in standard deviations of the reference's losses.
+def score(
+    losses: Sequence[float], reference: np.ndarray, tolerance: Mapping[str, float]
+) -> Accuracy:
+    """Its value is `loss_error`: the largest difference of all steps, in standard deviations of the
+    reference's losses.
 
-    `first_loss_error` is that of the first step, whose loss is computed before anything was trained.
+    `first_loss_error` is that of the first step, whose loss is computed before anything was
+    trained.
 
     Raises ValueError with one sentence where the two cannot be compared.
     """
     if reference.ndim != 1 or reference.dtype.kind != "f" or not reference.size:
         raise ValueError("the reference's losses are no row of numbers: make it again")
     if len(losses) != len(reference):
-        raise ValueError(f"{len(losses)} losses were kept, and the reference has {len(reference)}: the training is not the reference's")
+        raise ValueError(
+            f"{len(losses)} losses were kept, and the reference has {len(reference)}: the training"
+            " is not the reference's"
+        )
     if missing := [name for name in ("loss_error", "first_loss_error") if name not in tolerance]:
         raise ValueError(f"the tolerance has no limit for {', '.join(missing)}")
     with np.errstate(all="ignore"):  # what is not finite makes NaN, which never passes
         errors = np.abs(np.asarray(losses, np.float64) - reference) / spread(reference, "losses")
-    first, worst, limit, first_limit = float(errors[0]), float(errors.max()), tolerance["loss_error"], tolerance["first_loss_error"]
-    detail = {"steps": float(len(errors)), "first_loss_error": first, "first_loss_error_limit": first_limit}
+    first, worst, limit, first_limit = (
+        float(errors[0]),
+        float(errors.max()),
+        tolerance["loss_error"],
+        tolerance["first_loss_error"],
+    )
+    detail = {
+        "steps": float(len(errors)),
+        "first_loss_error": first,
+        "first_loss_error_limit": first_limit,
+    }
     return Accuracy("loss_error", worst, limit, worst <= limit and first <= first_limit, detail)

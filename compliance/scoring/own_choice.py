@@ -1,7 +1,9 @@
-"""This module computes how many generated tokens are those that the SUT's own forward pass rates highest.
+"""This module computes how many generated tokens are those that the SUT's own forward pass rates
+highest.
 
-In low precision a SUT may honestly choose other tokens than the reference does. But a SUT must choose the tokens that its own logits rate
-highest. Sampling or an imprecise cache makes a SUT choose other tokens.
+In low precision a SUT may honestly choose other tokens than the reference does. But a SUT must
+choose the tokens that its own logits rate highest. Sampling or an imprecise cache makes a SUT
+choose other tokens.
 """
 
 from __future__ import annotations
@@ -16,27 +18,49 @@ _SPARE_TOKENS = 2
 _TOKEN_BYTES = 4
 
 
-def argmax_fraction(answers: Mapping[int, bytes], own: np.ndarray | None, rounding_step: float) -> tuple[float, int]:
-    """(the share of generated tokens that are the SUT's own argmax, how many tokens were looked at).
+def argmax_fraction(
+    answers: Mapping[int, bytes], own: np.ndarray | None, rounding_step: float
+) -> tuple[float, int]:
+    """(the share of generated tokens that are the SUT's own argmax, how many tokens were looked
+    at).
 
     Args:
         answers: index in the query sample library → tokens, int32.
-        own: float32 [rows, new, 2] of the first answers: the largest logit of each position, and that of the token that was generated.
-        rounding_step: a token counts as the argmax where its logit is lower by at most this share of the largest one's magnitude.
+        own: float32 [rows, new, 2] of the first answers: the largest logit of each position, and
+            that of the token that was generated.
+        rounding_step: a token counts as the argmax where its logit is lower by at most this share
+            of the largest one's magnitude.
 
     Raises ValueError with one sentence where `own` is not of these answers.
     """
     if own is None:
-        raise ValueError("generated tokens are judged by the SUT's own logits too, and there are none (own_logits.npy)")
+        raise ValueError(
+            "generated tokens are judged by the SUT's own logits too, and there are none"
+            " (own_logits.npy)"
+        )
     rows = min(len(answers), ROWS)
     counts = np.array([len(answers[row]) // _TOKEN_BYTES for row in range(rows)])
-    if own.dtype.kind != "f" or own.ndim != 3 or own.shape[0] != rows or own.shape[2] != 2 or own.shape[1] < counts.max(initial=0):
-        raise ValueError(f"own_logits.npy is {own.dtype} {own.shape}: not two logits for each token of the first {rows} answers")
-    largest, chosen = np.moveaxis(own[np.arange(own.shape[1]) < counts[:, None]].astype(np.float64), -1, 0)
-    highest = chosen >= largest - rounding_step * np.abs(largest)  # False where either is not a number
+    if (
+        own.dtype.kind != "f"
+        or own.ndim != 3
+        or own.shape[0] != rows
+        or own.shape[2] != 2
+        or own.shape[1] < counts.max(initial=0)
+    ):
+        raise ValueError(
+            f"own_logits.npy is {own.dtype} {own.shape}: not two logits for each token of the first"
+            f" {rows} answers"
+        )
+    largest, chosen = np.moveaxis(
+        own[np.arange(own.shape[1]) < counts[:, None]].astype(np.float64), -1, 0
+    )
+    # False where either is not a number.
+    highest = chosen >= largest - rounding_step * np.abs(largest)
     return float(highest.mean()) if len(highest) else 0.0, len(highest)
 
 
 def least_fraction(limit: float, tokens: int) -> float:
-    """The smallest share that passes. Of few tokens two may be others, since one is already a large share of them."""
+    """The smallest share that passes. Of few tokens two may be others, since one is already a large
+    share of them.
+    """
     return min(limit, 1 - _SPARE_TOKENS / max(tokens, 1))

@@ -1,7 +1,9 @@
-"""The bytes of one sample's answer → arrays. `scenarios/worker/answers.py` packs them; a test holds the two together.
+"""The bytes of one sample's answer → arrays. `scenarios/worker/answers.py` packs them; a test holds
+the two together.
 
-The layout: the arrays one after the other in the order of the answer's keys, each C-contiguous in the machine's byte order. A boolean
-array is bit-packed: eight values a byte, the first in the highest bit, its last byte filled up with zeros.
+The layout: the arrays one after the other in the order of the answer's keys, each C-contiguous in
+the machine's byte order. A boolean array is bit-packed: eight values a byte, the first in the
+highest bit, its last byte filled up with zeros.
 """
 
 from __future__ import annotations
@@ -12,31 +14,51 @@ from collections.abc import Mapping
 import numpy as np
 
 
-def values(answers: Mapping[int, bytes], index: int, dtype: type[np.generic], count: int | None = None) -> np.ndarray:
-    """The answer of one sample, [count]. Raises ValueError where its bytes are not `count` values, or not whole values."""
+def values(
+    answers: Mapping[int, bytes], index: int, dtype: type[np.generic], count: int | None = None
+) -> np.ndarray:
+    """The answer of one sample, [count]. Raises ValueError where its bytes are not `count` values,
+    or not whole values.
+    """
     data = answers[index]
-    if len(data) % np.dtype(dtype).itemsize or (count is not None and len(data) != count * np.dtype(dtype).itemsize):
-        expected = f"{count * np.dtype(dtype).itemsize} bytes" if count is not None else f"whole {np.dtype(dtype).name} values"
+    if len(data) % np.dtype(dtype).itemsize or (
+        count is not None and len(data) != count * np.dtype(dtype).itemsize
+    ):
+        expected = (
+            f"{count * np.dtype(dtype).itemsize} bytes"
+            if count is not None
+            else f"whole {np.dtype(dtype).name} values"
+        )
         raise ValueError(f"the answer of sample {index} has {len(data)} bytes, expected {expected}")
     return np.frombuffer(data, dtype)
 
 
-def split(answers: Mapping[int, bytes], index: int, like: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def split(
+    answers: Mapping[int, bytes], index: int, like: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
     """The arrays of one sample's answer, by name.
 
     Args:
-        like: arrays of one sample; name, dtype and shape of each are those of the answer's, in payload order.
+        like: arrays of one sample; name, dtype and shape of each are those of the answer's, in
+            payload order.
 
     Raises ValueError where the answer has another number of bytes.
     """
     data, start, arrays = answers[index], 0, {}
     sizes = {name: _bytes(array) for name, array in like.items()}
     if len(data) != sum(sizes.values()):
-        parts = " and ".join(f"{sizes[name]} of {name} {array.dtype.name} {list(array.shape)}" for name, array in like.items())
+        parts = " and ".join(
+            f"{sizes[name]} of {name} {array.dtype.name} {list(array.shape)}"
+            for name, array in like.items()
+        )
         raise ValueError(f"the answer of sample {index} has {len(data)} bytes, expected {parts}")
     for name, array in like.items():
         part = np.frombuffer(data, np.uint8, sizes[name], start)
-        flat = np.unpackbits(part, count=array.size).astype(bool) if array.dtype == bool else part.view(array.dtype)
+        flat = (
+            np.unpackbits(part, count=array.size).astype(bool)
+            if array.dtype == bool
+            else part.view(array.dtype)
+        )
         arrays[name] = flat.reshape(array.shape)
         start += sizes[name]
     return arrays

@@ -1,4 +1,6 @@
-"""The score `tokens`: generated tokens, compared up to the first that differs, and teacher-forced logits."""
+"""The score `tokens`: generated tokens, compared up to the first that differs, and teacher-forced
+logits.
+"""
 
 from __future__ import annotations
 
@@ -13,24 +15,38 @@ from compliance.scoring.value import Accuracy, Arrays, spread
 TOKEN_BYTES = 4
 """The size of a token in a payload, which is an int32."""
 _LEADING = 64
-"""`compared_fraction` is of so many tokens of an answer, its first: where two honest SUTs part does not depend on how many follow."""
+"""`compared_fraction` is of so many tokens of an answer, its first: where two honest SUTs part does
+not depend on how many follow.
+"""
 
 
 def score(
-    answers: Mapping[int, bytes], reference: Arrays, tolerance: Mapping[str, float], keys: Sequence[str], logits: np.ndarray | None
+    answers: Mapping[int, bytes],
+    reference: Arrays,
+    tolerance: Mapping[str, float],
+    keys: Sequence[str],
+    logits: np.ndarray | None,
 ) -> Accuracy:
-    """Its value is `logit_error`: the largest difference of teacher-forced logits, in standard deviations of the reference's.
+    """Its value is `logit_error`: the largest difference of teacher-forced logits, in standard
+    deviations of the reference's.
 
-    Each row is compared up to and including the first token that differs. Behind it the two have different pasts and compare no more.
-    `compared_fraction` is the share of the reference's first 64 tokens of each row that were compared.
-    A tolerance with `logit_rms` limits the root mean square of the teacher-forced logits' differences, too.
+    Each row is compared up to and including the first token that differs. Behind it the two have
+    different pasts and compare no more. `compared_fraction` is the share of the reference's first
+    64 tokens of each row that were compared. A tolerance with `logit_rms` limits the root mean
+    square of the teacher-forced logits' differences, too.
     """
     if logits is None:
-        raise ValueError("generated tokens are judged together with teacher-forced logits, and there are none (logits.npy)")
+        raise ValueError(
+            "generated tokens are judged together with teacher-forced logits, and there are none"
+            " (logits.npy)"
+        )
     counts = reference["n_tokens"].astype(int)
     forced = np.arange(reference["logits"].shape[1]) < counts[: len(reference["logits"]), None]
     if logits.shape != reference["logits"].shape:
-        raise ValueError(f"the teacher-forced logits are {logits.shape} and the reference's {reference['logits'].shape}: not of one run")
+        raise ValueError(
+            f"the teacher-forced logits are {logits.shape} and the reference's"
+            f" {reference['logits'].shape}: not of one run"
+        )
     expected = reference["logits"][forced].astype(np.float64)
     deviation = spread(expected, "logits")
     errors = np.abs(logits[forced].astype(np.float64) - expected) / deviation
@@ -63,11 +79,15 @@ def score(
     return Accuracy("logit_error", error, tolerance["logit_error"], passed, detail)
 
 
-def _row(tokens: np.ndarray, reference: Arrays, row: int, count: int) -> tuple[int, int, float] | None:
-    """One answer beside the reference's: (equal tokens, compared tokens, logit gap); None where it has a length it cannot have.
+def _row(
+    tokens: np.ndarray, reference: Arrays, row: int, count: int
+) -> tuple[int, int, float] | None:
+    """One answer beside the reference's: (equal tokens, compared tokens, logit gap); None where it
+    has a length it cannot have.
 
-    The logit gap is how much lower the reference's logit of the first token that differs is than that of its own token. For a token beyond
-    the candidates that the reference keeps it is at least the gap of the last of them.
+    The logit gap is how much lower the reference's logit of the first token that differs is than
+    that of its own token. For a token beyond the candidates that the reference keeps it is at least
+    the gap of the last of them.
 
     Args:
         tokens: the SUT's answer, int32 [n].
@@ -80,18 +100,28 @@ def _row(tokens: np.ndarray, reference: Arrays, row: int, count: int) -> tuple[i
     if same.all():  # of two whole answers neither is the beginning of the other
         return (count, count, 0.0) if len(tokens) == count else None
     first = int(np.argmin(same))
-    ids, values = reference["top_ids"][row, first], reference["top_logits"][row, first].astype(np.float64)
+    ids, values = (
+        reference["top_ids"][row, first],
+        reference["top_logits"][row, first].astype(np.float64),
+    )
     place = np.flatnonzero(ids == tokens[first])
-    return int(same.sum()), first + 1, float(values[0] - (values[place[0]] if len(place) else values[-1]))
+    return (
+        int(same.sum()),
+        first + 1,
+        float(values[0] - (values[place[0]] if len(place) else values[-1])),
+    )
 
 
 def _whole(tokens: np.ndarray, reference: Arrays, row: int, count: int) -> bool:
     """Whether an answer has a length it can have.
 
-    Without end tokens: as many tokens as the reference's. With them: one end token at its end and none before, or all tokens asked for.
+    Without end tokens: as many tokens as the reference's. With them: one end token at its end and
+    none before, or all tokens asked for.
     """
     ends = reference.get("end_tokens")
     if ends is None:
         return len(tokens) == count
     most, ended = int(reference["max_new_tokens"][row]), np.isin(tokens, ends)
-    return 0 < len(tokens) <= most and not ended[:-1].any() and bool(ended[-1] or len(tokens) == most)
+    return (
+        0 < len(tokens) <= most and not ended[:-1].any() and bool(ended[-1] or len(tokens) == most)
+    )

@@ -31,7 +31,9 @@ class Accuracy:
     detail: Mapping[str, float]
 
     def line(self) -> str:
-        """Return the line of accuracy.txt: JSON, with floats to five significant digits. A number that is not finite becomes null."""
+        """Return the line of accuracy.txt: JSON, with floats to five significant digits. A number
+        that is not finite becomes null.
+        """
         return json.dumps(_rounded(asdict(self)))
 
 
@@ -42,7 +44,9 @@ def spread(expected: np.ndarray, what: str) -> float:
     """
     deviation = float(expected.std(dtype=np.float64))
     if not 0 < deviation < np.inf:
-        raise ValueError(f"the reference's {what} are all equal or not finite: nothing can be judged by them")
+        raise ValueError(
+            f"the reference's {what} are all equal or not finite: nothing can be judged by them"
+        )
     return deviation
 
 

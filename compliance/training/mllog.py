@@ -1,6 +1,8 @@
-"""The log of a training in the format of MLPerf Training (`:::MLLOG`). The harness writes it, and the audit makes it anew to compare.
+"""The log of a training in the format of MLPerf Training (`:::MLLOG`). The harness writes it, and
+the audit makes it anew to compare.
 
-Keys and their order are those of the rules of the package mlperf-logging. What is in the log holds of the timed run.
+Keys and their order are those of the rules of the package mlperf-logging. What is in the log holds
+of the timed run.
 """
 
 from __future__ import annotations
@@ -15,7 +17,10 @@ from formats.job import Job
 from formats.record import Record
 
 LABEL = "Training steps, timed by this project. It is no result of MLPerf, and no time to train."
-_METRIC = "exp(-mean cross-entropy) on batches that are held out: the geometric mean of the chances that the model gives to their labels"
+_METRIC = (
+    "exp(-mean cross-entropy) on batches that are held out: the geometric mean of the chances that"
+    " the model gives to their labels"
+)
 _METRIC_OF_FEATURES = "exp(-mean squared error) on batches that are held out"
 _PRECISIONS = {"float32": "fp32", "tf32": "tf32", "bfloat16": "bfloat16"}
 _POINT, _START, _STOP = "POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END"
@@ -34,17 +39,23 @@ def lines(steps: Steps, record: Record, job: Job) -> list[str]:
 
 
 def accuracy(steps: Steps) -> float:
-    """Compute the log's eval_accuracy: exp(-mean loss) on batches that are held out. The value is between 0 and 1; see `metric`."""
+    """Compute the log's eval_accuracy: exp(-mean loss) on batches that are held out. The value is
+    between 0 and 1; see `metric`.
+    """
     return math.exp(-sum(steps.held_out) / len(steps.held_out))
 
 
 def metric(record: Record) -> str:
-    """Return in words what `accuracy` computes. If only a model's image encoder is trained, the loss is the mean squared error."""
+    """Return in words what `accuracy` computes. If only a model's image encoder is trained, the
+    loss is the mean squared error.
+    """
     return _METRIC_OF_FEATURES if record.training and record.training.part else _METRIC
 
 
 def _events(steps: Steps, record: Record, job: Job) -> Iterator[dict[str, Any]]:
-    def event(kind: str, at_ns: int, key: str, value: Any = None, **metadata: Any) -> dict[str, Any]:
+    def event(
+        kind: str, at_ns: int, key: str, value: Any = None, **metadata: Any
+    ) -> dict[str, Any]:
         return {
             "namespace": "",
             "time_ms": (steps.began_unix_ns + at_ns - steps.began_ns) // 1_000_000,
@@ -54,8 +65,16 @@ def _events(steps: Steps, record: Record, job: Job) -> Iterator[dict[str, Any]]:
             "metadata": {"file": "raw/performance/steps.json", "lineno": 1, **metadata},
         }
 
-    begun = {"first_epoch_num": 1, "epoch_count": 1, "samples_count": (steps.total - steps.count) * steps.batch_size}
-    trained = {"first_epoch_num": 1, "epoch_num": 1, "samples_count": steps.total * steps.batch_size}
+    begun = {
+        "first_epoch_num": 1,
+        "epoch_count": 1,
+        "samples_count": (steps.total - steps.count) * steps.batch_size,
+    }
+    trained = {
+        "first_epoch_num": 1,
+        "epoch_num": 1,
+        "samples_count": steps.total * steps.batch_size,
+    }
     yield event(_POINT, steps.began_ns, "cache_clear", False)
     yield event(_START, steps.began_ns, "init_start")
     for key, value in _settings(steps, record, job):
@@ -63,16 +82,34 @@ def _events(steps: Steps, record: Record, job: Job) -> Iterator[dict[str, Any]]:
     yield event(_STOP, steps.started_ns, "init_stop")  # the first two steps build and compile
     yield event(_START, steps.started_ns, "run_start")
     yield event(_START, steps.started_ns, "block_start", **begun)
-    ends_ns, times_ns = (*steps.marks_ns[:-1], steps.closed_ns), steps.times_ns.tolist() if steps.seen else ()
-    for number, (at_ns, step_ns) in enumerate(zip(ends_ns, times_ns, strict=False), steps.total - steps.count + 1):
+    ends_ns, times_ns = (
+        (*steps.marks_ns[:-1], steps.closed_ns),
+        (steps.times_ns.tolist() if steps.seen else ()),
+    )
+    for number, (at_ns, step_ns) in enumerate(
+        zip(ends_ns, times_ns, strict=False), steps.total - steps.count + 1
+    ):
         step = {"step_num": number, "samples_count": number * steps.batch_size}
         yield event(_POINT, at_ns, "tracked_stats", {"step_time_ms": step_ns / 1e6}, **step)
     whole = figures(steps)
-    statistics = {"throughput": whole["samples_per_second"], "step_time_ms": whole["ms_per_step"], "train_loss": steps.losses[-1]}
-    yield event(_POINT, steps.closed_ns, "tracked_stats", statistics, step_num=steps.total, **trained)
+    statistics = {
+        "throughput": whole["samples_per_second"],
+        "step_time_ms": whole["ms_per_step"],
+        "train_loss": steps.losses[-1],
+    }
+    yield event(
+        _POINT, steps.closed_ns, "tracked_stats", statistics, step_num=steps.total, **trained
+    )
     yield event(_STOP, steps.closed_ns, "block_stop", **trained)
     yield event(_START, steps.evaluation_started_ns, "eval_start", **trained)
-    yield event(_POINT, steps.evaluation_ended_ns, "eval_accuracy", accuracy(steps), metric=metric(record), **trained)
+    yield event(
+        _POINT,
+        steps.evaluation_ended_ns,
+        "eval_accuracy",
+        accuracy(steps),
+        metric=metric(record),
+        **trained,
+    )
     yield event(_STOP, steps.evaluation_ended_ns, "eval_stop", **trained)
     yield event(_STOP, steps.evaluation_ended_ns, "run_stop", status="success", **trained)
 
@@ -105,7 +142,8 @@ def _settings(steps: Steps, record: Record, job: Job) -> Iterator[tuple[str, Any
         yield f"opt_adamw_{name}", optimizer[name]
     for key, value in config.get("lora", {}).items():
         yield f"lora_{key}", value
-    for part in ("linear", "attn", "comm"):  # one device: nothing is communicated in another precision
+    # One device: nothing is communicated in another precision.
+    for part in ("linear", "attn", "comm"):
         yield f"lowest_numerical_precision_in_{part}", precision
     for kind in ("tensor", "pipeline", "context", "expert"):
         yield f"{kind}_parallelism", 1

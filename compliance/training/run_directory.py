@@ -23,17 +23,21 @@ FOLDER = "training"
 LOG = "result_0.txt"
 """The log in MLPerf Training's format, named as there."""
 TESTS = ("performance", "accuracy")
-COPIES = {f"{test}/steps.json": f"raw/{test}/steps.json" for test in TESTS} | {"reference.npz": "reference.npz"}
+COPIES = {f"{test}/steps.json": f"raw/{test}/steps.json" for test in TESTS} | {
+    "reference.npz": "reference.npz"
+}
 """File below training/ → the file of the run directory that it is a copy of."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingRun:
-    """The content of a training's run directory. A part is None if it is not there, or if `faults` says why it could not be read.
+    """The content of a training's run directory. A part is None if it is not there, or if `faults`
+    says why it could not be read.
 
     Attributes:
         steps, jobs, outcomes: of each test, by its name.
-        reference: the reference's losses, float64: `loss` of each step, and `held_out` of each batch that is held out.
+        reference: the reference's losses, float64: `loss` of each step, and `held_out` of each
+            batch that is held out.
         result: result.json; None also where it is not to be judged.
         faults: file → why it could not be read.
     """
@@ -55,7 +59,9 @@ def limits() -> Mapping[str, Any]:
 
 
 def passes(lora: Any) -> float:
-    """Return how many times the operations of a forward pass a training step takes. `lora`: how LoRA trains it; None: all is trained."""
+    """Return how many times the operations of a forward pass a training step takes. `lora`: how
+    LoRA trains it; None: all is trained.
+    """
     return float(limits()["passes_of_lora" if lora else "passes"])
 
 
@@ -78,13 +84,19 @@ def read(directory: Path, with_result: bool) -> TrainingRun:
         jobs={test: take(files.job, f"raw/{test}/job.json") for test in TESTS},
         outcomes={test: take(files.outcome, f"raw/{test}/outcome.json") for test in TESTS},
         reference=reference,
-        result=take(files.result, "result.json") if with_result and (directory / "result.json").exists() else None,
+        result=(
+            take(files.result, "result.json")
+            if with_result and (directory / "result.json").exists()
+            else None
+        ),
         faults=faults,
     )
 
 
 def _losses(path: Path) -> dict[str, np.ndarray]:
     arrays = {name: files.arrays(path)[name] for name in ("loss", "held_out")}
-    if any(array.ndim != 1 or array.dtype.kind != "f" or not array.size for array in arrays.values()):
+    if any(
+        array.ndim != 1 or array.dtype.kind != "f" or not array.size for array in arrays.values()
+    ):
         raise ValueError("its losses are no rows of numbers")
     return arrays

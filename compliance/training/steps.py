@@ -12,28 +12,35 @@ from scipy import special
 from compliance.logs import files
 
 _CONFIDENCE = 0.95
-# Marks are those of steps if the last one, with the wait for the device behind it, is no longer than so many mean steps: where a framework
-# runs ahead, if only by half a step, all that the device still has to do is waited for there.
+# Marks are those of steps if the last one, with the wait for the device behind it, is no longer
+# than so many mean steps: where a framework runs ahead, if only by half a step, all that the device
+# still has to do is waited for there.
 _LAST_STEP = 1.5
-_UNTIMED = 2  # steps before the window: one builds and compiles, in the next PyTorch records CUDA graphs
+# Steps before the window: one builds and compiles, in the next PyTorch records CUDA graphs.
+_UNTIMED = 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class Steps:
-    """The times and losses that the worker kept of one training. Times are nanoseconds of one clock, but for `began_unix_ns`.
+    """The times and losses that the worker kept of one training. Times are nanoseconds of one
+    clock, but for `began_unix_ns`.
 
     Attributes:
         trainable: how many parameters were trained.
         began_ns, began_unix_ns: before the first step; the second one in nanoseconds since 1970.
         first_ended_ns: the end of the first step, the device waited for.
-        started_ns, closed_ns: the window: from the end of the second step to that of the last one, the device waited for at both.
+        started_ns, closed_ns: the window: from the end of the second step to that of the last one,
+            the device waited for at both.
         marks_ns: when the framework told the end of each step in the window.
         returned_ns: when the framework's loop had returned and the device was done.
-        queued_ns: how long, from `closed_ns` to `returned_ns`, other programs had the processors that the loop was ready for.
-        input_ns: what handing the batches over took. They lie ready in memory; what the framework does with one is part of its step.
+        queued_ns: how long, from `closed_ns` to `returned_ns`, other programs had the processors
+            that the loop was ready for.
+        input_ns: what handing the batches over took. They lie ready in memory; what the framework
+            does with one is part of its step.
         losses: of a timed run the first step's, and the mean of the others; else each step's.
         held_out: once the training was over, the loss of each batch that it did not train on.
-        evaluation_started_ns, evaluation_ended_ns: before and after the losses in `held_out` were computed.
+        evaluation_started_ns, evaluation_ended_ns: before and after the losses in `held_out` were
+            computed.
     """
 
     batch_size: int
@@ -69,17 +76,23 @@ class Steps:
 
     @property
     def times_ns(self) -> np.ndarray:
-        """The time of each of them, int64 [count]; the last one with the wait for the device, so that they add up to the window."""
+        """The time of each of them, int64 [count]; the last one with the wait for the device, so
+        that they add up to the window.
+        """
         return np.diff([self.started_ns, *self.marks_ns[:-1], self.closed_ns])
 
     @property
     def seen(self) -> bool:
-        """Whether these are times of steps. They are not where the last one was long, as of a framework that runs ahead of its device."""
+        """Whether these are times of steps. They are not where the last one was long, as of a
+        framework that runs ahead of its device.
+        """
         return bool(self.times_ns[-1] <= _LAST_STEP * self.window_ns / self.count)
 
 
 def read(path: Path) -> Steps:
-    """The content of steps.json. Raises ValueError, or what else damaged content makes Python raise (`files.DAMAGE`)."""
+    """The content of steps.json. Raises ValueError, or what else damaged content makes Python raise
+    (`files.DAMAGE`).
+    """
     document = files.json_object(path)
     if document.get("schema") != "steps-3":
         raise ValueError("its schema is not steps-3")
@@ -89,8 +102,12 @@ def read(path: Path) -> Steps:
         values[name] = tuple(values[name])
     whole = [*values["marks_ns"], *(value for name, value in values.items() if name not in lists)]
     losses = (*values["losses"], *values["held_out"])
-    if not all(type(value) is int and 0 <= value < 1 << 62 for value in whole) or not all(type(x) is float for x in losses):
-        raise ValueError("times and counts are whole numbers, and losses are floating-point numbers")
+    if not all(type(value) is int and 0 <= value < 1 << 62 for value in whole) or not all(
+        type(x) is float for x in losses
+    ):
+        raise ValueError(
+            "times and counts are whole numbers, and losses are floating-point numbers"
+        )
     if len(values["marks_ns"]) < 2 or values["closed_ns"] <= values["started_ns"]:
         raise ValueError("it holds fewer than two steps in its window, or a window of no length")
     return Steps(**values)
@@ -108,7 +125,11 @@ def figures(steps: Steps) -> dict[str, float]:
     }
     if not steps.seen:
         return values
-    half = float(special.stdtrit(steps.count - 1, (1 + _CONFIDENCE) / 2) * times_ms.std(ddof=1) / np.sqrt(steps.count))
+    half = float(
+        special.stdtrit(steps.count - 1, (1 + _CONFIDENCE) / 2)
+        * times_ms.std(ddof=1)
+        / np.sqrt(steps.count)
+    )
     third = max(1, steps.count // 3)
     return values | {
         "step_median_ms": float(np.median(times_ms)),
@@ -120,5 +141,11 @@ def figures(steps: Steps) -> dict[str, float]:
 
 
 def as_json(steps: Steps) -> dict[str, Any]:
-    """Return a training's figures for training.json, with the number of timed steps and the seconds of the window."""
-    return {"steps": steps.count, "window_seconds": steps.window_ns / 1e9, "figures": figures(steps)}
+    """Return a training's figures for training.json, with the number of timed steps and the seconds
+    of the window.
+    """
+    return {
+        "steps": steps.count,
+        "window_seconds": steps.window_ns / 1e9,
+        "figures": figures(steps),
+    }

@@ -1,17 +1,33 @@
-"""A file for each command: its flags and what it does. `main(arguments)` of each gives the exit code."""
+"""A file for each command: its flags and what it does. `main(arguments)` of each gives the exit
+code.
+"""
 
 COMMANDS = {
     "run": "measure one cell: ./run.sh --sut keras3-jax --scenario Offline --model mistral",
-    "sweep": "measure many cells in turns, each several times: ./run.sh sweep --sut all --scenario Offline --model bert",
+    "sweep": (
+        "measure many cells in turns, each several times: ./run.sh sweep --sut all --scenario"
+        " Offline --model bert"
+    ),
     "list": "the SUTs, models, sizes and scenarios there are",
-    "report": "the answer in words, a table and a page, from finished runs: ./run.sh report runs --html report.html",
-    "compare": "two folders of finished runs, cell by cell: ./run.sh compare runs/before runs/after --fail-if-slower 5%",
+    "report": (
+        "the answer in words, a table and a page, from finished runs: ./run.sh report runs --html"
+        " report.html"
+    ),
+    "compare": (
+        "two folders of finished runs, cell by cell: ./run.sh compare runs/before runs/after"
+        " --fail-if-slower 5%"
+    ),
     "history": "when did a cell get slower, and with which version of what: ./run.sh history runs",
     "show": "print a finished run again: ./run.sh show runs/…/quick-1",
     "audit": "judge a run or submission directory from its files alone",
-    "compliance": "MLPerf's compliance tests on a finished run directory: ./run.sh compliance runs/…/valid-1",
+    "compliance": (
+        "MLPerf's compliance tests on a finished run directory: ./run.sh compliance runs/…/valid-1"
+    ),
     "pack": "the trees of --mode submission runs as one: ./run.sh pack runs --out submission",
-    "bundle": "all that a machine without a network needs, in one folder: ./run.sh bundle DIR --sut keras3-jax",
+    "bundle": (
+        "all that a machine without a network needs, in one folder: ./run.sh bundle DIR --sut"
+        " keras3-jax"
+    ),
     "clean": "what the cache holds, in sizes; --yes removes it",
     "doctor": "is this machine fit to measure on?",
     "test": "the harness' own tests (arguments go to pytest)",

@@ -21,22 +21,43 @@ def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     parser = Parser(
-        prog="./run.sh audit", description="Judge a run directory or a submission tree from its files alone.", allow_abbrev=False
+        prog="./run.sh audit",
+        description="Judge a run directory or a submission tree from its files alone.",
+        allow_abbrev=False,
     )
-    parser.add_argument("directory", metavar="DIR", type=Path, help="a run directory, or a tree that holds open/, closed/ or network/")
+    parser.add_argument(
+        "directory",
+        metavar="DIR",
+        type=Path,
+        help="a run directory, or a tree that holds open/, closed/ or network/",
+    )
     parser.add_argument(
         "--mode",
         "--level",
         default="quick",
-        help="quick (default), valid or submission: what the directory must live up to; --level is its earlier name",
+        help=(
+            "quick (default), valid or submission: what the directory must live up to; --level is"
+            " its earlier name"
+        ),
     )
-    parser.add_argument("--round", metavar="ROUND", help=f"{', '.join(rounds())}; default: the one record.json names, else {CURRENT}")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="the findings as one HTML page too, for a reviewer")
+    parser.add_argument(
+        "--round",
+        metavar="ROUND",
+        help=f"{', '.join(rounds())}; default: the one record.json names, else {CURRENT}",
+    )
+    parser.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE",
+        help="the findings as one HTML page too, for a reviewer",
+    )
     add_common(parser)
     flags = parser.parse_args(arguments)
     level = known_name(flags.mode, MODES, "--mode")
     _check_audited(flags)
-    report = audit.audit(flags.directory, flags.round and known_name(flags.round, rounds(), "--round"))
+    report = audit.audit(
+        flags.directory, flags.round and known_name(flags.round, rounds(), "--round")
+    )
     directory = terminal.near(str(flags.directory.absolute()))
     if flags.html:
         _write_page(flags, directory, level, report)
@@ -50,13 +71,23 @@ def main(arguments: list[str]) -> int:
 def _check_audited(flags: Any) -> None:
     directory, html = flags.directory, flags.html
     if not directory.is_dir():
-        what = "it is a file; an audit takes a directory" if directory.exists() else "there is no such directory"
+        what = (
+            "it is a file; an audit takes a directory"
+            if directory.exists()
+            else "there is no such directory"
+        )
         raise UsageError(f"audit {directory}: {what}")
     recorded = audit.recorded_round(directory)
     if flags.round and recorded not in (flags.round, None):
-        raise UsageError(f"--round {flags.round}: record.json says that the run is of {recorded}; leave the flag out")
+        raise UsageError(
+            f"--round {flags.round}: record.json says that the run is of {recorded}; leave the"
+            " flag out"
+        )
     if html and html.resolve().is_relative_to(directory.resolve()):
-        raise UsageError(f"--html {html}: it lies in the audited directory, which an audit leaves as it is; name a file elsewhere")
+        raise UsageError(
+            f"--html {html}: it lies in the audited directory, which an audit leaves as it is; name"
+            " a file elsewhere"
+        )
 
 
 def _write_page(flags: Any, directory: str, level: str, report: Any) -> None:

@@ -1,4 +1,6 @@
-"""`./run.sh clean`: what the cache holds, in sizes; with --yes it is removed. Run directories are never touched."""
+"""`./run.sh clean`: what the cache holds, in sizes; with --yes it is removed. Run directories are
+never touched.
+"""
 
 from __future__ import annotations
 
@@ -18,22 +20,33 @@ _KINDS = {
     "references": "computed again by the reference's framework",
 }
 """Folder of the cache → what its removal costs."""
-_OWN = re.compile(rf"dev|.+-({'|'.join(DEVICES)})|.+-([0-9a-f]{{12}}(-[0-9a-f]{{8}})?|[0-9a-f]{{16}})(\..+)?")
-"""Names that the harness gives. --cache may name a folder that holds a user's own `checkpoints` or `inputs`, too."""
+_OWN = re.compile(
+    rf"dev|.+-({'|'.join(DEVICES)})|.+-([0-9a-f]{{12}}(-[0-9a-f]{{8}})?|[0-9a-f]{{16}})(\..+)?"
+)
+"""Names that the harness gives. --cache may name a folder that holds a user's own `checkpoints` or
+`inputs`, too.
+"""
 
 
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     parser = Parser(
         prog="./run.sh clean",
-        description="The sizes of what the cache holds. Run directories are never touched, and neither is the harness' own environment.",
+        description=(
+            "The sizes of what the cache holds. Run directories are never touched, and neither is"
+            " the harness' own environment."
+        ),
         allow_abbrev=False,
     )
-    parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"{', '.join(_KINDS)}; default: all")
+    parser.add_argument(
+        "kinds", nargs="*", metavar="KIND", help=f"{', '.join(_KINDS)}; default: all"
+    )
     parser.add_argument("--yes", action="store_true", help="remove them")
     add_common(parser)
     flags = parser.parse_args(arguments)
-    kinds = list(dict.fromkeys(known_name(kind, _KINDS, "clean") for kind in flags.kinds)) or list(_KINDS)
+    kinds = list(dict.fromkeys(known_name(kind, _KINDS, "clean") for kind in flags.kinds)) or list(
+        _KINDS
+    )
     if flags.yes:  # no cell may be measured meanwhile
         with locks.machine(terminal.Terminal(flags.quiet).say):
             return _clean(flags.cache.absolute(), kinds, flags.json, remove=True)
@@ -46,10 +59,15 @@ def _clean(cache: Path, kinds: list[str], as_json: bool, remove: bool) -> int:
         _remove(path)
     total = sum(size for _, _, size in entries)
     if as_json:
-        documents = [{"kind": kind, "path": str(path), "bytes": size} for kind, path, size in entries]
+        documents = [
+            {"kind": kind, "path": str(path), "bytes": size} for kind, path, size in entries
+        ]
         terminal.document({"entries": documents, "bytes": total, "removed": remove})
         return 0
-    rows = ([kind, path.name, f"{size / 1e6:,.1f} MB", _KINDS[kind]] for kind, path, size in sorted(entries, key=lambda e: -e[2]))
+    rows = (
+        [kind, path.name, f"{size / 1e6:,.1f} MB", _KINDS[kind]]
+        for kind, path, size in sorted(entries, key=lambda e: -e[2])
+    )
     terminal.table(f"Cache {cache}", ("kind", "name", "size", "what its removal costs"), rows)
     advice = "removed" if remove else "nothing was removed; --yes removes them"
     terminal.line(f"{total / 1e9:.2f} GB: {advice}")
@@ -59,7 +77,8 @@ def _clean(cache: Path, kinds: list[str], as_json: bool, remove: bool) -> int:
 def _entries(folder: Path) -> Iterator[Path]:
     """Yield the entries of a cache folder whose names the harness gives.
 
-    Locks are left out, because other processes may wait at them. The core environment is left out, because it runs this command.
+    Locks are left out, because other processes may wait at them. The core environment is left out,
+    because it runs this command.
     """
     for path in sorted(folder.glob("*")):
         if path.suffix != ".lock" and _OWN.fullmatch(path.name):
@@ -67,7 +86,9 @@ def _entries(folder: Path) -> Iterator[Path]:
 
 
 def _bytes(path: Path) -> int:
-    """The bytes of files; of a link those of the link alone, because what it names is not in the cache."""
+    """The bytes of files; of a link those of the link alone, because what it names is not in the
+    cache.
+    """
     files = path.rglob("*") if path.is_dir() and not path.is_symlink() else [path]
     return sum(file.lstat().st_size for file in files if file.is_symlink() or file.is_file())
 

@@ -1,4 +1,6 @@
-"""`./run.sh compare A B`: two folders of finished runs, cell by cell, or one of them beside Keras' published table."""
+"""`./run.sh compare A B`: two folders of finished runs, cell by cell, or one of them beside Keras'
+published table.
+"""
 
 from __future__ import annotations
 
@@ -19,24 +21,42 @@ _UNPROVEN = 4
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command. → the exit code. With --fail-if-slower: 1 if a cell is slower beyond doubt, 4 if of some cell nothing is proven."""
+    """Run the command. → the exit code. With --fail-if-slower: 1 if a cell is slower beyond doubt,
+    4 if of some cell nothing is proven.
+    """
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     parser = Parser(
         prog="./run.sh compare",
-        description="Two folders of finished runs, cell by cell: the ratio of speed, its 95 % interval, and what else differs.",
+        description=(
+            "Two folders of finished runs, cell by cell: the ratio of speed, its 95 % interval, and"
+            " what else differs."
+        ),
         allow_abbrev=False,
     )
-    parser.add_argument("a", metavar="A", type=Path, help="a folder of run directories: what is compared with")
-    parser.add_argument("b", metavar="B", type=Path, help=f"another one; or `{PUBLISHED}`: Keras' published table, for a look alone")
+    parser.add_argument(
+        "a", metavar="A", type=Path, help="a folder of run directories: what is compared with"
+    )
+    parser.add_argument(
+        "b",
+        metavar="B",
+        type=Path,
+        help=f"another one; or `{PUBLISHED}`: Keras' published table, for a look alone",
+    )
     parser.add_argument(
         "--fail-if-slower",
         metavar="SHARE",
-        help="exit 1 if a cell of B is slower than that of A by more than this, such as 5%%, with the whole interval",
+        help=(
+            "exit 1 if a cell of B is slower than that of A by more than this, such as 5%%, with"
+            " the whole interval"
+        ),
     )
     parser.add_argument(
         "--allow-unproven",
         action="store_true",
-        help=f"with --fail-if-slower: exit 0, not {_UNPROVEN}, if no cell is slower and of some cells nothing is proven",
+        help=(
+            f"with --fail-if-slower: exit 0, not {_UNPROVEN}, if no cell is slower and of some"
+            " cells nothing is proven"
+        ),
     )
     add_common(parser)
     flags = parser.parse_args(arguments)
@@ -44,10 +64,16 @@ def main(arguments: list[str]) -> int:
     comparisons = _comparisons(flags.a, flags.b, limit)
     if flags.allow_unproven and limit is None:
         raise UsageError("--allow-unproven: it is for --fail-if-slower; give both, or neither")
-    slower = [c for c in comparisons if limit is not None and c.ratio and not c.unproven and c.ratio.slower_than(limit)]
+    slower = [
+        c
+        for c in comparisons
+        if limit is not None and c.ratio and not c.unproven and c.ratio.slower_than(limit)
+    ]
     a, b = (PUBLISHED, str(flags.a)) if str(flags.b) == PUBLISHED else (str(flags.a), str(flags.b))
     if flags.json:
-        terminal.document({"schema": "compare-1", "a": a, "b": b, "comparisons": [asdict(c) for c in comparisons]})
+        terminal.document(
+            {"schema": "compare-1", "a": a, "b": b, "comparisons": [asdict(c) for c in comparisons]}
+        )
     else:
         terminal.comparisons(comparisons, (a, b), flags.quiet)
     if limit is None:
@@ -62,20 +88,27 @@ def main(arguments: list[str]) -> int:
 
 def _comparisons(a: Path, b: Path, limit: float | None) -> list[Comparison]:
     if str(b) != PUBLISHED:
-        found = compare.compare(groups_below(a), groups_below(b), (a.name or str(a), b.name or str(b)) if a.name != b.name else ("A", "B"))
+        found = compare.compare(
+            groups_below(a),
+            groups_below(b),
+            (a.name or str(a), b.name or str(b)) if a.name != b.name else ("A", "B"),
+        )
         if not any(c.a and c.b for c in found):
             raise UsageError(
-                f"compare {a} {b}: they have no cell in common (same model, size, task, scenario, precision, batch, inputs and weights)"
+                f"compare {a} {b}: they have no cell in common (same model, size, task, scenario,"
+                " precision, batch, inputs and weights)"
             )
         return found
     if limit is not None:
         raise UsageError(
-            f"--fail-if-slower: the figures of `{PUBLISHED}` are of another machine, so nothing is slower than they are; leave it out"
+            f"--fail-if-slower: the figures of `{PUBLISHED}` are of another machine, so nothing is"
+            " slower than they are; leave it out"
         )
     found = compare.with_published(groups_below(a))
     if not found:
         raise UsageError(
-            f"compare {a} {PUBLISHED}: the table has no figure for a SUT, model and batch of these; see harness/comparison/published/"
+            f"compare {a} {PUBLISHED}: the table has no figure for a SUT, model and batch of these;"
+            " see harness/comparison/published/"
         )
     return found
 
@@ -87,5 +120,7 @@ def _share(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value < 1:
-        raise UsageError(f"--fail-if-slower {text}: a share such as 5% or 0.05, at least 0 and less than 100%")
+        raise UsageError(
+            f"--fail-if-slower {text}: a share such as 5% or 0.05, at least 0 and less than 100%"
+        )
     return value

@@ -1,6 +1,8 @@
-"""`./run.sh compliance RUN_DIR`: MLPerf's compliance tests on a finished run directory, each in a fresh worker, with what measured it.
+"""`./run.sh compliance RUN_DIR`: MLPerf's compliance tests on a finished run directory, each in a
+fresh worker, with what measured it.
 
-The job is rebuilt from raw/performance/job.json, so that nothing but audit.config is different; what has changed since is refused.
+The job is rebuilt from raw/performance/job.json, so that nothing but audit.config is different;
+what has changed since is refused.
 """
 
 from __future__ import annotations
@@ -35,8 +37,16 @@ from sut import variables as environment_variables
 from sut.registry import SUTS
 
 _ADOPTED = " (--python)"
-# Checks that belong to no compliance test by their id, and say something of them or why there is nothing to say.
-_OTHER_IDS = ("output-length", "repeated-samples", "submission-tree", "logs-say-nothing", "audit-of-compliance-tests", "audit-of-reading")
+# Checks that belong to no compliance test by their id, and say something of them or why there is
+# nothing to say.
+_OTHER_IDS = (
+    "output-length",
+    "repeated-samples",
+    "submission-tree",
+    "logs-say-nothing",
+    "audit-of-compliance-tests",
+    "audit-of-reading",
+)
 _QUICK = "this shows that the compliance tests run and what they find, and nothing about validity"
 
 
@@ -44,43 +54,76 @@ def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     parser = Parser(
         prog="./run.sh compliance",
-        description="Run MLPerf's compliance tests on a finished run directory, with what measured it, and judge them.",
+        description=(
+            "Run MLPerf's compliance tests on a finished run directory, with what measured it, and"
+            " judge them."
+        ),
         allow_abbrev=False,
     )
-    parser.add_argument("directory", metavar="RUN_DIR", type=Path, help="a run directory, such as runs/…/valid-1")
     parser.add_argument(
-        "--test", nargs="+", action="extend", default=[], metavar="TEST", help="TEST01, TEST04, TEST06; default: all that apply"
+        "directory", metavar="RUN_DIR", type=Path, help="a run directory, such as runs/…/valid-1"
     )
-    parser.add_argument("--force", "--again", action="store_true", help="run anew what ran well before; the earlier logs are set aside")
+    parser.add_argument(
+        "--test",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="TEST",
+        help="TEST01, TEST04, TEST06; default: all that apply",
+    )
+    parser.add_argument(
+        "--force",
+        "--again",
+        action="store_true",
+        help="run anew what ran well before; the earlier logs are set aside",
+    )
     add_common(parser)
     flags = parser.parse_args(arguments)
     names = [known_name(name, rules.load().compliance_tests, "--test") for name in flags.test]
     reporter = terminal.Terminal(flags.quiet)
     with reporter.progress:
-        results = comply(flags.directory.absolute(), names, flags.cache.absolute(), flags.force, reporter)
+        results = comply(
+            flags.directory.absolute(), names, flags.cache.absolute(), flags.force, reporter
+        )
     return checks.show(results, flags)
 
 
-def comply(directory: Path, names: Sequence[str], cache: Path, again: bool, reporter: Reporter) -> list[Check]:
-    """Run what is lacking of `names` (none: all that apply), make open/ and result.json anew, and judge.
+def comply(
+    directory: Path, names: Sequence[str], cache: Path, again: bool, reporter: Reporter
+) -> list[Check]:
+    """Run what is lacking of `names` (none: all that apply), make open/ and result.json anew, and
+    judge.
 
-    Raises UsageError or EnvironmentFailure with one sentence where the directory or what measured it is no longer what it was.
+    Raises UsageError or EnvironmentFailure with one sentence where the directory or what measured
+    it is no longer what it was.
     """
     record, job, performance = _finished(directory)
     of = rules.load(record.round)
     python = _same(directory, record, job, cache, reporter)
-    tests = [name for name in names or loadgen_run.applicable(job, of) if not loadgen_run.inapplicable(name, job)]
+    tests = [
+        name
+        for name in names or loadgen_run.applicable(job, of)
+        if not loadgen_run.inapplicable(name, job)
+    ]
     if record.mode == "quick":
         reporter.say(_QUICK)
     with locks.machine(reporter.say), rundir.reopened(directory):
         missing = [name for name in tests if again or not _done(directory, name)]
         if missing:
-            reporter.say(f"{', '.join(missing)}: about {duration(loadgen_run.expected_seconds(missing, performance))}")
+            reporter.say(
+                f"{', '.join(missing)}: about"
+                f" {duration(loadgen_run.expected_seconds(missing, performance))}"
+            )
         for name in tests:
             log_dir = directory / "raw" / name
             if again and log_dir.exists():
                 rundir.set_aside(log_dir)
-            test = loadgen_run.compliance_job(name, replace(job, calibration=performance.calibration), of, record.benchmark.official)
+            test = loadgen_run.compliance_job(
+                name,
+                replace(job, calibration=performance.calibration),
+                of,
+                record.benchmark.official,
+            )
             outcome = loadgen_run.run(test, python, SUTS[job.sut].process_env, reporter)
             if outcome.status != "ok":
                 write_json(log_dir / "outcome.json", outcome)
@@ -99,24 +142,36 @@ def _done(directory: Path, name: str) -> bool:
 
 
 def _finished(directory: Path) -> tuple[Record, Job, WorkerOutcome]:
-    """→ (record, job and outcome of the performance test). Raises UsageError where the directory is no finished run."""
+    """→ (record, job and outcome of the performance test). Raises UsageError where the directory is
+    no finished run.
+    """
     record, fault = files.attempt(files.record, directory / "record.json")
     if record is None:
-        raise UsageError(f"compliance {near(str(directory))}: {fault}: give a run directory, such as runs/…/valid-1")
+        raise UsageError(
+            f"compliance {near(str(directory))}: {fault}: give a run directory, such as"
+            " runs/…/valid-1"
+        )
     for test in TESTS:
         outcome = read_outcome(directory / "raw" / test)
         if outcome is None or outcome.status != "ok":
             how = "not finished" if outcome is None else outcome.status
-            raise UsageError(f"compliance {near(str(directory))}: its {test} test is {how}: go on with {record.command} first")
+            raise UsageError(
+                f"compliance {near(str(directory))}: its {test} test is {how}: go on with"
+                f" {record.command} first"
+            )
     job, fault = files.attempt(files.job, directory / "raw" / "performance" / "job.json")
     performance = read_outcome(directory / "raw" / "performance")
     if job is None or performance is None:
         raise UsageError(f"compliance {near(str(directory))}: {fault}: {_anew(record)}")
     if job.procedure != "loadgen":
-        raise UsageError(f"compliance {near(str(directory))}: is a training, and these tests are LoadGen's: give a run of another scenario")
+        raise UsageError(
+            f"compliance {near(str(directory))}: is a training, and these tests are LoadGen's: give"
+            " a run of another scenario"
+        )
     if job.log_dir.parent.parent.resolve() != directory.resolve():
         raise UsageError(
-            f"compliance {near(str(directory))}: was measured in {job.log_dir.parent.parent}: put it back there, or {_anew(record)}"
+            f"compliance {near(str(directory))}: was measured in {job.log_dir.parent.parent}: put"
+            f" it back there, or {_anew(record)}"
         )
     return record, job, performance
 
@@ -126,7 +181,9 @@ def _anew(record: Record) -> str:
 
 
 def _same(directory: Path, record: Record, job: Job, cache: Path, reporter: Reporter) -> Path:
-    """→ the interpreter that measured it. Raises EnvironmentFailure with the first thing that is not what it was."""
+    """→ the interpreter that measured it. Raises EnvironmentFailure with the first thing that is
+    not what it was.
+    """
     python = _interpreter(directory, record, job, cache)
     for fault in _changes(record, job, reporter):
         raise EnvironmentFailure(f"compliance {near(str(directory))}: {fault}")
@@ -139,47 +196,81 @@ def _changes(record: Record, job: Job, reporter: Reporter) -> Iterator[str]:
         how = f"check out {revision[:12]} again, or {_anew(record)}" if revision else _anew(record)
         yield f"sut/, scenarios/ or formats/ have changed since it was measured: {how}"
     if changed := sorted(_other_variables(job)):
-        yield f"environment variables that change figures are not as they were ({', '.join(changed)}): set them again, or {_anew(record)}"
+        yield (
+            "environment variables that change figures are not as they were"
+            f" ({', '.join(changed)}): set them again, or {_anew(record)}"
+        )
     for name, path in (("inputs", job.inputs), ("synthetic", job.synthetic)):
         digest, fault = files.attempt(files.sha256, path)
         if digest is None:
-            yield f"of its inputs {path} is gone ({fault}): put the cache back where it was, or {_anew(record)}"
+            yield (
+                f"of its inputs {path} is gone ({fault}): put the cache back where it was, or"
+                f" {_anew(record)}"
+            )
         elif digest != job.made_with.get(name):
             yield f"{path} is not the file it was measured with: {_anew(record)}"
     if SUTS[job.sut].reads_weights:
         reporter.say("the weights are compared with their digest")
-        digest, fault = files.attempt(lambda path: _weights_digest(path, record), job.workload.checkpoint)
+        digest, fault = files.attempt(
+            lambda path: _weights_digest(path, record), job.workload.checkpoint
+        )
         if digest != record.digests.weights:
             why = f"are gone ({fault})" if digest is None else "have changed since it was measured"
-            yield f"the weights in {job.workload.checkpoint} {why}: put them back, or {_anew(record)}"
+            yield (
+                f"the weights in {job.workload.checkpoint} {why}: put them back, or {_anew(record)}"
+            )
 
 
 def _other_variables(job: Job) -> set[str]:
-    before, now = json.loads(job.made_with.get("variables", "{}")), environment_variables.read_by_any(os.environ)
+    before, now = (
+        json.loads(job.made_with.get("variables", "{}")),
+        environment_variables.read_by_any(os.environ),
+    )
     return {name for name in before.keys() | now.keys() if before.get(name) != now.get(name)}
 
 
 def _weights_digest(checkpoint: Path, record: Record) -> str:
-    """As harness.inputs.checkpoint takes it: config.json, then the weights by name; of a user's folder its own files."""
+    """As harness.inputs.checkpoint takes it: config.json, then the weights by name; of a user's
+    folder its own files.
+    """
     folder = Path(record.digests.weights_folder or checkpoint)
-    # A user's folder of one kind has no config.json of its own: what the tensors tell is read off them.
-    return digest_of(folder / name for name in weight_files(checkpoint) if name != "config.json" or (folder / name).exists())
+    # A user's folder of one kind has no config.json of its own: what the tensors tell is read off
+    # them.
+    return digest_of(
+        folder / name
+        for name in weight_files(checkpoint)
+        if name != "config.json" or (folder / name).exists()
+    )
 
 
 def _interpreter(directory: Path, record: Record, job: Job, cache: Path) -> Path:
     """Raises EnvironmentFailure where it is gone or holds something else."""
     recorded_environment, device = record.environment, record.cell.device
-    name, about = recorded_environment.name, f"compliance {near(str(directory))}: the environment {recorded_environment.name}"
+    name, about = (
+        recorded_environment.name,
+        f"compliance {near(str(directory))}: the environment {recorded_environment.name}",
+    )
     if name.endswith(_ADOPTED):
         if not recorded_environment.python:
-            raise EnvironmentFailure(f"{about} is not recorded with its interpreter: {_anew(record)}")
-        environment = environments.adopt(recorded_environment.python, name.removesuffix(_ADOPTED), record.round, device)
+            raise EnvironmentFailure(
+                f"{about} is not recorded with its interpreter: {_anew(record)}"
+            )
+        environment = environments.adopt(
+            recorded_environment.python, name.removesuffix(_ADOPTED), record.round, device
+        )
     else:
         if not environments.is_made(cache, name, device, record.round):
-            raise EnvironmentFailure(f"{about} is not in {cache}, or its lock has changed: give its --cache, or {_anew(record)}")
-        environment = environments.ensure(cache, name, device, record.round, environments.say_on_stderr)
+            raise EnvironmentFailure(
+                f"{about} is not in {cache}, or its lock has changed: give its --cache, or"
+                f" {_anew(record)}"
+            )
+        environment = environments.ensure(
+            cache, name, device, record.round, environments.say_on_stderr
+        )
     if environment.lock_sha256 != job.made_with.get("environment"):
-        raise EnvironmentFailure(f"{about} holds other packages than it was measured with: {_anew(record)}")
+        raise EnvironmentFailure(
+            f"{about} holds other packages than it was measured with: {_anew(record)}"
+        )
     return environment.python
 
 

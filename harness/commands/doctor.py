@@ -30,20 +30,24 @@ from scenarios.worker import counters
 from scenarios.worker.preflight import available_memory_bytes
 from sut.registry import SUTS
 
-# environments/*-cuda.txt; https://docs.nvidia.com/cuda/cuda-toolkit-release-notes names the driver that a CUDA needs.
+# environments/*-cuda.txt; https://docs.nvidia.com/cuda/cuda-toolkit-release-notes names the driver
+# that a CUDA needs.
 _CUDA, _DRIVER = 13, 580
 _LOW_DISK_BYTES = 8 << 30
 _LOW_MEMORY_BYTES = 2 << 30
 _BUSY_LOAD_PER_THREAD = 0.25
 _BUSY_PROCESS_PERCENT = 5.0
 _LOOK_S = 0.5
-# Reading one of these takes a nanosecond clock's time; the others are asked over a bus (hpet: a microsecond and more).
+# Reading one of these takes a nanosecond clock's time; the others are asked over a bus (hpet: a
+# microsecond and more).
 _FAST_CLOCKS = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "xen")
 
 
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
-    parser = Parser(prog="./run.sh doctor", description="Is this machine fit to measure on?", allow_abbrev=False)
+    parser = Parser(
+        prog="./run.sh doctor", description="Is this machine fit to measure on?", allow_abbrev=False
+    )
     add_common(parser)
     flags = parser.parse_args(arguments)
     results = examine(flags.cache.absolute(), CURRENT)
@@ -78,27 +82,46 @@ def examine(cache: Path, round_: str) -> list[Check]:
     ]
 
 
-def _check(name: str, good: bool, detail: str, fix: str = "", bad: Verdict = Verdict.MANUAL) -> Check:
+def _check(
+    name: str, good: bool, detail: str, fix: str = "", bad: Verdict = Verdict.MANUAL
+) -> Check:
     return _finding(name, Verdict.PASS if good else bad, detail, "" if good else fix)
 
 
 def _finding(name: str, verdict: Verdict, detail: str, fix: str = "") -> Check:
     """Its id is made of the name: what a machine has is called the same for ever."""
-    return Check(re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-"), name, verdict, detail, fix=fix)
+    return Check(
+        re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-"), name, verdict, detail, fix=fix
+    )
 
 
 def _interpreter() -> Check:
     good = (3, 11) <= sys.version_info[:2] <= (3, 13)
-    return _check("interpreter", good, f"Python {platform.python_version()}", "LoadGen has wheels for Python 3.11 to 3.13", Verdict.FAIL)
+    return _check(
+        "interpreter",
+        good,
+        f"Python {platform.python_version()}",
+        "LoadGen has wheels for Python 3.11 to 3.13",
+        Verdict.FAIL,
+    )
 
 
 def _compiler() -> Check:
-    """LoadGen is compiled where it has no wheel; torch.compile compiles its CPU kernels with one each time."""
+    """LoadGen is compiled where it has no wheel; torch.compile compiles its CPU kernels with one
+    each time.
+    """
     compiler = next(filter(None, map(shutil.which, ("c++", "g++", "clang++"))), None)
     return _check(
         "C++ compiler",
         compiler is not None,
-        Path(compiler).name if compiler else "none found: native-torch-compile needs one on a CPU, and LoadGen where it has no wheel",
+        (
+            Path(compiler).name
+            if compiler
+            else (
+                "none found: native-torch-compile needs one on a CPU, and LoadGen where it has no"
+                " wheel"
+            )
+        ),
         "install g++ (Debian, Ubuntu: apt install g++)",
     )
 
@@ -120,12 +143,16 @@ def _disk(cache: Path) -> Check:
         "disk",
         free > _LOW_DISK_BYTES,
         f"{free / 1e9:.1f} GB free for environments and weights",
-        f"all environments take about {_LOW_DISK_BYTES / 1e9:.0f} GB, a 7 B model 15 GB more: free some, or give --cache DIR",
+        f"all environments take about {_LOW_DISK_BYTES / 1e9:.0f} GB, a 7 B model 15 GB more: free"
+        " some, or give --cache DIR",
     )
 
 
 def _memory(m: Machine) -> Check:
-    available, limit = available_memory_bytes() or psutil.virtual_memory().available, m.memory_limit_bytes
+    available, limit = (
+        available_memory_bytes() or psutil.virtual_memory().available,
+        m.memory_limit_bytes,
+    )
     text = f"{available / 1e9:.1f} GB of {(m.memory_bytes or 0) / 1e9:.1f} GB available"
     return _check(
         "memory",
@@ -140,12 +167,15 @@ def _swap(m: Machine) -> Check:
         "swap",
         not m.swap_used_bytes,
         f"{m.swap_used_bytes / 1e6:.0f} MB in use" if m.swap_used_bytes else "none in use",
-        "memory was short: end what else runs, then `sudo swapoff -a && sudo swapon -a`; a swapping cell measures the disk",
+        "memory was short: end what else runs, then `sudo swapoff -a && sudo swapon -a`; a swapping"
+        " cell measures the disk",
     )
 
 
 def _processors(m: Machine) -> Check:
-    """Frameworks start a thread for each processor they see, whatever share of it a container grants."""
+    """Frameworks start a thread for each processor they see, whatever share of it a container
+    grants.
+    """
     quota, usable = m.cpu_quota, m.usable_threads or m.threads or 1
     limited = quota is not None and quota < usable
     return _check(
@@ -154,27 +184,39 @@ def _processors(m: Machine) -> Check:
         f"{usable} of {m.threads} threads usable"
         + (f" ({m.cores} cores)" if m.cores else "")
         + (f", a quota of {quota:g}" if quota else ""),
-        "lift the container's CPU limit, or pin it to whole processors (--cpuset-cpus) and set OMP_NUM_THREADS to their number",
+        "lift the container's CPU limit, or pin it to whole processors (--cpuset-cpus) and set"
+        " OMP_NUM_THREADS to their number",
     )
 
 
 def _governor(m: Machine) -> Check:
     if m.governor is None:
-        return _finding("governor", Verdict.NA, "the kernel does not tell (a virtual machine, or not Linux)")
-    return _check("governor", m.governor == "performance", m.governor, "sudo cpupower frequency-set -g performance")
+        return _finding(
+            "governor", Verdict.NA, "the kernel does not tell (a virtual machine, or not Linux)"
+        )
+    return _check(
+        "governor",
+        m.governor == "performance",
+        m.governor,
+        "sudo cpupower frequency-set -g performance",
+    )
 
 
 def _frequency(m: Machine) -> Check:
     """Boost makes the first seconds faster than the tenth minute."""
     if m.boost is None:
         now = f"; {m.frequency_now_mhz} MHz now" if m.frequency_now_mhz else ""
-        return _finding("frequency scaling", Verdict.NA, f"the kernel does not tell whether boost is on{now}")
+        return _finding(
+            "frequency scaling", Verdict.NA, f"the kernel does not tell whether boost is on{now}"
+        )
     return _check(
         "frequency scaling",
         not m.boost,
-        f"boost {'on' if m.boost else 'off'}, {m.frequency_now_mhz} MHz now, {m.frequency_mhz} at most",
-        "for figures that repeat, switch boost off: echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost "
-        "(Intel: echo 1 | sudo tee /sys/devices/system/cpu/intel_pstate/no_turbo)",
+        f"boost {'on' if m.boost else 'off'}, {m.frequency_now_mhz} MHz now, {m.frequency_mhz} at"
+        " most",
+        "for figures that repeat, switch boost off: echo 0 | sudo tee"
+        " /sys/devices/system/cpu/cpufreq/boost (Intel: echo 1 | sudo tee"
+        " /sys/devices/system/cpu/intel_pstate/no_turbo)",
     )
 
 
@@ -182,7 +224,12 @@ def _clock(m: Machine) -> Check:
     source = m.clock_source
     if source is None:
         return _finding("clock", Verdict.NA, "the kernel does not tell its clock source")
-    return _check("clock", source in _FAST_CLOCKS, source, "a slow clock is in every latency: boot with clocksource=tsc")
+    return _check(
+        "clock",
+        source in _FAST_CLOCKS,
+        source,
+        "a slow clock is in every latency: boot with clocksource=tsc",
+    )
 
 
 def _load(m: Machine) -> Check:
@@ -208,7 +255,8 @@ def _other_processes() -> Check:
     return _check(
         "other processes",
         not busy,
-        ", ".join(f"{name} (process {pid}) {percent:.0f} %" for percent, name, pid in busy[:5]) or "none above 5 % of a processor",
+        ", ".join(f"{name} (process {pid}) {percent:.0f} %" for percent, name, pid in busy[:5])
+        or "none above 5 % of a processor",
         "end them, or wait until they are done",
     )
 
@@ -226,7 +274,8 @@ def _virtual(m: Machine) -> Check:
         "virtual machine",
         m.virtualisation is None,
         m.virtualisation or "no hypervisor",
-        "neighbours on the same host change the figures: measure rival cells in turns (A B A B …), and compare their medians",
+        "neighbours on the same host change the figures: measure rival cells in turns (A B A B …),"
+        " and compare their medians",
     )
 
 
@@ -242,7 +291,9 @@ def _energy() -> Check:
 
 def _accelerators(m: Machine) -> list[Check]:
     if not m.accelerators:
-        return [_finding("accelerator", Verdict.NA, "no NVIDIA driver answers: cells run on the CPU")]
+        return [
+            _finding("accelerator", Verdict.NA, "no NVIDIA driver answers: cells run on the CPU")
+        ]
     return [check for n, a in enumerate(m.accelerators) for check in _accelerator(n, a)]
 
 
@@ -257,7 +308,8 @@ def _accelerator(n: int, a: Accelerator) -> Iterator[Check]:
         f"gpu {n} driver",
         a.cuda is None or int(a.cuda.partition(".")[0]) >= _CUDA,
         f"serves CUDA up to {a.cuda or 'unknown'}",
-        f"the environments of PyTorch and JAX are for CUDA {_CUDA}, which needs driver {_DRIVER} or newer: update it, or take --python",
+        f"the environments of PyTorch and JAX are for CUDA {_CUDA}, which needs driver {_DRIVER} or"
+        " newer: update it, or take --python",
     )
     yield _check(
         f"gpu {n} others",
@@ -269,18 +321,21 @@ def _accelerator(n: int, a: Accelerator) -> Iterator[Check]:
         f"gpu {n} persistence",
         a.persistence is not False,
         {True: "on", False: "off", None: "not told"}[a.persistence],
-        "sudo nvidia-smi -pm 1: else the driver unloads between cells, and the first call pays for it",
+        "sudo nvidia-smi -pm 1: else the driver unloads between cells, and the first call pays"
+        " for it",
     )
     yield _check(
         f"gpu {n} slices",
         not a.mig,
         "MIG is on" if a.mig else "the whole GPU",
-        "a slice shares the GPU with others: its figures are the slice's, and its energy is not told",
+        "a slice shares the GPU with others: its figures are the slice's, and its energy is not"
+        " told",
     )
     yield _finding(
         f"gpu {n} clocks",
         Verdict.PASS if a.sm_most_mhz else Verdict.NA,
-        f"{a.sm_mhz} MHz now, {a.sm_most_mhz} at most, limited to {a.power_limit_w} W (recorded with each cell)",
+        f"{a.sm_mhz} MHz now, {a.sm_most_mhz} at most, limited to {a.power_limit_w} W (recorded"
+        " with each cell)",
     )
 
 
@@ -289,13 +344,17 @@ def _environments(cache: Path, round_: str) -> list[Check]:
     for name in dict.fromkeys(spec.environment for spec in SUTS.values()):
         devices = made_for(cache, name, round_)
         detail = f"made for {', '.join(devices)}" if devices else "made on first use"
-        results.append(_finding(f"environment {name}", Verdict.PASS if devices else Verdict.NA, detail))
+        results.append(
+            _finding(f"environment {name}", Verdict.PASS if devices else Verdict.NA, detail)
+        )
     return results
 
 
 def _writable(cache: Path) -> Check:
     good = os.access(_existing(cache), os.W_OK)
-    return _check("cache", good, f"{'' if good else 'not '}writable", "give --cache DIR", Verdict.FAIL)
+    return _check(
+        "cache", good, f"{'' if good else 'not '}writable", "give --cache DIR", Verdict.FAIL
+    )
 
 
 def _existing(path: Path) -> Path:

@@ -11,7 +11,9 @@ from harness.errors import UsageError
 
 
 def groups_below(directory: Path) -> list[tables.Group]:
-    """The cells below a folder; files that cannot be read are named on standard error. Raises UsageError where there is none."""
+    """The cells below a folder; files that cannot be read are named on standard error. Raises
+    UsageError where there is none.
+    """
     if not directory.is_dir():
         what = "it is a file" if directory.exists() else "there is no such directory"
         raise UsageError(f"{directory}: {what}; give a folder of run directories")
@@ -20,5 +22,8 @@ def groups_below(directory: Path) -> list[tables.Group]:
         terminal.error(f"left out: {path}: {why}")
     groups = tables.grouped(results)
     if not groups:
-        raise UsageError(f"{directory}: no finished run lies below it; ./run.sh writes them below --out (default: runs/)")
+        raise UsageError(
+            f"{directory}: no finished run lies below it; ./run.sh writes them below --out"
+            " (default: runs/)"
+        )
     return groups

@@ -1,4 +1,6 @@
-"""`./run.sh history ROOT`: the runs of each cell over time, and what changed where it got slower or faster."""
+"""`./run.sh history ROOT`: the runs of each cell over time, and what changed where it got slower or
+faster.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,14 @@ def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     parser = Parser(
-        prog="./run.sh history", description="When did a cell get slower or faster, and what else changed then?", allow_abbrev=False
+        prog="./run.sh history",
+        description="When did a cell get slower or faster, and what else changed then?",
+        allow_abbrev=False,
     )
     parser.add_argument("root", metavar="ROOT", type=Path, help="a folder of run directories")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="a page with a plot for each cell")
+    parser.add_argument(
+        "--html", type=Path, metavar="FILE", help="a page with a plot for each cell"
+    )
     add_common(parser)
     flags = parser.parse_args(arguments)
     trends = history.trends(groups_below(flags.root))
@@ -31,9 +37,17 @@ def main(arguments: list[str]) -> int:
     if flags.html:
         page = drawing("--html", "page")
         write_page(
-            "--html", flags.html, "a report", page.BEGINNING, page.render_trends(trends, str(flags.root), datetime.now().astimezone())
+            "--html",
+            flags.html,
+            "a report",
+            page.BEGINNING,
+            page.render_trends(trends, str(flags.root), datetime.now().astimezone()),
         )
-    terminal.document({"schema": "history-1", "cells": [_plain(trend) for trend in trends]}) if flags.json else terminal.history(trends)
+    (
+        terminal.document({"schema": "history-1", "cells": [_plain(trend) for trend in trends]})
+        if flags.json
+        else terminal.history(trends)
+    )
     return 0
 
 
@@ -45,5 +59,8 @@ def _plain(trend: history.Trend) -> dict[str, object]:
         "figures": trend.figures,
         "started": [run.started for group in trend.stretches for run in group.runs],
         "sentence": trend.sentence,
-        "changes": [{"at": c.at, "what": list(c.what), "verdict": c.verdict, "speed": asdict(c.ratio)} for c in trend.changes],
+        "changes": [
+            {"at": c.at, "what": list(c.what), "verdict": c.verdict, "speed": asdict(c.ratio)}
+            for c in trend.changes
+        ],
     }

@@ -25,7 +25,11 @@ from sut.registry import ALIASES, FIT, SUTS, unsupported
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` may have read enough
-    parser = Parser(prog="./run.sh list", description="The SUTs, models, sizes and scenarios there are.", allow_abbrev=False)
+    parser = Parser(
+        prog="./run.sh list",
+        description="The SUTs, models, sizes and scenarios there are.",
+        allow_abbrev=False,
+    )
     add_common(parser)
     parser.add_argument(
         "--matrix",
@@ -33,7 +37,10 @@ def main(arguments: list[str]) -> int:
         type=Path,
         nargs="?",
         const=asked.Asked.out,
-        help="only which SUT runs which model, by the registry and by the finished runs below DIR (default: runs/ beside run.sh)",
+        help=(
+            "only which SUT runs which model, by the registry and by the finished runs below DIR"
+            " (default: runs/ beside run.sh)"
+        ),
     )
     flags = parser.parse_args(arguments)
     if flags.matrix:
@@ -46,10 +53,11 @@ def main(arguments: list[str]) -> int:
 
 
 def matrix(folder: Path) -> list[dict[str, str]]:
-    """One row for each SUT that reads weights, and each task of each model, `fit` among them: `sut`, `model`, `task`, `status`, `reason`.
+    """One row for each SUT that reads weights, and each task of each model, `fit` among them:
+    `sut`, `model`, `task`, `status`, `reason`.
 
-    What the registry knows goes first. Else the status is `ok` if a finished run below the folder is, `not run` where there is none, and
-    otherwise that of the latest run.
+    What the registry knows goes first. Else the status is `ok` if a finished run below the folder
+    is, `not run` where there is none, and otherwise that of the latest run.
     """
     from harness.comparison.runs import find
 
@@ -57,34 +65,62 @@ def matrix(folder: Path) -> list[dict[str, str]]:
     for run in sorted(find(folder)[0], key=lambda run: (run.status is Status.OK, run.started)):
         runs[run.cell.sut, run.cell.model, run.cell.task] = run
     rows = []
-    for sut, (model, task) in product((name for name, spec in SUTS.items() if spec.reads_weights), _works()):
-        known = {"model": model.name, "family": model.family, "task": task, "precision": "float32", "device": HOST}
+    for sut, (model, task) in product(
+        (name for name, spec in SUTS.items() if spec.reads_weights), _works()
+    ):
+        known = {
+            "model": model.name,
+            "family": model.family,
+            "task": task,
+            "precision": "float32",
+            "device": HOST,
+        }
         latest, reason = runs.get((sut, model.name, task)), unsupported(sut, **known)
         if reason:
             status = Status.UNSUPPORTED.value
         else:
-            status, reason = (latest.status.value, latest.reason) if latest else ("not run", f"no finished run below {folder}")
-        rows.append({"sut": sut, "model": model.name, "task": task, "status": status, "reason": reason})
+            status, reason = (
+                (latest.status.value, latest.reason)
+                if latest
+                else ("not run", f"no finished run below {folder}")
+            )
+        rows.append(
+            {"sut": sut, "model": model.name, "task": task, "status": status, "reason": reason}
+        )
     return rows
 
 
 def _works() -> list[tuple[Model, str]]:
     """(model, task): what there is to do with each model."""
     loaded = [models.load(name) for name in models.names()]
-    return [(models.load(m.name, task), task) for m in loaded for task in m.tasks] + [(m, FIT) for m in loaded if m.fit]
+    return [(models.load(m.name, task), task) for m in loaded for task in m.tasks] + [
+        (m, FIT) for m in loaded if m.fit
+    ]
 
 
 def show_matrix(rows: Sequence[Mapping[str, str]]) -> None:
     """The rows as a table of SUTs and models, and the reasons below it."""
     cells = {(row["sut"], f"{row['model']}\n{row['task']}"): row["status"] for row in rows}
-    suts, columns = dict.fromkeys(sut for sut, _ in cells), dict.fromkeys(column for _, column in cells)
-    terminal.table("Which SUT runs which model", ("SUT", *columns), ([sut, *(cells[sut, column] for column in columns)] for sut in suts))
+    suts, columns = (
+        dict.fromkeys(sut for sut, _ in cells),
+        dict.fromkeys(column for _, column in cells),
+    )
+    terminal.table(
+        "Which SUT runs which model",
+        ("SUT", *columns),
+        ([sut, *(cells[sut, column] for column in columns)] for sut in suts),
+    )
     reasons: dict[tuple[str, str, str], list[str]] = {}
     for row in rows:
         if row["reason"]:
-            reasons.setdefault((f"{row['model']} {row['task']}", row["status"], row["reason"]), []).append(row["sut"])
+            reasons.setdefault(
+                (f"{row['model']} {row['task']}", row["status"], row["reason"]), []
+            ).append(row["sut"])
     if reasons:
-        lines = ([model, ", ".join(where), f"{status}: {reason}"] for (model, status, reason), where in reasons.items())
+        lines = (
+            [model, ", ".join(where), f"{status}: {reason}"]
+            for (model, status, reason), where in reasons.items()
+        )
         terminal.table("Why not", ("model", "SUT", "reason"), lines)
 
 
@@ -137,11 +173,28 @@ def show(catalogue: dict[str, Any]) -> None:
     terminal.table(
         "SUTs",
         ("name", "execution", "environment", "made", "what it is"),
-        ([s["name"], s["execution"], s["environment"], ", ".join(s["made"]) or "on first use", _named(s)] for s in catalogue["suts"]),
+        (
+            [
+                s["name"],
+                s["execution"],
+                s["environment"],
+                ", ".join(s["made"]) or "on first use",
+                _named(s),
+            ]
+            for s in catalogue["suts"]
+        ),
     )
     terminal.table(
         "Models",
-        ("name", "task", "size", "parameters", "precision", "batch\n" + " /\n".join(SCENARIOS), "what it is"),
+        (
+            "name",
+            "task",
+            "size",
+            "parameters",
+            "precision",
+            "batch\n" + " /\n".join(SCENARIOS),
+            "what it is",
+        ),
         (
             [
                 m["name"],
@@ -149,7 +202,10 @@ def show(catalogue: dict[str, Any]) -> None:
                 s["name"],
                 _millions(s["parameters"]),
                 s["precision"],
-                " / ".join(str(s["batch_size"].get(name, 1 if entry.loadgen else "-")) for name, entry in SCENARIOS.items()),
+                " / ".join(
+                    str(s["batch_size"].get(name, 1 if entry.loadgen else "-"))
+                    for name, entry in SCENARIOS.items()
+                ),
                 s["summary"],
             ]
             for m in catalogue["models"]
@@ -159,7 +215,11 @@ def show(catalogue: dict[str, Any]) -> None:
     terminal.table(
         "Options of a SUT (--sut-option NAME=VALUE)",
         ("SUT", "option", "what it does"),
-        ([s["name"], option, text] for s in catalogue["suts"] for option, text in s["options"].items()),
+        (
+            [s["name"], option, text]
+            for s in catalogue["suts"]
+            for option, text in s["options"].items()
+        ),
     )
     terminal.table(
         "Flags",

@@ -1,7 +1,9 @@
-"""`./run.sh pack`: the submission trees of chosen run directories as one. It copies and merges; no byte of it depends on when or where.
+"""`./run.sh pack`: the submission trees of chosen run directories as one. It copies and merges; no
+byte of it depends on when or where.
 
-What cannot stand in one tree is refused, with the two run directories: a system's results of one benchmark and scenario are one
-configuration, its description is one file, and a benchmark's source is one.
+What cannot stand in one tree is refused, with the two run directories: a system's results of one
+benchmark and scenario are one configuration, its description is one file, and a benchmark's source
+is one.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ from harness.terminal import near
 
 _MODE = "submission"
 _MAPPING = "model_mapping.json"
-_CONFIGURATION = tuple(name for name in ("options", *WORK) if name not in ("scenario", "batch_size"))
+_CONFIGURATION = tuple(
+    name for name in ("options", *WORK) if name not in ("scenario", "batch_size")
+)
 """Fields of a cell that must not differ between the scenarios of one benchmark on one system."""
 
 
@@ -36,13 +40,26 @@ def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     parser = Parser(
         prog="./run.sh pack",
-        description="One submission tree of the cells measured with --mode submission. The same cells give the same bytes.",
+        description=(
+            "One submission tree of the cells measured with --mode submission. The same cells give"
+            " the same bytes."
+        ),
         allow_abbrev=False,
     )
     parser.add_argument(
-        "directories", metavar="DIR", type=Path, nargs="+", help="run directories, or a folder above them (its newest good ones)"
+        "directories",
+        metavar="DIR",
+        type=Path,
+        nargs="+",
+        help="run directories, or a folder above them (its newest good ones)",
     )
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="the tree: a folder that is new or empty")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="the tree: a folder that is new or empty",
+    )
     add_common(parser)
     flags = parser.parse_args(arguments)
     return checks.show(pack([d.absolute() for d in flags.directories], flags.out.absolute()), flags)
@@ -57,19 +74,25 @@ class Measured:
 
     def __str__(self) -> str:
         c = self.cell
-        return f"{near(str(self.directory))} ({c.sut}, {c.model} {c.size}, {c.scenario}, {c.precision}, batch {c.batch_size})"
+        return (
+            f"{near(str(self.directory))} ({c.sut}, {c.model} {c.size}, {c.scenario},"
+            f" {c.precision}, batch {c.batch_size})"
+        )
 
 
 def pack(directories: Sequence[Path], out: Path) -> list[Check]:
     """Write the tree of all `directories` into `out` and audit it.
 
     Args:
-        directories: run directories, or folders above them, of which each cell's newest good attempt is taken.
+        directories: run directories, or folders above them, of which each cell's newest good
+            attempt is taken.
 
     Raises UsageError for what cannot stand in one tree, and where `out` holds something already.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"--out {out}: holds something already: name a folder that is new or empty")
+        raise UsageError(
+            f"--out {out}: holds something already: name a folder that is new or empty"
+        )
     runs = list({run.directory: run for path in directories for run in _runs(path)}.values())
     for run in runs:
         _must_hold(run)
@@ -86,14 +109,22 @@ def pack(directories: Sequence[Path], out: Path) -> list[Check]:
         if out.exists():
             out.rmdir()
         Path(scratch, "tree").rename(out)
-    detail = f"{len(runs)} cells, {len(sources)} files in {near(str(out))}, sha256 of names and bytes {digest(out)}"
-    return [Check("packed", "packed", Verdict.PASS, detail, level=_MODE), *audit.audit(out).checks_for(_MODE)]
+    detail = (
+        f"{len(runs)} cells, {len(sources)} files in {near(str(out))}, sha256 of names and bytes"
+        f" {digest(out)}"
+    )
+    return [
+        Check("packed", "packed", Verdict.PASS, detail, level=_MODE),
+        *audit.audit(out).checks_for(_MODE),
+    ]
 
 
 def digest(tree: Path) -> str:
     """Over the relative names and bytes of all files, in order of names."""
     total = hashlib.sha256()
-    for path in sorted((p for p in tree.rglob("*") if p.is_file()), key=lambda p: p.relative_to(tree).as_posix()):
+    for path in sorted(
+        (p for p in tree.rglob("*") if p.is_file()), key=lambda p: p.relative_to(tree).as_posix()
+    ):
         content = path.read_bytes()
         total.update(f"{path.relative_to(tree).as_posix()}\n{len(content)}\n".encode() + content)
     return total.hexdigest()
@@ -111,7 +142,10 @@ def _runs(path: Path) -> list[Measured]:
         if rundir.status(attempt) == Status.OK:
             newest[attempt.parent] = max(attempt, newest.get(attempt.parent, attempt), key=_number)
     if not newest:
-        raise UsageError(f"pack {path}: holds no good run of --mode {_MODE}: measure with it first, or name run directories")
+        raise UsageError(
+            f"pack {path}: holds no good run of --mode {_MODE}: measure with it first, or name run"
+            " directories"
+        )
     return [_measured(attempt) for attempt in sorted(newest.values())]
 
 
@@ -125,7 +159,9 @@ def _measured(directory: Path) -> Measured:
     if record is None:
         raise UsageError(f"pack {directory}: {fault}: measure it again")
     if record.mode != _MODE:
-        raise UsageError(f"pack {directory}: was measured in mode {record.mode}; measure it with --mode {_MODE}")
+        raise UsageError(
+            f"pack {directory}: was measured in mode {record.mode}; measure it with --mode {_MODE}"
+        )
     return Measured(directory.resolve(), record.cell)
 
 
@@ -133,8 +169,14 @@ def _must_hold(run: Measured) -> None:
     """Raises UsageError with the first failing check."""
     report = audit.audit(run.directory)
     if not report.passes(_MODE):
-        bad = next((c.line() for c in report.checks_for(_MODE) if c.verdict is Verdict.FAIL), "nothing passes")
-        raise UsageError(f"pack {run}: does not hold at level {_MODE}: {bad}; see ./run.sh audit {near(str(run.directory))} --mode {_MODE}")
+        bad = next(
+            (c.line() for c in report.checks_for(_MODE) if c.verdict is Verdict.FAIL),
+            "nothing passes",
+        )
+        raise UsageError(
+            f"pack {run}: does not hold at level {_MODE}: {bad}; see ./run.sh audit"
+            f" {near(str(run.directory))} --mode {_MODE}"
+        )
 
 
 def _merged(runs: list[Measured]) -> dict[str, tuple[Path, bytes | None]]:
@@ -145,27 +187,40 @@ def _merged(runs: list[Measured]) -> dict[str, tuple[Path, bytes | None]]:
     configurations: dict[str, Measured] = {}
     for run in runs:
         for path, name in _files(run):
-            if (place := _result(name)) and (first := configurations.setdefault(place.rpartition("/")[0], run)) is not run:
+            if (place := _result(name)) and (
+                first := configurations.setdefault(place.rpartition("/")[0], run)
+            ) is not run:
                 _must_be_one_configuration(place.rpartition("/")[0], first, run)
             if name.endswith(f"/{_MAPPING}"):
                 mappings.setdefault(name, {}).update(files.json_object(path))
             elif place and results.setdefault(place, run) is not run:
-                raise UsageError(f"pack: {place} would be both {results[place]} and {run}: one system has one result there; leave one out")
+                raise UsageError(
+                    f"pack: {place} would be both {results[place]} and {run}: one system has one"
+                    " result there; leave one out"
+                )
             elif name in taken:
                 _must_agree(name, taken[name], (run, path))
             else:
                 taken[name] = run, path
     submitters = {"/".join(name.split("/")[:2]) for name in taken}
     if len(submitters) > 1:
-        raise UsageError(f"pack: one tree is of one submitter; found {', '.join(sorted(submitters))}: pack each by itself (--submitter)")
+        raise UsageError(
+            f"pack: one tree is of one submitter; found {', '.join(sorted(submitters))}: pack each"
+            " by itself (--submitter)"
+        )
     merged = {name: (path, None) for name, (_, path) in taken.items()}
-    entries = {name: (Path(), (json.dumps(m, indent=1, sort_keys=True) + "\n").encode()) for name, m in mappings.items()}
+    entries = {
+        name: (Path(), (json.dumps(m, indent=1, sort_keys=True) + "\n").encode())
+        for name, m in mappings.items()
+    }
     return dict(sorted((merged | entries).items()))
 
 
 def _files(run: Measured) -> Iterator[tuple[Path, str]]:
     """Every file of the run's tree, and its name there."""
-    for division in sorted(p for p in run.directory.iterdir() if p.is_dir() and p.name in ("open", "closed", "network")):
+    for division in sorted(
+        p for p in run.directory.iterdir() if p.is_dir() and p.name in ("open", "closed", "network")
+    ):
         for path in files.under(division):
             if path.is_file():
                 yield path, path.relative_to(run.directory).as_posix()
@@ -178,10 +233,19 @@ def _result(name: str) -> str | None:
 
 
 def _must_be_one_configuration(place: str, first: Measured, second: Measured) -> None:
-    """Raises UsageError where one benchmark of a system was measured of different things in two scenarios; batch sizes may differ there."""
-    if differ := [key for key in _CONFIGURATION if getattr(first.cell, key) != getattr(second.cell, key)]:
-        differences = ", ".join(f"{key} {getattr(first.cell, key)} and {getattr(second.cell, key)}" for key in differ)
-        raise UsageError(f"pack: {place} would be of two configurations ({differences}) in {first} and {second}: leave one out")
+    """Raises UsageError where one benchmark of a system was measured of different things in two
+    scenarios; batch sizes may differ there.
+    """
+    if differ := [
+        key for key in _CONFIGURATION if getattr(first.cell, key) != getattr(second.cell, key)
+    ]:
+        differences = ", ".join(
+            f"{key} {getattr(first.cell, key)} and {getattr(second.cell, key)}" for key in differ
+        )
+        raise UsageError(
+            f"pack: {place} would be of two configurations ({differences}) in {first} and {second}:"
+            " leave one out"
+        )
 
 
 def _must_agree(name: str, first: tuple[Measured, Path], second: tuple[Measured, Path]) -> None:
@@ -191,8 +255,15 @@ def _must_agree(name: str, first: tuple[Measured, Path], second: tuple[Measured,
         return
     if name.endswith(".json"):
         a, b = files.json_object(path), files.json_object(its_path)
-        fields = ", ".join(f"{k}: {a.get(k)!r} and {b.get(k)!r}" for k in sorted(a.keys() | b.keys()) if a.get(k) != b.get(k))
+        fields = ", ".join(
+            f"{k}: {a.get(k)!r} and {b.get(k)!r}"
+            for k in sorted(a.keys() | b.keys())
+            if a.get(k) != b.get(k)
+        )
         why = f"{name} differs ({fields})"
     else:
         why = f"{name} differs: they were measured with different sources"
-    raise UsageError(f"pack: {why} between {one} and {other}: measure both on one system with one revision, or pack each by itself")
+    raise UsageError(
+        f"pack: {why} between {one} and {other}: measure both on one system with one revision, or"
+        " pack each by itself"
+    )

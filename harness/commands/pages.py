@@ -14,11 +14,15 @@ def write(flag: str, path: Path, content: bytes) -> None:
     try:
         path.write_bytes(content)
     except OSError as e:
-        raise UsageError(f"{flag} {path}: it cannot be written ({e.strerror}); name a file in a folder that is there") from None
+        raise UsageError(
+            f"{flag} {path}: it cannot be written ({e.strerror}); name a file in a folder that is"
+            " there"
+        ) from None
 
 
 def write_page(flag: str, path: Path, what: str, beginning: str, content: str) -> None:
-    """Write an HTML page. Raises UsageError where another file would be lost, or where it cannot be read or written.
+    """Write an HTML page. Raises UsageError where another file would be lost, or where it cannot be
+    read or written.
 
     Args:
         what: what such a page is of, as "a report".
@@ -27,14 +31,19 @@ def write_page(flag: str, path: Path, what: str, beginning: str, content: str) -
     try:
         lost = path.is_file() and not path.read_bytes().startswith(beginning.encode())
     except OSError as e:
-        raise UsageError(f"{flag} {path}: it is there and cannot be read ({e.strerror}); name another file") from None
+        raise UsageError(
+            f"{flag} {path}: it is there and cannot be read ({e.strerror}); name another file"
+        ) from None
     if lost:
-        raise UsageError(f"{flag} {path}: it is there and no page of {what}; name another file, or remove it")
+        raise UsageError(
+            f"{flag} {path}: it is there and no page of {what}; name another file, or remove it"
+        )
     write(flag, path, content.encode(errors="backslashreplace"))
 
 
 def drawing(flag: str, module: str) -> ModuleType:
-    """`harness.report.page` or `.figures`, which take matplotlib: slow to import, and not in a bundle of the core alone.
+    """`harness.report.page` or `.figures`, which take matplotlib: slow to import, and not in a
+    bundle of the core alone.
 
     Raises EnvironmentFailure where it is not there.
     """
@@ -44,5 +53,6 @@ def drawing(flag: str, module: str) -> ModuleType:
         if (e.name or "").partition(".")[0] != "matplotlib":
             raise
         raise EnvironmentFailure(
-            f"{flag}: it takes matplotlib, which a bundle made with --core leaves out: copy the runs to another machine, and draw there"
+            f"{flag}: it takes matplotlib, which a bundle made with --core leaves out: copy the"
+            " runs to another machine, and draw there"
         ) from None

@@ -22,7 +22,9 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     flags = _parser().parse_args(arguments)
     groups_below(flags.root)
-    report = content.gather(flags.root, terminal.near(str(flags.root.absolute())), journal.obstacles(flags.root))
+    report = content.gather(
+        flags.root, terminal.near(str(flags.root.absolute())), journal.obstacles(flags.root)
+    )
     parts = sections.of(report)
     if flags.html:
         page = drawing("--html", "page")
@@ -37,7 +39,13 @@ def main(arguments: list[str]) -> int:
     if flags.parquet:
         write("--parquet", flags.parquet, _parquet(report))
     if flags.json not in (None, "-"):
-        write("--json", Path(flags.json), _encoded(json.dumps(exports.document(report, parts), indent=1, ensure_ascii=False) + "\n"))
+        write(
+            "--json",
+            Path(flags.json),
+            _encoded(
+                json.dumps(exports.document(report, parts), indent=1, ensure_ascii=False) + "\n"
+            ),
+        )
     if flags.json == "-":
         terminal.document(exports.document(report, parts))
     else:
@@ -47,22 +55,48 @@ def main(arguments: list[str]) -> int:
             sections.sentences(parts),
             report.suts,
             () if flags.quiet else exports.cells(report),
-            () if flags.quiet else [*(f"unsupported: {sentence}" for sentence in report.obstacles), *report.advice],
+            (
+                ()
+                if flags.quiet
+                else [
+                    *(f"unsupported: {sentence}" for sentence in report.obstacles),
+                    *report.advice,
+                ]
+            ),
         )
     return 0
 
 
 def _parser() -> Parser:
     parser = Parser(
-        prog="./run.sh report", description="What finished runs answer: in words, as a table, a page or a file.", allow_abbrev=False
+        prog="./run.sh report",
+        description="What finished runs answer: in words, as a table, a page or a file.",
+        allow_abbrev=False,
     )
     parser.add_argument("root", metavar="ROOT", type=Path, help="a folder of run directories")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="one page that needs no network and no script")
-    parser.add_argument("--figures", type=Path, metavar="DIR", help="each comparison's bars, an SVG file each")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="the answer and the table, as GitHub renders it")
+    parser.add_argument(
+        "--html", type=Path, metavar="FILE", help="one page that needs no network and no script"
+    )
+    parser.add_argument(
+        "--figures", type=Path, metavar="DIR", help="each comparison's bars, an SVG file each"
+    )
+    parser.add_argument(
+        "--markdown",
+        type=Path,
+        metavar="FILE",
+        help="the answer and the table, as GitHub renders it",
+    )
     parser.add_argument("--csv", type=Path, metavar="FILE", help="one row a cell")
-    parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="one JSON document, to FILE or else on standard output")
-    parser.add_argument("--parquet", type=Path, metavar="FILE", help="one row a cell, where pyarrow is installed")
+    parser.add_argument(
+        "--json",
+        nargs="?",
+        const="-",
+        metavar="FILE",
+        help="one JSON document, to FILE or else on standard output",
+    )
+    parser.add_argument(
+        "--parquet", type=Path, metavar="FILE", help="one row a cell, where pyarrow is installed"
+    )
     parser.add_argument("--quiet", action="store_true", help="the answer alone, no table")
     add_cache(parser)
     return parser
@@ -73,7 +107,9 @@ def _write_figures(folder: Path, report: content.Content) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as e:
-        raise UsageError(f"--figures {folder}: it cannot be made ({e.strerror}); name a folder") from None
+        raise UsageError(
+            f"--figures {folder}: it cannot be made ({e.strerror}); name a folder"
+        ) from None
     for contest in report.contests:
         if svg := figures.bars(contest, "bars"):
             name = re.sub(r"[^\w.-]+", "-", contest.full_name)
@@ -83,7 +119,10 @@ def _write_figures(folder: Path, report: content.Content) -> None:
 def _parquet(report: content.Content) -> bytes:
     data = exports.parquet(report)
     if data is None:
-        raise EnvironmentFailure("--parquet: it takes pyarrow, which the harness does not install; --csv holds the same rows")
+        raise EnvironmentFailure(
+            "--parquet: it takes pyarrow, which the harness does not install; --csv holds the same"
+            " rows"
+        )
     return data
 
 

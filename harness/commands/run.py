@@ -1,4 +1,6 @@
-"""`./run.sh run`, which bare flags mean too: measures one cell, or with --dry-run says what that would be."""
+"""`./run.sh run`, which bare flags mean too: measures one cell, or with --dry-run says what that
+would be.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
 _EPILOG = f"""\
 commands (bare flags mean `run`):
 {"".join(f"  {name:<12}{text}{chr(10)}" for name, text in COMMANDS.items())}
-exit codes: 0 good, 1 a cell or an audit failed, 2 usage, 3 environment, 4 internal, 130 interrupted"""
+exit codes: 0 good, 1 a cell or an audit failed, 2 usage, 3 environment,
+4 nothing proven (compare), 70 internal, 130 interrupted"""
 
 
 def main(arguments: list[str]) -> int:
@@ -54,12 +57,17 @@ def run_parser() -> argparse.ArgumentParser:
         prog="./run.sh",
         usage="./run.sh [run] --sut SUT --scenario SCENARIO --model MODEL [flags]",
         allow_abbrev=False,
-        description="Measure ML frameworks with the official MLPerf LoadGen: speed, accuracy and evidence of what ran.",
+        description=(
+            "Measure ML frameworks with the official MLPerf LoadGen: speed, accuracy and evidence"
+            " of what ran."
+        ),
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     asked.add_flags(parser)
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="say what would be done, and do nothing"
+    )
     add_output(parser)
     return parser
 
@@ -70,7 +78,9 @@ def _cost(request: Any) -> str:
     from harness.request import estimate
 
     cost = estimate.of(request)
-    once = "".join(f", {name} {terminal.duration(seconds)}" for name, (seconds, _) in cost.once.items())
+    once = "".join(
+        f", {name} {terminal.duration(seconds)}" for name, (seconds, _) in cost.once.items()
+    )
     disk = cost.disk_bytes + sum(size for _, size in cost.once.values())
     return (
         f"about {terminal.duration(cost.all_seconds)} in all{once}; {disk / 1e6:,.0f} MB on disk, "
@@ -87,11 +97,19 @@ def _next(result: Any, request: Any) -> str:
         return "the same command, changed as the status line says"
     if result.status == "oom":
         cell = result.cell
-        flags = {"--batch-size": cell.batch_size > 1, "--size": not request.weights, "--seq-len": cell.seq_len is not None}
+        flags = {
+            "--batch-size": cell.batch_size > 1,
+            "--size": not request.weights,
+            "--seq-len": cell.seq_len is not None,
+        }
         smaller = " or ".join(flag for flag, helps in flags.items() if helps)
         return f"a smaller {smaller}" if smaller else "a machine with more memory"
     if result.status == "error":
-        log = f"; the worker's own words: {terminal.near(result.directory)}/raw/*/worker.log" if result.directory else ""
+        log = (
+            f"; the worker's own words: {terminal.near(result.directory)}/raw/*/worker.log"
+            if result.directory
+            else ""
+        )
         return f"the same command goes on from here: {request.asked.command}{log}"
     if result.status == "unsupported":
         return "./run.sh list  (what there is), or another --precision or --device"
@@ -99,7 +117,8 @@ def _next(result: Any, request: Any) -> str:
         return f"./run.sh audit {shlex.quote(terminal.near(result.directory))} --mode {result.mode}"
     plain = _without(request.asked.command, "--duration", "--load-seconds")
     if request.asked.mode == "quick" and "early stopping" in (result.loadgen or ""):
-        longer = 80e-3 * result.metrics["ms_per_step"] / LONGEST_TIMES  # room for 80 queries, where 64 are needed
+        # Room for 80 queries, where 64 are needed.
+        longer = 80e-3 * result.metrics["ms_per_step"] / LONGEST_TIMES
         enough = f"--duration {float(f'{longer:.2g}'):g}"
         return f"{plain} {enough}  (LoadGen had too few queries to call it VALID)"
     if request.trains:
@@ -108,22 +127,36 @@ def _next(result: Any, request: Any) -> str:
     if request.asked.mode == "quick":
         return _all_suts(plain, base=request.size.name == "tiny")
     if request.asked.mode == "submission":
-        return f"./run.sh pack {shlex.quote(terminal.near(result.directory))} --out submission  (and other cells' directories)"
+        return (
+            f"./run.sh pack {shlex.quote(terminal.near(result.directory))} --out submission  (and"
+            " other cells' directories)"
+        )
     return f"./run.sh audit {shlex.quote(terminal.near(result.directory))} --mode valid"
 
 
 def _all_suts(command: str, base: bool) -> str:
     """The sweep that answers what one figure cannot: which SUT is fastest, and by how much."""
-    rest = shlex.split(_without(command, "--sut", "--sut-option", "--python", *(("--size",) if base else ())))
+    rest = shlex.split(
+        _without(command, "--sut", "--sut-option", "--python", *(("--size",) if base else ()))
+    )
     words = [word for word in rest[1:] if word not in ("run", "--quiet", "--json")]
-    sweep = shlex.join([rest[0], "sweep", "--sut", "all", *words, *(("--size", "base") if base else ())])
-    return f"{sweep}  (all SUTs in turns; or this command with --mode valid: 10 minutes and more, by MLPerf's settings)"
+    sweep = shlex.join(
+        [rest[0], "sweep", "--sut", "all", *words, *(("--size", "base") if base else ())]
+    )
+    return (
+        f"{sweep}  (all SUTs in turns; or this command with --mode valid: 10 minutes and more, by"
+        " MLPerf's settings)"
+    )
 
 
 def _without(command: str, *flags: str) -> str:
     """The command less a flag, under each of its names, and its value."""
     words = shlex.split(command)
-    kept = [w for n, w in enumerate(words) if not {w, w.partition("=")[0]} & set(flags) and (n == 0 or words[n - 1] not in flags)]
+    kept = [
+        w
+        for n, w in enumerate(words)
+        if not {w, w.partition("=")[0]} & set(flags) and (n == 0 or words[n - 1] not in flags)
+    ]
     return shlex.join(kept)
 
 
@@ -134,27 +167,53 @@ def _dry_run(request: Any, as_json: bool) -> int:
     from harness.measurement import reference
     from harness.request import plan
 
-    prompts = families.dataset_of(request.model, request.trains).count(request.asked.dataset) if request.asked.dataset else None
+    prompts = (
+        families.dataset_of(request.model, request.trains).count(request.asked.dataset)
+        if request.asked.dataset
+        else None
+    )
     obstacle = plan.unsupported(request)
     if request.asked.python:
-        environments.adopt(request.asked.python, request.spec.environment, request.rules.round, request.device)
+        environments.adopt(
+            request.asked.python, request.spec.environment, request.rules.round, request.device
+        )
     refused = obstacle or plan.memory_shortage(request, request.precision)
-    summary = planned(request, prompts, refused, reference.shortage(request), None if obstacle else _cost(request))
+    summary = planned(
+        request, prompts, refused, reference.shortage(request), None if obstacle else _cost(request)
+    )
     if as_json:
         terminal.document(summary)
     else:
-        terminal.table("Plan (nothing was made)", ("what", "value"), ([k.replace("_", " "), str(v)] for k, v in summary.items()))
+        terminal.table(
+            "Plan (nothing was made)",
+            ("what", "value"),
+            ([k.replace("_", " "), str(v)] for k, v in summary.items()),
+        )
     return 0
 
 
-def planned(request: Request, prompts: int | None, obstacle: str | None, no_reference: str | None, cost: str | None) -> dict[str, Any]:
-    """Return what a run would do, for --dry-run. Nothing is made, so weights and inputs have no digest yet."""
+def planned(
+    request: Request,
+    prompts: int | None,
+    obstacle: str | None,
+    no_reference: str | None,
+    cost: str | None,
+) -> dict[str, Any]:
+    """Return what a run would do, for --dry-run. Nothing is made, so weights and inputs have no
+    digest yet.
+    """
     samples = request.samples if prompts is None or request.trains else prompts
     limits = request.limits(samples)
-    environments = dict.fromkeys((request.spec.environment, spec_of(request.spec.reference).environment))
+    environments = dict.fromkeys(
+        (request.spec.environment, spec_of(request.spec.reference).environment)
+    )
     if request.asked.python:
         environments.pop(request.spec.environment, None)
-    missing = [name for name in environments if not is_made(request.asked.cache, name, request.device, request.rules.round)]
+    missing = [
+        name
+        for name in environments
+        if not is_made(request.asked.cache, name, request.device, request.rules.round)
+    ]
     return {
         "sut": request.asked.sut,
         "model": request.model.name,
@@ -165,15 +224,25 @@ def planned(request: Request, prompts: int | None, obstacle: str | None, no_refe
         "precision": request.precision,
         "batch_size": request.batch_size,
         "device": request.device,
-        "benchmark": request.benchmark if request.trains else f"{request.benchmark} (mapped to {request.official})",
+        "benchmark": (
+            request.benchmark
+            if request.trains
+            else f"{request.benchmark} (mapped to {request.official})"
+        ),
         "samples": samples,
         "duration_s": (limits.planned_ms or limits.min_duration_ms) / 1e3,
         "min_duration_s": limits.min_duration_ms / 1e3,
         "min_query_count": limits.min_query_count,
-        "weights": f"{request.size.parameters / 1e6:,.1f} M parameters, {request.size.weight_bytes(request.precision) / 1e6:,.1f} MB"
-        + (f", of {request.weights.path}" if request.weights else ""),
+        "weights": (
+            f"{request.size.parameters / 1e6:,.1f} M parameters,"
+            f" {request.size.weight_bytes(request.precision) / 1e6:,.1f} MB"
+            + (f", of {request.weights.path}" if request.weights else "")
+        ),
         "environments_to_make": ", ".join(missing) or "none",
-        "reference": f"{request.spec.reference} in float32; {no_reference or 'made on first use of these inputs'}",
+        "reference": (
+            f"{request.spec.reference} in float32;"
+            f" {no_reference or 'made on first use of these inputs'}"
+        ),
         "cost": cost,
         "refused": obstacle or "no",
         "out": str(request.asked.out),

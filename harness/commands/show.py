@@ -16,15 +16,27 @@ from harness.samples import words
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code of the run it shows; 1 too where a result cannot be read."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    parser = Parser(prog="./run.sh show", description="Print a finished run again, with its answers in words.", allow_abbrev=False)
-    parser.add_argument("directory", metavar="DIR", type=Path, help="a run directory; of a folder of several, each is shown")
+    parser = Parser(
+        prog="./run.sh show",
+        description="Print a finished run again, with its answers in words.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "directory",
+        metavar="DIR",
+        type=Path,
+        help="a run directory; of a folder of several, each is shown",
+    )
     add_common(parser)
     flags = parser.parse_args(arguments)
     results, faults = find(flags.directory)
     for path, why in faults.items():
         terminal.error(f"{path}: {why}")
     if not results:
-        raise UsageError(f"show {flags.directory}: there is no finished run; a run is finished when its result.json is there")
+        raise UsageError(
+            f"show {flags.directory}: there is no finished run; a run is finished when its"
+            " result.json is there"
+        )
     if flags.json:
         terminal.document({"cells": [terminal.result_as_json(result) for result in results]})
     else:

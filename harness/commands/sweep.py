@@ -1,4 +1,6 @@
-"""`./run.sh sweep`: many cells, each several times, in turns. The same command goes on where it was interrupted."""
+"""`./run.sh sweep`: many cells, each several times, in turns. The same command goes on where it was
+interrupted.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +26,14 @@ if TYPE_CHECKING:
     from harness.sweep.schedule import RepeatPlan, Results
 
 _EPILOG = """\
---sut, --model, --task, --scenario, --size, --precision, --batch-size, --seq-len, --prompt-tokens and --new-tokens take lists: A,B. `all`
-stands for every SUT (but the mock), every scenario, or every model that is in no group. The name of a group, such as hf-2019, stands for
-its models. Flags beside a recipe replace what the recipe says of them."""
+--sut, --model, --task, --scenario, --size, --precision, --batch-size, --seq-len, --prompt-tokens
+and --new-tokens take lists: A,B. `all` stands for every SUT (but the mock), every scenario, or
+every model that is in no group. The name of a group, such as hf-2019, stands for its models. Flags
+beside a recipe replace what the recipe says of them."""
 _REPEATS, _MOST = 3, 10
 _TIME = re.compile(r"(\d+(?:\.\d+)?)(s|min|h)")
-_TOO_SHORT = re.compile(r"give --duration ([\d.]+)$")  # the end of a refusal (`scenarios.worker.preflight`)
+# The end of a refusal (`scenarios.worker.preflight`)
+_TOO_SHORT = re.compile(r"give --duration ([\d.]+)$")
 
 
 def main(arguments: list[str]) -> int:
@@ -45,13 +49,23 @@ def main(arguments: list[str]) -> int:
     deadline = _deadline(flags.time) if flags.time else None
     if flags.python:
         interpreter.inventory(flags.python)  # one error, and not one for each SUT
-    values = {name: _texts(value) for name in asked.names() if (value := getattr(flags, name)) is not None}
+    values = {
+        name: _texts(value) for name in asked.names() if (value := getattr(flags, name)) is not None
+    }
     chosen, repeats = _recipe(flags.recipe, values), _repeats(flags)
     series = cells.make(chosen.grids, values, twin=repeats.least > 1)
     out = next(s.request.asked.out for s in series if s.request)
     requests = {s.number: s.request for s in series if s.request and not s.obstacle}
-    shortages = {number: why for number, r in requests.items() if (why := plan.memory_shortage(r, r.precision))}
-    costs = {number: estimate.of(request) for number, request in requests.items() if number not in shortages}
+    shortages = {
+        number: why
+        for number, r in requests.items()
+        if (why := plan.memory_shortage(r, r.precision))
+    }
+    costs = {
+        number: estimate.of(request)
+        for number, request in requests.items()
+        if number not in shortages
+    }
     folder = journal.folder(out, chosen.name, series, flags.again)
     repeats = replace(repeats, seed=journal.seed(folder), as_listed=deadline is not None)
     most_again = max(loop.AGAIN_A_REPEAT, repeats.least * len(requests) // 2)
@@ -85,17 +99,36 @@ def main(arguments: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="./run.sh sweep",
-        usage="./run.sh sweep --sut A,B|all --scenario … --model … [flags]\n       ./run.sh sweep RECIPE [flags]",
-        description="Measure many cells, each several times, in turns (A B C A B C). The same command goes on after an interruption.",
+        usage=(
+            "./run.sh sweep --sut A,B|all --scenario … --model … [flags]\n       ./run.sh sweep"
+            " RECIPE [flags]"
+        ),
+        description=(
+            "Measure many cells, each several times, in turns (A B C A B C). The same command goes"
+            " on after an interruption."
+        ),
         epilog=_EPILOG,
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("recipe", nargs="?", help="a TOML file that names cells, or the name of one in harness/recipes/")
+    parser.add_argument(
+        "recipe",
+        nargs="?",
+        help="a TOML file that names cells, or the name of one in harness/recipes/",
+    )
     asked.add_list_flags(parser)
-    parser.add_argument("--repeats", type=int, metavar="N", help=f"measure each cell so often (default {_REPEATS})")
-    parser.add_argument("--until", metavar="P%", help="add repeats until each ratio is known to ± P %%")
-    parser.add_argument("--max-repeats", type=int, metavar="N", help=f"with --until: at most so many (default {_MOST})")
+    parser.add_argument(
+        "--repeats", type=int, metavar="N", help=f"measure each cell so often (default {_REPEATS})"
+    )
+    parser.add_argument(
+        "--until", metavar="P%", help="add repeats until each ratio is known to ± P %%"
+    )
+    parser.add_argument(
+        "--max-repeats",
+        type=int,
+        metavar="N",
+        help=f"with --until: at most so many (default {_MOST})",
+    )
     parser.add_argument(
         "--for",
         dest="time",
@@ -103,8 +136,16 @@ def _parser() -> argparse.ArgumentParser:
         help="end after 90s, 30min or 2h; all cells once, in the list's order, before any repeat",
     )
     parser.add_argument("--fail-fast", action="store_true", help="end at the first cell that fails")
-    parser.add_argument("--again", action="store_true", help="start the sweep anew, though there is one of these cells")
-    parser.add_argument("--dry-run", action="store_true", help="say what would be measured and what it costs, and do nothing")
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="start the sweep anew, though there is one of these cells",
+    )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="say what would be measured and what it costs, and do nothing",
+    )
     add_output(parser)
     return parser
 
@@ -123,7 +164,10 @@ def _recipe(name: str | None, values: Mapping[str, list[str]]) -> Recipe:
         chosen = recipe.read(name)
         return replace(chosen, grids=tuple({**grid, **values} for grid in chosen.grids))
     if lacking := [asked.flag(key) for key in ("sut", "scenario", "model") if key not in values]:
-        raise UsageError(f"a sweep needs {', '.join(lacking)}, or the name of a recipe: {', '.join(recipe.names())}")
+        raise UsageError(
+            f"a sweep needs {', '.join(lacking)}, or the name of a recipe:"
+            f" {', '.join(recipe.names())}"
+        )
     return recipe.Recipe(name="sweep", grids=(values,), missing={})
 
 
@@ -136,7 +180,9 @@ def _repeats(flags: Any) -> RepeatPlan:
         raise UsageError(f"--repeats {least}: at least 1, and at most --max-repeats ({most})")
     if flags.until is None:
         if flags.max_repeats is not None:
-            raise UsageError(f"--max-repeats {most}: is for --until; --repeats alone says how often")
+            raise UsageError(
+                f"--max-repeats {most}: is for --until; --repeats alone says how often"
+            )
         return RepeatPlan(least=least, most=least)
     try:
         percent = float(flags.until.removesuffix("%"))
@@ -187,10 +233,14 @@ def _summary(sweep: Sweep, chosen: Recipe, shortages: Mapping[int, str]) -> dict
     from harness.sweep import journal, schedule
 
     requests = [s.request for s in sweep.series if s.request]
-    unjudged = [why for r in {r.benchmark: r for r in requests}.values() if (why := reference.shortage(r))]
+    unjudged = [
+        why for r in {r.benchmark: r for r in requests}.values() if (why := reference.shortage(r))
+    ]
     results = dict(journal.finished(sweep.folder.name, sweep.series))
     left = schedule.steps(sweep.series, results, sweep.repeats)
-    cost = estimate.together(sweep.costs[series.number] for series, _ in left if series.number in sweep.costs)
+    cost = estimate.together(
+        sweep.costs[series.number] for series, _ in left if series.number in sweep.costs
+    )
     measurable = [s for s in sweep.series if not s.obstacle]
     return {
         "folder": str(sweep.folder),
@@ -210,7 +260,9 @@ def _summary(sweep: Sweep, chosen: Recipe, shortages: Mapping[int, str]) -> dict
         "disk_bytes": cost.disk_bytes + sum(size for _, size in cost.once.values()),
         "memory_bytes": cost.memory_bytes,
         "to_make": sorted(cost.once),
-        "unsupported": {s.label: why for s in sweep.series if (why := s.obstacle or shortages.get(s.number))},
+        "unsupported": {
+            s.label: why for s in sweep.series if (why := s.obstacle or shortages.get(s.number))
+        },
         "missing": dict(chosen.missing),
         "notes": [*dict.fromkeys(reason for r in requests for reason in r.reasons), *unjudged],
     }
@@ -224,11 +276,21 @@ def _announcement(summary: Mapping[str, Any]) -> Iterator[str]:
     from harness.comparison import statistics
     from scenarios.worker.preflight import available_memory_bytes
 
-    twin = f", and the control run {summary['twin']}, which shows this machine's own noise" if summary["twin"] else ""
+    twin = (
+        f", and the control run {summary['twin']}, which shows this machine's own noise"
+        if summary["twin"]
+        else ""
+    )
     done = f"{summary['finished']} done" if summary["finished"] else "none done yet"
-    yield f"{statistics.plural(len(summary['cells']), 'cell')}{twin}: {summary['measurements']} measurements, {done}"
+    yield (
+        f"{statistics.plural(len(summary['cells']), 'cell')}{twin}: {summary['measurements']}"
+        f" measurements, {done}"
+    )
     seconds = summary["seconds"]
-    yield f"about {terminal.duration(seconds)}, until {terminal.until(seconds)} ({summary['basis'] or 'nothing is left to measure'})"
+    yield (
+        f"about {terminal.duration(seconds)}, until {terminal.until(seconds)}"
+        f" ({summary['basis'] or 'nothing is left to measure'})"
+    )
     if summary["for_seconds"]:
         yield (
             f"--for: it ends after {terminal.duration(summary['for_seconds'])}; "
@@ -237,19 +299,23 @@ def _announcement(summary: Mapping[str, Any]) -> Iterator[str]:
         )
     elif summary["left"]:
         yield (
-            f"each round has an order of its own (seed {summary['seed']}); a disturbed repeat is measured again at once, "
-            f"at most twice, and at most {summary['most_again']} times in the whole sweep"
+            f"each round has an order of its own (seed {summary['seed']}); a disturbed repeat is"
+            f" measured again at once, at most twice, and at most {summary['most_again']} times in"
+            " the whole sweep"
         )
     if summary["until"]:
         yield (
-            f"at least so long: repeats are added, up to {summary['most_repeats']} of each cell, until its ratio to the first one is known "
-            f"to ± {summary['until']:.1%}"
+            f"at least so long: repeats are added, up to {summary['most_repeats']} of each cell,"
+            f" until its ratio to the first one is known to ± {summary['until']:.1%}"
         )
-    where = next(p for p in (Path(summary["folder"]), *Path(summary["folder"]).parents) if p.exists())
+    where = next(
+        p for p in (Path(summary["folder"]), *Path(summary["folder"]).parents) if p.exists()
+    )
     memory = available_memory_bytes() or psutil.virtual_memory().available
     yield (
-        f"about {summary['disk_bytes'] / 1e9:.2f} GB on disk, {psutil.disk_usage(str(where)).free / 1e9:.0f} GB are free; "
-        f"about {summary['memory_bytes'] / 1e9:.2f} GB of memory, {memory / 1e9:.0f} GB are available"
+        f"about {summary['disk_bytes'] / 1e9:.2f} GB on disk,"
+        f" {psutil.disk_usage(str(where)).free / 1e9:.0f} GB are free; about"
+        f" {summary['memory_bytes'] / 1e9:.2f} GB of memory, {memory / 1e9:.0f} GB are available"
     )
     if summary["to_make"]:
         yield f"to be made first: {', '.join(summary['to_make'])}"
@@ -259,13 +325,20 @@ def _announcement(summary: Mapping[str, Any]) -> Iterator[str]:
     for name, reason in summary["missing"].items():
         yield f"not there: {name}: {reason}"
     yield from summary["notes"]
-    yield f"the sweep is {terminal.near(summary['folder'])}; the same command goes on after an interruption"
+    yield (
+        f"the sweep is {terminal.near(summary['folder'])}; the same command goes on after an"
+        " interruption"
+    )
 
 
 def _show_plan(summary: Mapping[str, Any]) -> None:
     from harness import terminal
 
-    terminal.table("Sweep (nothing was made)", ("cell",), ([name] for name in [*summary["cells"], *filter(None, [summary["twin"]])]))
+    terminal.table(
+        "Sweep (nothing was made)",
+        ("cell",),
+        ([name] for name in [*summary["cells"], *filter(None, [summary["twin"]])]),
+    )
     for line in _announcement(summary):
         terminal.line(line)
 
@@ -282,19 +355,38 @@ def _show_results(sweep: Sweep, results: Results, out: Path, as_json: bool) -> N
     if as_json:
         refused = [{"command": s.command, "reason": s.obstacle} for s in sweep.series if s.obstacle]
         cells_ = [terminal.result_as_json(result) for _, result in sorted(results.items())]
-        terminal.document({"preface": report.preface, "answer": [report.headline, *sentences], "cells": cells_, "refused": refused})
+        terminal.document(
+            {
+                "preface": report.preface,
+                "answer": [report.headline, *sentences],
+                "cells": cells_,
+                "refused": refused,
+            }
+        )
     else:
         rows = overview.rows(sweep.series, results)
         terminal.table(f"Sweep {sweep.folder.name}", overview.COLUMNS, rows)
         terminal.report(report.preface, report.headline, sentences, [], (), report.advice)
         until = sweep.repeats.until
-        if until and not schedule.steps(sweep.series, results, sweep.repeats) and (wide := schedule.wide(sweep.series, results, until)):
+        if (
+            until
+            and not schedule.steps(sweep.series, results, sweep.repeats)
+            and (wide := schedule.wide(sweep.series, results, until))
+        ):
             most = statistics.plural(sweep.repeats.most, "repeat")
             terminal.line(
-                f"--until {until:.1%}: {statistics.plural(wide, 'comparison')} did not get there in {most}; --max-repeats N allows more"
+                f"--until {until:.1%}: {statistics.plural(wide, 'comparison')} did not get there in"
+                f" {most}; --max-repeats N allows more"
             )
-        if longer := [float(found[1]) for result in results.values() if (found := _TOO_SHORT.search(result.reason))]:
+        if longer := [
+            float(found[1])
+            for result in results.values()
+            if (found := _TOO_SHORT.search(result.reason))
+        ]:
             skipped = statistics.plural(len(longer), "cell")
-            terminal.line(f"{skipped} skipped, whose tests take longer: a sweep with --duration {max(longer):g} measures all")
+            terminal.line(
+                f"{skipped} skipped, whose tests take longer: a sweep with --duration"
+                f" {max(longer):g} measures all"
+            )
         hint = f"./run.sh report {shlex.quote(terminal.near(str(out)))} --html report.html"
         terminal.line(f"\nnext  {terminal.typed_here(hint)}")

@@ -22,19 +22,28 @@ _FRAMEWORKS = (
 
 
 def main(arguments: list[str]) -> int:
-    """The tests, in an environment of their own: core, LoadGen and the development tools. Their arguments are pytest's.
+    """The tests, in an environment of their own: core, LoadGen and the development tools. Their
+    arguments are pytest's.
 
     Without arguments those that start a framework run beside all others, whose output comes last.
     """
     directory = ROOT / ".cache" / "environments" / "dev"
-    environments.make(directory, environments.locks_of_tests(CURRENT), environments.installer(), environments.say_on_stderr)
+    environments.make(
+        directory,
+        environments.locks_of_tests(CURRENT),
+        environments.installer(),
+        environments.say_on_stderr,
+    )
     pytest = [str(directory / "bin" / "python"), "-P", "-m", "pytest"]
     if arguments:
         return subprocess.run([*pytest, *arguments], cwd=ROOT, check=False).returncode
     others = [*pytest, *(f"--ignore={path}" for path in _FRAMEWORKS)]
     with tempfile.TemporaryDirectory() as own, tempfile.TemporaryFile("w+") as output:
-        environment = {**os.environ, "TMPDIR": own}  # the lock of this machine lies there, and neither waits for the other's cells
-        with subprocess.Popen(others, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT) as beside:
+        # The lock of this machine lies there, and neither waits for the other's cells.
+        environment = {**os.environ, "TMPDIR": own}
+        with subprocess.Popen(
+            others, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT
+        ) as beside:
             try:
                 code = subprocess.run([*pytest, *_FRAMEWORKS], cwd=ROOT, check=False).returncode
             except BaseException:  # SIGTERM reaches this process alone

@@ -1,4 +1,6 @@
-"""Two sets of cells, side by side: which belong together, how much faster one is, and what forbids or weakens the comparison."""
+"""Two sets of cells, side by side: which belong together, how much faster one is, and what forbids
+or weakens the comparison.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ _UNSURE = "the ratio is uncertain by more than a factor of two"
 PUBLISHED = "published"
 """The name that stands for Keras' published table on the command line."""
 _PUBLISHED_FILE = "keras3_a100_40gb.csv"
-NOT_IN_TURNS = "the repeats were not measured in turns, so a drift of the machine between the two counts as a difference"
+NOT_IN_TURNS = (
+    "the repeats were not measured in turns, so a drift of the machine between the two counts as a"
+    " difference"
+)
 SHARED = tuple(fields_with("shared"))
 """The fields of `Cell` that a page says once at its top if all its cells have them in common."""
 _PUBLISHED_MACHINE = "NVIDIA A100 40 GB, 12 vCPU, 85 GB"
@@ -34,12 +39,15 @@ class Comparison:
 
     Attributes:
         name: the cell in words, without the SUT.
-        a, b: the SUTs, and `a_figure`, `b_figure` their figures with unit, as text; empty where there is none.
-        ratio: the speed of B over the speed of A; None where it is not comparable or one has no figure.
+        a, b: the SUTs, and `a_figure`, `b_figure` their figures with unit, as text; empty where
+            there is none.
+        ratio: the speed of B over the speed of A; None where it is not comparable or one has no
+            figure.
         verdict: one sentence.
         flags: what else differs, a sentence each: the ratio is of these too.
         comparable: whether the ratio says which of the two is faster.
-        unproven: why the ratio proves nothing, so that no build may pass or fail for it; empty if it may.
+        unproven: why the ratio proves nothing, so that no build may pass or fail for it; empty if
+            it may.
     """
 
     name: str
@@ -61,7 +69,9 @@ class Comparison:
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """One figure of a published table, in milliseconds a step. `seq_len`: tokens an input; None of other inputs."""
+    """One figure of a published table, in milliseconds a step. `seq_len`: tokens an input; None of
+    other inputs.
+    """
 
     sut: str
     model: str
@@ -71,20 +81,32 @@ class Published:
     ms_per_step: float
 
 
-def compare(a: Sequence[Group], b: Sequence[Group], names: tuple[str, str] = ("A", "B")) -> list[Comparison]:
+def compare(
+    a: Sequence[Group], b: Sequence[Group], names: tuple[str, str] = ("A", "B")
+) -> list[Comparison]:
     """Every cell of B with the cell of A that did the same work.
 
-    Cells belong together where SUT, model, size, task, scenario, precision, batch, device, lengths, inputs and weights are equal.
-    The SUTs may differ where each side has exactly one for that work. Of a cell that was measured several times in different ways (mode,
-    versions, machine) the last one counts. What has no partner is a comparison too, and its verdict says what differs.
+    Cells belong together where SUT, model, size, task, scenario, precision, batch, device, lengths,
+    inputs and weights are equal. The SUTs may differ where each side has exactly one for that work.
+    Of a cell that was measured several times in different ways (mode, versions, machine) the last
+    one counts. What has no partner is a comparison too, and its verdict says what differs.
     """
     newest = _newest(b)
-    pairs, alone_a, alone_b = _pairs(_newest(a, {group.cell.digest: group.last.machine for group in newest}), newest)
+    pairs, alone_a, alone_b = _pairs(
+        _newest(a, {group.cell.digest: group.last.machine for group in newest}), newest
+    )
     comparisons = [_of_pair(x, y, names) for x, y in pairs]
     comparisons += [_alone(y, alone_a, names) for y in alone_b]
     partners = {id(near) for y in alone_b if (near := _near(y, alone_a))}
     comparisons += [
-        Comparison(name=describe(x), a=x.sut, b="", a_figure=figure(x), verdict=f"only in {names[0]}", comparable=False)
+        Comparison(
+            name=describe(x),
+            a=x.sut,
+            b="",
+            a_figure=figure(x),
+            verdict=f"only in {names[0]}",
+            comparable=False,
+        )
         for x in alone_a
         if id(x) not in partners
     ]
@@ -92,11 +114,14 @@ def compare(a: Sequence[Group], b: Sequence[Group], names: tuple[str, str] = ("A
 
 
 def with_published(groups: Iterable[Group]) -> list[Comparison]:
-    """Every cell beside the published figure of its SUT and work (`published_for`). None is comparable: the machine is another one."""
+    """Every cell beside the published figure of its SUT and work (`published_for`). None is
+    comparable: the machine is another one.
+    """
     comparisons = []
     for group in _newest(groups):
         c, row = group.cell, tables.row(group)
-        ours = row["ms_per_denoising_step"] or row["ms_per_step"]  # of Stable Diffusion a step is one of denoising
+        # Of Stable Diffusion a step is one of denoising.
+        ours = row["ms_per_denoising_step"] or row["ms_per_step"]
         theirs = published_for(c).get(c.sut)
         if theirs is None or not ours or not group.good:
             continue
@@ -108,7 +133,10 @@ def with_published(groups: Iterable[Group]) -> list[Comparison]:
                 b=group.sut,
                 a_figure=f"{theirs.ms_per_step:,.4g} ms/step",
                 b_figure=f"{ours:,.4g} ms/step",
-                verdict=f"not comparable: another machine and another way of measuring (their time is {times:.3g} × ours)",
+                verdict=(
+                    "not comparable: another machine and another way of measuring (their time is"
+                    f" {times:.3g} × ours)"
+                ),
                 flags=tuple(_beside_published(group, theirs)),
                 comparable=False,
             )
@@ -117,14 +145,18 @@ def with_published(groups: Iterable[Group]) -> list[Comparison]:
 
 
 def published_for(cell: Cell) -> dict[str, Published]:
-    """SUT → its published figure for a cell's model, task and batch. A training has one batch there, which stands beside ours of any."""
+    """SUT → its published figure for a cell's model, task and batch. A training has one batch
+    there, which stands beside ours of any.
+    """
     same = [p for p in published() if (p.model, p.task) == (cell.model, cell.task)]
     return {p.sut: p for p in same if p.batch_size == cell.batch_size or p.task == FIT}
 
 
 def published() -> list[Published]:
     """The figures of the published table that there are."""
-    text = (resources.files("harness.comparison") / "published" / _PUBLISHED_FILE).read_text(encoding="utf-8")
+    text = (resources.files("harness.comparison") / "published" / _PUBLISHED_FILE).read_text(
+        encoding="utf-8"
+    )
     rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
     fixed = ("model", "task", "batch_size", "seq_len")
     return [
@@ -143,14 +175,18 @@ def published() -> list[Published]:
 
 
 def describe(group: Group, without: Collection[str] = ()) -> str:
-    """The work of a cell in words: `bert base predict, Offline, float32, batch 32, cpu, 128 tokens`.
+    """The work of a cell in words: `bert base predict, Offline, float32, batch 32, cpu, 128
+    tokens`.
 
     `without`: fields of `Cell` that are left out.
     """
     cell = group.cell
     defaults = {each.name: each.default for each in fields(Cell)}
     texts = {name: "…" if name in without else getattr(cell, name) for name in defaults}
-    words = [f"{cell.model} {cell.size} {cell.scenario if cell.task == FIT else f'{cell.task}, {cell.scenario}'}"]
+    words = [
+        f"{cell.model} {cell.size}"
+        f" {cell.scenario if cell.task == FIT else f'{cell.task}, {cell.scenario}'}"
+    ]
     for name, template in fields_with("words").items():
         named = {field for _, field, _, _ in Formatter().parse(template) if field}
         if named <= set(without) or getattr(cell, name) == defaults[name]:
@@ -165,20 +201,32 @@ def describe(group: Group, without: Collection[str] = ()) -> str:
 def shared(groups: Sequence[Group]) -> dict[str, list[str]]:
     """The fields of SHARED that all groups have in common → their values in words."""
     cells = [group.cell for group in groups]
-    return {name: _words(cells[0], name) for name in SHARED if cells and all(getattr(c, name) == getattr(cells[0], name) for c in cells)}
+    return {
+        name: _words(cells[0], name)
+        for name in SHARED
+        if cells and all(getattr(c, name) == getattr(cells[0], name) for c in cells)
+    }
 
 
 def _words(cell: Cell, name: str) -> list[str]:
     value = getattr(cell, name)
-    return [f"{variable}={text}" for variable, text in sorted(value.items())] if isinstance(value, Mapping) else [str(value)]
+    return (
+        [f"{variable}={text}" for variable, text in sorted(value.items())]
+        if isinstance(value, Mapping)
+        else [str(value)]
+    )
 
 
 def figure(group: Group) -> str:
-    """The figure with its interval and unit: `627 samples/s (612–640)`; empty where there is none."""
+    """The figure with its interval and unit: `627 samples/s (612–640)`; empty where there is
+    none.
+    """
     s, metric = group.summary, group.metric
     if s is None or metric is None:
         return ""
-    around = f" ({short(s.low)}–{short(s.high)})" if s.low is not None and s.high is not None else ""
+    around = (
+        f" ({short(s.low)}–{short(s.high)})" if s.low is not None and s.high is not None else ""
+    )
     return f"{short(s.median)} {metric.unit}{around}"
 
 
@@ -186,12 +234,19 @@ def differences(a: Group, b: Group) -> list[str]:
     """List what differs between two measurements of the same work, one sentence each."""
     x, y = a.last, b.last
     sentences = conditions(a, b)
-    changed = [name for name in dict.fromkeys([*x.versions, *y.versions]) if x.versions.get(name) != y.versions.get(name)]
+    changed = [
+        name
+        for name in dict.fromkeys([*x.versions, *y.versions])
+        if x.versions.get(name) != y.versions.get(name)
+    ]
     if other_factors((a.cell, b.cell)):
         sentences.append("their LoRA trains different parameters (--lora matched trains the same)")
     if a.cell.sut != b.cell.sut:
         changed = [name for name in changed if name in x.versions and name in y.versions]
-    return sentences + [f"other version of {n}: {x.versions.get(n, 'none')} / {y.versions.get(n, 'none')}" for n in changed]
+    return sentences + [
+        f"other version of {n}: {x.versions.get(n, 'none')} / {y.versions.get(n, 'none')}"
+        for n in changed
+    ]
 
 
 def conditions(a: Group, b: Group) -> list[str]:
@@ -200,7 +255,11 @@ def conditions(a: Group, b: Group) -> list[str]:
     SUTs and their packages are not among the conditions.
     """
     x, y = a.last, b.last
-    sentences = [] if x.machine == y.machine else [f"other machine: {x.machine or 'unknown'} / {y.machine or 'unknown'}"]
+    sentences = (
+        []
+        if x.machine == y.machine
+        else [f"other machine: {x.machine or 'unknown'} / {y.machine or 'unknown'}"]
+    )
     for what, one, other in (
         ("mode", x.result.mode, y.result.mode),
         ("round", x.result.round, y.result.round),
@@ -217,41 +276,66 @@ def conditions(a: Group, b: Group) -> list[str]:
     if x.source != y.source:
         both = [run.record.git.revision if run.record else None for run in (x, y)]
         revisions = list(dict.fromkeys((revision or "unknown")[:12] for revision in both))
-        of = " / ".join(revisions) if len(revisions) > 1 else f"{revisions[0]}, with files that were edited"
+        of = (
+            " / ".join(revisions)
+            if len(revisions) > 1
+            else f"{revisions[0]}, with files that were edited"
+        )
         sentences.append(f"other source of the SUTs or the worker: revision {of}")
     return sentences
 
 
 def other_factors(cells: Iterable[Cell]) -> bool:
-    """Return whether the cells that train by their library's own LoRA (`--lora own`) lay out what they train in different ways."""
-    return len({SUTS[cell.sut].lora for cell in cells if cell.lora == LORA[0] and cell.sut in SUTS}) > 1
+    """Return whether the cells that train by their library's own LoRA (`--lora own`) lay out what
+    they train in different ways.
+    """
+    return (
+        len({SUTS[cell.sut].lora for cell in cells if cell.lora == LORA[0] and cell.sut in SUTS})
+        > 1
+    )
 
 
 def beside_earlier(result: Result) -> str | None:
-    """Compare a run with the last earlier run of its cell and mode, in one sentence. None if it is the first one, or has no figure.
+    """Compare a run with the last earlier run of its cell and mode, in one sentence. None if it is
+    the first one, or has no figure.
 
     The earlier runs are those whose directories lie beside the run's own.
     """
     last = read(result)
-    beside = [read(other) for other in find(Path(result.directory).parent)[0]] if result.directory and last.metric else []
-    alike_ones = [r for r in beside if r.metric and tables.alike(Group(runs=(r,)), Group(runs=(last,)))]
-    earlier = sorted((r for r in alike_ones if r.result.mode == result.mode and r.order < last.order), key=lambda r: r.order)
+    beside = (
+        [read(other) for other in find(Path(result.directory).parent)[0]]
+        if result.directory and last.metric
+        else []
+    )
+    alike_ones = [
+        r for r in beside if r.metric and tables.alike(Group(runs=(r,)), Group(runs=(last,)))
+    ]
+    earlier = sorted(
+        (r for r in alike_ones if r.result.mode == result.mode and r.order < last.order),
+        key=lambda r: r.order,
+    )
     if not earlier:
         return None
     before, new = Group(runs=(earlier[-1],)), Group(runs=(last,))
     disturbed = [
-        f"{name} was disturbed: {why}" for name, run in (("that run", earlier[-1]), ("this run", last)) if (why := run.disturbances[0])
+        f"{name} was disturbed: {why}"
+        for name, run in (("that run", earlier[-1]), ("this run", last))
+        if (why := run.disturbances[0])
     ]
     changed = [*differences(before, new), *disturbed]
     alike = Group(runs=(*(r for r in earlier if not differences(Group(runs=(r,)), new)), last))
     meaning = "; ".join(changed) or "no setting or version that is recorded differs"
     if alike.summary and alike.summary.spread is not None:
         meaning += f"; the {alike.summary.repeats} runs so far: {figure(alike)}"
-    return f"{tables.ratio(new, before).value:.3g} × the speed of {Path(earlier[-1].result.directory).name}: {meaning}"
+    return (
+        f"{tables.ratio(new, before).value:.3g} × the speed of"
+        f" {Path(earlier[-1].result.directory).name}: {meaning}"
+    )
 
 
 def _newest(groups: Iterable[Group], machines: Mapping[str, str] | None = None) -> list[Group]:
-    """The group that was measured last among equal cells, with figures or without: an old success hides no new failure.
+    """The group that was measured last among equal cells, with figures or without: an old success
+    hides no new failure.
 
     `machines`: digest of a cell → the machine whose group comes first, if there is one.
     """
@@ -259,12 +343,17 @@ def _newest(groups: Iterable[Group], machines: Mapping[str, str] | None = None) 
     for group in groups:
         preferred = (machines or {}).get(group.cell.digest)
         other = kept.get(group.cell.digest)
-        if other is None or (group.last.machine == preferred, group.order) > (other.last.machine == preferred, other.order):
+        if other is None or (group.last.machine == preferred, group.order) > (
+            other.last.machine == preferred,
+            other.order,
+        ):
             kept[group.cell.digest] = group
     return list(kept.values())
 
 
-def _pairs(a: Sequence[Group], b: Sequence[Group]) -> tuple[list[tuple[Group, Group]], list[Group], list[Group]]:
+def _pairs(
+    a: Sequence[Group], b: Sequence[Group]
+) -> tuple[list[tuple[Group, Group]], list[Group], list[Group]]:
     """(pairs, what is left of A, what is left of B)."""
     by_digest = {group.cell.digest: group for group in a}
     pairs = [(by_digest[y.cell.digest], y) for y in b if y.cell.digest in by_digest]
@@ -281,25 +370,40 @@ def _pairs(a: Sequence[Group], b: Sequence[Group]) -> tuple[list[tuple[Group, Gr
 def _of_pair(a: Group, b: Group, names: tuple[str, str]) -> Comparison:
     flags = differences(a, b)
     labels = names if a.sut == b.sut else (a.sut, b.sut)
-    base: dict[str, Any] = {"name": describe(b), "a": a.sut, "b": b.sut, "a_figure": figure(a), "b_figure": figure(b)}
+    base: dict[str, Any] = {
+        "name": describe(b),
+        "a": a.sut,
+        "b": b.sut,
+        "a_figure": figure(a),
+        "b_figure": figure(b),
+    }
     for name, group in zip(names, (a, b), strict=True):
         if not group.good:
             reason = group.last.result.reason
-            verdict = f"no figure in {name}: {group.last.result.status}{': ' + reason if reason else ''}"
+            verdict = (
+                f"no figure in {name}: {group.last.result.status}{': ' + reason if reason else ''}"
+            )
             return Comparison(**base, verdict=verdict, flags=tuple(flags), comparable=False)
     if a.metric and b.metric and not tables.alike(a, b):
-        verdict = f"refused: other statistics ({a.metric.name} by {a.metric.estimate} / {b.metric.name} by {b.metric.estimate})"
+        verdict = (
+            f"refused: other statistics ({a.metric.name} by {a.metric.estimate} / {b.metric.name}"
+            f" by {b.metric.estimate})"
+        )
         return Comparison(**base, verdict=verdict, flags=tuple(flags), comparable=False)
     ratio = tables.ratio(b, a)
     if ratio.method == "Welch t":
         flags.append(NOT_IN_TURNS)
     unranked = {
-        reason: [name for name, g in zip(names, (a, b), strict=True) if reason in g.unranked] for reason in (*a.unranked, *b.unranked)
+        reason: [name for name, g in zip(names, (a, b), strict=True) if reason in g.unranked]
+        for reason in (*a.unranked, *b.unranked)
     }
     flags += [f"not ranked ({' and '.join(sides)}): {reason}" for reason, sides in unranked.items()]
     verdict, unproven = ratio.verdict(labels[1], labels[0]), _unproven(a, b, ratio)
     if ratio.unsure and not ratio.different:
-        verdict = f"inconclusive, because {_UNSURE} ({statistics.interval(ratio.low or 0, ratio.high or 0)})"
+        verdict = (
+            f"inconclusive, because {_UNSURE}"
+            f" ({statistics.interval(ratio.low or 0, ratio.high or 0)})"
+        )
     return Comparison(**base, ratio=ratio, verdict=verdict, flags=tuple(flags), unproven=unproven)
 
 
@@ -317,8 +421,19 @@ def _unproven(a: Group, b: Group, ratio: statistics.Ratio) -> str:
 def _alone(y: Group, others: Sequence[Group], names: tuple[str, str]) -> Comparison:
     near = _near(y, others)
     if near is None:
-        return Comparison(name=describe(y), a="", b=y.sut, b_figure=figure(y), verdict=f"only in {names[1]}", comparable=False)
-    differing = [f"{n.replace('_', ' ')} {one} / {other}" for (n, one), (_, other) in zip(near.work, y.work, strict=True) if one != other]
+        return Comparison(
+            name=describe(y),
+            a="",
+            b=y.sut,
+            b_figure=figure(y),
+            verdict=f"only in {names[1]}",
+            comparable=False,
+        )
+    differing = [
+        f"{n.replace('_', ' ')} {one} / {other}"
+        for (n, one), (_, other) in zip(near.work, y.work, strict=True)
+        if one != other
+    ]
     differing += [] if near.sut == y.sut else [f"SUT {near.sut} / {y.sut}"]
     return Comparison(
         name=describe(y),
@@ -332,9 +447,21 @@ def _alone(y: Group, others: Sequence[Group], names: tuple[str, str]) -> Compari
 
 
 def _near(y: Group, others: Sequence[Group]) -> Group | None:
-    """The cell of the other side that differs in the fewest values; None where SUT, model, task or scenario differ."""
-    same = [x for x in others if all(getattr(x.cell, n) == getattr(y.cell, n) for n in ("sut", "model", "task", "scenario"))]
-    return min(same, key=lambda x: sum(one != other for one, other in zip(x.work, y.work, strict=True)), default=None)
+    """The cell of the other side that differs in the fewest values; None where SUT, model, task or
+    scenario differ.
+    """
+    same = [
+        x
+        for x in others
+        if all(
+            getattr(x.cell, n) == getattr(y.cell, n) for n in ("sut", "model", "task", "scenario")
+        )
+    ]
+    return min(
+        same,
+        key=lambda x: sum(one != other for one, other in zip(x.work, y.work, strict=True)),
+        default=None,
+    )
 
 
 def _beside_published(group: Group, theirs: Published) -> Iterator[str]:

@@ -29,7 +29,9 @@ class Change:
     def verdict(self) -> str:
         """One sentence on the speed."""
         if self.ratio.different:
-            return ("faster: " if self.ratio.value > 1 else "slower: ") + self.ratio.verdict("it", "before")
+            return ("faster: " if self.ratio.value > 1 else "slower: ") + self.ratio.verdict(
+                "it", "before"
+            )
         return self.ratio.verdict("it", "before")
 
 
@@ -69,7 +71,10 @@ class Trend:
     @cached_property
     def starts(self) -> list[int]:
         """The place among the figures where each stretch begins."""
-        return [sum(len(group.figures) for group in self.stretches[:n]) for n in range(len(self.stretches))]
+        return [
+            sum(len(group.figures) for group in self.stretches[:n])
+            for n in range(len(self.stretches))
+        ]
 
     @cached_property
     def changes(self) -> list[Change]:
@@ -85,7 +90,9 @@ class Trend:
     def _of_failures(self) -> list[str]:
         if not self.failed:
             return []
-        count = "the last run is" if len(self.failed) == 1 else f"the last {len(self.failed)} runs are"
+        count = (
+            "the last run is" if len(self.failed) == 1 else f"the last {len(self.failed)} runs are"
+        )
         return [f"{count} not ok since {self.failed[0].started[:16]} ({self.failed[-1].obstacle})"]
 
     @property
@@ -93,26 +100,48 @@ class Trend:
         shown = [change for change in self.changes if change.ratio.different]
         runs = statistics.plural(len(self.figures), "run")
         if shown:
-            return "; ".join(f"{change.verdict} since {change.at[:16]} ({change.what[0]})" for change in shown)
+            return "; ".join(
+                f"{change.verdict} since {change.at[:16]} ({change.what[0]})" for change in shown
+            )
         if not self.changes:
             drift = [text for text in self.stretches[0].advice if "drift" in text]
-            return f"{runs}, nothing changed{': ' + drift[0] if drift else f': {compare.figure(self.stretches[0])}'}"
-        return f"{runs}, {statistics.plural(len(self.changes), 'change')}; no difference of speed shown"
+            return (
+                f"{runs}, nothing"
+                f" changed{': ' + drift[0] if drift else f': {compare.figure(self.stretches[0])}'}"
+            )
+        return (
+            f"{runs}, {statistics.plural(len(self.changes), 'change')}; no difference of speed"
+            " shown"
+        )
 
 
 def trends(groups: Iterable[Group]) -> list[Trend]:
-    """A trend for every cell that was measured at least twice with success, those that fail now or whose speed changed first."""
+    """A trend for every cell that was measured at least twice with success, those that fail now or
+    whose speed changed first.
+    """
     runs: dict[tuple[str, str], list[Run]] = {}
     for group in groups:
         for run in group.runs:
             runs.setdefault((run.result.cell.digest, run.result.mode), []).append(run)
-    found = [_trend(sorted(of_one, key=lambda run: run.order)) for of_one in runs.values() if sum(bool(run.metric) for run in of_one) > 1]
-    return sorted(found, key=lambda trend: not trend.failed and not any(change.ratio.different for change in trend.changes))
+    found = [
+        _trend(sorted(of_one, key=lambda run: run.order))
+        for of_one in runs.values()
+        if sum(bool(run.metric) for run in of_one) > 1
+    ]
+    return sorted(
+        found,
+        key=lambda trend: (
+            not trend.failed and not any(change.ratio.different for change in trend.changes)
+        ),
+    )
 
 
 def _trend(runs: Sequence[Run]) -> Trend:
     good = [run for run in runs if run.metric]
-    return Trend(stretches=tuple(_stretches(good)), failed=tuple(run for run in runs if run.order > good[-1].order))
+    return Trend(
+        stretches=tuple(_stretches(good)),
+        failed=tuple(run for run in runs if run.order > good[-1].order),
+    )
 
 
 def _stretches(runs: Sequence[Run]) -> list[Group]:
@@ -127,5 +156,10 @@ def _stretches(runs: Sequence[Run]) -> list[Group]:
 
 def _change(a: Group, b: Group) -> Change:
     metric = a.metric
-    ratio = statistics.compare(b.figures, a.figures, higher_is_better=metric is None or metric.higher_is_better, paired=False)
+    ratio = statistics.compare(
+        b.figures,
+        a.figures,
+        higher_is_better=metric is None or metric.higher_is_better,
+        paired=False,
+    )
     return Change(at=b.runs[0].started, what=tuple(compare.differences(a, b)), ratio=ratio)

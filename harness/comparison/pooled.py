@@ -28,11 +28,12 @@ def mean_ratio(
     higher_is_better: bool = True,
     compared: int = 2,
 ) -> Ratio:
-    """The speed of the first of each pair over that of the second, as a geometric mean over the pairs.
+    """The speed of the first of each pair over that of the second, as a geometric mean over the
+    pairs.
 
-    It is taken round by round, so a machine that drifts between two cells changes no ratio. If fewer
-    than three rounds are common to all, repeats are not paired. If one cell has fewer of them, so many
-    of each count.
+    It is taken round by round, so a machine that drifts between two cells changes no ratio. If
+    fewer than three rounds are common to all, repeats are not paired. If one cell has fewer of
+    them, so many of each count.
 
     Args:
         pairs: the figures of two series in one cell.
@@ -81,7 +82,9 @@ class Pooled:
         contrast[fit.names.index(b)] = -1
         error = fit.deviation * math.sqrt(contrast @ fit.covariance @ contrast)
         counts = (len(self.series[a]), len(self.series[b]))
-        return judged(float(contrast @ fit.effects), error, fit.freedom, self.compared, "pooled", counts)
+        return judged(
+            float(contrast @ fit.effects), error, fit.freedom, self.compared, "pooled", counts
+        )
 
     @cached_property
     def noisy(self) -> tuple[str, ...]:
@@ -104,7 +107,9 @@ class Pooled:
 
     @cached_property
     def _fit(self) -> _Fit:
-        return _Fit.of({name: rounds for name, rounds in self.series.items() if name not in self.noisy})
+        return _Fit.of(
+            {name: rounds for name, rounds in self.series.items() if name not in self.noisy}
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +121,8 @@ class _Fit:
         effects: logarithms, float64 [series + rounds].
         covariance: of the effects, in variances of a residual, float64 [series + rounds] squared.
         deviation: standard deviation of a residual, a natural logarithm; `freedom`: its degrees.
-        connected: whether the effects of all rounds can be compared. Those of two sweeps without a series in common cannot.
+        connected: whether the effects of all rounds can be compared. Those of two sweeps without a
+            series in common cannot.
     """
 
     names: Sequence[str]

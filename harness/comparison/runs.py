@@ -1,4 +1,6 @@
-"""Finished run directories → runs. Only three small files of each are read, so a thousand cells take seconds."""
+"""Finished run directories → runs. Only three small files of each are read, so a thousand cells
+take seconds.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ class Run:
     """One finished run.
 
     Attributes:
-        record: record.json; None if there is none that can be read, as of a cell that was never started.
+        record: record.json; None if there is none that can be read, as of a cell that was never
+            started.
         planned_seconds: of job.json; None where there is none.
     """
 
@@ -35,7 +38,9 @@ class Run:
 
     @cached_property
     def versions(self) -> dict[str, str]:
-        """Python, the SUT's own packages and the driver of an accelerator; empty if no worker reported any."""
+        """Python, the SUT's own packages and the driver of an accelerator; empty if no worker
+        reported any.
+        """
         if self.record is None:
             return {}
         installed = self.record.environment.versions
@@ -65,7 +70,9 @@ class Run:
 
     @property
     def started_s(self) -> float:
-        """When it began, seconds since 1970: a text sorts wrongly over two time zones. 0 where it was not recorded."""
+        """When it began, seconds since 1970: a text sorts wrongly over two time zones. 0 where it
+        was not recorded.
+        """
         try:
             return datetime.fromisoformat(self.started).timestamp()
         except ValueError:
@@ -74,7 +81,9 @@ class Run:
     @property
     def order(self) -> tuple[int, float, str]:
         """Sorts runs by the time they began; of older records by the folder."""
-        without_date_ns = self.record.started_monotonic_ns if self.record and not self.started else 0
+        without_date_ns = (
+            self.record.started_monotonic_ns if self.record and not self.started else 0
+        )
         return (without_date_ns, self.started_s, self.result.directory)
 
     @property
@@ -84,7 +93,11 @@ class Run:
         Sweeps of the same cells have one id, wherever they write.
         """
         mark, below = self.result.sweep, 1 + len(Path(self.result.cell.name).parts)
-        return (Path(self.result.directory).absolute().parts[:-below], mark.id, mark.repeat) if mark else None
+        return (
+            (Path(self.result.directory).absolute().parts[:-below], mark.id, mark.repeat)
+            if mark
+            else None
+        )
 
     @property
     def obstacle(self) -> str:
@@ -100,7 +113,9 @@ class Run:
 
     @cached_property
     def disturbances(self) -> tuple[str, str]:
-        """(what makes the figure unfit for ranking, what a reader should know) of what else went on; empty texts where nothing did."""
+        """(what makes the figure unfit for ranking, what a reader should know) of what else went
+        on; empty texts where nothing did.
+        """
         threads = self.record.machine.usable_threads if self.record else None
         serious, notes = disturbance.sentences(self.result.disturbance, threads or 1)
         return "; ".join(serious), "; ".join(notes)
@@ -109,12 +124,20 @@ class Run:
 def machine_words(machine: Machine) -> str:
     """A machine in words. Runs whose words differ are of two machines.
 
-    A hypervisor hides a processor's name, and one of twice the speed then has the same. So the words hold family, model, stepping and
-    caches, and a digest of the processor's flags.
+    A hypervisor hides a processor's name, and one of twice the speed then has the same. So the
+    words hold family, model, stepping and caches, and a digest of the processor's flags.
     """
-    kinds = {"family": machine.cpu_family, "model": machine.cpu_model, "stepping": machine.cpu_stepping}
+    kinds = {
+        "family": machine.cpu_family,
+        "model": machine.cpu_model,
+        "stepping": machine.cpu_stepping,
+    }
     words = [machine.cpu, *(f"{name} {value}" for name, value in kinds.items() if value)]
-    parts = [" ".join(words), f"{machine.usable_threads} threads", f"{(machine.memory_bytes or 0) / (1 << 30):.0f} GiB"]
+    parts = [
+        " ".join(words),
+        f"{machine.usable_threads} threads",
+        f"{(machine.memory_bytes or 0) / (1 << 30):.0f} GiB",
+    ]
     if machine.caches:
         parts.append(f"caches {machine.caches}")
     if machine.cpu_flags:
@@ -125,7 +148,9 @@ def machine_words(machine: Machine) -> str:
 
 
 def find(root: Path) -> tuple[list[Result], dict[Path, str]]:
-    """(every finished run below `root`, by path; result.json that cannot be read → why). `directory` is where each lies now."""
+    """(every finished run below `root`, by path; result.json that cannot be read → why).
+    `directory` is where each lies now.
+    """
     results, faults = [], {}
     for path in sorted(_results(root)):
         try:
@@ -137,18 +162,24 @@ def find(root: Path) -> tuple[list[Result], dict[Path, str]]:
 
 
 def read(result: Result) -> Run:
-    """A run with the record and the planned duration of its directory. A file that cannot be read counts as missing."""
+    """A run with the record and the planned duration of its directory. A file that cannot be read
+    counts as missing.
+    """
     directory = Path(result.directory)
     record, job = None, None
     with suppress(OSError, ValueError):
         record = reading.from_file(directory / "record.json", reading.record)
     with suppress(OSError, ValueError):
         job = reading.from_file(directory / "raw" / "performance" / "job.json", reading.job)
-    return Run(result=result, record=record, planned_seconds=job.limits.planned_ms / 1e3 if job else None)
+    return Run(
+        result=result, record=record, planned_seconds=job.limits.planned_ms / 1e3 if job else None
+    )
 
 
 def _results(root: Path) -> Iterator[Path]:
-    """Every result.json. What lies below a run directory is not looked at: logs, and a copy of the source."""
+    """Every result.json. What lies below a run directory is not looked at: logs, and a copy of the
+    source.
+    """
     for folder, folders, files in os.walk(root):
         if "result.json" in files:
             yield Path(folder, "result.json")

@@ -1,8 +1,10 @@
-"""Repeats of a cell → intervals, ratios, verdicts in words and advice. Plain numbers in and out; no file is read here.
+"""Repeats of a cell → intervals, ratios, verdicts in words and advice. Plain numbers in and out; no
+file is read here.
 
-All is computed on logarithms. Noise multiplies a speed, it does not add to it: a machine that is 3 % slower makes every figure 3 % smaller.
-And the logarithm of a ratio is a difference, whose interval is known (Fleming & Wallace 1986, "How not to lie with statistics", CACM 29:3,
-gives the reason why ratios take the geometric mean).
+All is computed on logarithms. Noise multiplies a speed, it does not add to it: a machine that is 3
+% slower makes every figure 3 % smaller. And the logarithm of a ratio is a difference, whose
+interval is known (Fleming & Wallace 1986, "How not to lie with statistics", CACM 29:3, gives the
+reason why ratios take the geometric mean).
 """
 
 from __future__ import annotations
@@ -28,12 +30,14 @@ It is 96 % for normal noise, so that it is 95 % for noise with outliers.
 """
 FEWEST = 3
 """Repeats of a cell from which a comparison is made. Two differ by chance as much as they like."""
-# The sign flips of 6 differences are the fewest that can reach 95 %. A difference counts at most as much as 1.5 of the median one, and a
-# pair of equal cells may be called different with this chance: a little below 5 %, since flips are counted and go in steps.
+# The sign flips of 6 differences are the fewest that can reach 95 %. A difference counts at most as
+# much as 1.5 of the median one, and a pair of equal cells may be called different with this chance:
+# a little below 5 %, since flips are counted and go in steps.
 FEWEST_FLIPPED, _CLIP, _FLIP_LEVEL = 6, 1.5, 0.045
 _MOST_FLIPS = 12  # 4096 sign flips are counted out; of more, as many are drawn
 _BATCHES, _FEWEST_A_BATCH = 20, 10
-# Advice: a repeat is an outlier beyond so many deviations (Iglewicz & Hoaglin 1993, the modified z score) and so large a share.
+# Advice: a repeat is an outlier beyond so many deviations (Iglewicz & Hoaglin 1993, the modified z
+# score) and so large a share.
 _OUTLYING_Z, _OUTLYING_SHARE = 5.0, 0.08
 _DRIFT_SHARE, _DRIFT_P = 0.03, 0.05
 _MOST_DECIMALS = 4
@@ -58,7 +62,9 @@ class Estimate:
 
     @property
     def spread(self) -> float | None:
-        """Half the width of the interval as a share of the mean: 0.02 is ±2 %. None where there is no interval."""
+        """Half the width of the interval as a share of the mean: 0.02 is ±2 %. None where there is
+        no interval.
+        """
         return _spread(self.low, self.high)
 
 
@@ -69,7 +75,8 @@ class Ratio:
     Attributes:
         value: 1.47 says that A is 1.47 times as fast as B.
         low, high: its 95 % interval; None if there are too few repeats.
-        different: whether a difference is shown. Of a ratio that a reader chooses from many, more is needed than an interval without 1.
+        different: whether a difference is shown. Of a ratio that a reader chooses from many, more
+            is needed than an interval without 1.
         method: how the interval was made: `pooled`, `paired t`, `sign flips`, `Welch t`, or `none`.
         repeats: of A and of B.
     """
@@ -83,7 +90,9 @@ class Ratio:
 
     @property
     def spread(self) -> float | None:
-        """Half the width of the interval as a share of the ratio: 0.02 is ±2 %. None where there is no interval."""
+        """Half the width of the interval as a share of the ratio: 0.02 is ±2 %. None where there is
+        no interval.
+        """
         return _spread(self.low, self.high)
 
     @property
@@ -95,11 +104,21 @@ class Ratio:
         """One sentence: `A is 1.47 × B (1.43–1.52)`, or why no difference can be stated."""
         if self.low is None or self.high is None:
             n = min(self.repeats)
-            return f"too few repeats: {plural(n, 'run')} of one, and {FEWEST} of each are needed; so far {a} is {self.value:.3g} × {b}"
+            return (
+                f"too few repeats: {plural(n, 'run')} of one, and {FEWEST} of each are needed; so"
+                f" far {a} is {self.value:.3g} × {b}"
+            )
         if not self.different:
-            chosen = "" if self.low <= 1 <= self.high else ", and with so many pairs chance often makes one as large"
+            chosen = (
+                ""
+                if self.low <= 1 <= self.high
+                else ", and with so many pairs chance often makes one as large"
+            )
             return f"no difference shown: the interval is {interval(self.low, self.high)}{chosen}"
-        return f"{a} is {_digits(self.value, self.low, self.high)} × {b} ({interval(self.low, self.high)})"
+        return (
+            f"{a} is {_digits(self.value, self.low, self.high)} × {b}"
+            f" ({interval(self.low, self.high)})"
+        )
 
     def slower_than(self, share: float) -> bool:
         """Whether A is slower than B by more than `share` (0.05 is 5 %), the whole interval."""
@@ -109,14 +128,17 @@ class Ratio:
 def summarise(figures: Sequence[float]) -> Estimate:
     """Median, mean and a 95 % interval of the mean of figures above 0, in their own unit.
 
-    The interval is Student's t interval of the mean of their logarithms (Georges, Buytaert & Eeckhout 2007, "Statistically rigorous Java
-    performance evaluation", section 3.2, has it for few repeats). It takes the repeats as independent: a machine that drifts makes it too
-    narrow, which `compare` of interleaved repeats does not suffer from.
+    The interval is Student's t interval of the mean of their logarithms (Georges, Buytaert &
+    Eeckhout 2007, "Statistically rigorous Java performance evaluation", section 3.2, has it for few
+    repeats). It takes the repeats as independent: a machine that drifts makes it too narrow, which
+    `compare` of interleaved repeats does not suffer from.
     """
     logs = _logs(figures)
     mean, half = float(logs.mean()), _t_half(logs) if len(logs) >= FEWEST else None
     low, high = (None, None) if half is None else (math.exp(mean - half), math.exp(mean + half))
-    return Estimate(repeats=len(logs), median=float(np.median(figures)), mean=math.exp(mean), low=low, high=high)
+    return Estimate(
+        repeats=len(logs), median=float(np.median(figures)), mean=math.exp(mean), low=low, high=high
+    )
 
 
 def compare(
@@ -149,7 +171,9 @@ def compare(
     x, y = sign * _logs(a), sign * _logs(b)
     counts = (len(x), len(y))
     if paired and len(x) != len(y):
-        raise ValueError(f"paired repeats come in equal counts, and there are {len(x)} and {len(y)}")
+        raise ValueError(
+            f"paired repeats come in equal counts, and there are {len(x)} and {len(y)}"
+        )
     middle = float(x.mean() - y.mean())
     if min(counts) < FEWEST:
         return Ratio(value=math.exp(middle), repeats=counts)
@@ -160,7 +184,14 @@ def compare(
     if compared == 2 and len(x) >= FEWEST_FLIPPED:
         ends = [math.exp(end) for end in _flip_interval(difference)]
         outside = not ends[1] <= 1 <= ends[2]
-        return Ratio(value=ends[0], low=ends[1], high=ends[2], different=outside, method="sign flips", repeats=counts)
+        return Ratio(
+            value=ends[0],
+            low=ends[1],
+            high=ends[2],
+            different=outside,
+            method="sign flips",
+            repeats=counts,
+        )
     error = float(difference.std(ddof=1)) / math.sqrt(len(x))
     return judged(middle, error, len(x) - 1, compared, "paired t", counts)
 
@@ -189,7 +220,8 @@ def judged(
         value=math.exp(difference),
         low=math.exp(low),
         high=math.exp(high),
-        different=abs(difference) > max(half, _tukey(compared, max(1, int(freedom))) * error) + _ROUNDING,
+        different=abs(difference)
+        > max(half, _tukey(compared, max(1, int(freedom))) * error) + _ROUNDING,
         method=method,
         repeats=repeats,
     )
@@ -206,15 +238,19 @@ def _tukey(compared: int, freedom: int) -> float:
         return _student(freedom)
     from scipy import stats  # it takes two seconds to import, which most commands do without
 
-    return float(stats.studentized_range.ppf(_NO_FALSE_DIFFERENCE, compared, freedom)) / math.sqrt(2)
+    return float(stats.studentized_range.ppf(_NO_FALSE_DIFFERENCE, compared, freedom)) / math.sqrt(
+        2
+    )
 
 
 def within_run(series: np.ndarray) -> Estimate | None:
-    """The mean of the latencies of one run and its 95 % interval, in their own unit; None where there are fewer than 200.
+    """The mean of the latencies of one run and its 95 % interval, in their own unit; None where
+    there are fewer than 200.
 
-    Neighbouring latencies resemble each other, so the run is cut into 20 equal stretches and the interval is Student's t of the
-    stretches' means (batch means: Law 2015, "Simulation modeling and analysis", section 9.5.3). It says how well this run knows its own
-    mean, not how far the next run will be off.
+    Neighbouring latencies resemble each other, so the run is cut into 20 equal stretches and the
+    interval is Student's t of the stretches' means (batch means: Law 2015, "Simulation modeling and
+    analysis", section 9.5.3). It says how well this run knows its own mean, not how far the next
+    run will be off.
 
     Args:
         series: latencies in the order they came, floats or integers [n].
@@ -224,7 +260,13 @@ def within_run(series: np.ndarray) -> Estimate | None:
     length = len(series) // _BATCHES
     means = np.asarray(series[-length * _BATCHES :], np.float64).reshape(_BATCHES, length).mean(1)
     mean, half = float(means.mean()), _t_half(means)
-    return Estimate(repeats=len(series), median=float(np.median(series)), mean=mean, low=mean - half, high=mean + half)
+    return Estimate(
+        repeats=len(series),
+        median=float(np.median(series)),
+        mean=mean,
+        low=mean - half,
+        high=mean + half,
+    )
 
 
 def geometric_mean(ratios: Sequence[float]) -> float:
@@ -233,7 +275,8 @@ def geometric_mean(ratios: Sequence[float]) -> float:
 
 
 def advice(figures: Sequence[float], disturbances: Sequence[str] = ()) -> list[str]:
-    """List the faults of the repeats of one cell with advice, one sentence each. Empty if nothing is wrong.
+    """List the faults of the repeats of one cell with advice, one sentence each. Empty if nothing
+    is wrong.
 
     Args:
         figures: the figures of the repeats, in the order they were measured.
@@ -242,9 +285,15 @@ def advice(figures: Sequence[float], disturbances: Sequence[str] = ()) -> list[s
     sentences = []
     n = len(figures)
     if n < FEWEST:
-        sentences.append(f"{plural(n, 'repeat')}: measure at least {FEWEST}, for two runs of one cell differ by chance")
+        sentences.append(
+            f"{plural(n, 'repeat')}: measure at least {FEWEST}, for two runs of one cell differ by"
+            " chance"
+        )
     if outliers := _outliers(figures):
-        sentences.append(f"repeat {', '.join(map(str, outliers))} is far from the others: something disturbed it; more repeats outvote it")
+        sentences.append(
+            f"repeat {', '.join(map(str, outliers))} is far from the others: something disturbed"
+            " it; more repeats outvote it"
+        )
     if n >= 5:
         from scipy import stats
 
@@ -252,11 +301,15 @@ def advice(figures: Sequence[float], disturbances: Sequence[str] = ()) -> list[s
         change = float(np.expm1(stats.theilslopes(_logs(figures))[0] * (n - 1)))
         if test.pvalue < _DRIFT_P and abs(change) > _DRIFT_SHARE:
             sentences.append(
-                f"the figures drift by {change:+.0%} over the repeats: let the machine settle, and compare only with interleaved runs"
+                f"the figures drift by {change:+.0%} over the repeats: let the machine settle, and"
+                " compare only with interleaved runs"
             )
     if disturbed := sum(map(bool, disturbances)):
         first = next(text for text in disturbances if text)
-        sentences.append(f"{disturbed} of {plural(n, 'repeat')} {'was' if disturbed == 1 else 'were'} disturbed ({first})")
+        sentences.append(
+            f"{disturbed} of {plural(n, 'repeat')} {'was' if disturbed == 1 else 'were'} disturbed"
+            f" ({first})"
+        )
     return sentences
 
 
@@ -276,8 +329,12 @@ def _spread(low: float | None, high: float | None) -> float | None:
 
 def _digits(value: float, low: float, high: float) -> str:
     width = high - low
-    decimals = 0 if value >= 100 else 2 - (value >= 10) + (1e-9 < width < 0.02) + (1e-9 < width < 0.002)
-    while decimals < _MOST_DECIMALS and any(end != 1 and round(end, decimals) == 1 for end in (low, high)):
+    decimals = (
+        0 if value >= 100 else 2 - (value >= 10) + (1e-9 < width < 0.02) + (1e-9 < width < 0.002)
+    )
+    while decimals < _MOST_DECIMALS and any(
+        end != 1 and round(end, decimals) == 1 for end in (low, high)
+    ):
         decimals += 1  # 1.001 as 1.00 would read as if 1 lay inside
     return f"{value:,.{decimals}f}"
 
@@ -300,14 +357,22 @@ def _welch(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     parts = [v.var(ddof=1) / len(v) for v in (x, y)]
     if not sum(parts):
         return 0.0, 1.0
-    freedom = sum(parts) ** 2 / sum(part**2 / (len(v) - 1) for part, v in zip(parts, (x, y), strict=True))
+    freedom = sum(parts) ** 2 / sum(
+        part**2 / (len(v) - 1) for part, v in zip(parts, (x, y), strict=True)
+    )
     return math.sqrt(sum(parts)), float(freedom)
 
 
 def _flip_interval(difference: np.ndarray) -> tuple[float, float, float]:
-    """(the median difference, low, high): low and high are the ends of what the permutation test does not reject, by bisection."""
+    """(the median difference, low, high): low and high are the ends of what the permutation test
+    does not reject, by bisection.
+    """
     middle = float(np.median(difference))
-    return middle, _flip_end(difference, middle, float(difference.min())), _flip_end(difference, middle, float(difference.max()))
+    return (
+        middle,
+        _flip_end(difference, middle, float(difference.min())),
+        _flip_end(difference, middle, float(difference.max())),
+    )
 
 
 def _flip_end(difference: np.ndarray, inside: float, outside: float) -> float:
@@ -316,12 +381,16 @@ def _flip_end(difference: np.ndarray, inside: float, outside: float) -> float:
         return outside
     for _ in range(30):
         between = (inside + outside) / 2
-        inside, outside = (between, outside) if _flip_p(difference, between) >= _FLIP_LEVEL else (inside, between)
+        inside, outside = (
+            (between, outside) if _flip_p(difference, between) >= _FLIP_LEVEL else (inside, between)
+        )
     return outside
 
 
 def _flip_p(difference: np.ndarray, shift: float) -> float:
-    """The p value of the permutation test that all differences lie evenly around `shift`: how often random signs make as large a sum."""
+    """The p value of the permutation test that all differences lie evenly around `shift`: how often
+    random signs make as large a sum.
+    """
     away = difference - shift
     clipped = np.clip(away, *(_CLIP * np.median(np.abs(away)) * np.array([-1, 1])))
     sums = np.abs(_signs(len(away)) @ clipped)
@@ -345,4 +414,6 @@ def _outliers(figures: Sequence[float]) -> list[int]:
     logs = _logs(figures)
     distance = np.abs(logs - np.median(logs))
     deviation = 1.4826 * np.median(distance)
-    return [n for n, d in enumerate(distance, 1) if d > _OUTLYING_SHARE and d > _OUTLYING_Z * deviation]
+    return [
+        n for n, d in enumerate(distance, 1) if d > _OUTLYING_SHARE and d > _OUTLYING_Z * deviation
+    ]

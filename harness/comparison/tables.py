@@ -24,7 +24,9 @@ COLUMNS = {
     "execution": "eager, compile, script, graph or xla",
     **WORK,
     "mode": "quick, valid or submission",
-    "planned_seconds": "how long a quick test was to last; 0: as long as LoadGen's arithmetic makes it",
+    "planned_seconds": (
+        "how long a quick test was to last; 0: as long as LoadGen's arithmetic makes it"
+    ),
     "status": "ok, invalid, oom, unsupported, error or skipped",
     "cause": "of invalid: what makes it so",
     "reason": "one sentence where the status is not ok",
@@ -33,32 +35,70 @@ COLUMNS = {
     "higher_is_better": "True of samples/s, False of ms and ms/step",
     "repeats": "how many runs have status ok",
     "failed": "how many runs have another status, without those that a sweep repeated with success",
-    "figure": "what SUTs are compared by: samples/s, the median latency or ms/step; the median of the repeats, or an invalid last one",
+    "figure": (
+        "what SUTs are compared by: samples/s, the median latency or ms/step; the median of the"
+        " repeats, or an invalid last one"
+    ),
     "mean": "the geometric mean of the repeats, in `unit`",
-    "low": "the lower end of the mean's 95 % interval, which shows the spread of this cell's runs, in `unit`; None below three repeats",
+    "low": (
+        "the lower end of the mean's 95 % interval, which shows the spread of this cell's runs, in"
+        " `unit`; None below three repeats"
+    ),
     "high": "the upper end, in `unit`",
     "figures": "each repeat's, in the order they were measured, in `unit`",
     "samples_per_second": "samples/s, median of the repeats",
     "ms_per_step": "milliseconds of a whole batch, or of a training step, median of the repeats",
-    "ms_per_denoising_step": "milliseconds of one denoising step of a whole batch, median of the repeats; None of a model without them",
-    "tokens_per_second": "tokens/s, median of the repeats, of a training with its padding; None of a model that predicts, or has none",
-    "flops_per_second": "floating-point operations a second of the model's products with weights, median of the repeats; there are more",
-    "matrix_share": "flops_per_second over that of a large matrix product of the same framework, as a fraction, median of the repeats",
-    "operators_per_batch": "operators that Python calls for a batch of an eager SUT, median of the repeats; None of others",
+    "ms_per_denoising_step": (
+        "milliseconds of one denoising step of a whole batch, median of the repeats; None of a"
+        " model without them"
+    ),
+    "tokens_per_second": (
+        "tokens/s, median of the repeats, of a training with its padding; None of a model that"
+        " predicts, or has none"
+    ),
+    "flops_per_second": (
+        "floating-point operations a second of the model's products with weights, median of the"
+        " repeats; there are more"
+    ),
+    "matrix_share": (
+        "flops_per_second over that of a large matrix product of the same framework, as a fraction,"
+        " median of the repeats"
+    ),
+    "operators_per_batch": (
+        "operators that Python calls for a batch of an eager SUT, median of the repeats; None of"
+        " others"
+    ),
     "latency_p50_ms": "milliseconds, median of the repeats; None in Offline",
-    "latency_p90_ms": "milliseconds, the plain 90th percentile of the queries, median of the repeats; None in Offline",
+    "latency_p90_ms": (
+        "milliseconds, the plain 90th percentile of the queries, median of the repeats; None in"
+        " Offline"
+    ),
     "latency_p99_ms": "milliseconds, median of the repeats; None in Offline",
-    "first_step_seconds": "seconds of a training's first step, which builds and compiles, median of the repeats",
-    "step_median_ms": "milliseconds, of the steps of a training; None where a framework runs ahead of its device",
-    "step_p90_ms": "milliseconds, of the steps of a training; None where a framework runs ahead of its device",
-    "drift_fraction": "how much longer the last third of a training's steps took than the first, as a fraction",
+    "first_step_seconds": (
+        "seconds of a training's first step, which builds and compiles, median of the repeats"
+    ),
+    "step_median_ms": (
+        "milliseconds, of the steps of a training; None where a framework runs ahead of its device"
+    ),
+    "step_p90_ms": (
+        "milliseconds, of the steps of a training; None where a framework runs ahead of its device"
+    ),
+    "drift_fraction": (
+        "how much longer the last third of a training's steps took than the first, as a fraction"
+    ),
     "trained_parameters": "how many parameters a training changes",
-    "compile_seconds": "first calls of all shapes less the second ones, median of the repeats; None of an eager SUT",
+    "compile_seconds": (
+        "first calls of all shapes less the second ones, median of the repeats; None of an"
+        " eager SUT"
+    ),
     "peak_host_bytes": "bytes of the worker's memory, the largest of the repeats",
     "peak_device_bytes": "bytes on the accelerator, the largest of the repeats; None on a CPU",
     "accuracy": "the score's value in the last run; None: not judged",
     "accuracy_limit": "the limit of that value",
-    "first_loss_error": "of a training: how far its first loss is from the reference's, in standard deviations of the reference's losses",
+    "first_loss_error": (
+        "of a training: how far its first loss is from the reference's, in standard deviations of"
+        " the reference's losses"
+    ),
     "ranked": "whether the figure may stand beside others",
     "unranked": "why it may not, a sentence each",
     "advice": "what to think of the repeats, a sentence each",
@@ -72,8 +112,21 @@ COLUMNS = {
 
 _MEDIANS = (
     *("samples_per_second", "ms_per_step", "ms_per_denoising_step", "tokens_per_second"),
-    *("flops_per_second", "matrix_share", "operators_per_batch", "latency_p50_ms", "latency_p90_ms", "latency_p99_ms"),
-    *("first_step_seconds", "step_median_ms", "step_p90_ms", "drift_fraction", "trained_parameters"),
+    *(
+        "flops_per_second",
+        "matrix_share",
+        "operators_per_batch",
+        "latency_p50_ms",
+        "latency_p90_ms",
+        "latency_p99_ms",
+    ),
+    *(
+        "first_step_seconds",
+        "step_median_ms",
+        "step_p90_ms",
+        "drift_fraction",
+        "trained_parameters",
+    ),
 )
 
 
@@ -83,7 +136,9 @@ _Home = tuple[tuple[Any, ...], tuple[tuple[str, str], ...]]
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """The repeats of one cell: runs of equal cell, mode, planned duration, machine, versions and source, in the order they began."""
+    """The repeats of one cell: runs of equal cell, mode, planned duration, machine, versions and
+    source, in the order they began.
+    """
 
     runs: tuple[Run, ...]
 
@@ -104,7 +159,9 @@ class Group:
 
     @cached_property
     def counted(self) -> tuple[Run, ...]:
-        """The runs that count. Of a repeat that a sweep measured again, because it failed or was disturbed, it is the last one."""
+        """The runs that count. Of a repeat that a sweep measured again, because it failed or was
+        disturbed, it is the last one.
+        """
         last = {run.turn: run for run in self.runs if run.turn}
         return tuple(run for run in self.runs if run.turn is None or last[run.turn] is run)
 
@@ -120,11 +177,16 @@ class Group:
 
     @property
     def failure(self) -> str:
-        """`2 of 5 runs are not ok: invalid (accuracy): …`, the last one's reason; empty where all are, or none is."""
+        """`2 of 5 runs are not ok: invalid (accuracy): …`, the last one's reason; empty where all
+        are, or none is.
+        """
         if not self.failed or not self.good:
             return ""
         count = len(self.failed)
-        return f"{count} of {len(self.failed) + len(self.good)} runs {'is' if count == 1 else 'are'} not ok: {self.failed[-1].obstacle}"
+        return (
+            f"{count} of {len(self.failed) + len(self.good)} runs {'is' if count == 1 else 'are'}"
+            f" not ok: {self.failed[-1].obstacle}"
+        )
 
     @cached_property
     def figures(self) -> list[float]:
@@ -138,17 +200,23 @@ class Group:
 
     @property
     def metric(self) -> Metric | None:
-        """Unit and direction of the figure, with the last run's value, which may be an invalid one."""
+        """Unit and direction of the figure, with the last run's value, which may be an invalid
+        one.
+        """
         return compared(self.last.result)
 
     @property
     def sut(self) -> str:
         """The SUT with its options, as a table names it."""
-        return self.cell.sut + "".join(f" {name}={value}" for name, value in sorted(self.cell.options.items()))
+        return self.cell.sut + "".join(
+            f" {name}={value}" for name, value in sorted(self.cell.options.items())
+        )
 
     @property
     def execution(self) -> str:
-        """eager, compile, graph or xla; empty where the SUT is no longer in the registry and the record does not tell."""
+        """eager, compile, graph or xla; empty where the SUT is no longer in the registry and the
+        record does not tell.
+        """
         if self.last.record:
             return self.last.record.execution
         spec = SUTS.get(self.cell.sut)
@@ -156,32 +224,49 @@ class Group:
 
     @property
     def work(self) -> tuple[tuple[str, Any], ...]:
-        """The values of the cell that say what was computed, each with its name. SUTs of equal work may be compared."""
+        """The values of the cell that say what was computed, each with its name. SUTs of equal work
+        may be compared.
+        """
         values = {name: getattr(self.cell, name) for name in WORK}
-        return tuple((name, tuple(sorted(v.items())) if isinstance(v, Mapping) else v) for name, v in values.items())
+        return tuple(
+            (name, tuple(sorted(v.items())) if isinstance(v, Mapping) else v)
+            for name, v in values.items()
+        )
 
     @cached_property
     def unranked(self) -> tuple[str, ...]:
         """Why its figure may not stand beside others.
 
-        A disturbance counts where it hit more than half of the repeats. So does an invalid run, if the machine may have been the reason.
+        A disturbance counts where it hit more than half of the repeats. So does an invalid run, if
+        the machine may have been the reason.
         """
         if not self.good:
             return self.last.result.unranked or (f"its status is {self.last.result.status}",)
         reasons = dict.fromkeys(
-            reason for run in self.good for reason in run.result.unranked if reason not in run.disturbances[0].split("; ")
+            reason
+            for run in self.good
+            for reason in run.result.unranked
+            if reason not in run.disturbances[0].split("; ")
         )
         invalid = [run.result.cause for run in self.failed if run.result.status is Status.INVALID]
-        if any(cause not in disturbance.BY_CLOCK for cause in invalid) or len(invalid) > len(self.good):
+        if any(cause not in disturbance.BY_CLOCK for cause in invalid) or len(invalid) > len(
+            self.good
+        ):
             reasons[self.failure] = None
         return (*reasons, *([self.disturbed] if self.disturbed else []))
 
     @property
     def disturbed(self) -> str:
-        """`2 of 3 repeats were disturbed: …`, with the first one's disturbance. Empty if at most half of the repeats were disturbed."""
+        """`2 of 3 repeats were disturbed: …`, with the first one's disturbance. Empty if at most
+        half of the repeats were disturbed.
+        """
         serious = [run.disturbances[0] for run in self.good]
         texts = [text for text in serious if text]
-        return f"{len(texts)} of {len(serious)} repeats were disturbed: {texts[0]}" if 2 * len(texts) > len(serious) else ""
+        return (
+            f"{len(texts)} of {len(serious)} repeats were disturbed: {texts[0]}"
+            if 2 * len(texts) > len(serious)
+            else ""
+        )
 
     @cached_property
     def advice(self) -> list[str]:
@@ -189,43 +274,71 @@ class Group:
         if not self.good:
             return []
         failure = [self.failure] if self.failure else []
-        return [*failure, *statistics.advice(self.figures, ["; ".join(filter(None, run.disturbances)) for run in self.good])]
+        return [
+            *failure,
+            *statistics.advice(
+                self.figures, ["; ".join(filter(None, run.disturbances)) for run in self.good]
+            ),
+        ]
 
 
 def groups(roots: Iterable[Path]) -> list[Group]:
-    """The repeats of every cell below the folders, as `grouped` has them, without twins. Files that cannot be read are left out."""
+    """The repeats of every cell below the folders, as `grouped` has them, without twins. Files that
+    cannot be read are left out.
+    """
     return grouped(result for root in roots for result in find(root)[0])
 
 
 def grouped(results: Iterable[Result], *, twins: bool = False) -> list[Group]:
-    """The repeats of every cell, sorted by model, task, scenario, precision, batch, length and SUT. Files beside the results are read too.
+    """The repeats of every cell, sorted by model, task, scenario, precision, batch, length and SUT.
+    Files beside the results are read too.
 
     Args:
         twins: False: without those a sweep measured of a cell once more; True: of these alone.
     """
-    runs = sorted((read(r) for r in results if bool(r.sweep and r.sweep.twin) is twins), key=lambda run: run.order)
+    runs = sorted(
+        (read(r) for r in results if bool(r.sweep and r.sweep.twin) is twins),
+        key=lambda run: run.order,
+    )
     kept: dict[tuple[Any, ...], list[Run]] = {}
     homes: dict[tuple[str, str], list[_Home]] = {}
-    for run in sorted(runs, key=lambda run: not run.versions):  # a run that told no versions joins those of its cell that did
-        cell, conditions = (run.result.cell.digest, run.result.mode), (run.planned_seconds, run.machine, run.source)
+    # A run that told no versions joins those of its cell that did.
+    for run in sorted(runs, key=lambda run: not run.versions):
+        cell, conditions = (
+            (run.result.cell.digest, run.result.mode),
+            (
+                run.planned_seconds,
+                run.machine,
+                run.source,
+            ),
+        )
         home: _Home = (conditions, tuple(run.versions.items()))
         if not run.versions:
-            home = next((other for other in reversed(homes.get(cell, [])) if _may_be(conditions, other[0])), home)
+            home = next(
+                (other for other in reversed(homes.get(cell, [])) if _may_be(conditions, other[0])),
+                home,
+            )
         homes.setdefault(cell, []).append(home)
         kept.setdefault((*cell, *home), []).append(run)
-    return sorted((Group(runs=tuple(sorted(of_one, key=lambda run: run.order))) for of_one in kept.values()), key=_place)
+    return sorted(
+        (Group(runs=tuple(sorted(of_one, key=lambda run: run.order))) for of_one in kept.values()),
+        key=_place,
+    )
 
 
 def _may_be(told: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
-    """Return whether a run may have been measured under the conditions `others`. A value that is missing from `told` fits any."""
+    """Return whether a run may have been measured under the conditions `others`. A value that is
+    missing from `told` fits any.
+    """
     return all(one == other or one in (None, "") for one, other in zip(told, others, strict=True))
 
 
 def table(root: Path | str) -> Any:
-    """One row a cell of the run directories below `root`; `COLUMNS` says what each column holds and its unit.
+    """One row a cell of the run directories below `root`; `COLUMNS` says what each column holds and
+    its unit.
 
-    Repeats of a cell are one row. A cell that failed is a row too, with its reason and without a figure. The rows are a pandas DataFrame
-    where pandas can be imported, else a list of dicts.
+    Repeats of a cell are one row. A cell that failed is a row too, with its reason and without a
+    figure. The rows are a pandas DataFrame where pandas can be imported, else a list of dicts.
     """
     rows = [row(group) for group in groups([Path(root)])]
     if importlib.util.find_spec("pandas") is None:
@@ -258,13 +371,24 @@ def row(group: Group) -> dict[str, Any]:
         "low": summary and summary.low,
         "high": summary and summary.high,
         "figures": group.figures,
-        **{name: _median(run.result.metrics.get(name) for run in group.good or [group.last]) for name in _MEDIANS},
-        "compile_seconds": _median(run.result.seconds.get("compile") for run in group.good) if compiled else None,
-        "peak_host_bytes": max((run.result.peak_host_bytes for run in group.runs), default=0) or None,
-        "peak_device_bytes": max((run.result.peak_device_bytes or 0 for run in group.runs), default=0) or None,
+        **{
+            name: _median(run.result.metrics.get(name) for run in group.good or [group.last])
+            for name in _MEDIANS
+        },
+        "compile_seconds": (
+            _median(run.result.seconds.get("compile") for run in group.good) if compiled else None
+        ),
+        "peak_host_bytes": (
+            max((run.result.peak_host_bytes for run in group.runs), default=0) or None
+        ),
+        "peak_device_bytes": (
+            max((run.result.peak_device_bytes or 0 for run in group.runs), default=0) or None
+        ),
         "accuracy": result.accuracy and result.accuracy["value"],
         "accuracy_limit": result.accuracy and result.accuracy["threshold"],
-        "first_loss_error": result.accuracy and result.accuracy.get("detail", {}).get("first_loss_error"),
+        "first_loss_error": (
+            result.accuracy and result.accuracy.get("detail", {}).get("first_loss_error")
+        ),
         "ranked": not group.unranked,
         "unranked": list(group.unranked),
         "advice": group.advice,
@@ -277,9 +401,11 @@ def row(group: Group) -> dict[str, Any]:
 
 
 def ratio(a: Group, b: Group, compared: int = 2) -> statistics.Ratio:
-    """The speed of A over that of B. Repeats that were measured in turns (A B A B) are compared pair by pair.
+    """The speed of A over that of B. Repeats that were measured in turns (A B A B) are compared
+    pair by pair.
 
-    Those of a sweep are pairs if they are the same repeat of the same sweep. Repeats without a partner are then left out.
+    Those of a sweep are pairs if they are the same repeat of the same sweep. Repeats without a
+    partner are then left out.
 
     Args:
         compared: how many SUTs the two were chosen from (`statistics.judged`).
@@ -292,9 +418,13 @@ def ratio(a: Group, b: Group, compared: int = 2) -> statistics.Ratio:
     pairs = swept_together(a, b)
     x, y = (a.figures, b.figures)
     if pairs:
-        x, y = ([run.metric.value for run in side if run.metric] for side in zip(*pairs, strict=True))
+        x, y = (
+            [run.metric.value for run in side if run.metric] for side in zip(*pairs, strict=True)
+        )
     paired = bool(pairs) or in_turns(a, b)
-    return statistics.compare(x, y, higher_is_better=metric.higher_is_better, paired=paired, compared=compared)
+    return statistics.compare(
+        x, y, higher_is_better=metric.higher_is_better, paired=paired, compared=compared
+    )
 
 
 def alike(a: Group, b: Group) -> bool:
@@ -314,7 +444,8 @@ def pool(
     runs of all SUTs are a round.
 
     Args:
-        controls: the control runs of some of them, named by `control_name`. They show noise only, and nobody chooses them.
+        controls: the control runs of some of them, named by `control_name`. They show noise only,
+            and nobody chooses them.
         value: a run → its figure; None: the one by which it is compared.
     """
     swept = any(run.turn for group in groups for run in group.good)
@@ -347,20 +478,25 @@ def _compared(run: Run) -> float | None:
 
 
 def swept_together(a: Group, b: Group) -> list[tuple[Run, Run]]:
-    """The good runs of A and of B that are the same repeat of the same sweep; none if there are too few to compare."""
+    """The good runs of A and of B that are the same repeat of the same sweep; none if there are too
+    few to compare.
+    """
     by_turn = {turn: run for run in b.good if (turn := run.turn)}
     pairs = [(run, by_turn[run.turn]) for run in a.good if run.turn in by_turn]
     return pairs if len(pairs) >= statistics.FEWEST else []
 
 
 def in_turns(a: Group, b: Group) -> bool:
-    """Return whether the repeats were interleaved: both runs of each pair began before any run of the next pair.
+    """Return whether the repeats were interleaved: both runs of each pair began before any run of
+    the next pair.
 
     False if A and B have different numbers of repeats, or if a start is unknown.
     """
     pairs = [sorted((x.started_s, y.started_s)) for x, y in zip(a.good, b.good, strict=False)]
     equal = len(a.good) == len(b.good) and all(first for first, _ in pairs)
-    return equal and all(earlier[1] < later[0] for earlier, later in zip(pairs, pairs[1:], strict=False))
+    return equal and all(
+        earlier[1] < later[0] for earlier, later in zip(pairs, pairs[1:], strict=False)
+    )
 
 
 def _median(values: Iterable[float | None]) -> float | None:
@@ -369,7 +505,9 @@ def _median(values: Iterable[float | None]) -> float | None:
 
 
 def place_of(sut: str) -> int:
-    """The place of a SUT in the registry, in whose order SUTs are shown; one that is not in it comes last."""
+    """The place of a SUT in the registry, in whose order SUTs are shown; one that is not in it
+    comes last.
+    """
     return [*SUTS, sut].index(sut)
 
 

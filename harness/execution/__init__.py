@@ -1,1 +1,3 @@
-"""The place in which a cell runs: the machine, environments, run directories, worker processes, and one LoadGen test in one of them."""
+"""The place in which a cell runs: the machine, environments, run directories, worker processes, and
+one LoadGen test in one of them.
+"""

@@ -1,7 +1,9 @@
-"""SUT environment → interpreter. uv makes it on first use from environments/<name>-<device>.txt, with LoadGen's lock laid over it.
+"""SUT environment → interpreter. uv makes it on first use from environments/<name>-<device>.txt,
+with LoadGen's lock laid over it.
 
-Standard library only: `python -m harness.execution.environments DIR` makes the core environment, in which everything else runs. An
-environment is finished when its lock.txt stands, a copy of its locks, written last; any other state is removed and made again under a lock.
+Standard library only: `python -m harness.execution.environments DIR` makes the core environment, in
+which everything else runs. An environment is finished when its lock.txt stands, a copy of its
+locks, written last; any other state is removed and made again under a lock.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ _NOT_NEEDED = {
 
 @dataclass(frozen=True)
 class Environment:
-    """`lock_sha256` identifies what is installed: of the locks, or of the inventory of a user's interpreter."""
+    """`lock_sha256` identifies what is installed: of the locks, or of the inventory of a user's
+    interpreter.
+    """
 
     name: str
     python: Path
@@ -60,8 +64,8 @@ def lock_files(name: str, device: str, round_: str) -> list[Path]:
     first = LOCKS / ("core.txt" if name == "core" else f"{name}-{device}.txt")
     if not first.exists():
         raise EnvironmentFailure(
-            f"no lock for {name} on {device} (environments/{first.name} is missing): name an interpreter that has its "
-            f"packages with --python PATH, or run with --device {HOST}"
+            f"no lock for {name} on {device} (environments/{first.name} is missing): name an"
+            f" interpreter that has its packages with --python PATH, or run with --device {HOST}"
         )
     return [first, LOCKS / _LOADGEN.format(round=round_)]
 
@@ -79,21 +83,37 @@ def is_made(cache: Path, name: str, device: str, round_: str) -> bool:
 
 def made_for(cache: Path, name: str, round_: str) -> list[str]:
     """The devices whose environment of this name stands."""
-    devices = [HOST] if name == "core" else [device for device in DEVICES if (LOCKS / f"{name}-{device}.txt").exists()]
+    devices = (
+        [HOST]
+        if name == "core"
+        else [device for device in DEVICES if (LOCKS / f"{name}-{device}.txt").exists()]
+    )
     return [device for device in devices if is_made(cache, name, device, round_)]
 
 
-def ensure(cache: Path, name: str, device: str, round_: str, say: Callable[[str], None]) -> Environment:
-    """The environment from its locks, made if need be. Raises EnvironmentFailure with the installer's last words."""
+def ensure(
+    cache: Path, name: str, device: str, round_: str, say: Callable[[str], None]
+) -> Environment:
+    """The environment from its locks, made if need be. Raises EnvironmentFailure with the
+    installer's last words.
+    """
     directory = _directory(cache, name, device)
     make(directory, lock_files(name, device, round_), installer(), say, bytecode=name != "core")
-    return Environment(name, directory / "bin" / "python", hashlib.sha256((directory / "lock.txt").read_bytes()).hexdigest())
+    return Environment(
+        name,
+        directory / "bin" / "python",
+        hashlib.sha256((directory / "lock.txt").read_bytes()).hexdigest(),
+    )
 
 
-def adopt(python: str, name: str, round_: str, device: str = HOST, cache: Path | None = None) -> Environment:
-    """A user's own interpreter (a vendor's GPU image): nothing is installed into it, what it lacks is said.
+def adopt(
+    python: str, name: str, round_: str, device: str = HOST, cache: Path | None = None
+) -> Environment:
+    """A user's own interpreter (a vendor's GPU image): nothing is installed into it, what it lacks
+    is said.
 
-    With a `cache`, what a bundle made with --core brings is put beside it: an environment there, in which both are seen.
+    With a `cache`, what a bundle made with --core brings is put beside it: an environment there, in
+    which both are seen.
     """
     resolved = shutil.which(python)
     if resolved is None:
@@ -101,24 +121,52 @@ def adopt(python: str, name: str, round_: str, device: str = HOST, cache: Path |
     versions, brought = inventory(resolved), set[str]()
     if bundle := wheels.bundle(ROOT):
         brought = wheels.distributions(bundle, wheels.BESIDE) - versions.keys()
-    requirements = [r for file in (f"{name}-{device}.in", f"loadgen-{round_}.in") for r in _requirements(LOCKS / file)]
-    lacking = [f"{n}=={v}" if v else n for n, v in requirements if n not in versions and n not in _NOT_NEEDED and n not in brought]
+    requirements = [
+        r
+        for file in (f"{name}-{device}.in", f"loadgen-{round_}.in")
+        for r in _requirements(LOCKS / file)
+    ]
+    lacking = [
+        f"{n}=={v}" if v else n
+        for n, v in requirements
+        if n not in versions and n not in _NOT_NEEDED and n not in brought
+    ]
     if lacking:
         raise EnvironmentFailure(
-            f"--python {python} lacks {', '.join(lacking)}: install with `{python} -m pip install {' '.join(lacking)}`, "
-            "or leave --python out"
+            f"--python {python} lacks {', '.join(lacking)}: install with `{python} -m pip install"
+            f" {' '.join(lacking)}`, or leave --python out"
         )
-    if cache and brought and (beside := _beside(cache, resolved, versions, brought, lock_files(name, device, round_))):
+    if (
+        cache
+        and brought
+        and (
+            beside := _beside(cache, resolved, versions, brought, lock_files(name, device, round_))
+        )
+    ):
         resolved, versions, brought = beside, inventory(beside), set()
-    notes = [f"{n} {versions[n]}, where the lock has {v}" for n, v in requirements if v and versions.get(n, v).partition("+")[0] != v]
-    notes += [f"{n} is missing: {why}" for n, why in _NOT_NEEDED.items() if n in dict(requirements) and n not in {*versions, *brought}]
+    notes = [
+        f"{n} {versions[n]}, where the lock has {v}"
+        for n, v in requirements
+        if v and versions.get(n, v).partition("+")[0] != v
+    ]
+    notes += [
+        f"{n} is missing: {why}"
+        for n, why in _NOT_NEEDED.items()
+        if n in dict(requirements) and n not in {*versions, *brought}
+    ]
     digest = hashlib.sha256(json.dumps(versions, sort_keys=True).encode()).hexdigest()
     return Environment(f"{name} (--python)", Path(resolved), digest, notes=tuple(notes))
 
 
-def _beside(cache: Path, python: str, versions: Mapping[str, str], brought: set[str], locks: list[Path]) -> str | None:
-    """An interpreter that imports what `python` does and what the bundle in use brings for it. None: the locks name nothing of that."""
-    blocks = [block for lock in locks for block in lock_blocks(lock) if block_name(block) in brought]
+def _beside(
+    cache: Path, python: str, versions: Mapping[str, str], brought: set[str], locks: list[Path]
+) -> str | None:
+    """An interpreter that imports what `python` does and what the bundle in use brings for it.
+    None: the locks name nothing of that.
+    """
+    blocks = [
+        block for lock in locks for block in lock_blocks(lock) if block_name(block) in brought
+    ]
     if not blocks:
         return None
     key = hashlib.sha256(json.dumps([python, dict(versions), blocks]).encode()).hexdigest()[:12]
@@ -126,7 +174,15 @@ def _beside(cache: Path, python: str, versions: Mapping[str, str], brought: set[
     directory.parent.mkdir(parents=True, exist_ok=True)
     lock = directory.with_suffix(".txt")
     lock.write_text("".join(blocks), encoding="utf-8")
-    make(directory, [lock], installer(), say_on_stderr, bytecode=True, python=python, name=wheels.BESIDE)
+    make(
+        directory,
+        [lock],
+        installer(),
+        say_on_stderr,
+        bytecode=True,
+        python=python,
+        name=wheels.BESIDE,
+    )
     own = directory / "bin" / "python"
     if not any(directory.glob(f"lib/*/site-packages/{BESIDE_PTH}")):
         let_see(directory, python)
@@ -134,13 +190,19 @@ def _beside(cache: Path, python: str, versions: Mapping[str, str], brought: set[
 
 
 def lock_blocks(lock: Path) -> list[str]:
-    """The requirements of a lock, each with its hashes: a block of lines that starts in column 0."""
+    """The requirements of a lock, each with its hashes: a block of lines that starts in column
+    0.
+    """
     return blocks_of(lock.read_text(encoding="utf-8"))
 
 
 def blocks_of(text: str) -> list[str]:
     """The same of a lock's text."""
-    return [block for block in re.split(r"^(?=[A-Za-z0-9])", text, flags=re.M) if block and block[0].isalnum()]
+    return [
+        block
+        for block in re.split(r"^(?=[A-Za-z0-9])", text, flags=re.M)
+        if block and block[0].isalnum()
+    ]
 
 
 def block_name(block: str) -> str:
@@ -161,14 +223,19 @@ def make(
 
     Args:
         uv: None: uv itself is installed first, by pip or out of the bundle in use.
-        bytecode: compile every module now, so that no worker's start does (torch: 11 s without, 5 s with).
+        bytecode: compile every module now, so that no worker's start does (torch: 11 s without, 5 s
+            with).
         python: what it is made from.
         name: of the environment in a bundle; None: the folder's.
 
-    Raises EnvironmentFailure with the installer's last words, and before anything is done where the bundle in use cannot make it.
+    Raises EnvironmentFailure with the installer's last words, and before anything is done where the
+    bundle in use cannot make it.
     """
     directory.parent.mkdir(parents=True, exist_ok=True)
-    with held(directory.with_suffix(".lock"), lambda: say(f"waiting for another process that makes {directory.name}")):
+    with held(
+        directory.with_suffix(".lock"),
+        lambda: say(f"waiting for another process that makes {directory.name}"),
+    ):
         stamp = directory / "lock.txt"
         if stamp.exists() and stamp.read_bytes() == _joined(locks):
             return 0.0
@@ -179,10 +246,16 @@ def make(
         start = time.monotonic()
         _remove(directory)
         if uv is None and bundle:  # without pip, which not every machine has
-            _run([sys.executable, "-m", "venv", "--without-pip", str(directory)], "a virtual environment")
+            _run(
+                [sys.executable, "-m", "venv", "--without-pip", str(directory)],
+                "a virtual environment",
+            )
             uv = [wheels.unpack_uv(bundle, directory)]
         elif uv is None:
-            _run([sys.executable, "-m", "venv", str(directory)], "a virtual environment (on Debian and Ubuntu: apt install python3-venv)")
+            _run(
+                [sys.executable, "-m", "venv", str(directory)],
+                "a virtual environment (on Debian and Ubuntu: apt install python3-venv)",
+            )
             uv = [_bootstrap_uv(directory, locks[0])]
         else:
             _run([*uv, "venv", "-q", "--python", python, str(directory)], directory.name)
@@ -216,7 +289,10 @@ def _remove(directory: Path) -> None:
         if not directory.exists():
             return
         time.sleep(0.1)
-    raise EnvironmentFailure(f"{directory} cannot be removed, because something still writes there: end it, or give another --cache")
+    raise EnvironmentFailure(
+        f"{directory} cannot be removed, because something still writes there: end it, or give"
+        " another --cache"
+    )
 
 
 def say_on_stderr(text: str) -> None:
@@ -228,7 +304,9 @@ def _bootstrap_uv(directory: Path, lock: Path) -> str:
     """pip installs the locked uv, which installs the rest."""
     block = next((block for block in lock_blocks(lock) if block_name(block) == "uv"), None)
     if block is None:
-        raise EnvironmentFailure(f"{lock.name} does not name uv: make it again with environments/lock.py")
+        raise EnvironmentFailure(
+            f"{lock.name} does not name uv: make it again with environments/lock.py"
+        )
     requirement = directory / "uv.txt"
     requirement.write_text(block, encoding="utf-8")
     _run(
@@ -256,17 +334,23 @@ def folders_with(name: str) -> set[str]:
 
 
 def sources(locks: list[Path]) -> list[str]:
-    """uv reads no configuration of pip: pass on where pip was told to look, and where builds for the CPU are (`CPU_BUILDS`).
+    """uv reads no configuration of pip: pass on where pip was told to look, and where builds for
+    the CPU are (`CPU_BUILDS`).
 
-    From a bundle, and where PIP_NO_INDEX is set, uv is told to use no network. For an accelerator a folder with such a distribution is
-    left out, since a CPU build there (2.13.0+cpu) would count as newer than PyPI's.
+    From a bundle, and where PIP_NO_INDEX is set, uv is told to use no network. For an accelerator a
+    folder with such a distribution is left out, since a CPU build there (2.13.0+cpu) would count as
+    newer than PyPI's.
     """
     if bundle := wheels.bundle(ROOT):
         return ["--offline", "--no-index", "--find-links", str(bundle / wheels.FOLDER)]
     folders, flags = os.environ.get("PIP_FIND_LINKS", "").split(), list[str]()
     for name, source in CPU_BUILDS.items():
         holders = folders_with(name)
-        locked = (lock.stem for lock in locks if re.search(rf"^{name}==", lock.read_text(encoding="utf-8"), re.M))
+        locked = (
+            lock.stem
+            for lock in locks
+            if re.search(rf"^{name}==", lock.read_text(encoding="utf-8"), re.M)
+        )
         devices = {stem.rpartition("-")[2] for stem in locked}
         if any(DEVICES[device].accelerator for device in devices & DEVICES.keys()):
             folders = [folder for folder in folders if folder not in holders]
@@ -293,7 +377,9 @@ def _joined(locks: list[Path]) -> bytes:
 
 
 def _run(command: list[str], what: str) -> None:
-    process = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=die_with_parent)
+    process = subprocess.run(
+        command, capture_output=True, text=True, check=False, preexec_fn=die_with_parent
+    )
     if process.returncode:
         words = " / ".join((process.stderr or process.stdout).strip().splitlines()[-4:])
         raise EnvironmentFailure(f"cannot make {what}: {words}")
@@ -302,12 +388,17 @@ def _run(command: list[str], what: str) -> None:
 def _requirements(file: Path) -> list[tuple[str, str]]:
     """(name, pinned version or "") of a .in file."""
     lines = (line.split("#")[0].strip() for line in file.read_text(encoding="utf-8").splitlines())
-    return [(re.split(r"[\[=]", line)[0].lower(), line.partition("==")[2]) for line in lines if line]
+    return [
+        (re.split(r"[\[=]", line)[0].lower(), line.partition("==")[2]) for line in lines if line
+    ]
 
 
 def main(directory: Path) -> int:
-    """Make the core environment. → the exit code of run.sh, which runs this before anything of the harness."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what it starts with &
+    """Make the core environment. → the exit code of run.sh, which runs this before anything of the
+    harness.
+    """
+    # A shell ignores it for what it starts with &.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         make(directory, lock_files("core", HOST, CURRENT), None, say_on_stderr)
     except KeyboardInterrupt:
@@ -317,7 +408,10 @@ def main(directory: Path) -> int:
         say_on_stderr(f"run.sh: {e}")
         return e.exit_code
     except OSError as e:
-        say_on_stderr(f"run.sh: {directory} cannot be made ({e.strerror}: {e.filename}): give --cache DIR, a folder that you may write to")
+        say_on_stderr(
+            f"run.sh: {directory} cannot be made ({e.strerror}: {e.filename}): give --cache DIR, a"
+            " folder that you may write to"
+        )
         return 3
     return 0
 

@@ -1,4 +1,6 @@
-"""One LoadGen test of a cell in its worker: kept from an earlier attempt where that was the same, else run and watched."""
+"""One LoadGen test of a cell in its worker: kept from an earlier attempt where that was the same,
+else run and watched.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,16 @@ def inapplicable(name: str, job: Job) -> str:
 
 
 def compliance_job(test: str, job: Job, of: Rules, official: str) -> Job:
-    """The compliance test of a performance test's job that has its calibration: the same user.conf, and an audit.config."""
+    """The compliance test of a performance test's job that has its calibration: the same user.conf,
+    and an audit.config.
+    """
     audit = of.compliance_tests[test].settings(official)
     return replace(job, test=test, log_dir=job.log_dir.with_name(test), audit=audit)
 
 
 def expected_seconds(names: Sequence[str], performance: WorkerOutcome) -> float:
-    """Estimate how many seconds these compliance tests will take. Each counts as many as the performance test took.
+    """Estimate how many seconds these compliance tests will take. Each counts as many as the
+    performance test took.
 
     TEST06 counts as 0, because its audit.config asks for a hundred answers only.
     """
@@ -57,7 +62,9 @@ class Reporter(Protocol):
         """What a test is going to cost (plan.json)."""
 
 
-def run(job: Job, python: Path, process_env: Mapping[str, str], reporter: Reporter) -> WorkerOutcome:
+def run(
+    job: Job, python: Path, process_env: Mapping[str, str], reporter: Reporter
+) -> WorkerOutcome:
     """→ what came of it; its logs are in job.log_dir."""
     if earlier := rundir.kept(job):
         reporter.say(f"{job.test}: kept from an earlier attempt")
@@ -74,18 +81,26 @@ def run(job: Job, python: Path, process_env: Mapping[str, str], reporter: Report
         draw(beat)
 
     outcome = process.run(job, python, process_env, watch)
-    if outcome.status == "ok" and job.procedure == "loadgen" and not (job.log_dir / "mlperf_log_detail.txt").exists():
+    if (
+        outcome.status == "ok"
+        and job.procedure == "loadgen"
+        and not (job.log_dir / "mlperf_log_detail.txt").exists()
+    ):
         reason = f"LoadGen wrote no log in the {job.test} test; see {job.log_dir / 'worker.log'}"
         return replace(outcome, status="error", reason=reason)
     return outcome
 
 
 def too_short(log_dir: Path, outcome: WorkerOutcome) -> dict[str, float] | None:
-    """The calibration by which to measure again, where the SUT was so much faster than calibrated that LoadGen calls the test INVALID."""
+    """The calibration by which to measure again, where the SUT was so much faster than calibrated
+    that LoadGen calls the test INVALID.
+    """
     if outcome.status != "ok":
         return None
     detail = logs.read_detail(log_dir / "mlperf_log_detail.txt")
-    rate = detail.get("result_samples_per_second") or detail.get("result_qps_without_loadgen_overhead")
+    rate = detail.get("result_samples_per_second") or detail.get(
+        "result_qps_without_loadgen_overhead"
+    )
     if detail.get("result_min_duration_met") is not False or not rate:
         return None
     return {**outcome.calibration, "fastest_sample_ns": 1e9 / rate, "median_sample_ns": 1e9 / rate}

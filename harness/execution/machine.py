@@ -1,4 +1,6 @@
-"""The machine as it is: what the system description, the record, the defaults and the doctor need. Reads, never guesses: None = unknown."""
+"""The machine as it is: what the system description, the record, the defaults and the doctor need.
+Reads, never guesses: None = unknown.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from scenarios.worker import counters
 
 
 def accelerators() -> list[Accelerator]:
-    """The NVIDIA GPUs a worker may see (CUDA_VISIBLE_DEVICES), by NVML; empty where there is no driver. A cell runs on the first."""
+    """The NVIDIA GPUs a worker may see (CUDA_VISIBLE_DEVICES), by NVML; empty where there is no
+    driver. A cell runs on the first.
+    """
     import pynvml
 
     try:
@@ -45,9 +49,18 @@ def _accelerator(nvml: Any, handle: Any) -> Accelerator:
             return None
 
     # A GPU that shares the machine's memory has none of its own to tell of.
-    power_mw, mig = answer(lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle)), answer(lambda: nvml.nvmlDeviceGetMigMode(handle)[0])
-    own = (answer(lambda: nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, 0)) if mig else None) or handle  # of slices CUDA takes the first
-    memory, cuda = answer(lambda: nvml.nvmlDeviceGetMemoryInfo(own)), answer(nvml.nvmlSystemGetCudaDriverVersion_v2)
+    power_mw, mig = (
+        answer(lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle)),
+        answer(lambda: nvml.nvmlDeviceGetMigMode(handle)[0]),
+    )
+    # Of slices CUDA takes the first.
+    own = (
+        answer(lambda: nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, 0)) if mig else None
+    ) or handle
+    memory, cuda = (
+        answer(lambda: nvml.nvmlDeviceGetMemoryInfo(own)),
+        answer(nvml.nvmlSystemGetCudaDriverVersion_v2),
+    )
     persistence = answer(lambda: nvml.nvmlDeviceGetPersistenceMode(handle))
     held_by = answer(lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle))
     return Accelerator(
@@ -79,10 +92,16 @@ def gpus_without_nvml() -> int:
 
 
 def command_started_monotonic_ns() -> int:
-    """When the user's command began, on the monotonic clock: run.sh becomes this process by exec, so its own start counts."""
-    age_s = time.time() - psutil.Process().create_time()  # up to a second off: Linux tells when it started in whole seconds
+    """When the user's command began, on the monotonic clock: run.sh becomes this process by exec,
+    so its own start counts.
+    """
+    # Up to a second off: Linux tells when it started in whole seconds.
+    age_s = time.time() - psutil.Process().create_time()
     with suppress(OSError, ValueError, IndexError, AttributeError):
-        started_ticks = int(Path("/proc/self/stat").read_text(encoding="ascii").rpartition(")")[2].split()[19])  # proc_pid_stat(5)
+        # proc_pid_stat(5)
+        started_ticks = int(
+            Path("/proc/self/stat").read_text(encoding="ascii").rpartition(")")[2].split()[19]
+        )
         age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - started_ticks / os.sysconf("SC_CLK_TCK")
     return time.monotonic_ns() - int(age_s * 1e9)
 
@@ -131,11 +150,15 @@ SOURCES = ("run.sh", "harness", "scenarios", "sut", "compliance", "formats", "en
 
 
 def git() -> Git:
-    """The revision of this source tree, and what differs from it. A bundle says from which it was made."""
+    """The revision of this source tree, and what differs from it. A bundle says from which it was
+    made.
+    """
     source = source_digest(ROOT)
     if wheels.bundle(ROOT) == ROOT:
         manifest = wheels.manifest(ROOT)
-        return Git(revision=manifest["revision"], dirty=manifest["dirty"], worker_source_sha256=source)
+        return Git(
+            revision=manifest["revision"], dirty=manifest["dirty"], worker_source_sha256=source
+        )
     changed = _git("status", "--porcelain", "--", *SOURCES)
     return Git(
         revision=_git("rev-parse", "HEAD"),
@@ -147,7 +170,9 @@ def git() -> Git:
 
 def _git(*arguments: str) -> str | None:
     try:
-        process = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False)
+        process = subprocess.run(
+            ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False
+        )
     except OSError:
         return None
     return process.stdout.strip() if process.returncode == 0 else None
@@ -156,7 +181,9 @@ def _git(*arguments: str) -> str | None:
 def _cpuinfo() -> Mapping[str, str]:
     text = _read("/proc/cpuinfo") or ""
     first = text.split("\n\n")[0]
-    return {k.strip(): v.strip() for k, _, v in (line.partition(":") for line in first.splitlines())}
+    return {
+        k.strip(): v.strip() for k, _, v in (line.partition(":") for line in first.splitlines())
+    }
 
 
 def _swap_used() -> int:
@@ -205,9 +232,11 @@ def _cpu_quota() -> float | None:
 
 
 def _disk_kind() -> str | None:
-    """Return the kind and the name of the disk that holds this tree: `HDD (sda)`, `SSD (sda)` or `virtual disk (vda)`.
+    """Return the kind and the name of the disk that holds this tree: `HDD (sda)`, `SSD (sda)` or
+    `virtual disk (vda)`.
 
-    The kernel's `rotational` flag of the block device decides between HDD and SSD. None if there is no such flag.
+    The kernel's `rotational` flag of the block device decides between HDD and SSD. None if there is
+    no such flag.
     """
     with suppress(OSError):
         device = ROOT.stat().st_dev

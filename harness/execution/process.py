@@ -1,4 +1,6 @@
-"""Run one Job in its own process group; sleep, look at the heartbeat once a second, and say how it ended."""
+"""Run one Job in its own process group; sleep, look at the heartbeat once a second, and say how it
+ended.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,29 @@ _LOOK_S = 1.0
 _START_LIMIT_S = 120  # an interpreter that has made no heartbeat by then never will
 
 
-def run(job: Job, python: Path, process_env: Mapping[str, str], watch: Callable[[Beat], None]) -> WorkerOutcome:
-    """→ the worker's WorkerOutcome, or one that says how it died. Its logs stay in job.log_dir; no process of its group is left behind."""
+def run(
+    job: Job, python: Path, process_env: Mapping[str, str], watch: Callable[[Beat], None]
+) -> WorkerOutcome:
+    """→ the worker's WorkerOutcome, or one that says how it died. Its logs stay in job.log_dir; no
+    process of its group is left behind.
+    """
     write_json(job.log_dir / "job.json", job)
     kills_before, largest_before = _kernel_oom_kills(), _peak_bytes(resource.RUSAGE_CHILDREN)
-    env = {**DEVICES[job.workload.device].environment(os.environ), **process_env, "PYTHONPATH": str(ROOT)}
+    env = {
+        **DEVICES[job.workload.device].environment(os.environ),
+        **process_env,
+        "PYTHONPATH": str(ROOT),
+    }
     with (job.log_dir / "worker.log").open("wb") as log:
         process = subprocess.Popen(
-            [python, "-P", "-m", "scenarios.worker", str(job.log_dir / "job.json"), str(os.getpid())],
+            [
+                python,
+                "-P",
+                "-m",
+                "scenarios.worker",
+                str(job.log_dir / "job.json"),
+                str(os.getpid()),
+            ],
             cwd=job.log_dir,
             env=env,
             stdin=subprocess.DEVNULL,
@@ -48,8 +65,12 @@ def run(job: Job, python: Path, process_env: Mapping[str, str], watch: Callable[
         return outcome
     largest = _peak_bytes(resource.RUSAGE_CHILDREN)
     # A child begins with the peak of its parent, which may have mapped large files.
-    held_bytes = largest if largest > max(largest_before, _peak_bytes(resource.RUSAGE_SELF)) else None
-    return _post_mortem(job, process.returncode, hang, _kernel_oom_kills() > kills_before, held_bytes)
+    held_bytes = (
+        largest if largest > max(largest_before, _peak_bytes(resource.RUSAGE_SELF)) else None
+    )
+    return _post_mortem(
+        job, process.returncode, hang, _kernel_oom_kills() > kills_before, held_bytes
+    )
 
 
 def read_outcome(log_dir: Path) -> WorkerOutcome | None:
@@ -60,8 +81,12 @@ def read_outcome(log_dir: Path) -> WorkerOutcome | None:
         return None
 
 
-def _watch(process: subprocess.Popen[bytes], path: Path, watch: Callable[[Beat], None]) -> Beat | None:
-    """Until the worker ends (→ None) or shows no sign of life for its phase's limit (→ its last heartbeat)."""
+def _watch(
+    process: subprocess.Popen[bytes], path: Path, watch: Callable[[Beat], None]
+) -> Beat | None:
+    """Until the worker ends (→ None) or shows no sign of life for its phase's limit (→ its last
+    heartbeat).
+    """
     last, changed_s = Beat("start", 0, 0, _START_LIMIT_S), time.monotonic()
     while not _ended_within(process, _LOOK_S):
         beat = heartbeat.read(path) or last
@@ -74,7 +99,9 @@ def _watch(process: subprocess.Popen[bytes], path: Path, watch: Callable[[Beat],
 
 
 def _ended_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Sleep in the kernel where it can wake us (Linux); Popen.wait(timeout) would poll twenty times a second beside the measurement."""
+    """Sleep in the kernel where it can wake us (Linux); Popen.wait(timeout) would poll twenty times
+    a second beside the measurement.
+    """
     if process.poll() is not None:
         return True
     try:
@@ -90,29 +117,47 @@ def _ended_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError, PermissionError):  # macOS says the latter of a group that is gone
+    # MacOS says the latter of a group that is gone.
+    with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
-def _post_mortem(job: Job, code: int, hang: Beat | None, oom_killed: bool, held_bytes: int | None) -> WorkerOutcome:
-    """Why there is no outcome.json. `held_bytes`: the most memory that the worker held; None: not known."""
+def _post_mortem(
+    job: Job, code: int, hang: Beat | None, oom_killed: bool, held_bytes: int | None
+) -> WorkerOutcome:
+    """Why there is no outcome.json. `held_bytes`: the most memory that the worker held; None: not
+    known.
+    """
     where = f"making the {job.test}" if job.test == REFERENCE else f"in the {job.test} test"
     log = f"see {job.log_dir / 'worker.log'}"
     if hang:
         return WorkerOutcome(
-            "error", f"hung {where}, phase {hang.phase}: no progress after {hang.completed} in {hang.limit_s} s; ended; {log}"
+            "error",
+            f"hung {where}, phase {hang.phase}: no progress after {hang.completed} in"
+            f" {hang.limit_s} s; ended; {log}",
         )
     if code == -signal.SIGKILL and oom_killed:
-        held = f", at {held_bytes:,} bytes of this machine's {_memory_bytes():,}" if held_bytes else ""
+        held = (
+            f", at {held_bytes:,} bytes of this machine's {_memory_bytes():,}" if held_bytes else ""
+        )
         return WorkerOutcome(
-            "oom", f"the kernel killed the worker {where} for want of memory{held}: choose a smaller --size or --batch-size"
+            "oom",
+            f"the kernel killed the worker {where} for want of memory{held}: choose a smaller"
+            " --size or --batch-size",
         )
     if free_bytes(job.log_dir) < 1 << 20:
-        return WorkerOutcome("error", f"the disk of {job.log_dir} is full {where}: free some space or choose another --out")
+        return WorkerOutcome(
+            "error",
+            f"the disk of {job.log_dir} is full {where}: free some space or choose another --out",
+        )
     if code < 0:
-        return WorkerOutcome("error", f"the worker was killed {where} by signal {signal.Signals(-code).name}; {log}")
-    return WorkerOutcome("error", f"the worker ended {where} with exit code {code} and no outcome; {log}")
+        return WorkerOutcome(
+            "error", f"the worker was killed {where} by signal {signal.Signals(-code).name}; {log}"
+        )
+    return WorkerOutcome(
+        "error", f"the worker ended {where} with exit code {code} and no outcome; {log}"
+    )
 
 
 def free_bytes(path: Path) -> int:
@@ -131,7 +176,9 @@ def _memory_bytes() -> int:
 
 
 def _kernel_oom_kills() -> int:
-    """Out-of-memory kills so far, by the kernel's count (all of the machine's) and this control group's."""
+    """Out-of-memory kills so far, by the kernel's count (all of the machine's) and this control
+    group's.
+    """
     total = 0
     for path in ("/proc/vmstat", "/sys/fs/cgroup/memory.events"):
         with suppress(OSError):

@@ -1,4 +1,6 @@
-"""runs/<cell>/<mode>-<n>/: finished ⇔ result.json stands there with a final status. The tree is the journal: the same command resumes."""
+"""runs/<cell>/<mode>-<n>/: finished ⇔ result.json stands there with a final status. The tree is the
+journal: the same command resumes.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,14 @@ _RESERVE, _RESERVE_BYTES = ".reserve", 1 << 20
 
 @contextmanager
 def opened(out: Path, cell: Cell, mode: str, sweep: SweepMark | None = None) -> Iterator[Path]:
-    """The directory to measure into: a new one, or an attempt that was not finished. Held against a second process.
+    """The directory to measure into: a new one, or an attempt that was not finished. Held against a
+    second process.
 
-    An unfinished attempt of another sweep is left alone, because figures of one repeat must not stand in another.
+    An unfinished attempt of another sweep is left alone, because figures of one repeat must not
+    stand in another.
 
-    A reserve file is kept meanwhile and given up at the end, so that a full disk does not swallow the result.
+    A reserve file is kept meanwhile and given up at the end, so that a full disk does not swallow
+    the result.
     """
     parent = out / cell.name
     parent.mkdir(parents=True, exist_ok=True)
@@ -41,17 +46,23 @@ def opened(out: Path, cell: Cell, mode: str, sweep: SweepMark | None = None) -> 
             finally:
                 release_reserve(directory)
     except Taken:
-        raise EnvironmentFailure(f"another process measures this cell in {parent}: wait for it, or give another --out") from None
+        raise EnvironmentFailure(
+            f"another process measures this cell in {parent}: wait for it, or give another --out"
+        ) from None
 
 
 @contextmanager
 def reopened(directory: Path) -> Iterator[None]:
-    """A directory that is finished, to add to it: held against a second process as `opened` holds it."""
+    """A directory that is finished, to add to it: held against a second process as `opened` holds
+    it.
+    """
     try:
         with held(directory.parent / ".lock"):
             yield
     except Taken:
-        raise EnvironmentFailure(f"another process measures this cell in {directory.parent}: wait for it") from None
+        raise EnvironmentFailure(
+            f"another process measures this cell in {directory.parent}: wait for it"
+        ) from None
 
 
 def check_writable(flag: str, out: Path) -> None:
@@ -63,7 +74,9 @@ def check_writable(flag: str, out: Path) -> None:
     except OSError as e:
         if e.errno in (errno.ENOSPC, errno.EDQUOT):
             raise
-        raise UsageError(f"{flag} {out}: cannot be written ({e.strerror}): choose a directory you may write to") from None
+        raise UsageError(
+            f"{flag} {out}: cannot be written ({e.strerror}): choose a directory you may write to"
+        ) from None
 
 
 def _keep_reserve(path: Path) -> None:
@@ -84,17 +97,25 @@ def attempts(parent: Path, mode: str) -> list[Path]:
 
 
 def _choose(parent: Path, mode: str, sweep: SweepMark | None) -> Path:
-    """Outside of a sweep only the last attempt is gone on with; a sweep finds its own wherever it stands."""
+    """Outside of a sweep only the last attempt is gone on with; a sweep finds its own wherever it
+    stands.
+    """
     there = attempts(parent, mode)
     candidates = reversed(there) if sweep else there[-1:]
-    unfinished = (path for path in candidates if status(path) not in FINAL and _may_go_on(path, sweep))
-    return next(unfinished, parent / f"{mode}-{int(there[-1].name.rpartition('-')[2]) + 1 if there else 1}")
+    unfinished = (
+        path for path in candidates if status(path) not in FINAL and _may_go_on(path, sweep)
+    )
+    return next(
+        unfinished, parent / f"{mode}-{int(there[-1].name.rpartition('-')[2]) + 1 if there else 1}"
+    )
 
 
 def _may_go_on(directory: Path, sweep: SweepMark | None) -> bool:
-    """Return whether a measurement may go on in this attempt: its `sweep` must be the one in record.json (None: no sweep).
+    """Return whether a measurement may go on in this attempt: its `sweep` must be the one in
+    record.json (None: no sweep).
 
-    Without a readable record.json, a measurement outside of a sweep may go on, and one of a sweep only if `raw/` is empty.
+    Without a readable record.json, a measurement outside of a sweep may go on, and one of a sweep
+    only if `raw/` is empty.
     """
     try:
         record = reading.from_file(directory / "record.json", reading.record)
@@ -112,7 +133,9 @@ def status(directory: Path) -> str | None:
 
 
 def kept(job: Job) -> WorkerOutcome | None:
-    """The outcome of an earlier attempt at exactly this test that went well; else the attempt's folder is set aside and None."""
+    """The outcome of an earlier attempt at exactly this test that went well; else the attempt's
+    folder is set aside and None.
+    """
     from harness.execution.process import read_outcome
 
     folder = job.log_dir
@@ -134,10 +157,13 @@ def set_aside(folder: Path) -> None:
 
 
 def _same(path: Path, job: Job) -> bool:
-    """Return whether the file holds this very job, so that its outcome can be kept. If `job` has no calibration, none is compared."""
+    """Return whether the file holds this very job, so that its outcome can be kept. If `job` has no
+    calibration, none is compared.
+    """
     try:
         earlier = read_job(path)
-        if job.calibration is None:  # a test that was over too soon was measured again with a calibration of its own
+        # A test that was over too soon was measured again with a calibration of its own.
+        if job.calibration is None:
             earlier = replace(earlier, calibration=None)
         return earlier == job
     except (OSError, ValueError, KeyError, TypeError):

@@ -1,4 +1,5 @@
-"""The wheels of a bundle, which `./run.sh bundle` writes for a machine without a network: found, and checked before anything is installed.
+"""The wheels of a bundle, which `./run.sh bundle` writes for a machine without a network: found,
+and checked before anything is installed.
 
 Standard library only: run.sh makes the core environment from a bundle before any package is there.
 """
@@ -24,7 +25,9 @@ BESIDE = "beside"
 
 
 def bundle(root: Path) -> Path | None:
-    """The bundle in use: the source tree itself, else the first folder of PIP_FIND_LINKS that is one. None: there is none."""
+    """The bundle in use: the source tree itself, else the first folder of PIP_FIND_LINKS that is
+    one. None: there is none.
+    """
     folders = [root, *map(Path, os.environ.get("PIP_FIND_LINKS", "").split())]
     return next((folder for folder in folders if (folder / MANIFEST).is_file()), None)
 
@@ -39,49 +42,72 @@ def manifest(folder: Path) -> dict[str, Any]:
     try:
         document: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError) as e:
-        raise EnvironmentFailure(f"{folder / MANIFEST} cannot be read ({e}): make the bundle again") from None
+        raise EnvironmentFailure(
+            f"{folder / MANIFEST} cannot be read ({e}): make the bundle again"
+        ) from None
     return document
 
 
 def check(folder: Path, environment: str) -> None:
     """Raises EnvironmentFailure, one sentence, where the bundle cannot make this environment here.
 
-    It is for another machine or Python, it does not hold the environment, or a wheel is missing or damaged. Of the wheels of other
-    environments the sizes are looked at, so that a copy that broke off is told before the first environment is made.
+    It is for another machine or Python, it does not hold the environment, or a wheel is missing or
+    damaged. Of the wheels of other environments the sizes are looked at, so that a copy that broke
+    off is told before the first environment is made.
     """
     document = manifest(folder)
     for name in document.get("without", ()) if environment != BESIDE else ():
         if importlib.util.find_spec(name) is None:
-            raise EnvironmentFailure(f"the bundle {folder} leaves {name} to {sys.executable}, which lacks it: make one without --without")
+            raise EnvironmentFailure(
+                f"the bundle {folder} leaves {name} to {sys.executable}, which lacks it: make one"
+                " without --without"
+            )
     again = "make the bundle again with the same command, which mends it"
     if reason := _misfit(document):
         raise EnvironmentFailure(f"the bundle {folder} {reason}")
     if environment not in document["environments"]:
         there = ", ".join(document["environments"])
         flag = "add --tests" if environment == "dev" else "name its SUT with --sut"
-        raise EnvironmentFailure(f"the bundle {folder} holds {there} and not {environment}: {flag} when you make it")
+        raise EnvironmentFailure(
+            f"the bundle {folder} holds {there} and not {environment}: {flag} when you make it"
+        )
     own = document["environments"][environment]
-    for name in dict.fromkeys(name for names in (own, *document["environments"].values()) for name in names):
+    for name in dict.fromkeys(
+        name for names in (own, *document["environments"].values()) for name in names
+    ):
         path, file = folder / FOLDER / name, document["files"][f"{FOLDER}/{name}"]
         if not path.is_file():
             raise EnvironmentFailure(f"the bundle {folder} lacks the wheel {name}: {again}")
         if path.stat().st_size != file["bytes"] or (name in own and sha256(path) != file["sha256"]):
-            raise EnvironmentFailure(f"the wheel {path} is damaged (it is not the file that bundle.json names): {again}")
+            raise EnvironmentFailure(
+                f"the wheel {path} is damaged (it is not the file that bundle.json names): {again}"
+            )
 
 
 def distributions(folder: Path, environment: str) -> set[str]:
-    """The names of what the bundle holds for an environment, as an index spells them; empty where it does not hold the environment."""
-    return {wheel.partition("-")[0].lower().replace("_", "-") for wheel in manifest(folder)["environments"].get(environment, ())}
+    """The names of what the bundle holds for an environment, as an index spells them; empty where
+    it does not hold the environment.
+    """
+    return {
+        wheel.partition("-")[0].lower().replace("_", "-")
+        for wheel in manifest(folder)["environments"].get(environment, ())
+    }
 
 
 def _misfit(document: Mapping[str, Any]) -> str | None:
     """Why the wheels do not fit this machine and this Python."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     if document["python"] != version:
-        return f"is for Python {document['python']} and this is Python {version}: make one with --python {version}"
+        return (
+            f"is for Python {document['python']} and this is Python {version}: make one with"
+            f" --python {version}"
+        )
     here = f"{platform.machine()} with {' '.join(platform.libc_ver()) or 'an unknown C library'}"
     if not any(map(_runs, document["platforms"])):
-        return f"is for {' and '.join(document['platforms'])} and this machine is {here}: make one with --platform"
+        return (
+            f"is for {' and '.join(document['platforms'])} and this machine is {here}: make one"
+            " with --platform"
+        )
     return None
 
 
@@ -103,11 +129,19 @@ def sha256(path: Path) -> str:
 
 
 def unpack_uv(folder: Path, directory: Path) -> str:
-    """Put the installer out of its wheel into `directory`. → its path. Raises EnvironmentFailure where the wheel holds none."""
+    """Put the installer out of its wheel into `directory`. → its path. Raises EnvironmentFailure
+    where the wheel holds none.
+    """
     for wheel in sorted((folder / FOLDER).glob(f"uv-*{platform.machine()}.whl")):
         with zipfile.ZipFile(wheel) as archive:
             program = directory / "uv"
-            program.write_bytes(archive.read(next(name for name in archive.namelist() if name.endswith(".data/scripts/uv"))))
+            program.write_bytes(
+                archive.read(
+                    next(name for name in archive.namelist() if name.endswith(".data/scripts/uv"))
+                )
+            )
         program.chmod(0o755)
         return str(program)
-    raise EnvironmentFailure(f"the bundle {folder} has no wheel of uv for {platform.machine()}: make it again")
+    raise EnvironmentFailure(
+        f"the bundle {folder} has no wheel of uv for {platform.machine()}: make it again"
+    )

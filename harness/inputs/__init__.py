@@ -1,1 +1,3 @@
-"""This package makes what every SUT is given alike: the models' data, weights and configuration, and the inputs."""
+"""This package makes what every SUT is given alike: the models' data, weights and configuration,
+and the inputs.
+"""

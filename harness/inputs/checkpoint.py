@@ -1,7 +1,9 @@
-"""The one checkpoint of a (model, size), seeded and written by numpy: the same bytes for every framework.
+"""The one checkpoint of a (model, size), seeded and written by numpy: the same bytes for every
+framework.
 
-A float32 checkpoint uses all 24 bits of a float32, so that weights which went through float16 or bfloat16 are seen. A bfloat16 checkpoint
-may have billions of values: they are looked up in a table of 65,536, which takes an eighth of the time. All cores draw, write and hash.
+A float32 checkpoint uses all 24 bits of a float32, so that weights which went through float16 or
+bfloat16 are seen. A bfloat16 checkpoint may have billions of values: they are looked up in a table
+of 65,536, which takes an eighth of the time. All cores draw, write and hash.
 """
 
 from __future__ import annotations
@@ -33,14 +35,18 @@ _DTYPE = {"float32": "F32", "bfloat16": "BF16"}
 _ITEM_BYTES = {"F32": 4, "BF16": 2}
 _CHUNK = 1 << 20  # float32 elements made at a time
 _PART = 1 << 22  # bfloat16 elements of one stream of random bits: a part of format 3
-_LOOK_UP = 1 << 18  # elements looked up at a time: with fewer the threads wait for each other's Python, with more they leave the cache
+# Elements looked up at a time: with fewer the threads wait for each other's Python, with more they
+# leave the cache.
+_LOOK_UP = 1 << 18
 _DIGEST = "digest.json"
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """`path`: folder with config.json and model.safetensors, or the files its index names; a model of several parts has a folder for each,
-    with a config.json of its own. `digest`: see `digest_of`, of `files` of it."""
+    """`path`: folder with config.json and model.safetensors, or the files its index names; a model
+    of several parts has a folder for each, with a config.json of its own. `digest`: see
+    `digest_of`, of `files` of it.
+    """
 
     path: Path
     digest: str
@@ -53,12 +59,19 @@ NONE = Checkpoint(Path(), blake3().hexdigest(), 0, 0)
 
 
 def files(path: Path) -> list[str]:
-    """What decides the answers of a checkpoint: config.json, then the weights in the order of their names; of one of several parts both of
-    each, by their paths within it. Raises FileNotFoundError where there are no weights."""
+    """What decides the answers of a checkpoint: config.json, then the weights in the order of their
+    names; of one of several parts both of each, by their paths within it. Raises FileNotFoundError
+    where there are no weights.
+    """
     weights = sorted(file.relative_to(path).as_posix() for file in path.rglob("*.safetensors"))
     if not weights:
         raise FileNotFoundError(f"no weights in {path}")
-    return ["config.json", *sorted([*weights, *(file.relative_to(path).as_posix() for file in path.glob("*/config.json"))])]
+    return [
+        "config.json",
+        *sorted(
+            [*weights, *(file.relative_to(path).as_posix() for file in path.glob("*/config.json"))]
+        ),
+    ]
 
 
 def place(model: Model, size: Size, cache: Path) -> Path:
@@ -67,32 +80,47 @@ def place(model: Model, size: Size, cache: Path) -> Path:
     return cache / "checkpoints" / f"{model.name}-{size.name}-{key}"
 
 
-def ensure(model: Model, size: Size, cache: Path, say: Callable[[str], None] = lambda text: None) -> Checkpoint:
-    """Reuse or make the checkpoint; a half-made folder is made again, and of two processes one waits for the other.
+def ensure(
+    model: Model, size: Size, cache: Path, say: Callable[[str], None] = lambda text: None
+) -> Checkpoint:
+    """Reuse or make the checkpoint; a half-made folder is made again, and of two processes one
+    waits for the other.
 
     Raises EnvironmentFailure where the disk is too small.
     """
     path = place(model, size, cache)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with held(path.with_name(path.name + ".lock"), lambda: say(f"waiting for another process that writes {path.name}")):
+    with held(
+        path.with_name(path.name + ".lock"),
+        lambda: say(f"waiting for another process that writes {path.name}"),
+    ):
         if found := _finished(path):
             return found
-        say(f"writing the checkpoint {path.name}, {size.weight_bytes(size.precision) / 1e6:,.0f} MB")
+        say(
+            f"writing the checkpoint {path.name}, {size.weight_bytes(size.precision) / 1e6:,.0f} MB"
+        )
         return _make(path, model, size, _recipe(model, size))
 
 
 def of_folder(folder: Folder, model: Model, cache: Path) -> Checkpoint:
-    """A user's own weights: a folder of links to its files and the config.json as `user_weights.look` completed it.
+    """A user's own weights: a folder of links to its files and the config.json as
+    `user_weights.look` completed it.
 
-    The digest is that of the user's own files, config.json first, then the weights in the order of their names: read whole each time, for
-    a size and a date prove nothing.
+    The digest is that of the user's own files, config.json first, then the weights in the order of
+    their names: read whole each time, for a size and a date prove nothing.
     """
     digest = digest_of([folder.path / name for name in folder.own_files])
     configs = {"config.json": folder.size.config}
     if model.parts:
-        configs |= {f"{part}/config.json": config for part, config in model.parts.configs(folder.size.config).items()}
+        configs |= {
+            f"{part}/config.json": config
+            for part, config in model.parts.configs(folder.size.config).items()
+        }
     texts = {name: json.dumps(config, indent=1) + "\n" for name, config in configs.items()}
-    links = {name: folder.path.resolve() / name for name in (*folder.files, *([INDEX] if folder.index else []))}
+    links = {
+        name: folder.path.resolve() / name
+        for name in (*folder.files, *([INDEX] if folder.index else []))
+    }
     told = {"config": texts, "links": {name: str(target) for name, target in links.items()}}
     key = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:8]
     path = cache / "checkpoints" / f"{model.name}-own-{digest[:12]}-{key}"
@@ -106,15 +134,27 @@ def of_folder(folder: Folder, model: Model, cache: Path) -> Checkpoint:
                 (path / name).write_text(text, encoding="utf-8")
             for name, target in links.items():
                 (path / name).symlink_to(target)
-    return Checkpoint(path, digest, folder.size.parameters, sum((folder.path / name).stat().st_size for name in folder.files))
+    return Checkpoint(
+        path,
+        digest,
+        folder.size.parameters,
+        sum((folder.path / name).stat().st_size for name in folder.files),
+    )
 
 
 def _linked(path: Path, texts: Mapping[str, str], links: Mapping[str, Path]) -> bool:
-    """Return whether the folder holds exactly these texts and links. False for one that was half made, or changed by hand."""
-    if {p.relative_to(path).as_posix() for p in path.rglob("*") if p.is_symlink() or not p.is_dir()} != {*texts, *links}:
+    """Return whether the folder holds exactly these texts and links. False for one that was half
+    made, or changed by hand.
+    """
+    if {
+        p.relative_to(path).as_posix() for p in path.rglob("*") if p.is_symlink() or not p.is_dir()
+    } != {*texts, *links}:
         return False
     same = all((path / name).read_text(encoding="utf-8") == text for name, text in texts.items())
-    return same and all((path / name).is_symlink() and (path / name).readlink() == target for name, target in links.items())
+    return same and all(
+        (path / name).is_symlink() and (path / name).readlink() == target
+        for name, target in links.items()
+    )
 
 
 def _recipe(model: Model, size: Size) -> dict[str, Any]:
@@ -123,21 +163,36 @@ def _recipe(model: Model, size: Size) -> dict[str, Any]:
     tensors = [asdict(t) for t in size.tensors]
     dtype = _DTYPE[size.precision]
     parts = {"parts": model.parts.configs(size.config)} if model.parts else {}
-    return {"format": _FORMAT[dtype], "seed": _SEED, "config": config, "dtype": dtype, "tensors": tensors, **parts}
+    return {
+        "format": _FORMAT[dtype],
+        "seed": _SEED,
+        "config": config,
+        "dtype": dtype,
+        "tensors": tensors,
+        **parts,
+    }
 
 
 def _finished(path: Path) -> Checkpoint | None:
-    """None too where the files are no longer those that were written: their bytes are hashed anew each time."""
+    """None too where the files are no longer those that were written: their bytes are hashed anew
+    each time.
+    """
     try:
         known = json.loads((path / _DIGEST).read_text(encoding="utf-8"))
         digest = digest_of([path / name for name in files(path)])
     except (OSError, ValueError):
         return None
-    return Checkpoint(path, digest, known["parameters"], known["bytes"]) if digest == known.get("digest") else None
+    return (
+        Checkpoint(path, digest, known["parameters"], known["bytes"])
+        if digest == known.get("digest")
+        else None
+    )
 
 
 def digest_of(paths: Iterable[Path]) -> str:
-    """Return the BLAKE3 of the files' bytes, one file after another, as 64 hex digits. All cores hash. Raises OSError."""
+    """Return the BLAKE3 of the files' bytes, one file after another, as 64 hex digits. All cores
+    hash. Raises OSError.
+    """
     total = blake3(max_threads=blake3.AUTO)
     for path in paths:
         total.update_mmap(path)
@@ -153,16 +208,20 @@ def _make(path: Path, model: Model, size: Size, recipe: dict[str, Any]) -> Check
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir()
     folders = _folders(model, size, recipe["config"])
-    total = sum(len(_header(tensors, recipe["dtype"])) for _, file, tensors in folders.values() if file)
+    total = sum(
+        len(_header(tensors, recipe["dtype"])) for _, file, tensors in folders.values() if file
+    )
     total += size.parameters * _ITEM_BYTES[recipe["dtype"]]
     if (free := shutil.disk_usage(path).free) < total:
         raise EnvironmentFailure(
-            f"the checkpoint {path.name} takes {total / 1e9:.1f} GB and {path.parent} has {free / 1e9:.1f} GB "
-            "free: free some space, or choose a smaller --size"
+            f"the checkpoint {path.name} takes {total / 1e9:.1f} GB and {path.parent} has"
+            f" {free / 1e9:.1f} GB free: free some space, or choose a smaller --size"
         )
     for folder, (config, file, tensors) in folders.items():
         (path / folder).mkdir(exist_ok=True)
-        (path / folder / "config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
+        (path / folder / "config.json").write_text(
+            json.dumps(config, indent=1) + "\n", encoding="utf-8"
+        )
         if file:
             _write(path / folder / file, tensors, recipe["dtype"])
     digest = digest_of([path / name for name in files(path)])
@@ -173,7 +232,9 @@ def _make(path: Path, model: Model, size: Size, recipe: dict[str, Any]) -> Check
     return Checkpoint(path, digest, size.parameters, total)
 
 
-def _folders(model: Model, size: Size, config: Mapping[str, Any]) -> dict[str, tuple[Mapping[str, Any], str, tuple[Tensor, ...]]]:
+def _folders(
+    model: Model, size: Size, config: Mapping[str, Any]
+) -> dict[str, tuple[Mapping[str, Any], str, tuple[Tensor, ...]]]:
     """Folder within the checkpoint → its config.json, its file of weights and their tensors.
 
     The first is the checkpoint itself, which holds no weights where the model has parts.
@@ -181,20 +242,34 @@ def _folders(model: Model, size: Size, config: Mapping[str, Any]) -> dict[str, t
     if not model.parts:
         return {"": (config, "model.safetensors", size.tensors)}
     configs = model.parts.configs(size.config)
-    of_part = {part: tuple(t for t in size.tensors if t.name.startswith(f"{part}/")) for part in configs}
-    return {"": (config, "", ()), **{part: (configs[part], file, of_part[part]) for part, file in sorted(model.parts.files.items())}}
+    of_part = {
+        part: tuple(t for t in size.tensors if t.name.startswith(f"{part}/")) for part in configs
+    }
+    return {
+        "": (config, "", ()),
+        **{
+            part: (configs[part], file, of_part[part])
+            for part, file in sorted(model.parts.files.items())
+        },
+    }
 
 
 def _header(tensors: tuple[Tensor, ...], dtype: str) -> bytes:
-    """The header of a safetensors file: its length in 8 bytes, then JSON, filled up with spaces so that the data begin at a multiple of 8.
+    """The header of a safetensors file: its length in 8 bytes, then JSON, filled up with spaces so
+    that the data begin at a multiple of 8.
 
-    https://github.com/huggingface/safetensors, "Format". Transformers refuses a file whose metadata lack "format".
+    https://github.com/huggingface/safetensors, "Format". Transformers refuses a file whose metadata
+    lack "format".
     """
     entries: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     offset = 0
     for tensor in tensors:
         end = offset + math.prod(tensor.shape) * _ITEM_BYTES[dtype]
-        entries[tensor.name.rpartition("/")[2]] = {"dtype": dtype, "shape": tensor.shape, "data_offsets": [offset, end]}
+        entries[tensor.name.rpartition("/")[2]] = {
+            "dtype": dtype,
+            "shape": tensor.shape,
+            "data_offsets": [offset, end],
+        }
         offset = end
     text = json.dumps(entries, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
@@ -202,14 +277,22 @@ def _header(tensors: tuple[Tensor, ...], dtype: str) -> bytes:
 
 
 def _write(path: Path, tensors: tuple[Tensor, ...], dtype: str) -> None:
-    """Write the file: each thread draws parts of it and writes them to their places, which the disk provides beforehand."""
+    """Write the file: each thread draws parts of it and writes them to their places, which the disk
+    provides beforehand.
+    """
     header = _header(tensors, dtype)
     with path.open("wb") as f, ThreadPoolExecutor(_cores()) as pool:
-        os.posix_fallocate(f.fileno(), 0, len(header) + sum(math.prod(t.shape) for t in tensors) * _ITEM_BYTES[dtype])
+        os.posix_fallocate(
+            f.fileno(),
+            0,
+            len(header) + sum(math.prod(t.shape) for t in tensors) * _ITEM_BYTES[dtype],
+        )
         f.write(header)
         f.flush()
         starts, drawn = zip(*_parts(tensors, dtype), strict=True)
-        for _ in pool.map(partial(_write_at, f.fileno()), (len(header) + start for start in starts), drawn):
+        for _ in pool.map(
+            partial(_write_at, f.fileno()), (len(header) + start for start in starts), drawn
+        ):
             pass
 
 
@@ -222,7 +305,9 @@ def _write_at(file: int, start: int, drawn: Iterable[np.ndarray]) -> None:
 
 
 def _parts(tensors: Iterable[Tensor], dtype: str) -> Iterator[tuple[int, Iterator[np.ndarray]]]:
-    """The parts of all tensors: where a part begins in the data, in bytes, and its values, which are drawn as they are asked for."""
+    """The parts of all tensors: where a part begins in the data, in bytes, and its values, which
+    are drawn as they are asked for.
+    """
     start = 0
     for tensor in tensors:
         count = math.prod(tensor.shape)
@@ -230,12 +315,17 @@ def _parts(tensors: Iterable[Tensor], dtype: str) -> Iterator[tuple[int, Iterato
             yield start, _float32_values(tensor, count)
         else:
             for number, first in enumerate(range(0, count, _PART)):
-                yield start + first * _ITEM_BYTES[dtype], _bfloat16_values(tensor, number, min(_PART, count - first))
+                yield (
+                    start + first * _ITEM_BYTES[dtype],
+                    _bfloat16_values(tensor, number, min(_PART, count - first)),
+                )
         start += count * _ITEM_BYTES[dtype]
 
 
 def _stream(tensor: Tensor) -> list[int]:
-    """What seeds a tensor's values: the seed and the tensor's name. Order and neighbours do not matter."""
+    """What seeds a tensor's values: the seed and the tensor's name. Order and neighbours do not
+    matter.
+    """
     return [_SEED, *hashlib.sha256(tensor.name.encode()).digest()[:8]]
 
 
@@ -257,18 +347,27 @@ def _bfloat16_values(tensor: Tensor, number: int, count: int) -> Iterator[np.nda
     values = np.empty(_LOOK_UP, np.uint16)
     for first in range(0, count, _LOOK_UP):
         some = values[: min(_LOOK_UP, count - first)]
-        yield np.take(table, source.random_raw(-(-len(some) // 4)).view("<u2")[: len(some)], out=some, mode="wrap")
+        yield np.take(
+            table,
+            source.random_raw(-(-len(some) // 4)).view("<u2")[: len(some)],
+            out=some,
+            mode="wrap",
+        )
 
 
 @cache
 def _table(mean: float, std: float) -> np.ndarray:
-    """The values that a tensor of this mean and standard deviation is drawn from, bfloat16 as uint16 [65536]."""
+    """The values that a tensor of this mean and standard deviation is drawn from, bfloat16 as
+    uint16 [65536].
+    """
     return _bfloat16_bits(_quantiles() * np.float32(std) + np.float32(mean))
 
 
 @cache
 def _quantiles() -> np.ndarray:
-    """The standard normal distribution as 65,536 equally likely values, ascending, float32; their standard deviation is 1."""
+    """The standard normal distribution as 65,536 equally likely values, ascending, float32; their
+    standard deviation is 1.
+    """
     normal = statistics.NormalDist()
     half = np.array([normal.inv_cdf((n + 0.5) / 65536) for n in range(32768, 65536)])
     half /= math.sqrt(np.mean(half**2))

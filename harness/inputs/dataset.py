@@ -1,4 +1,6 @@
-"""The inputs of a cell → one .npz every SUT reads, and a synthetic twin of the same shapes to warm up with."""
+"""The inputs of a cell → one .npz every SUT reads, and a synthetic twin of the same shapes to warm
+up with.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ from harness.inputs.tokenizer import Tokenizer
 # Streams of random values; the inputs' own is 0, and a twin's warm-up rows are of the next one.
 _TWIN, _OTHERS = 1, 3
 _FRESH, _FRESH_BYTES = 33, 1 << 28
-# Batches that a model is judged by once it is trained, and never trained on; of a user's few batches there is one.
+# Batches that a model is judged by once it is trained, and never trained on; of a user's few
+# batches there is one.
 _HELD_OUT, _HELD_OUT_SHARE = 4, 5
 
 
@@ -29,8 +32,10 @@ class Inputs:
     """What every SUT reads.
 
     Attributes:
-        path, synthetic: .npz of equal arrays; synthetic begins with `warmup_rows` rows that show each shape once.
-        fresh: .npz of other values again, which no SUT meets before the end of a test. Of a training: what it is not trained on.
+        path, synthetic: .npz of equal arrays; synthetic begins with `warmup_rows` rows that show
+            each shape once.
+        fresh: .npz of other values again, which no SUT meets before the end of a test. Of a
+            training: what it is not trained on.
         digest: sha256 of names, dtypes, shapes and bytes of the arrays, hex.
         count: how many samples there are.
         arrays: name → its kind.
@@ -63,15 +68,18 @@ def prepare(
     trains: bool = False,
     standard: str | None = None,
 ) -> Inputs:
-    """Write the inputs of a cell under cache/inputs/, named by their content. Raises UsageError where the user's file does not fit.
+    """Write the inputs of a cell under cache/inputs/, named by their content. Raises UsageError
+    where the user's file does not fit.
 
     Args:
         samples: how many, where there is no data set.
         dataset: the user's file.
         own: the tokenizer of the user's weights, if they have one.
-        seq_len: `--seq-len`; None: synthetic inputs are as long as the size has them, prompts are padded to the longest of them.
+        seq_len: `--seq-len`; None: synthetic inputs are as long as the size has them, prompts are
+            padded to the longest of them.
         batch_size: there are fresh inputs for 16 batches at least, of large ones for 4.
-        trains: whether the inputs are to train on: they have a `label` too, and are as many as `samples` whatever the file holds.
+        trains: whether the inputs are to train on: they have a `label` too, and are as many as
+            `samples` whatever the file holds.
         standard: `synthetic` or `uneven`, if there is no file; None: the family's own.
     """
     family, notes = families.of(model, trains), tuple[str, ...]()
@@ -100,7 +108,10 @@ def prepare(
         warmup_rows=warmup_rows,
         digest=digest,
         count=count,
-        arrays={name: ArrayKind(dtype=array.dtype.name, shape=array.shape[1:]) for name, array in arrays.items()},
+        arrays={
+            name: ArrayKind(dtype=array.dtype.name, shape=array.shape[1:])
+            for name, array in arrays.items()
+        },
         description=family.describe(arrays),
         least_flops=family.least_flops(size, arrays) if family.least_flops else None,
         notes=notes,
@@ -108,21 +119,27 @@ def prepare(
 
 
 def _split(arrays: Arrays, path: Path, samples: int, batch_size: int) -> tuple[Arrays, Arrays, str]:
-    """A user's inputs → (`samples` to train on, whole batches in the file's order, again and again; those held out; what a reader should
-    know of it). Raises UsageError where the file holds fewer than two batches."""
+    """A user's inputs → (`samples` to train on, whole batches in the file's order, again and again;
+    those held out; what a reader should know of it). Raises UsageError where the file holds fewer
+    than two batches.
+    """
     rows = len(next(iter(arrays.values())))
     batches = rows // batch_size
     if batches < 2:
         raise UsageError(
-            f"--dataset {path}: {rows} prompts make {batches} batches of {batch_size}, and a training takes two at least, of which one is "
-            "held out: give more prompts, or a smaller --batch-size"
+            f"--dataset {path}: {rows} prompts make {batches} batches of {batch_size}, and a"
+            " training takes two at least, of which one is held out: give more prompts, or a"
+            " smaller --batch-size"
         )
     held_out = max(1, min(_HELD_OUT, batches // _HELD_OUT_SHARE))
     trained, end = (batches - held_out) * batch_size, batches * batch_size
     used = min(trained, samples)
     times = f" {samples / used:.3g} times" if samples > used else ""
     where = "behind them" if used == trained else f"from its {trained + 1}th on"
-    note = f"{path.name}: trained on its first {used} prompts{times}, {held_out * batch_size} {where} held out"
+    note = (
+        f"{path.name}: trained on its first {used} prompts{times}, {held_out * batch_size} {where}"
+        " held out"
+    )
     unused = f", {rows - end} at its end not used, because they fill no batch" if rows > end else ""
     repeated = {name: values[np.arange(samples) % trained] for name, values in arrays.items()}
     return repeated, {name: values[trained:end] for name, values in arrays.items()}, note + unused
@@ -137,12 +154,19 @@ def _twin(family: Family, arrays: Arrays, size: Size, stream: int) -> tuple[Arra
 def _fresh(family: Family, arrays: Arrays, size: Size, batch_size: int) -> Arrays:
     row_bytes = sum(array[:1].nbytes for array in arrays.values())
     rows = max(4 * batch_size, min(max(_FRESH, 16 * batch_size), _FRESH_BYTES // row_bytes))
-    twin, shown = _twin(family, {name: np.resize(array, (rows, *array.shape[1:])) for name, array in arrays.items()}, size, _OTHERS)
+    twin, shown = _twin(
+        family,
+        {name: np.resize(array, (rows, *array.shape[1:])) for name, array in arrays.items()},
+        size,
+        _OTHERS,
+    )
     return {name: array[shown:] for name, array in twin.items()}
 
 
 def _digest(arrays: Arrays) -> str:
-    """sha256 over names, dtypes, shapes and bytes; not over the .npz, whose container may change."""
+    """sha256 over names, dtypes, shapes and bytes; not over the .npz, whose container may
+    change.
+    """
     total = hashlib.sha256()
     for name in sorted(arrays):
         total.update(f"{name} {arrays[name].dtype.str} {arrays[name].shape}\n".encode())
@@ -151,7 +175,9 @@ def _digest(arrays: Arrays) -> str:
 
 
 def _write(path: Path, arrays: Arrays) -> Path:
-    """Always anew, so that the file is what the digest says; atomically, so that another process may do the same."""
+    """Always anew, so that the file is what the digest says; atomically, so that another process
+    may do the same.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(f".{os.getpid()}.partial")
     with partial.open("wb") as f:

@@ -1,4 +1,6 @@
-"""The limits of an accuracy test. They follow from how far honest SUTs were measured to be from the reference (disagreement.toml)."""
+"""The limits of an accuracy test. They follow from how far honest SUTs were measured to be from the
+reference (disagreement.toml).
+"""
 
 from __future__ import annotations
 
@@ -14,24 +16,35 @@ from sut.registry import framework_of
 
 DATA = Path(__file__).with_name("disagreement.toml")
 FACTOR = {"float32": 10.0, "tf32": 3.0, "bfloat16": 3.0}
-"""Precision → limit over the largest disagreement measured: another machine sums in another order, and more inputs hold a worse one.
-Lower precisions have less, because rounding the weights, which is the same everywhere, makes the most of their errors."""
+"""Precision → limit over the largest disagreement measured: another machine sums in another order,
+and more inputs hold a worse one. Lower precisions have less, because rounding the weights, which is
+the same everywhere, makes the most of their errors.
+"""
 RMS_FACTOR = 1.3
-"""Limit over the largest measured root mean square of the same framework, in bfloat16. It varies less than a largest error does: of eight
-sets of 64 inputs by up to 1.15, and of eight inputs by 1.5."""
+"""Limit over the largest measured root mean square of the same framework, in bfloat16. It varies
+less than a largest error does: of eight sets of 64 inputs by up to 1.15, and of eight inputs by
+1.5.
+"""
 _RMS, _RMS_SAMPLES = "logit_rms", 64
 _UNMEASURED = 2.0
 _LARGEST_SIZE, _DEVICE = "base", "cpu"
 # tf32 keeps three bits more than bfloat16. It was never measured, and no CPU has it.
 _LIKE = {"tf32": ("bfloat16", 1 / 8)}
-# What may be lost where nothing was: of 64 answers two may leave the reference at a near tie of their first token, of a thousand tokens one
-# may fall between the roundings of two forward passes, and so may single pixels of a mask.
-_SPARE = {"compared_fraction": 2 / 64, "argmax_fraction": 1e-3, "mask_mean_iou": 1e-3, "mask_smallest_iou": 1e-2}
+# What may be lost where nothing was: of 64 answers two may leave the reference at a near tie of
+# their first token, of a thousand tokens one may fall between the roundings of two forward passes,
+# and so may single pixels of a mask.
+_SPARE = {
+    "compared_fraction": 2 / 64,
+    "argmax_fraction": 1e-3,
+    "mask_mean_iou": 1e-3,
+    "mask_smallest_iou": 1e-2,
+}
 
 
 @cache
 def measurements(kind: str = "measured") -> tuple[Mapping[str, Any], ...]:
-    """One mapping for each honest SUT, model, size, precision and device; written by benchmarks/disagreement.py.
+    """One mapping for each honest SUT, model, size, precision and device; written by
+    benchmarks/disagreement.py.
 
     Args:
         kind: `measured`: of answers; `trained`: of losses.
@@ -39,16 +52,20 @@ def measurements(kind: str = "measured") -> tuple[Mapping[str, Any], ...]:
     return tuple(tomllib.loads(DATA.read_text(encoding="utf-8")).get(kind, ()))
 
 
-def limits(model: Model, size: Size, precision: str, device: str, sut: str = "", samples: int = 0) -> dict[str, float]:
+def limits(
+    model: Model, size: Size, precision: str, device: str, sut: str = "", samples: int = 0
+) -> dict[str, float]:
     """The limits of one cell, by name.
 
-    Each is FACTOR times the largest disagreement measured of this model, size, precision and device. Where that was not measured, it is
-    twice as much of size base on a CPU, and more in proportion where there are more layers. No limit is looser than the model's own
-    (`answer.tolerance`), which alone holds where nothing of the model was measured. What was measured of long answers counts where the
-    answers are longer than the size's own.
+    Each is FACTOR times the largest disagreement measured of this model, size, precision and
+    device. Where that was not measured, it is twice as much of size base on a CPU, and more in
+    proportion where there are more layers. No limit is looser than the model's own
+    (`answer.tolerance`), which alone holds where nothing of the model was measured. What was
+    measured of long answers counts where the answers are longer than the size's own.
 
-    `logit_rms` is RMS_FACTOR times the largest of the SUTs on the same framework, because frameworks round at other places. It is limited
-    only if that was measured, and if there are enough samples.
+    `logit_rms` is RMS_FACTOR times the largest of the SUTs on the same framework, because
+    frameworks round at other places. It is limited only if that was measured, and if there are
+    enough samples.
 
     Args:
         sut: whose framework counts for `logit_rms`; empty: there is no such limit.
@@ -72,12 +89,21 @@ def limits(model: Model, size: Size, precision: str, device: str, sut: str = "",
             if samples >= _RMS_SAMPLES and (largest := _largest_rms(rows, sut, longer)):
                 made[name] = min(bound, float(f"{RMS_FACTOR * room * largest:.3g}"))
         elif name.endswith(("_error", "_gap")):
-            measured = "logit_error" if name == "logit_gap" else name  # an honest SUT's gap is at most twice its logit error
-            made[name] = min(bound, float(f"{share * factor * max(row[measured] for row in rows):.3g}"))
-        elif name.endswith("_psnr"):  # decibels of a mean square: an error that is `factor` times as large has 20 log10(factor) fewer
-            made[name] = max(bound, round(min(row[name] for row in rows) - 20 * math.log10(share * factor), 1))
+            # An honest SUT's gap is at most twice its logit error.
+            measured = "logit_error" if name == "logit_gap" else name
+            made[name] = min(
+                bound, float(f"{share * factor * max(row[measured] for row in rows):.3g}")
+            )
+        # Decibels of a mean square: an error that is `factor` times as large has 20 log10(factor)
+        # fewer.
+        elif name.endswith("_psnr"):
+            made[name] = max(
+                bound, round(min(row[name] for row in rows) - 20 * math.log10(share * factor), 1)
+            )
         elif name in _SPARE:
-            made[name] = max(bound, round(1 - max(_SPARE[name], factor * max(1 - row[name] for row in rows)), 4))
+            made[name] = max(
+                bound, round(1 - max(_SPARE[name], factor * max(1 - row[name] for row in rows)), 4)
+            )
         else:
             made[name] = bound
     return made
@@ -87,10 +113,13 @@ def _largest_rms(rows: Sequence[Mapping[str, Any]], sut: str, longer: bool) -> f
     """The largest `logit_rms` of the SUTs on the same framework as `sut`; 0 if none was measured.
 
     Args:
-        longer: whether the answers are longer than the size's own: then such answers must have been measured.
+        longer: whether the answers are longer than the size's own: then such answers must have been
+            measured.
     """
     framework = framework_of(sut)
-    of_framework = [row for row in rows if framework and framework_of(row["sut"]) == framework and _RMS in row]
+    of_framework = [
+        row for row in rows if framework and framework_of(row["sut"]) == framework and _RMS in row
+    ]
     if longer and not any("new_tokens" in row for row in of_framework):
         return 0.0
     return max((row[_RMS] for row in of_framework), default=0.0)
@@ -104,14 +133,27 @@ def of_training(model: Model, size: Size, precision: str, device: str) -> dict[s
     factor = FACTOR[precision] * (1.0 if same else _UNMEASURED * _depth(model, size))
     measured = {name: factor * max((row[name] for row in rows), default=0.0) for name in loosest}
     # Where all honest SUTs agree to the last digit, another machine need not.
-    return {name: min(bound, float(f"{measured[name]:.3g}")) if measured[name] else bound for name, bound in loosest.items()}
+    return {
+        name: min(bound, float(f"{measured[name]:.3g}")) if measured[name] else bound
+        for name, bound in loosest.items()
+    }
 
 
 def _rows(model: Model, *place: str, kind: str = "measured") -> list[Mapping[str, Any]]:
-    keys, wanted = ("model", "task", "precision", "size", "device"), (model.name, model.second_task, *place)
+    keys, wanted = (
+        ("model", "task", "precision", "size", "device"),
+        (
+            model.name,
+            model.second_task,
+            *place,
+        ),
+    )
     return [row for row in measurements(kind) if tuple(map(row.get, keys)) == wanted]
 
 
 def _depth(model: Model, size: Size) -> float:
     """Layers of a size over those of the largest measured one; at least 1."""
-    return max(1.0, size.config["num_hidden_layers"] / model.sizes[_LARGEST_SIZE].config["num_hidden_layers"])
+    return max(
+        1.0,
+        size.config["num_hidden_layers"] / model.sizes[_LARGEST_SIZE].config["num_hidden_layers"],
+    )

@@ -1,4 +1,6 @@
-"""A user's folder of JPEG and PNG files, and the prompts beside them → the images, points and boxes of a model that segments."""
+"""A user's folder of JPEG and PNG files, and the prompts beside them → the images, points and boxes
+of a model that segments.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from scenarios.worker.preflight import available_memory_bytes
 
 PROMPTS = "prompts.json"
 MEAN = (0.485, 0.456, 0.406)
-"""The mean colour of ImageNet, which SAM subtracts. What it leaves is 0: Meta's library fills the rest of an image up with that."""
+"""The mean colour of ImageNet, which SAM subtracts. What it leaves is 0: Meta's library fills the
+rest of an image up with that.
+"""
 _SUFFIXES = (".jpg", ".jpeg", ".png")
 _MOST_PIXELS = 100_000_000
 _COPIES = 4  # of all images in memory at once, at the most
@@ -29,7 +33,8 @@ _FIELDS = {"points", "labels", "box"}
 
 @dataclass(frozen=True)
 class Target:
-    """The points and the box that tell a model what to mask. All are in pixels, of the upright picture or of the resized image.
+    """The points and the box that tell a model what to mask. All are in pixels, of the upright
+    picture or of the resized image.
 
     Attributes:
         labels: for each point 1 (on the object) or 0 (on its background).
@@ -46,16 +51,25 @@ def files(folder: Path) -> list[Path]:
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "there is no such folder"
         raise UsageError(f"--dataset {folder}: {what}; give a folder of JPEG and PNG files")
-    found = sorted(path for path in folder.iterdir() if path.suffix.lower() in _SUFFIXES and not path.name.startswith("."))
+    found = sorted(
+        path
+        for path in folder.iterdir()
+        if path.suffix.lower() in _SUFFIXES and not path.name.startswith(".")
+    )
     if not found:
-        raise UsageError(f"--dataset {folder}: no picture is in it; it takes JPEG and PNG files ({', '.join(_SUFFIXES)})")
+        raise UsageError(
+            f"--dataset {folder}: no picture is in it; it takes JPEG and PNG files"
+            f" ({', '.join(_SUFFIXES)})"
+        )
     return found
 
 
 def read(folder: Path, side: int) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
-    """Images, points, labels and boxes as `harness.inputs.families.sam` has them, and notes for the reader.
+    """Images, points, labels and boxes as `harness.inputs.families.sam` has them, and notes for the
+    reader.
 
-    Raises UsageError that names the file that is no picture, too large or without a prompt: nothing is skipped.
+    Raises UsageError that names the file that is no picture, too large or without a prompt: nothing
+    is skipped.
     """
     paths = files(folder)
     _check_memory(folder, len(paths), side)
@@ -64,11 +78,17 @@ def read(folder: Path, side: int) -> tuple[dict[str, np.ndarray], tuple[str, ...
     for path in paths:
         image, width, height = _image(path, side)
         rows.append(image)
-        prompts.append(_scaled(named[path.name] if named else _default(width, height), path, width, height, side))
+        prompts.append(
+            _scaled(
+                named[path.name] if named else _default(width, height), path, width, height, side
+            )
+        )
     _check_alike(folder, paths, prompts)
     arrays = {
         "image": np.stack(rows),
-        "points": np.array([prompt.points for prompt in prompts], np.float32).reshape(len(rows), -1, 2),
+        "points": (
+            np.array([prompt.points for prompt in prompts], np.float32).reshape(len(rows), -1, 2)
+        ),
         "labels": np.array([prompt.labels for prompt in prompts], np.int32).reshape(len(rows), -1),
     }
     if prompts[0].box:
@@ -78,31 +98,47 @@ def read(folder: Path, side: int) -> tuple[dict[str, np.ndarray], tuple[str, ...
 
 def _notes(folder: Path, paths: list[Path], first: Target, named: bool) -> Iterator[str]:
     count, kind = len(first.labels), "and a box" if first.box else "and no box"
-    source = f"of {PROMPTS}" if named else "(the middle is the object, the upper left corner is not): name others in " + PROMPTS
-    yield f"{folder.name}: {len(paths)} picture{'s' * (len(paths) != 1)}, each with {count} points {kind} {source}"
+    source = (
+        f"of {PROMPTS}"
+        if named
+        else "(the middle is the object, the upper left corner is not): name others in " + PROMPTS
+    )
+    yield (
+        f"{folder.name}: {len(paths)} picture{'s' * (len(paths) != 1)}, each with {count} points"
+        f" {kind} {source}"
+    )
     read_too = {path.name for path in paths} | ({PROMPTS} if named else set())
-    if others := sorted(path.name for path in folder.iterdir() if path.name not in read_too and not path.name.startswith(".")):
-        yield f"{folder.name}: not read: {', '.join(others[:3])}{f' and {len(others) - 3} more' if others[3:] else ''}"
+    if others := sorted(
+        path.name
+        for path in folder.iterdir()
+        if path.name not in read_too and not path.name.startswith(".")
+    ):
+        yield (
+            f"{folder.name}: not read:"
+            f" {', '.join(others[:3])}{f' and {len(others) - 3} more' if others[3:] else ''}"
+        )
 
 
 def _check_memory(folder: Path, count: int, side: int) -> None:
     need, available = count * side * side * 3 * 4 * _COPIES, available_memory_bytes()
     if available is not None and need > available:
         raise UsageError(
-            f"--dataset {folder}: its {count} pictures take {need / 1e9:.1f} GB of memory while they are prepared, and "
-            f"{available / 1e9:.1f} GB are available: give fewer"
+            f"--dataset {folder}: its {count} pictures take {need / 1e9:.1f} GB of memory while"
+            f" they are prepared, and {available / 1e9:.1f} GB are available: give fewer"
         )
 
 
 def _image(path: Path, side: int) -> tuple[np.ndarray, int, int]:
     """(float32 [side, side, 3] from 0 to 1, width and height of the upright picture).
 
-    The longer side is made `side` pixels, and what is left to the right or below is filled up, both as in Meta's library.
+    The longer side is made `side` pixels, and what is left to the right or below is filled up, both
+    as in Meta's library.
     """
     with _named_faults(path), Image.open(path, formats=("JPEG", "PNG")) as picture:
         if math.prod(picture.size) > _MOST_PIXELS:
             raise UsageError(
-                f"{path}: {picture.width} x {picture.height} pixels; a picture here has {_MOST_PIXELS / 1e6:.0f} million at most: shrink it"
+                f"{path}: {picture.width} x {picture.height} pixels; a picture here has"
+                f" {_MOST_PIXELS / 1e6:.0f} million at most: shrink it"
             )
         picture.load()
         picture.getexif()
@@ -115,7 +151,9 @@ def _image(path: Path, side: int) -> tuple[np.ndarray, int, int]:
     width, height = upright.size
     size = _fitted(width, height, side)
     image = np.full((side, side, 3), MEAN, np.float32)
-    image[: size[1], : size[0]] = np.asarray(upright.resize(size, Image.Resampling.BILINEAR), np.float32) / np.float32(255)
+    image[: size[1], : size[0]] = np.asarray(
+        upright.resize(size, Image.Resampling.BILINEAR), np.float32
+    ) / np.float32(255)
     return image, width, height
 
 
@@ -126,21 +164,33 @@ def _fitted(width: int, height: int, side: int) -> tuple[int, int]:
 
 @contextmanager
 def _named_faults(path: Path) -> Iterator[None]:
-    """Turn Pillow's errors into a UsageError with the file's name: it is damaged, of another kind, or unpacks to far too many pixels."""
+    """Turn Pillow's errors into a UsageError with the file's name: it is damaged, of another kind,
+    or unpacks to far too many pixels.
+    """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the limit on pixels is a stricter one
+            # The limit on pixels is a stricter one.
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             yield
     except Image.DecompressionBombError:
-        raise UsageError(f"{path}: unpacks to far more pixels than {_MOST_PIXELS / 1e6:.0f} million: it is not opened") from None
+        raise UsageError(
+            f"{path}: unpacks to far more pixels than {_MOST_PIXELS / 1e6:.0f} million: it is not"
+            " opened"
+        ) from None
     except (OSError, ValueError, SyntaxError, EOFError, struct.error) as e:
-        raise UsageError(f"{path}: no whole JPEG or PNG file ({e}): save it again, or take it out") from None
+        raise UsageError(
+            f"{path}: no whole JPEG or PNG file ({e}): save it again, or take it out"
+        ) from None
 
 
 def _rgb(picture: Image.Image) -> Image.Image:
-    """Red, green and blue of 8 bits: 16 bits are divided by 257, what is transparent lies on white."""
+    """Red, green and blue of 8 bits: 16 bits are divided by 257, what is transparent lies on
+    white.
+    """
     if picture.mode.startswith("I"):
-        picture = Image.fromarray((np.asarray(picture).astype(np.float64).clip(0, 65535) / 257).round().astype(np.uint8))
+        picture = Image.fromarray(
+            (np.asarray(picture).astype(np.float64).clip(0, 65535) / 257).round().astype(np.uint8)
+        )
     if picture.mode in ("LA", "PA", "La", "RGBa") or "transparency" in picture.info:
         picture = picture.convert("RGBA")
     if picture.mode == "RGBA":
@@ -157,39 +207,62 @@ def _prompts(folder: Path, paths: list[Path]) -> Mapping[str, Target]:
     try:
         document = json.loads(file.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as e:
-        raise UsageError(f"{file}: not JSON ({e}): it is an object of file names and their prompts") from None
+        raise UsageError(
+            f"{file}: not JSON ({e}): it is an object of file names and their prompts"
+        ) from None
     if not isinstance(document, dict):
         raise UsageError(f"{file}: not an object of file names and their prompts")
     names = {path.name for path in paths}
     if missing := sorted(names - set(document)):
-        raise UsageError(f"{file}: has no prompt for {missing[0]} (of {len(missing)}): each picture needs one, or none has one")
+        raise UsageError(
+            f"{file}: has no prompt for {missing[0]} (of {len(missing)}): each picture needs one,"
+            " or none has one"
+        )
     if strays := sorted(set(document) - names):
-        raise UsageError(f"{file}: {strays[0]} is no picture of the folder: correct the name, or take it out")
+        raise UsageError(
+            f"{file}: {strays[0]} is no picture of the folder: correct the name, or take it out"
+        )
     return {name: _prompt(file, name, entry) for name, entry in document.items()}
 
 
 def _prompt(file: Path, name: str, entry: Any) -> Target:
     where = f"{file}: {name}"
     if not isinstance(entry, dict) or not entry or set(entry) - _FIELDS:
-        raise UsageError(f'{where}: is not such as {{"points": [[x, y]], "labels": [1], "box": [left, top, right, bottom]}}')
+        raise UsageError(
+            f'{where}: is not such as {{"points": [[x, y]], "labels": [1], "box": [left, top,'
+            " right, bottom]}"
+        )
     points, box = entry.get("points", []), entry.get("box")
     labels = entry.get("labels", [1] * len(points) if isinstance(points, list) else [])
     if not isinstance(points, list) or not all(_numbers(point, 2) for point in points):
         raise UsageError(f"{where}: `points` is a list of [x, y] in pixels")
-    if not isinstance(labels, list) or len(labels) != len(points) or any(type(n) is not int or n not in (0, 1) for n in labels):
-        raise UsageError(f"{where}: `labels` holds for each point a 1, of the object, or a 0, of its background")
+    if (
+        not isinstance(labels, list)
+        or len(labels) != len(points)
+        or any(type(n) is not int or n not in (0, 1) for n in labels)
+    ):
+        raise UsageError(
+            f"{where}: `labels` holds for each point a 1, of the object, or a 0, of its background"
+        )
     if box is not None and not (_numbers(box, 4) and box[0] < box[2] and box[1] < box[3]):
         raise UsageError(f"{where}: `box` is [left, top, right, bottom] in pixels")
     if not points and box is None:
         raise UsageError(f"{where}: neither a point nor a box: it needs one")
-    return Target(tuple((x, y) for x, y in points), tuple(labels), ((box[0], box[1]), (box[2], box[3])) if box else None)
+    return Target(
+        tuple((x, y) for x, y in points),
+        tuple(labels),
+        ((box[0], box[1]), (box[2], box[3])) if box else None,
+    )
 
 
 def _numbers(value: Any, count: int) -> bool:
     return (
         isinstance(value, list)
         and len(value) == count
-        and all(isinstance(n, int | float) and not isinstance(n, bool) and math.isfinite(n) for n in value)
+        and all(
+            isinstance(n, int | float) and not isinstance(n, bool) and math.isfinite(n)
+            for n in value
+        )
     )
 
 
@@ -198,21 +271,34 @@ def _default(width: int, height: int) -> Target:
 
 
 def _scaled(prompt: Target, path: Path, width: int, height: int, side: int) -> Target:
-    """The same in pixels of the resized image. Raises UsageError where it is not within the picture."""
+    """The same in pixels of the resized image. Raises UsageError where it is not within the
+    picture.
+    """
     for x, y in (*prompt.points, *(prompt.box or ())):
         if not (0 <= x <= width and 0 <= y <= height):
-            raise UsageError(f"{path.parent / PROMPTS}: {path.name}: ({x:g}, {y:g}) is outside of its {width} x {height} pixels")
-    across, down = (new / old for new, old in zip(_fitted(width, height, side), (width, height), strict=True))
+            raise UsageError(
+                f"{path.parent / PROMPTS}: {path.name}: ({x:g}, {y:g}) is outside of its {width} x"
+                f" {height} pixels"
+            )
+    across, down = (
+        new / old for new, old in zip(_fitted(width, height, side), (width, height), strict=True)
+    )
     points = tuple((x * across, y * down) for x, y in prompt.points)
     corners = [(x * across, y * down) for x, y in prompt.box or ()]
     return Target(points, prompt.labels, (corners[0], corners[1]) if corners else None)
 
 
 def _check_alike(folder: Path, paths: list[Path], prompts: list[Target]) -> None:
-    """One batch holds several pictures, so that all have equally many points, and all a box or none."""
+    """One batch holds several pictures, so that all have equally many points, and all a box or
+    none.
+    """
     shapes = [(len(prompt.labels), prompt.box is not None) for prompt in prompts]
     for path, shape in zip(paths, shapes, strict=True):
         if shape != shapes[0]:
             both = ((paths[0].name, *shapes[0]), (path.name, *shape))
-            told = " and ".join(f"{name} has {n} points and {'a' if box else 'no'} box" for name, n, box in both)
-            raise UsageError(f"{folder / PROMPTS}: {told}: give all equally many points, and all a box or none")
+            told = " and ".join(
+                f"{name} has {n} points and {'a' if box else 'no'} box" for name, n, box in both
+            )
+            raise UsageError(
+                f"{folder / PROMPTS}: {told}: give all equally many points, and all a box or none"
+            )

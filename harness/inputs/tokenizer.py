@@ -1,7 +1,7 @@
 """Text → ids: the tokenizer of a user's folder, or, where there is none, a lossless byte-level one.
 
-The byte-level one's ids: 0 padding, 1 beginning, 2 end, then byte + 3, as ByT5 has it (Xue et al. 2021, "ByT5: Towards a token-free
-future", section 3.1).
+The byte-level one's ids: 0 padding, 1 beginning, 2 end, then byte + 3, as ByT5 has it (Xue et al.
+2021, "ByT5: Towards a token-free future", section 3.1).
 """
 
 from __future__ import annotations
@@ -44,26 +44,41 @@ def encode(text: str) -> list[int]:
 
 
 def decode(ids: Iterable[int]) -> str:
-    """Special and other ids are left out; bytes that are no UTF-8 become U+FFFD (a model may well generate such)."""
-    return bytes(i - _OFFSET for i in ids if _OFFSET <= i < VOCABULARY).decode("utf-8", errors="replace")
+    """Special and other ids are left out; bytes that are no UTF-8 become U+FFFD (a model may well
+    generate such).
+    """
+    return bytes(i - _OFFSET for i in ids if _OFFSET <= i < VOCABULARY).decode(
+        "utf-8", errors="replace"
+    )
 
 
 def of_bytes(closing: bool) -> Tokenizer:
     """`closing`: with the end mark, for a model that predicts."""
     return Tokenizer(
-        "bytes and their marks", VOCABULARY, (PAD, BEGIN, END), lambda text: [BEGIN, *encode(text), *([END] if closing else [])], decode
+        "bytes and their marks",
+        VOCABULARY,
+        (PAD, BEGIN, END),
+        lambda text: [BEGIN, *encode(text), *([END] if closing else [])],
+        decode,
     )
 
 
 def of_folder(path: Path, adds: Mapping[str, bool]) -> Tokenizer | None:
-    """tokenizer.json, else tokenizer.model, else a BERT's vocab.txt, else a CLIP's vocab.json and merges.txt; None: the folder has none.
+    """tokenizer.json, else tokenizer.model, else a BERT's vocab.txt, else a CLIP's vocab.json and
+    merges.txt; None: the folder has none.
 
     Args:
-        adds: whether the family's tokenizer.model adds "beginning" and "end" where tokenizer_config.json does not say.
+        adds: whether the family's tokenizer.model adds "beginning" and "end" where
+            tokenizer_config.json does not say.
 
     Raises UsageError where a file cannot be read.
     """
-    for name, read in (("tokenizer.json", _json), ("tokenizer.model", _sentencepiece), ("vocab.txt", _wordpiece), ("vocab.json", _clip)):
+    for name, read in (
+        ("tokenizer.json", _json),
+        ("tokenizer.model", _sentencepiece),
+        ("vocab.txt", _wordpiece),
+        ("vocab.json", _clip),
+    ):
         if (path / name).is_file():
             try:
                 found = read(path / name, _settings(path), adds)
@@ -75,7 +90,8 @@ def of_folder(path: Path, adds: Mapping[str, bool]) -> Tokenizer | None:
             # Both libraries raise bare Exception and RuntimeError for a file they cannot read.
             except Exception as e:  # noqa: BLE001
                 raise UsageError(
-                    f"--weights {path}: {name} is not a tokenizer ({str(e).strip().splitlines()[0]}): download it again"
+                    f"--weights {path}: {name} is not a tokenizer"
+                    f" ({str(e).strip().splitlines()[0]}): download it again"
                 ) from None
     return None
 
@@ -86,14 +102,22 @@ def _settings(path: Path) -> dict[str, Any]:
 
 
 def _json(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]) -> Tokenizer:
-    """Its post-processor adds the marks. Truncation and padding, which it may carry too, are ours to refuse and to do."""
+    """Its post-processor adds the marks. Truncation and padding, which it may carry too, are ours
+    to refuse and to do.
+    """
     from tokenizers import Tokenizer as Reader
 
     reader = Reader.from_file(str(file))
     reader.no_truncation()
     reader.no_padding()
     special = [i for i, token in reader.get_added_tokens_decoder().items() if token.special]
-    return Tokenizer(file.name, _vocabulary(reader), tuple(special), lambda text: list(reader.encode(text).ids), reader.decode)
+    return Tokenizer(
+        file.name,
+        _vocabulary(reader),
+        tuple(special),
+        lambda text: list(reader.encode(text).ids),
+        reader.decode,
+    )
 
 
 def _wordpiece(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]) -> Tokenizer:
@@ -105,24 +129,54 @@ def _wordpiece(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]
         strip_accents=settings.get("strip_accents"),
         handle_chinese_chars=settings.get("tokenize_chinese_chars", True),
     )
-    special = [reader.token_to_id(t) for t in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]") if reader.token_to_id(t) is not None]
-    return Tokenizer(file.name, _vocabulary(reader), tuple(special), lambda text: list(reader.encode(text).ids), reader.decode)
+    special = [
+        reader.token_to_id(t)
+        for t in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+        if reader.token_to_id(t) is not None
+    ]
+    return Tokenizer(
+        file.name,
+        _vocabulary(reader),
+        tuple(special),
+        lambda text: list(reader.encode(text).ids),
+        reader.decode,
+    )
 
 
 def _clip(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]) -> Tokenizer:
-    """The tokenizer that Transformers makes of CLIP's two files: lower case, words by CLIP's own rule, a mark at their end."""
+    """The tokenizer that Transformers makes of CLIP's two files: lower case, words by CLIP's own
+    rule, a mark at their end.
+    """
     from tokenizers import Regex, models, normalizers, pre_tokenizers
     from tokenizers import Tokenizer as Reader
 
-    reader = Reader(models.BPE.from_file(str(file), str(file.with_name("merges.txt")), unk_token=_CLIP_END, end_of_word_suffix="</w>"))
-    reader.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Lowercase()])
+    reader = Reader(
+        models.BPE.from_file(
+            str(file),
+            str(file.with_name("merges.txt")),
+            unk_token=_CLIP_END,
+            end_of_word_suffix="</w>",
+        )
+    )
+    reader.normalizer = normalizers.Sequence(
+        [normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Lowercase()]
+    )
     words = Regex(r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+")
     reader.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Split(words, behavior="removed", invert=True), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+        [
+            pre_tokenizers.Split(words, behavior="removed", invert=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
     )
     begin, end = (reader.get_vocab().get(mark) for mark in (_CLIP_BEGIN, _CLIP_END))
     if begin is None or end is None:
-        return Tokenizer(file.name, _vocabulary(reader), (), lambda text: _refuse(file), lambda ids: str(reader.decode(list(ids))))
+        return Tokenizer(
+            file.name,
+            _vocabulary(reader),
+            (),
+            lambda text: _refuse(file),
+            lambda ids: str(reader.decode(list(ids))),
+        )
     return Tokenizer(
         file.name,
         _vocabulary(reader),
@@ -134,21 +188,30 @@ def _clip(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]) -> 
 
 def _adds_tokens(path: Path, found: Tokenizer) -> bool:
     file = path / "added_tokens.json"
-    return file.is_file() and any(number >= found.vocabulary for number in json.loads(file.read_text(encoding="utf-8")).values())
+    return file.is_file() and any(
+        number >= found.vocabulary
+        for number in json.loads(file.read_text(encoding="utf-8")).values()
+    )
 
 
 def _refuse_added(path: Path, name: str, text: str) -> list[int]:
-    """Only a tokenizer.json carries these tokens too; without them a mark would be cut into pieces."""
+    """Only a tokenizer.json carries these tokens too; without them a mark would be cut into
+    pieces.
+    """
     raise UsageError(
-        f"--weights {path}: added_tokens.json adds tokens that {name} has not, and only a tokenizer.json carries them: write one "
+        f"--weights {path}: added_tokens.json adds tokens that {name} has not, and only a"
+        " tokenizer.json carries them: write one "
         f'with AutoTokenizer.from_pretrained(DIR).backend_tokenizer.save("{path}/tokenizer.json")'
     )
 
 
 def _refuse(file: Path) -> list[int]:
-    """Words are cut by other rules in each model that has these two files. Without prompts nothing is cut."""
+    """Words are cut by other rules in each model that has these two files. Without prompts nothing
+    is cut.
+    """
     raise UsageError(
-        f"--dataset: {file.parent} holds vocab.json and merges.txt of another model than CLIP and no tokenizer.json: write one with "
+        f"--dataset: {file.parent} holds vocab.json and merges.txt of another model than CLIP and"
+        " no tokenizer.json: write one with "
         f'AutoTokenizer.from_pretrained(DIR).backend_tokenizer.save("tokenizer.json")'
     )
 
@@ -157,9 +220,19 @@ def _sentencepiece(file: Path, settings: Mapping[str, Any], adds: Mapping[str, b
     from sentencepiece import SentencePieceProcessor
 
     reader = SentencePieceProcessor(model_file=str(file))
-    before = [reader.bos_id()] if settings.get("add_bos_token", adds["beginning"]) and reader.bos_id() >= 0 else []
-    after = [reader.eos_id()] if settings.get("add_eos_token", adds["end"]) and reader.eos_id() >= 0 else []
-    special = [i for i in range(reader.vocab_size()) if reader.is_control(i) or reader.is_unknown(i)]
+    before = (
+        [reader.bos_id()]
+        if settings.get("add_bos_token", adds["beginning"]) and reader.bos_id() >= 0
+        else []
+    )
+    after = (
+        [reader.eos_id()]
+        if settings.get("add_eos_token", adds["end"]) and reader.eos_id() >= 0
+        else []
+    )
+    special = [
+        i for i in range(reader.vocab_size()) if reader.is_control(i) or reader.is_unknown(i)
+    ]
     return Tokenizer(
         file.name,
         reader.vocab_size(),

@@ -1,4 +1,6 @@
-"""config.json of a user's own folder: checked against what the model's SUTs can compute, and every default of Transformers written out."""
+"""config.json of a user's own folder: checked against what the model's SUTs can compute, and every
+default of Transformers written out.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +14,40 @@ from harness.inputs import models
 from harness.inputs.models import Model
 
 # Of no meaning to the weights, and able to change what one library does with them.
-_DROPPED = ("auto_map", "_name_or_path", "transformers_version", "torch_dtype", "attn_implementation", "_attn_implementation")
+_DROPPED = (
+    "auto_map",
+    "_name_or_path",
+    "transformers_version",
+    "torch_dtype",
+    "attn_implementation",
+    "_attn_implementation",
+)
 _ROPE = {
     "linear": ("factor",),
     "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
     "yarn": ("factor", "original_max_position_embeddings"),
 }
-"""How rotary positions are scaled → the keys it needs. None of them depends on the length of a prompt."""
+"""How rotary positions are scaled → the keys it needs. None of them depends on the length of a
+prompt.
+"""
 
 
 def read(path: Path, model: Model) -> tuple[dict[str, Any], list[str]]:
-    """→ (what the SUTs shall read, notes). Raises UsageError with one sentence for what does not fit."""
+    """→ (what the SUTs shall read, notes). Raises UsageError with one sentence for what does not
+    fit.
+    """
     config = _load(path)
     _check_kind(path, model, config)
     if "quantization_config" in config:
         raise UsageError(
-            f"--weights {path}: config.json has a quantization_config, and quantised weights are not served: give the whole ones"
+            f"--weights {path}: config.json has a quantization_config, and quantised weights are"
+            " not served: give the whole ones"
         )
-    config = {**model.user_weights.defaults, **_rope(path, model, config), **model.user_weights.always}
+    config = {
+        **model.user_weights.defaults,
+        **_rope(path, model, config),
+        **model.user_weights.always,
+    }
     config |= {name: config[other] for name, other in model.also_called.items() if other in config}
     _derive(config, model)
     _check_dimensions(path, model, config)
@@ -37,11 +55,17 @@ def read(path: Path, model: Model) -> tuple[dict[str, Any], list[str]]:
         if (value := config.get(key)) is not None and value not in accepted:
             there = " or ".join(json.dumps(a) for a in accepted)
             raise UsageError(
-                f"--weights {path}: config.json says {key} {json.dumps(value)}, and {model.name} here is computed with {there} only: "
-                "not every SUT has another"
+                f"--weights {path}: config.json says {key} {json.dumps(value)}, and {model.name}"
+                f" here is computed with {there} only: not every SUT has another"
             )
-    config["dtype"] = str(config.get("dtype") or config.get("torch_dtype") or "").removeprefix("torch.") or None
-    notes = ["config.json asks for code of its own (auto_map), which is not run"] if "auto_map" in config else []
+    config["dtype"] = (
+        str(config.get("dtype") or config.get("torch_dtype") or "").removeprefix("torch.") or None
+    )
+    notes = (
+        ["config.json asks for code of its own (auto_map), which is not run"]
+        if "auto_map" in config
+        else []
+    )
     kept = {k: v for k, v in config.items() if k not in _DROPPED}
     kept |= {other: kept[name] for name, other in model.also_called.items()}
     return {**kept, "architectures": [model.native_class]}, notes
@@ -50,33 +74,55 @@ def read(path: Path, model: Model) -> tuple[dict[str, Any], list[str]]:
 def _load(path: Path) -> dict[str, Any]:
     file = path / "config.json"
     if not file.is_file():
-        raise UsageError(f"--weights {path}: there is no config.json in it; give the folder that save_pretrained wrote")
+        raise UsageError(
+            f"--weights {path}: there is no config.json in it; give the folder that save_pretrained"
+            " wrote"
+        )
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as e:
-        raise UsageError(f"--weights {path}: config.json is not JSON ({e}): download or save it again") from None
+        raise UsageError(
+            f"--weights {path}: config.json is not JSON ({e}): download or save it again"
+        ) from None
     if not isinstance(document, dict):
-        raise UsageError(f"--weights {path}: config.json is not a JSON object: give the folder that save_pretrained wrote")
+        raise UsageError(
+            f"--weights {path}: config.json is not a JSON object: give the folder that"
+            " save_pretrained wrote"
+        )
     return document
 
 
 def _check_kind(path: Path, model: Model, config: Mapping[str, Any]) -> None:
     kind, expected_kind = config.get("model_type"), model.config["model_type"]
     if kind != expected_kind:
-        names = sorted(models.names(), key=lambda name: name != kind)  # a model that is called as its type before those like it
-        other = next((name for name in names if models.load(name).config["model_type"] == kind), None)
-        advice = f"--model {other}" if other else f"no SUT here has {kind}; give a folder of {', '.join(models.names())}"
-        raise UsageError(f"--weights {path}: config.json says model_type {kind}, and --model {model.name} is {expected_kind}: {advice}")
+        # A model that is called as its type before those like it.
+        names = sorted(models.names(), key=lambda name: name != kind)
+        other = next(
+            (name for name in names if models.load(name).config["model_type"] == kind), None
+        )
+        advice = (
+            f"--model {other}"
+            if other
+            else f"no SUT here has {kind}; give a folder of {', '.join(models.names())}"
+        )
+        raise UsageError(
+            f"--weights {path}: config.json says model_type {kind}, and --model {model.name} is"
+            f" {expected_kind}: {advice}"
+        )
     named, needed = config.get("architectures"), model.native_class
     if named and needed not in named and not model.user_weights.any_head:
         raise UsageError(
-            f"--weights {path}: holds {', '.join(map(str, named))}, and {model.name} here is {needed}: a head it lacks must be trained "
-            f"first; {needed}.from_pretrained(DIR).save_pretrained(NEW) makes one of random weights, good for speed only"
+            f"--weights {path}: holds {', '.join(map(str, named))}, and {model.name} here is"
+            f" {needed}: a head it lacks must be trained first;"
+            f" {needed}.from_pretrained(DIR).save_pretrained(NEW) makes one of random weights, good"
+            " for speed only"
         )
 
 
 def _rope(path: Path, model: Model, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Both spellings, today's `rope_parameters` and yesterday's, become `rope_theta` and, where positions are scaled, `rope_scaling`."""
+    """Both spellings, today's `rope_parameters` and yesterday's, become `rope_theta` and, where
+    positions are scaled, `rope_scaling`.
+    """
     rest = {k: v for k, v in config.items() if k not in ("rope_parameters", "rope_scaling")}
     rope = {**(config.get("rope_scaling") or {}), **(config.get("rope_parameters") or {})}
     kind = rope.pop("rope_type", rope.pop("type", "default"))
@@ -86,21 +132,41 @@ def _rope(path: Path, model: Model, config: Mapping[str, Any]) -> dict[str, Any]
     if kind == "default" and not rope:
         return rest
     if kind not in model.user_weights.rope:
-        served = f"scaled as {' or '.join(model.user_weights.rope)}" if model.user_weights.rope else "not scaled"
-        raise UsageError(f"--weights {path}: config.json scales its rotary positions ({kind}), and those of {model.name} here are {served}")
+        served = (
+            f"scaled as {' or '.join(model.user_weights.rope)}"
+            if model.user_weights.rope
+            else "not scaled"
+        )
+        raise UsageError(
+            f"--weights {path}: config.json scales its rotary positions ({kind}), and those of"
+            f" {model.name} here are {served}"
+        )
     if missing := [key for key in _ROPE[kind] if not isinstance(rope.get(key), int | float)]:
-        raise UsageError(f"--weights {path}: config.json scales its rotary positions ({kind}) and gives no number for {missing[0]}")
+        raise UsageError(
+            f"--weights {path}: config.json scales its rotary positions ({kind}) and gives no"
+            f" number for {missing[0]}"
+        )
     return {**rest, "rope_scaling": {"rope_type": kind, **rope}}
 
 
 def _derive(config: dict[str, Any], model: Model) -> None:
-    """Fill in the dimensions that Transformers derives from other keys where they are null or missing.
+    """Fill in the dimensions that Transformers derives from other keys where they are null or
+    missing.
 
-    `id2label` decides `num_labels` even where config.json states both. With neither, `num_labels` is 2.
+    `id2label` decides `num_labels` even where config.json states both. With neither, `num_labels`
+    is 2.
     """
     if "num_labels" in model.dimensions:
-        config["num_labels"] = len(config["id2label"]) if isinstance(config.get("id2label"), dict) else config.get("num_labels", 2)
-    if "head_dim" in model.dimensions and config.get("head_dim") is None and _whole(config.get("num_attention_heads")):
+        config["num_labels"] = (
+            len(config["id2label"])
+            if isinstance(config.get("id2label"), dict)
+            else config.get("num_labels", 2)
+        )
+    if (
+        "head_dim" in model.dimensions
+        and config.get("head_dim") is None
+        and _whole(config.get("num_attention_heads"))
+    ):
         config["head_dim"] = config.get("hidden_size", 0) // config["num_attention_heads"]
     if "num_key_value_heads" in model.dimensions and config.get("num_key_value_heads") is None:
         config["num_key_value_heads"] = config.get("num_attention_heads")
@@ -111,12 +177,26 @@ def _check_dimensions(path: Path, model: Model, config: Mapping[str, Any]) -> No
     for key in sorted(needed & model.sizes["full"].config.keys()):
         if not _whole(config.get(key)):
             value = json.dumps(config[key]) if key in config else "no"
-            raise UsageError(f"--weights {path}: config.json has {value} {key}, and {model.name} needs a whole number from 1 on")
+            raise UsageError(
+                f"--weights {path}: config.json has {value} {key}, and {model.name} needs a whole"
+                " number from 1 on"
+            )
     heads = config["num_attention_heads"]
-    for key, number in (("num_key_value_heads", config.get("num_key_value_heads", 1)), ("num_attention_heads", heads)):
-        whole = heads if key == "num_key_value_heads" else config["hidden_size"] if "head_dim" not in model.dimensions else heads
+    for key, number in (
+        ("num_key_value_heads", config.get("num_key_value_heads", 1)),
+        ("num_attention_heads", heads),
+    ):
+        whole = (
+            heads
+            if key == "num_key_value_heads"
+            else config["hidden_size"]
+            if "head_dim" not in model.dimensions
+            else heads
+        )
         if whole % number:
-            raise UsageError(f"--weights {path}: config.json says {key} {number}, which does not divide {whole}")
+            raise UsageError(
+                f"--weights {path}: config.json says {key} {number}, which does not divide {whole}"
+            )
 
 
 def _whole(value: Any) -> bool:

@@ -29,7 +29,8 @@ class Attempt:
     """What all tests of a cell have in common.
 
     Attributes:
-        inputs: the samples; `synthetic` and `fresh` are further ones, to warm up with and to tell kept answers by.
+        inputs: the samples; `synthetic` and `fresh` are further ones, to warm up with and to tell
+            kept answers by.
         setup_seconds: what was made before the tests → how long that took.
         started_monotonic_ns: when the user's command began.
     """
@@ -50,7 +51,9 @@ class Attempt:
 
     @cached_property
     def made_with(self) -> Mapping[str, str]:
-        """The digests of what the tests are made with, and environment variables. A resumed run keeps a test only if all are the same."""
+        """The digests of what the tests are made with, and environment variables. A resumed run
+        keeps a test only if all are the same.
+        """
         return {
             "environment": self.environment.lock_sha256,
             "source": self.git.worker_source_sha256,
@@ -61,7 +64,9 @@ class Attempt:
         }
 
 
-def make_job(attempt: Attempt, directory: Path, test: str, calibration: Mapping[str, float] | None) -> Job:
+def make_job(
+    attempt: Attempt, directory: Path, test: str, calibration: Mapping[str, float] | None
+) -> Job:
     """The job of one test, complete.
 
     Args:
@@ -89,7 +94,11 @@ def make_job(attempt: Attempt, directory: Path, test: str, calibration: Mapping[
         calibration=calibration,
         made_with=attempt.made_with,
     )
-    return job if test in TESTS else loadgen_run.compliance_job(test, job, request.rules, request.official)
+    return (
+        job
+        if test in TESTS
+        else loadgen_run.compliance_job(test, job, request.rules, request.official)
+    )
 
 
 def _workload(attempt: Attempt) -> Workload:

@@ -92,9 +92,13 @@ def _accuracy(attempt: Attempt) -> Judged:
         size = replace(size, inputs={**size.inputs, "new_tokens": max(answers)})
     place = (model, size, request.precision, request.device)
     if request.trains:
-        return Judged(score="loss_curve", keys=("loss",), tolerance=limits.of_training(*place), reason=reason)
+        return Judged(
+            score="loss_curve", keys=("loss",), tolerance=limits.of_training(*place), reason=reason
+        )
     tolerance = limits.limits(*place, request.asked.sut, attempt.inputs.count)
-    return Judged(score=model.score, keys=tuple(model.answer_keys), tolerance=tolerance, reason=reason)
+    return Judged(
+        score=model.score, keys=tuple(model.answer_keys), tolerance=tolerance, reason=reason
+    )
 
 
 def _digests(attempt: Attempt) -> Digests:

@@ -1,4 +1,6 @@
-"""The reference: the float32 answers of the library itself to the same weights and inputs, made by a worker of its own, kept by content."""
+"""The reference: the float32 answers of the library itself to the same weights and inputs, made by
+a worker of its own, kept by content.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ from sut.registry import FIT, missing, module_of, spec_of
 
 _FORMAT = 4
 _BATCH = 32
-# No figure is taken here, so idle OpenMP threads may sleep: spinning ones made torch 60 times slower beside another process on two cores.
+# No figure is taken here, so idle OpenMP threads may sleep: spinning ones made torch 60 times
+# slower beside another process on two cores.
 _PATIENT = {"OMP_WAIT_POLICY": "PASSIVE"}
 
 
@@ -39,10 +42,17 @@ class Reference:
     reason: str = ""
 
 
-def directory(request: Request, checkpoint_digest: str, inputs: Inputs, environment: Callable[[], Environment]) -> Path:
-    """Named by everything that may change it: what is installed and the files that make it too, so that no bad reference stays."""
+def directory(
+    request: Request, checkpoint_digest: str, inputs: Inputs, environment: Callable[[], Environment]
+) -> Path:
+    """Named by everything that may change it: what is installed and the files that make it too, so
+    that no bad reference stays.
+    """
     name = spec_of(request.spec.reference).environment
-    locks = [path.read_text(encoding="utf-8") for path in lock_files(name, request.device, request.rules.round)]
+    locks = [
+        path.read_text(encoding="utf-8")
+        for path in lock_files(name, request.device, request.rules.round)
+    ]
     rows = logits_rows(request, inputs)
     parts = [
         _FORMAT,
@@ -58,7 +68,8 @@ def directory(request: Request, checkpoint_digest: str, inputs: Inputs, environm
         request.end_tokens,
         *([request.batch_size, request.optimizer] if request.trains else []),
         *([request.lora_config] if request.lora_config else []),
-        *([request.size.config] if request.weights else []),  # of which the digest has only the user's part
+        # Of which the digest has only the user's part.
+        *([request.size.config] if request.weights else []),
     ]
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
     return request.asked.cache / "references" / f"{request.benchmark}-{key}"
@@ -69,10 +80,20 @@ def _module(request: Request) -> Path:
 
 
 def _source_digest(request: Request) -> str:
-    """sha256 of the files that make the reference: the library's call, its helpers, and what the worker does with it."""
-    worker = [ROOT / "scenarios" / "worker" / name for name in (("fit.py",) if request.trains else ("reference.py", "teacher_forcing.py"))]
+    """sha256 of the files that make the reference: the library's call, its helpers, and what the
+    worker does with it.
+    """
+    worker = [
+        ROOT / "scenarios" / "worker" / name
+        for name in (("fit.py",) if request.trains else ("reference.py", "teacher_forcing.py"))
+    ]
     total = hashlib.sha256()
-    for path in (_module(request), ROOT / "sut" / "adapters.py", *sorted((ROOT / "sut" / "reference").glob("*.py")), *worker):
+    for path in (
+        _module(request),
+        ROOT / "sut" / "adapters.py",
+        *sorted((ROOT / "sut" / "reference").glob("*.py")),
+        *worker,
+    ):
         total.update(path.read_bytes())
     return total.hexdigest()
 
@@ -87,14 +108,18 @@ def ensure(
 ) -> Reference:
     """Reuse or make. Failing to is not an error of the cell: it stays unjudged and unranked.
 
-    Where float32 does not fit into the memory of an accelerator, the host makes it, except for a training, which may take it hours.
+    Where float32 does not fit into the memory of an accelerator, the host makes it, except for a
+    training, which may take it hours.
     """
     if lacks := missing(request.spec.reference, request.model.family, request.task):
         return Reference(None, reason=f"no reference: {lacks}")
     final = directory(request, checkpoint.digest, inputs, environment)
     path = final / "reference.npz"
     final.parent.mkdir(parents=True, exist_ok=True)
-    with held(final.with_name(final.name + ".lock"), lambda: say("waiting for another process that makes this reference")):
+    with held(
+        final.with_name(final.name + ".lock"),
+        lambda: say("waiting for another process that makes this reference"),
+    ):
         if not path.exists():
             if reason := shortage(request):
                 return Reference(None, reason=reason)
@@ -104,14 +129,25 @@ def ensure(
             def make(on: Request) -> WorkerOutcome:
                 shutil.rmtree(scratch, ignore_errors=True)
                 scratch.mkdir()
-                return process.run(_job(on, checkpoint, inputs, scratch), environment().python, env, watch)
+                return process.run(
+                    _job(on, checkpoint, inputs, scratch), environment().python, env, watch
+                )
 
             outcome = make(request)
-            if outcome.status == "oom" and DEVICES[request.device].accelerator and not request.trains:
+            if (
+                outcome.status == "oom"
+                and DEVICES[request.device].accelerator
+                and not request.trains
+            ):
                 on_host = replace(request, device=HOST)
                 if reason := shortage(on_host):
-                    return Reference(None, reason=f"{reason}; on {request.device}: {outcome.reason}")
-                say(f"the reference does not fit on {request.device} in float32 ({outcome.reason}): the CPU makes it, which may take long")
+                    return Reference(
+                        None, reason=f"{reason}; on {request.device}: {outcome.reason}"
+                    )
+                say(
+                    f"the reference does not fit on {request.device} in float32 ({outcome.reason}):"
+                    " the CPU makes it, which may take long"
+                )
                 outcome = make(on_host)
             if outcome.status != "ok":
                 return Reference(None, reason=f"no reference: {outcome.status}: {outcome.reason}")
@@ -162,7 +198,8 @@ def _job(request: Request, checkpoint: Checkpoint, inputs: Inputs, log_dir: Path
 
 
 def workload_config(request: Request, inputs: Inputs) -> dict[str, object]:
-    """Return what a SUT gets to know of the model: its configuration, class names, the shapes of its inputs and where answers end.
+    """Return what a SUT gets to know of the model: its configuration, class names, the shapes of
+    its inputs and where answers end.
 
     The configuration of a training also holds the optimizer and the LoRA settings.
     """
@@ -180,5 +217,7 @@ def workload_config(request: Request, inputs: Inputs) -> dict[str, object]:
 
 
 def logits_rows(request: Request, inputs: Inputs) -> int:
-    """Return how many rows are judged by teacher-forced logits too. 0 for a training, and for a model that generates no tokens."""
+    """Return how many rows are judged by teacher-forced logits too. 0 for a training, and for a
+    model that generates no tokens.
+    """
     return 0 if request.trains else min(request.model.logits_rows, inputs.count)

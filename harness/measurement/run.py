@@ -1,4 +1,6 @@
-"""One cell, the whole way: environment, weights, inputs, reference, the tests, directory, audit, result. Reads top to bottom."""
+"""One cell, the whole way: environment, weights, inputs, reference, the tests, directory, audit,
+result. Reads top to bottom.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ _AGAIN = 3
 
 
 def run(request: Request, reporter: Reporter, started_monotonic_ns: int) -> Result:
-    """Measure one cell. Raises HarnessError for what the user must mend first; a failing worker becomes the Result's status."""
+    """Measure one cell. Raises HarnessError for what the user must mend first; a failing worker
+    becomes the Result's status.
+    """
     if reason := unsupported(request):
         return not_measured(request, Status.UNSUPPORTED, reason)
     if shortage := memory_shortage(request, request.precision):
@@ -64,7 +68,9 @@ def make_weights(request: Request, reporter: Reporter) -> None:
         _weights(request, reporter)
 
 
-def _run_alone(request: Request, reporter: Reporter, setup: dict[str, float], started_monotonic_ns: int) -> Result:
+def _run_alone(
+    request: Request, reporter: Reporter, setup: dict[str, float], started_monotonic_ns: int
+) -> Result:
     """While no other cell is made or measured on this machine."""
     environment = _environment(request, request.spec.environment, reporter, setup)
     with _timed(setup, "inputs"):
@@ -80,7 +86,11 @@ def _run_alone(request: Request, reporter: Reporter, setup: dict[str, float], st
             reporter.watch("reference"),
             reporter.say,
         )
-    cell = request.cell(inputs.digest[:12] if request.asked.dataset else None, weights.digest[:12], inputs.description.seq_len)
+    cell = request.cell(
+        inputs.digest[:12] if request.asked.dataset else None,
+        weights.digest[:12],
+        inputs.description.seq_len,
+    )
     if reference_answers.reason:
         reporter.say(reference_answers.reason)
     attempt = Attempt(
@@ -93,7 +103,9 @@ def _run_alone(request: Request, reporter: Reporter, setup: dict[str, float], st
         setup_seconds=setup,
         started_monotonic_ns=started_monotonic_ns,
     )
-    with rundir.opened(request.asked.out, cell, request.asked.mode, request.asked.sweep) as directory:
+    with rundir.opened(
+        request.asked.out, cell, request.asked.mode, request.asked.sweep
+    ) as directory:
         return _measure(attempt, directory, reporter)
 
 
@@ -120,7 +132,11 @@ def _measure(attempt: Attempt, directory: Path, reporter: Reporter) -> Result:
         rundir.release_reserve(directory)
         if outcome.status == "ok":
             start_s = time.monotonic()
-            score = training.write(directory) if request.trains else submission.write(directory, request.rules, request.asked.submitter)
+            score = (
+                training.write(directory)
+                if request.trains
+                else submission.write(directory, request.rules, request.asked.submitter)
+            )
             request.family.show(directory, attempt.inputs.path, _tokenizer(request))
             audit = audits.audit(directory, record.round, with_result=False)
             write_json(directory / "record.json", record.ended(time.monotonic() - start_s))
@@ -129,14 +145,18 @@ def _measure(attempt: Attempt, directory: Path, reporter: Reporter) -> Result:
         if e.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         rundir.release_reserve(directory)
-        reason = f"the disk of {directory} is full: free some space or choose another --out; what was measured stays"
+        reason = (
+            f"the disk of {directory} is full: free some space or choose another --out; what was"
+            " measured stays"
+        )
         cell_result = _without_figures(request, attempt.cell, Status.ERROR, reason, str(directory))
     write_json(directory / "result.json", asdict(cell_result))
     return cell_result
 
 
 def _tokenizer(request: Request) -> Tokenizer | None:
-    """Return the tokenizer that turns answers into words: that of the user's weights, else bytes for a user's prompts.
+    """Return the tokenizer that turns answers into words: that of the user's weights, else bytes
+    for a user's prompts.
 
     None for ids without a meaning.
     """
@@ -144,8 +164,12 @@ def _tokenizer(request: Request) -> Tokenizer | None:
     return user or (of_bytes(closing=False) if request.asked.dataset else None)
 
 
-def _run_tests(attempt: Attempt, directory: Path, reporter: Reporter) -> tuple[WorkerOutcome, records.Record]:
-    """All tests, each only after a good one; the record learns what each told. → (the last outcome, the record)."""
+def _run_tests(
+    attempt: Attempt, directory: Path, reporter: Reporter
+) -> tuple[WorkerOutcome, records.Record]:
+    """All tests, each only after a good one; the record learns what each told. → (the last outcome,
+    the record).
+    """
     request, record = attempt.request, records.make(attempt)
     write_json(directory / "record.json", record)
     if attempt.reference.path:
@@ -171,14 +195,19 @@ def _run_tests(attempt: Attempt, directory: Path, reporter: Reporter) -> tuple[W
 
 
 def _run_test(attempt: Attempt, job: Job, reporter: Reporter) -> WorkerOutcome:
-    """One test; in quick mode again where the SUT was over so much sooner than calibrated that LoadGen calls the test INVALID."""
+    """One test; in quick mode again where the SUT was over so much sooner than calibrated that
+    LoadGen calls the test INVALID.
+    """
     python, process_env = attempt.environment.python, attempt.request.spec.process_env
     outcome = loadgen_run.run(job, python, process_env, reporter)
     for _ in range(_AGAIN if job.limits.quick and job.test == PERFORMANCE else 0):
         rate = loadgen_run.too_short(job.log_dir, outcome)
         if rate is None:
             break
-        reporter.say("performance: over sooner than LoadGen's least duration; measured once more, at the rate that it showed")
+        reporter.say(
+            "performance: over sooner than LoadGen's least duration; measured once more, at the"
+            " rate that it showed"
+        )
         rundir.set_aside(job.log_dir)
         outcome = loadgen_run.run(replace(job, calibration=rate), python, process_env, reporter)
     return outcome
@@ -189,7 +218,9 @@ def _compliance_tests(request: Request, job: Job) -> tuple[str, ...]:
     return loadgen_run.applicable(job, request.rules) if request.asked.mode == "submission" else ()
 
 
-def _tell_the_rest(request: Request, job: Job, performance: WorkerOutcome, reporter: Reporter) -> None:
+def _tell_the_rest(
+    request: Request, job: Job, performance: WorkerOutcome, reporter: Reporter
+) -> None:
     if names := _compliance_tests(request, job):
         seconds = loadgen_run.expected_seconds(names, performance)
         reporter.say(f"after the accuracy test: {', '.join(names)}, about {duration(seconds)} more")
@@ -200,7 +231,9 @@ def not_measured(request: Request, status: Status, reason: str) -> Result:
     return _without_figures(request, request.cell(), status, reason)
 
 
-def _without_figures(request: Request, cell: Cell, status: Status, reason: str, directory: str = "") -> Result:
+def _without_figures(
+    request: Request, cell: Cell, status: Status, reason: str, directory: str = ""
+) -> Result:
     return Result(
         cell=cell,
         sweep=request.asked.sweep,
@@ -220,17 +253,25 @@ def _weights(request: Request, reporter: Reporter) -> checkpoint.Checkpoint:
     return checkpoint.ensure(request.model, request.size, request.asked.cache, reporter.say)
 
 
-def _environment(request: Request, name: str, reporter: Reporter, setup: dict[str, float]) -> Environment:
+def _environment(
+    request: Request, name: str, reporter: Reporter, setup: dict[str, float]
+) -> Environment:
     if request.asked.python and name != "core":
-        environment = environments.adopt(request.asked.python, name, request.rules.round, request.device, request.asked.cache)
+        environment = environments.adopt(
+            request.asked.python, name, request.rules.round, request.device, request.asked.cache
+        )
         for note in environment.notes:
             reporter.say(f"--python: {note}")
         return environment
     with _timed(setup, f"environment {name}"):
-        return environments.ensure(request.asked.cache, name, request.device, request.rules.round, reporter.say)
+        return environments.ensure(
+            request.asked.cache, name, request.device, request.rules.round, reporter.say
+        )
 
 
-def _reference_environment(request: Request, environment: Environment, reporter: Reporter, setup: dict[str, float]) -> Environment:
+def _reference_environment(
+    request: Request, environment: Environment, reporter: Reporter, setup: dict[str, float]
+) -> Environment:
     """--python serves the reference too where it has what that needs."""
     name = spec_of(request.spec.reference).environment
     if name == request.spec.environment:
@@ -240,7 +281,9 @@ def _reference_environment(request: Request, environment: Environment, reporter:
     except EnvironmentFailure:
         if request.asked.python is None:
             raise
-        return _environment(replace(request, asked=replace(request.asked, python=None)), name, reporter, setup)
+        return _environment(
+            replace(request, asked=replace(request.asked, python=None)), name, reporter, setup
+        )
 
 
 @contextmanager

@@ -1,4 +1,5 @@
 """The report on finished runs.
 
-`content` is what it is about, `sections` say and draw it, and `page` and `exports` show any section.
+`content` is what it is about, `sections` say and draw it, and `page` and `exports` show any
+section.
 """

@@ -205,7 +205,9 @@ class Contest:
         return [g for g in self.field if g is self.field[0] or self._level(g)]
 
     def _level(self, group: Group) -> bool:
-        """Return whether no difference to the first one is shown, although there are enough runs."""
+        """Return whether no difference to the first one is shown, although there are enough
+        runs.
+        """
         ratio = self.ratios[group.sut]
         return ratio.low is not None and not ratio.different
 
@@ -324,7 +326,8 @@ class Contest:
         s = group.summary
         assert s is not None
         ratio = self.ratios.get(group.sut)
-        known = [ratio] if ratio else self.ratios.values()  # the leader needs a rival to be the best
+        # The leader needs a rival to be the best.
+        known = [ratio] if ratio else self.ratios.values()
         best = group in self.leading and any(r.low is not None for r in known)
         best = best and not self.unranked and not self.inconclusive
         unranked = "" if self.unranked else next(iter(group.unranked), "")

@@ -1,6 +1,7 @@
 """This module collects what a report says of one cell.
 
-That is LoadGen's summary line by line, settings, evidence, audit, latencies, and how to repeat the cell.
+That is LoadGen's summary line by line, settings, evidence, audit, latencies, and how to repeat the
+cell.
 """
 
 from __future__ import annotations
@@ -29,20 +30,29 @@ from scenarios.table import SCENARIOS
 # Label of LoadGen's summary → what it means. Labels without an entry are shown without a word.
 _MEANING = {
     "SUT name": "the name LoadGen's binding gives every SUT",
-    "Scenario": "how LoadGen asks: Offline hands all samples over at once, SingleStream one after the other",
+    "Scenario": (
+        "how LoadGen asks: Offline hands all samples over at once, SingleStream one after the other"
+    ),
     "Mode": "PerformanceOnly measures speed; another process ran the accuracy test",
-    "Samples per second": "the figure of this scenario: all samples over the time until the last answer",
+    "Samples per second": (
+        "the figure of this scenario: all samples over the time until the last answer"
+    ),
     "90.0th percentile latency (ns)": "nine of ten queries were answered within this time",
     "90th percentile latency (ns)": "nine of ten queries were answered within this time",
     "Result is": "LoadGen's verdict on duration and counts; it does not look at answers",
     "Min duration satisfied": "whether the test lasted as long as min_duration says",
     "Min queries satisfied": "whether min_query_count queries were asked",
     "Early stopping satisfied": "whether there were enough queries to be sure of the percentile",
-    "Early Stopping Result": "what LoadGen says of the percentile, and how many queries it would take",
+    "Early Stopping Result": (
+        "what LoadGen says of the percentile, and how many queries it would take"
+    ),
     "WARNING": "what LoadGen remarks on its settings or the test; no verdict",
     "QPS w/ loadgen overhead": "queries a second, with the time LoadGen itself took",
     "QPS w/o loadgen overhead": "queries a second, less the time LoadGen itself took",
-    "Min latency (ns)": "the shortest time from a query's issue to its answer; in Offline all are issued at the start",
+    "Min latency (ns)": (
+        "the shortest time from a query's issue to its answer; in Offline all are issued at the"
+        " start"
+    ),
     "Max latency (ns)": "the longest one",
     "Mean latency (ns)": "their mean",
     "50.00 percentile latency (ns)": "half of the samples were answered within this time",
@@ -53,7 +63,9 @@ _MEANING = {
     "99.90 percentile latency (ns)": "999 of 1000 within this time",
     "samples_per_query": "samples of one query: all of them in Offline, one in SingleStream",
     "target_qps": "the rate from the calibration, by which LoadGen sizes an Offline test",
-    "target_latency (ns)": "the latency from the calibration, by which LoadGen sizes a SingleStream test",
+    "target_latency (ns)": (
+        "the latency from the calibration, by which LoadGen sizes a SingleStream test"
+    ),
     "max_async_queries": "queries that may be open at a time",
     "min_duration (ms)": "a shorter test is INVALID",
     "max_duration (ms)": "0: no limit",
@@ -104,13 +116,21 @@ class Details:
     @cached_property
     def lines(self) -> list[tuple[str, str]]:
         """What the terminal says of the run."""
-        return [(name, text) for name, text in summary.rows(self.group.last.result) if name != "directory"]
+        return [
+            (name, text)
+            for name, text in summary.rows(self.group.last.result)
+            if name != "directory"
+        ]
 
     @cached_property
     def summary(self) -> list[tuple[str, str, str]]:
         """(label, value, meaning) of each line of LoadGen's summary."""
         summary, _ = files.attempt(read_summary, self._performance / "mlperf_log_summary.txt")
-        return [(label, value, _MEANING.get(label, "")) for label, value in summary.values.items()] if summary else []
+        return (
+            [(label, value, _MEANING.get(label, "")) for label, value in summary.values.items()]
+            if summary
+            else []
+        )
 
     @cached_property
     def settings(self) -> list[tuple[str, str]]:
@@ -121,7 +141,10 @@ class Details:
     def evidence(self) -> list[tuple[str, str]]:
         """What the worker saw after the test."""
         after = self.group.last.result.evidence.get("after", {})
-        values = {**{k: v for k, v in after.items() if k != "detail" and v is not None}, **after.get("detail", {})}
+        values = {
+            **{k: v for k, v in after.items() if k != "detail" and v is not None},
+            **after.get("detail", {}),
+        }
         return [(name.replace("_", " "), _plain(value)) for name, value in values.items()]
 
     @cached_property
@@ -131,7 +154,9 @@ class Details:
 
     @cached_property
     def galleries(self) -> list[Gallery]:
-        """The pictures that the model answered with; none if it answers with others than pictures."""
+        """The pictures that the model answered with; none if it answers with others than
+        pictures.
+        """
         return gallery.read(Path(self.group.last.result.directory))
 
     @property
@@ -170,7 +195,10 @@ def _settings(group: Group) -> Iterator[tuple[str, str]]:
     if c.options:
         yield "options", ", ".join(f"{name}={value}" for name, value in c.options.items())
     yield "machine", run.machine or "unknown"
-    yield "versions", ", ".join(f"{name} {version}" for name, version in run.versions.items()) or "unknown"
+    yield (
+        "versions",
+        ", ".join(f"{name} {version}" for name, version in run.versions.items()) or "unknown",
+    )
     git = run.record.git if run.record else Git()
     yield "source", f"{git.revision or 'no revision'}{' with changes' if git.dirty else ''}"
     yield "began", run.started or "unknown"

@@ -1,4 +1,6 @@
-"""Figures as inline SVG, drawn by matplotlib. Text stays text, and colours are those of the page, so that light, dark and print fit."""
+"""Figures as inline SVG, drawn by matplotlib. Text stays text, and colours are those of the page,
+so that light, dark and print fit.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,9 @@ from harness.report.contest import Contest
 from harness.report.section import Bar
 from sut.registry import SUTS
 
-# Colours that readers with any colour vision tell apart: six of Okabe and Ito 2008, "Color universal design", and six of the schemes
-# "muted" and "bright" of Tol 2021, "Colour schemes". In the order of the registry; grey for the mock.
+# Colours that readers with any colour vision tell apart: six of Okabe and Ito 2008, "Color
+# universal design", and six of the schemes "muted" and "bright" of Tol 2021, "Colour schemes". In
+# the order of the registry; grey for the mock.
 _PALETTE = (
     *("#0072b2", "#e69f00", "#d55e00", "#cc79a7", "#999933", "#aa4499"),
     *("#009e73", "#56b4e9", "#ee6677", "#44aa99", "#882255", "#ddcc77"),
@@ -29,7 +32,14 @@ _PALETTE = (
 _MOCK = "#808890"
 # Drawn in these, and replaced by the page's own variables.
 _INK, _SOFT, _LINE = "#010101", "#020202", "#030303"
-_LIGHT, _DARK = {"ink": "#1d2125", "soft": "#59636e", "line": "#d5dade"}, {"ink": "#e4e7ea", "soft": "#a0a9b2", "line": "#363d44"}
+_LIGHT, _DARK = (
+    {"ink": "#1d2125", "soft": "#59636e", "line": "#d5dade"},
+    {
+        "ink": "#e4e7ea",
+        "soft": "#a0a9b2",
+        "line": "#363d44",
+    },
+)
 _VARIABLES = {_INK: "var(--ink)", _SOFT: "var(--soft)", _LINE: "var(--line)"}
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -53,14 +63,19 @@ def colour(sut: str) -> str:
     """The one colour of a SUT, options or not."""
     name = sut.split(" ")[0]
     others = [known for known in SUTS if known != "mock"]
-    return _MOCK if name == "mock" or name not in others else _PALETTE[others.index(name) % len(_PALETTE)]
+    return (
+        _MOCK
+        if name == "mock" or name not in others
+        else _PALETTE[others.index(name) % len(_PALETTE)]
+    )
 
 
 _ROOM = 1.25  # times the longest bar or interval, behind which its figure stands
 
 
 def bars(contest: Contest, name: str) -> str:
-    """The figures of a contest as bars from zero, the fastest on top; a line shows the spread of each cell's runs.
+    """The figures of a contest as bars from zero, the fastest on top; a line shows the spread of
+    each cell's runs.
 
     Empty if there are fewer than two.
 
@@ -69,7 +84,8 @@ def bars(contest: Contest, name: str) -> str:
     groups = [*contest.field, *(g for g in contest.good if g not in contest.field)][::-1]
     if len(groups) < 2:
         return ""
-    room = 2 * max(g.summary.median for g in groups if g.summary)  # a longer interval is cut off, and ends in an arrow
+    # A longer interval is cut off, and ends in an arrow.
+    room = 2 * max(g.summary.median for g in groups if g.summary)
     with rc_context(_STYLE):
         figure, axes = _canvas(0.1 + 0.34 * len(groups), left=0.36)
         for n, group in enumerate(groups):
@@ -79,21 +95,46 @@ def bars(contest: Contest, name: str) -> str:
             end = s.median
             if s.low is not None and s.high is not None:
                 end = max(end, min(s.high, room))
-                axes.plot([s.low, end], [n, n], color=_INK, linewidth=1.2, solid_capstyle="butt", marker="|", markersize=6)
+                axes.plot(
+                    [s.low, end],
+                    [n, n],
+                    color=_INK,
+                    linewidth=1.2,
+                    solid_capstyle="butt",
+                    marker="|",
+                    markersize=6,
+                )
                 if s.high > room:  # the interval goes on
                     axes.plot(room, n, color=_INK, marker=">", markersize=6)
-            axes.annotate(short(s.median), (end, n), (4, 0), textcoords="offset points", va="center", fontsize=9)
+            axes.annotate(
+                short(s.median),
+                (end, n),
+                (4, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=9,
+            )
         axes.set_yticks(range(len(groups)), [_wrapped(group.sut) for group in groups])
         axes.tick_params(axis="y", length=0, labelcolor=_INK)
-        axes.set_xlim(0, _ROOM * min(room, max(max(g.summary.high or 0, g.summary.median) for g in groups if g.summary)))
-        axes.set_xlabel(f"{contest.unit}, {'more' if contest.higher_is_better else 'less'} is better")
+        axes.set_xlim(
+            0,
+            _ROOM
+            * min(
+                room, max(max(g.summary.high or 0, g.summary.median) for g in groups if g.summary)
+            ),
+        )
+        axes.set_xlabel(
+            f"{contest.unit}, {'more' if contest.higher_is_better else 'less'} is better"
+        )
         axes.xaxis.grid(True)
         axes.spines[["top", "right", "bottom"]].set_visible(False)
         return _svg(figure, name, f"{contest.full_name}: {contest.answer}")
 
 
 def gains(rows: Sequence[Bar], name: str, title: str) -> str:
-    """Ratios as bars from zero, the first on top, with their 95 % intervals; a ring is a bar's mark."""
+    """Ratios as bars from zero, the first on top, with their 95 % intervals; a ring is a bar's
+    mark.
+    """
     with rc_context(_STYLE):
         figure, axes = _canvas(0.25 + 0.62 * len(rows), left=0.36)
         longest = 1.0
@@ -106,8 +147,23 @@ def gains(rows: Sequence[Bar], name: str, title: str) -> str:
                 interval = [ratio.low, ratio.high]
                 axes.plot(interval, [n, n], color=_INK, linewidth=1.2, marker="|", markersize=6)
             if row.mark is not None:
-                axes.plot(row.mark, n - 0.4, color=_INK, marker="o", markersize=5, markerfacecolor="none", linestyle="none")
-            axes.annotate(f"{ratio.value:.3g} ×", (end, n), (4, 0), textcoords="offset points", va="center", fontsize=9)
+                axes.plot(
+                    row.mark,
+                    n - 0.4,
+                    color=_INK,
+                    marker="o",
+                    markersize=5,
+                    markerfacecolor="none",
+                    linestyle="none",
+                )
+            axes.annotate(
+                f"{ratio.value:.3g} ×",
+                (end, n),
+                (4, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=9,
+            )
         axes.axvline(1, color=_INK, linewidth=0.8, linestyle=":")
         labels = [f"{textwrap.fill(row.label, 32)}\n{row.sut}" for row in reversed(rows)]
         axes.set_yticks(range(len(rows)), labels, fontsize=8)
@@ -120,7 +176,9 @@ def gains(rows: Sequence[Bar], name: str, title: str) -> str:
 
 
 def stacks(rows: Mapping[str, Mapping[str, float]], name: str, x: str, title: str) -> str:
-    """A bar a row, made of the same parts in the same order, the first row on top. `rows`: row → part → its length."""
+    """A bar a row, made of the same parts in the same order, the first row on top. `rows`: row →
+    part → its length.
+    """
     parts = list(next(iter(rows.values())))
     with rc_context(_STYLE):
         figure, axes = _canvas(0.1 + 0.45 * len(rows), left=0.2, below=0.5 + _legend_height(parts))
@@ -128,7 +186,13 @@ def stacks(rows: Mapping[str, Mapping[str, float]], name: str, x: str, title: st
             starts = np.cumsum([0.0, *values.values()])
             for part, start, each in zip(parts, starts[:-1], _PALETTE, strict=False):
                 axes.barh(n, values[part], 0.6, left=start, color=each, label=None if n else part)
-            axes.annotate(f"{starts[-1]:,.0f}", (starts[-1], n), (4, 0), textcoords="offset points", va="center")
+            axes.annotate(
+                f"{starts[-1]:,.0f}",
+                (starts[-1], n),
+                (4, 0),
+                textcoords="offset points",
+                va="center",
+            )
         axes.set_yticks(range(len(rows)), list(rows)[::-1])
         axes.tick_params(axis="y", length=0, labelcolor=_INK)
         axes.set_xlim(0, 1.12 * max(sum(values.values()) for values in rows.values()))
@@ -140,13 +204,18 @@ def stacks(rows: Mapping[str, Mapping[str, float]], name: str, x: str, title: st
 
 
 def as_file(svg: str) -> str:
-    """A figure as a file of its own, for a README or a slide: with a title and colours for light and dark surroundings."""
-    light, dark = (";".join(f"--{name}:{value}" for name, value in theme.items()) for theme in (_LIGHT, _DARK))
+    """A figure as a file of its own, for a README or a slide: with a title and colours for light
+    and dark surroundings.
+    """
+    light, dark = (
+        ";".join(f"--{name}:{value}" for name, value in theme.items()) for theme in (_LIGHT, _DARK)
+    )
     style = f"<style>svg{{{light}}}@media(prefers-color-scheme:dark){{svg{{{dark}}}}}</style>"
     return (
         re.sub(
             r"<svg ([^>]*)>",
-            rf'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" \1>{style}',
+            r'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+            rf" \1>{style}",
             svg,
             count=1,
         )
@@ -154,7 +223,9 @@ def as_file(svg: str) -> str:
     )
 
 
-def lines(series: Mapping[str, Sequence[tuple[float, float]]], name: str, x: str, y: str, title: str) -> str:
+def lines(
+    series: Mapping[str, Sequence[tuple[float, float]]], name: str, x: str, y: str, title: str
+) -> str:
     """A line a SUT with a mark at each point, both axes from zero. `series`: SUT → (x, y)."""
     with rc_context(_STYLE):
         figure, axes = _canvas(2.2, left=0.14, below=0.5 + _legend_height(series))
@@ -162,18 +233,27 @@ def lines(series: Mapping[str, Sequence[tuple[float, float]]], name: str, x: str
             xs, ys = zip(*sorted(points), strict=True)
             axes.plot(xs, ys, color=colour(sut), marker="o", markersize=4, linewidth=1.6, label=sut)
         _from_zero(axes, x, y)
-        axes.set_ylim(0, 1.08 * max(y for points in series.values() for _, y in points) or None)  # a mark on the edge would be cut in half
+        # A mark on the edge would be cut in half.
+        axes.set_ylim(0, 1.08 * max(y for points in series.values() for _, y in points) or None)
         measured = {x for points in series.values() for x, _ in points}
-        axes.xaxis.set_major_locator(FixedLocator(sorted(measured)) if len(measured) < 7 else MaxNLocator(integer=True, nbins=6))
+        axes.xaxis.set_major_locator(
+            FixedLocator(sorted(measured))
+            if len(measured) < 7
+            else MaxNLocator(integer=True, nbins=6)
+        )
         axes.set_xlim(left=0)
         _legend(figure)
         return _svg(figure, name, title)
 
 
 def over_time(latencies_ms: np.ndarray, sut: str, name: str, y: str) -> str:
-    """Latencies in their order: of up to 300 stretches the median as a line, and the shortest to longest as a band."""
+    """Latencies in their order: of up to 300 stretches the median as a line, and the shortest to
+    longest as a band.
+    """
     stretches = np.array_split(latencies_ms, min(_POINTS, len(latencies_ms)))
-    low, middle, high = (np.array([f(part) for part in stretches]) for f in (np.min, np.median, np.max))
+    low, middle, high = (
+        np.array([f(part) for part in stretches]) for f in (np.min, np.median, np.max)
+    )
     at = np.cumsum([len(part) for part in stretches]) - [len(part) / 2 for part in stretches]
     with rc_context(_STYLE):
         figure, axes = _canvas(1.4, left=0.14)
@@ -185,7 +265,9 @@ def over_time(latencies_ms: np.ndarray, sut: str, name: str, y: str) -> str:
 
 
 def distribution(times_ms: Mapping[str, np.ndarray], name: str, x: str, y: str, title: str) -> str:
-    """The share of queries or steps that took no longer than a time, a line a SUT. `times_ms`: SUT → milliseconds [n]."""
+    """The share of queries or steps that took no longer than a time, a line a SUT. `times_ms`: SUT
+    → milliseconds [n].
+    """
     shares = np.linspace(0, 1, 101)
     with rc_context(_STYLE):
         figure, axes = _canvas(2.2, left=0.14, below=0.5 + _legend_height(times_ms))
@@ -206,8 +288,18 @@ def distribution(times_ms: Mapping[str, np.ndarray], name: str, x: str, y: str, 
         return _svg(figure, name, title)
 
 
-def trend(times: Sequence[float], figures: Sequence[float], changes: Sequence[int], sut: str, name: str, unit: str, title: str) -> str:
-    """Figures over the runs of one cell, in their order, from zero; a dashed line stands before each run in `changes` (indices)."""
+def trend(
+    times: Sequence[float],
+    figures: Sequence[float],
+    changes: Sequence[int],
+    sut: str,
+    name: str,
+    unit: str,
+    title: str,
+) -> str:
+    """Figures over the runs of one cell, in their order, from zero; a dashed line stands before
+    each run in `changes` (indices).
+    """
     with rc_context(_STYLE):
         figure, axes = _canvas(1.7, left=0.14)
         axes.plot(times, figures, color=colour(sut), marker="o", markersize=4, linewidth=1.2)
@@ -220,7 +312,9 @@ def trend(times: Sequence[float], figures: Sequence[float], changes: Sequence[in
 
 
 def _canvas(height: float, left: float, below: float = 0.5) -> tuple[Figure, Axes]:
-    """A figure with one pair of axes. `height` of the axes and the room `below` them are in inches; `left` is a share of the width."""
+    """A figure with one pair of axes. `height` of the axes and the room `below` them are in inches;
+    `left` is a share of the width.
+    """
     whole = height + below + 0.08
     figure = Figure(figsize=(_WIDTH, whole))
     axes = figure.add_axes((left, below / whole, 0.985 - left, height / whole))
@@ -235,7 +329,9 @@ def _legend_height(suts: Sized) -> float:
 
 def _legend(figure: Figure) -> None:
     """Names of the lines in two columns, below the axes."""
-    figure.legend(frameon=False, fontsize=8, ncols=2, loc="lower center", borderaxespad=0.1, labelcolor=_INK)
+    figure.legend(
+        frameon=False, fontsize=8, ncols=2, loc="lower center", borderaxespad=0.1, labelcolor=_INK
+    )
 
 
 def _from_zero(axes: Axes, x: str, y: str) -> None:
@@ -254,7 +350,12 @@ def _wrapped(sut: str) -> str:
 def _svg(figure: Figure, name: str, title: str) -> str:
     """The figure as an <svg> element with `title` for readers who do not see it."""
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    figure.savefig(
+        buffer,
+        format="svg",
+        transparent=True,
+        metadata={"Date": None, "Creator": None, "Format": None, "Type": None},
+    )
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text, flags=re.S)
@@ -262,7 +363,16 @@ def _svg(figure: Figure, name: str, title: str) -> str:
     text = re.sub(r'(url\(#|href="#)', rf"\g<1>{name}-", text)
     for colour_drawn, variable in _VARIABLES.items():
         text = text.replace(colour_drawn, variable)
-    text = re.sub(r' (?:d|x|y|transform)="[^"]*"', lambda match: re.sub(r"(\.\d{2})\d+", r"\1", match[0]), text)
+    text = re.sub(
+        r' (?:d|x|y|transform)="[^"]*"',
+        lambda match: re.sub(r"(\.\d{2})\d+", r"\1", match[0]),
+        text,
+    )
     label = html.escape(title).replace("\\", "\\\\")  # it stands in a pattern's replacement
-    text = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', rf'<svg viewBox="\1" role="img" aria-label="{label}">', text, count=1)
+    text = re.sub(
+        r'<svg [^>]*?viewBox="([^"]*)"[^>]*>',
+        rf'<svg viewBox="\1" role="img" aria-label="{label}">',
+        text,
+        count=1,
+    )
     return re.sub(r"\n\s*", "\n", text).strip()

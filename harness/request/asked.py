@@ -1,4 +1,6 @@
-"""What a user may ask of a cell. Each field of `Asked` is at once the flag, its help, its default and what the plan reads."""
+"""What a user may ask of a cell. Each field of `Asked` is at once the flag, its help, its default
+and what the plan reads.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,17 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from formats.cell import END_TOKENS, LORA, MODES, PRECISIONS, SIZES, STANDARD_INPUTS, TASKS, SweepMark, fields_with
+from formats.cell import (
+    END_TOKENS,
+    LORA,
+    MODES,
+    PRECISIONS,
+    SIZES,
+    STANDARD_INPUTS,
+    TASKS,
+    SweepMark,
+    fields_with,
+)
 from harness.errors import UsageError
 from harness.execution.environments import ROOT
 from harness.request.flags import Parser, did_you_mean, known_name, model_names, sut_name
@@ -20,12 +32,16 @@ from sut.registry import SUTS
 
 def _name(value: str) -> str:
     if not value or not all(c.isalnum() or c in "-_" for c in value):
-        raise UsageError(f"--submitter {value!r}: letters, digits, - and _ only, since it names a folder")
+        raise UsageError(
+            f"--submitter {value!r}: letters, digits, - and _ only, since it names a folder"
+        )
     return value
 
 
 def _interpreter(value: str) -> str:
-    """A path made absolute; a bare name is looked up on PATH later, where it is missed with a sentence."""
+    """A path made absolute; a bare name is looked up on PATH later, where it is missed with a
+    sentence.
+    """
     return str(Path(value).absolute()) if "/" in value else value
 
 
@@ -49,31 +65,45 @@ def _flag(
     """A field that is a flag.
 
     Args:
-        help: a text, or where it names what a table holds, a function that is asked when the parser is made.
+        help: a text, or where it names what a table holds, a function that is asked when the parser
+            is made.
         read: the given value → the one that counts. Raises UsageError for what may not stand there.
         former: its earlier names, which still work.
-        arguments: argparse's own, such as `metavar` and `type`; `choices` is a function, asked when the parser is made.
+        arguments: argparse's own, such as `metavar` and `type`; `choices` is a function, asked when
+            the parser is made.
     """
     metadata = {"help": help, "read": read, "former": former, "arguments": arguments}
-    return field(metadata=metadata) if default is MISSING else field(metadata=metadata, default=default)
+    return (
+        field(metadata=metadata)
+        if default is MISSING
+        else field(metadata=metadata, default=default)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """The flags of `./run.sh run`, in the order of its --help. None: the plan chooses, and says why."""
+    """The flags of `./run.sh run`, in the order of its --help. None: the plan chooses, and says
+    why.
+    """
 
-    sut: str = _flag("framework + backend + execution, such as keras3-jax (see list)", read=sut_name)
-    scenario: str = _flag(
-        lambda: " or ".join(f"{s.name} ({s.measures})" for s in SCENARIOS.values()), read=_one_of(lambda: SCENARIOS, "--scenario")
+    sut: str = _flag(
+        "framework + backend + execution, such as keras3-jax (see list)", read=sut_name
     )
-    model: str = _flag(lambda: f"{', '.join(model_names())} (see list)", read=_one_of(model_names, "--model"))
+    scenario: str = _flag(
+        lambda: " or ".join(f"{s.name} ({s.measures})" for s in SCENARIOS.values()),
+        read=_one_of(lambda: SCENARIOS, "--scenario"),
+    )
+    model: str = _flag(
+        lambda: f"{', '.join(model_names())} (see list)", read=_one_of(model_names, "--model")
+    )
     task: str | None = _flag(
         "predict or generate; default: the model's own, which is the only one of most (see list)",
         read=_one_of(lambda: TASKS, "--task"),
         default=None,
     )
     mode: str = _flag(
-        "quick (default): seconds; valid: the round's official settings, 10 minutes and more; submission: the same, to be packed",
+        "quick (default): seconds; valid: the round's official settings, 10 minutes and more;"
+        " submission: the same, to be packed",
         read=_one_of(lambda: MODES, "--mode"),
         default="quick",
     )
@@ -83,75 +113,118 @@ class Asked:
         default=None,
     )
     precision: str | None = _flag(
-        "float32, tf32 or bfloat16; default: the size's", read=_one_of(lambda: PRECISIONS, "--precision"), default=None
+        "float32, tf32 or bfloat16; default: the size's",
+        read=_one_of(lambda: PRECISIONS, "--precision"),
+        default=None,
     )
     batch_size: int | None = _flag(
-        lambda: f"samples a step in {' or '.join(s.name for s in SCENARIOS.values() if not s.one_sample_a_query)}; default: the size's",
+        lambda: (
+            "samples a step in"
+            f" {' or '.join(s.name for s in SCENARIOS.values() if not s.one_sample_a_query)};"
+            " default: the size's"
+        ),
         type=int,
         metavar="N",
         default=None,
     )
     seq_len: int | None = _flag(
-        "length a model that predicts pads its inputs to; default: the size's, or with --dataset that of the longest prompt",
+        "length a model that predicts pads its inputs to; default: the size's, or with --dataset"
+        " that of the longest prompt",
         type=int,
         metavar="N",
         default=None,
     )
     prompt_tokens: int | None = _flag(
-        "tokens of each synthetic prompt of a model that generates; default: the size's", type=int, metavar="N", default=None
+        "tokens of each synthetic prompt of a model that generates; default: the size's",
+        type=int,
+        metavar="N",
+        default=None,
     )
     new_tokens: int | None = _flag(
-        "tokens of each answer of a model that generates, unless --dataset asks for others; default: the size's; 1: as long as the first "
-        "token takes",
+        "tokens of each answer of a model that generates, unless --dataset asks for others;"
+        " default: the size's; 1: as long as the first token takes",
         type=int,
         metavar="N",
         default=None,
     )
     steps: int | None = _flag(
-        "steps of denoising of a model that makes images; default: the size's, with --weights 50", type=int, metavar="N", default=None
+        "steps of denoising of a model that makes images; default: the size's, with --weights 50",
+        type=int,
+        metavar="N",
+        default=None,
     )
     eos: str | None = _flag(
-        "stop: an answer ends at its end token; ignore: it gets all its tokens; default: stop with --dataset and --weights",
+        "stop: an answer ends at its end token; ignore: it gets all its tokens; default: stop with"
+        " --dataset and --weights",
         read=_one_of(lambda: END_TOKENS, "--eos"),
         default=None,
     )
     lora: str | None = _flag(
-        "own (default): Fit trains what the framework's LoRA adapts; matched: it trains the same parameters in every SUT",
+        "own (default): Fit trains what the framework's LoRA adapts; matched: it trains the same"
+        " parameters in every SUT",
         read=_one_of(lambda: LORA, "--lora"),
         default=None,
     )
     dataset: Path | None = _flag(
-        "your prompts: text, one a paragraph; or .jsonl with `prompt` and perhaps `max_new_tokens`, or `label` to train on; sam: a folder "
-        "of JPEG and PNG files; or uneven: random inputs of seeded lengths, a tenth of the full one and more (bert's default); synthetic: "
-        "random inputs of full length (every other model's default)",
+        "your prompts: text, one a paragraph; or .jsonl with `prompt` and perhaps `max_new_tokens`,"
+        " or `label` to train on; sam: a folder of JPEG and PNG files; or uneven: random inputs of"
+        " seeded lengths, a tenth of the full one and more (bert's default); synthetic: random"
+        " inputs of full length (every other model's default)",
         type=_dataset,
         metavar="FILE",
         default=None,
     )
     weights: Path | None = _flag(
-        "your own weights of the model: a Hugging Face folder with config.json, safetensors and perhaps a tokenizer; sam: Meta's tensors",
+        "your own weights of the model: a Hugging Face folder with config.json, safetensors and"
+        " perhaps a tokenizer; sam: Meta's tensors",
         type=Path,
         metavar="DIR",
         default=None,
     )
     device: str | None = _flag(
-        lambda: f"default: {' or '.join(accelerators())} where there is an accelerator", choices=lambda: tuple(DEVICES), default=None
+        lambda: f"default: {' or '.join(accelerators())} where there is an accelerator",
+        choices=lambda: tuple(DEVICES),
+        default=None,
     )
     duration: float | None = _flag(
-        "seconds a quick performance test is to last (default 10)", type=float, metavar="S", default=None, former=("--load-seconds",)
+        "seconds a quick performance test is to last (default 10)",
+        type=float,
+        metavar="S",
+        default=None,
+        former=("--load-seconds",),
     )
     sut_option: tuple[str, ...] = _flag(
-        "an option of the SUT (see list); may be repeated", read=tuple, default=(), action="append", metavar="NAME=VALUE"
+        "an option of the SUT (see list); may be repeated",
+        read=tuple,
+        default=(),
+        action="append",
+        metavar="NAME=VALUE",
     )
-    out: Path = _flag("where run directories go (default: runs/ beside run.sh)", type=Path, metavar="DIR", default=ROOT / "runs")
+    out: Path = _flag(
+        "where run directories go (default: runs/ beside run.sh)",
+        type=Path,
+        metavar="DIR",
+        default=ROOT / "runs",
+    )
     python: str | None = _flag(
-        "use this interpreter for the SUT, such as a vendor's GPU image: a path, or a name on PATH; nothing is installed",
+        "use this interpreter for the SUT, such as a vendor's GPU image: a path, or a name on PATH;"
+        " nothing is installed",
         read=_interpreter,
         metavar="PATH",
         default=None,
     )
-    submitter: str = _flag("the submitter's folder in the tree (default: unofficial)", read=_name, metavar="NAME", default="unofficial")
-    cache: Path = _flag("environments, weights, inputs, references (default: .cache/)", type=Path, metavar="DIR", default=ROOT / ".cache")
+    submitter: str = _flag(
+        "the submitter's folder in the tree (default: unofficial)",
+        read=_name,
+        metavar="NAME",
+        default="unofficial",
+    )
+    cache: Path = _flag(
+        "environments, weights, inputs, references (default: .cache/)",
+        type=Path,
+        metavar="DIR",
+        default=ROOT / ".cache",
+    )
     standard: str | None = None
     """`synthetic` or `uneven`, if --dataset names one of them and no file: no flag."""
     command: str = ""
@@ -180,7 +253,9 @@ def sut_options(sut: str, texts: Iterable[str]) -> dict[str, Any]:
             raise UsageError(f"--sut-option {text}: a value is needed, {name}=…")
         if name not in kinds:
             there = f"it takes {', '.join(kinds)}" if kinds else "it takes none"
-            raise UsageError(f"--sut-option {text}: {sut} has no such option{did_you_mean(name, kinds)}; {there}")
+            raise UsageError(
+                f"--sut-option {text}: {sut} has no such option{did_you_mean(name, kinds)}; {there}"
+            )
         if name in values:
             raise UsageError(f"--sut-option {name}: is given twice; give it once")
         kind = kinds[name][0]
@@ -190,7 +265,10 @@ def sut_options(sut: str, texts: Iterable[str]) -> dict[str, Any]:
         try:
             values[name] = kind(value)
         except ValueError:
-            raise UsageError(f"--sut-option {text}: the value is {'a number' if kind is float else 'a whole number'}") from None
+            raise UsageError(
+                f"--sut-option {text}: the value is"
+                f" {'a number' if kind is float else 'a whole number'}"
+            ) from None
     return values
 
 
@@ -201,14 +279,24 @@ LISTS = tuple(each.name for each in fields(Asked) if each.name in fields_with("s
 def add_flags(parser: Parser) -> None:
     """One argument for each field."""
     for each in _flags():
-        arguments: dict[str, Any] = {"required": each.default is MISSING} | each.metadata["arguments"]
+        arguments: dict[str, Any] = {"required": each.default is MISSING} | each.metadata[
+            "arguments"
+        ]
         if "choices" in arguments:
             arguments["choices"] = arguments["choices"]()
-        parser.add_argument(flag(each.name), *each.metadata["former"], dest=each.name, help=_told(each.metadata["help"]), **arguments)
+        parser.add_argument(
+            flag(each.name),
+            *each.metadata["former"],
+            dest=each.name,
+            help=_told(each.metadata["help"]),
+            **arguments,
+        )
 
 
 def add_list_flags(parser: Parser) -> None:
-    """The same flags for many cells. Values stay as they are typed; those of LISTS may be several with commas between them."""
+    """The same flags for many cells. Values stay as they are typed; those of LISTS may be several
+    with commas between them.
+    """
     for each in _flags():
         metavar = "A,B" if each.name in LISTS else each.metadata["arguments"].get("metavar")
         parser.add_argument(
@@ -249,7 +337,9 @@ def _told(help: str | Callable[[], str]) -> str:
 
 
 def read(namespace: argparse.Namespace, command: str) -> Asked:
-    """The flags as they count: names as we spell them, paths absolute, defaults filled in. Raises UsageError."""
+    """The flags as they count: names as we spell them, paths absolute, defaults filled in. Raises
+    UsageError.
+    """
     values: dict[str, Any] = {"command": command}
     for each in _flags():
         value = getattr(namespace, each.name)

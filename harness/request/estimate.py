@@ -1,4 +1,6 @@
-"""This module estimates what a run is going to cost, before anything is made: by earlier runs of the cell, else by a rule."""
+"""This module estimates what a run is going to cost, before anything is made: by earlier runs of
+the cell, else by a rule.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,13 @@ from sut.devices import DEVICES
 from sut.registry import spec_of
 
 RULE = "no earlier run of this cell: by its size and how fast this machine multiplies"
-# Seconds and bytes of an environment that is made, and of one worker's start with a framework. Roughly what they took on two cores.
+# Seconds and bytes of an environment that is made, and of one worker's start with a framework.
+# Roughly what they took on two cores.
 _ENVIRONMENT = {False: (150.0, 1_500_000_000), True: (300.0, 6_000_000_000)}
 _CORE_START, _FRAMEWORK_START = (1.0, 60_000_000), (8.0, 600_000_000)
 _COMPILE_S_A_LAYER = {"eager": 0.05, "graph": 0.5, "xla": 0.7, "compile": 4.0}
-_EFFICIENCY, _GENERATING_EFFICIENCY = 0.3, 0.15  # of the machine's own rate, that a model's products reach; those for one token are small
+# Of the machine's own rate, that a model's products reach; those for one token are small.
+_EFFICIENCY, _GENERATING_EFFICIENCY = 0.3, 0.15
 _PARAMETERS_A_SECOND = 50e6  # drawn and written
 _LOGS = {"quick": 3_000_000, "valid": 300_000_000, "submission": 600_000_000}
 _SETUP = ("waiting", "inputs", "checkpoint", "reference")
@@ -58,11 +62,18 @@ class Cost:
 
 def of(request: Request) -> Cost:
     """The cost of one measurement of a cell. Reads files below --out and --cache; makes none."""
-    earlier = [r for r in earlier_results(request) if r.status is Status.OK and "total" in r.seconds and _alike(request, r.cell)]
+    earlier = [
+        r
+        for r in earlier_results(request)
+        if r.status is Status.OK and "total" in r.seconds and _alike(request, r.cell)
+    ]
     if not earlier:
         return _by_rule(request)
     directories = [Path(result.directory) for result in earlier]
-    count = f"{len(earlier)} earlier run{'s' * (len(earlier) > 1)} of this cell below {request.asked.out}"
+    count = (
+        f"{len(earlier)} earlier run{'s' * (len(earlier) > 1)} of this cell below"
+        f" {request.asked.out}"
+    )
     return Cost(
         seconds=statistics.median(_seconds_again(request, result) for result in earlier),
         disk_bytes=max(map(_bytes_below, directories)),
@@ -73,7 +84,9 @@ def of(request: Request) -> Cost:
 
 
 def earlier_results(request: Request) -> Iterator[Result]:
-    """The readable results of the cell in this mode below --out, whatever its inputs and weights."""
+    """The readable results of the cell in this mode below --out, whatever its inputs and
+    weights.
+    """
     for folder in sorted(request.asked.out.glob(f"{request.cell().stem}*")):
         for attempt in rundir.attempts(folder, request.asked.mode):
             try:
@@ -85,13 +98,20 @@ def earlier_results(request: Request) -> Iterator[Result]:
 
 
 def _alike(request: Request, cell: Cell) -> bool:
-    """Return whether a cell of the same name does as much work as the request. The inputs and weights may be others."""
+    """Return whether a cell of the same name does as much work as the request. The inputs and
+    weights may be others.
+    """
     asked = request.cell()
     others = {"variables", *fields_with("inputs")}
-    same = all(getattr(asked, each.name) == getattr(cell, each.name) for each in fields(cell) if each.name not in others)
+    same = all(
+        getattr(asked, each.name) == getattr(cell, each.name)
+        for each in fields(cell)
+        if each.name not in others
+    )
     own = cell.dataset not in STANDARD_INPUTS
     same_inputs = own if request.asked.dataset else cell.dataset == asked.dataset
-    length = None if request.asked.dataset else request.size.inputs.get("sequence_length")  # with --seq-len it is that
+    # With --seq-len it is that.
+    length = None if request.asked.dataset else request.size.inputs.get("sequence_length")
     return same and same_inputs and (request.asked.seq_len or length) in (None, cell.seq_len)
 
 
@@ -103,8 +123,14 @@ def _samples(request: Request) -> int:
 
 
 def _seconds_again(request: Request, result: Result) -> float:
-    """Return the seconds that a run would take again: without what is made once, and with the duration that is asked for now."""
-    kept = {k: s for k, s in result.seconds.items() if k not in (*_SETUP, *_SUMS) and not k.startswith("environment ")}
+    """Return the seconds that a run would take again: without what is made once, and with the
+    duration that is asked for now.
+    """
+    kept = {
+        k: s
+        for k, s in result.seconds.items()
+        if k not in (*_SETUP, *_SUMS) and not k.startswith("environment ")
+    }
     if request.asked.mode == "quick" and not request.trains:
         kept["performance"] = max(request.duration, 3e-3 * result.metrics.get("ms_per_step", 0))
     return sum(kept.values())
@@ -115,23 +141,34 @@ def _bytes_below(directory: Path) -> int:
 
 
 def _by_rule(request: Request) -> Cost:
-    """Two workers start, load, compile and answer; one of them for as long as the test is to last."""
+    """Two workers start, load, compile and answer; one of them for as long as the test is to
+    last.
+    """
     start_s, start_bytes = _start(request.spec.environment)
     weights = request.size.weight_bytes(request.precision) if request.spec.reads_weights else 0
     sample_s, layers = _sample_seconds(request), request.size.config.get("num_hidden_layers", 12)
     samples = _samples(request)
     limits = request.limits(samples)
-    performance_s = max(limits.planned_ms / 1e3, limits.min_duration_ms / 1e3, limits.min_query_count * sample_s)
+    performance_s = max(
+        limits.planned_ms / 1e3, limits.min_duration_ms / 1e3, limits.min_query_count * sample_s
+    )
     if request.trains:  # one pass over all
         performance_s = samples * sample_s
     elif not SCENARIOS[request.asked.scenario].one_sample_a_query:
         performance_s = max(performance_s, 3 * request.batch_size * sample_s)
-    worker_s = start_s + weights / 200e6 + layers * _COMPILE_S_A_LAYER.get(request.spec.execution, 1.0) + 2 * request.batch_size * sample_s
+    worker_s = (
+        start_s
+        + weights / 200e6
+        + layers * _COMPILE_S_A_LAYER.get(request.spec.execution, 1.0)
+        + 2 * request.batch_size * sample_s
+    )
     answers_s = max(samples, request.batch_size) * sample_s
     return Cost(
         seconds=2 * worker_s + limits.calibration_seconds + performance_s + 1.5 * answers_s + 1,
         disk_bytes=_LOGS[request.asked.mode],
-        memory_bytes=int(start_bytes + 0.5 * weights + (request.state_bytes(request.precision) if weights else 0)),
+        memory_bytes=int(
+            start_bytes + 0.5 * weights + (request.state_bytes(request.precision) if weights else 0)
+        ),
         basis=RULE,
         once=dict(_made_once(request, weights, answers_s)),
     )
@@ -141,19 +178,43 @@ def _start(environment: str) -> tuple[float, int]:
     return _CORE_START if environment == "core" else _FRAMEWORK_START
 
 
-def _made_once(request: Request, weights: int, answers_s: float) -> Iterator[tuple[str, tuple[float, int]]]:
+def _made_once(
+    request: Request, weights: int, answers_s: float
+) -> Iterator[tuple[str, tuple[float, int]]]:
     yield from _environments(request)
-    if weights and not request.weights and not _any(request.asked.cache / "checkpoints", f"{request.model.name}-{request.size.name}-*"):
-        yield f"weights of {request.benchmark}", (request.size.parameters / _PARAMETERS_A_SECOND, weights)
-    if request.asked.dataset or request.weights or not _any(request.asked.cache / "references", f"{request.benchmark}-*/reference.npz"):
+    if (
+        weights
+        and not request.weights
+        and not _any(
+            request.asked.cache / "checkpoints", f"{request.model.name}-{request.size.name}-*"
+        )
+    ):
+        yield (
+            f"weights of {request.benchmark}",
+            (
+                request.size.parameters / _PARAMETERS_A_SECOND,
+                weights,
+            ),
+        )
+    if (
+        request.asked.dataset
+        or request.weights
+        or not _any(request.asked.cache / "references", f"{request.benchmark}-*/reference.npz")
+    ):
         start_s, _ = _start(spec_of(request.spec.reference).environment)
         yield f"reference of {request.benchmark}", (start_s + answers_s, 1_000_000)
 
 
 def _environments(request: Request) -> Iterator[tuple[str, tuple[float, int]]]:
     """Those of the SUT and its reference that are not there yet."""
-    for name in dict.fromkeys((request.spec.environment, spec_of(request.spec.reference).environment)):
-        if name != "core" and not request.asked.python and not is_made(request.asked.cache, name, request.device, request.rules.round):
+    for name in dict.fromkeys(
+        (request.spec.environment, spec_of(request.spec.reference).environment)
+    ):
+        if (
+            name != "core"
+            and not request.asked.python
+            and not is_made(request.asked.cache, name, request.device, request.rules.round)
+        ):
             yield f"environment {name}", _ENVIRONMENT[DEVICES[request.device].accelerator]
 
 
@@ -162,9 +223,11 @@ def _any(folder: Path, pattern: str) -> bool:
 
 
 def _sample_seconds(request: Request) -> float:
-    """The seconds of one sample in a batch. Of an accelerator it is not known, and it is next to nothing beside the rest.
+    """The seconds of one sample in a batch. Of an accelerator it is not known, and it is next to
+    nothing beside the rest.
 
-    A model that generates reads its weights for each new token, once for the whole batch. That may take longer than to compute.
+    A model that generates reads its weights for each new token, once for the whole batch. That may
+    take longer than to compute.
     """
     if DEVICES[request.device].accelerator or not request.spec.reads_weights:
         return 1e-3
@@ -175,13 +238,25 @@ def _sample_seconds(request: Request) -> float:
     if request.trains:  # forward and backward, which with LoRA makes no gradients of the weights
         flops *= 2 if request.lora else 3
     generated = 0 if request.trains else size.inputs.get("new_tokens", 0)
-    computing_s = flops / flops_per_second() / (_GENERATING_EFFICIENCY if generated else _EFFICIENCY)
-    return float(max(computing_s, generated * size.weight_bytes(request.precision) / bytes_per_second() / request.batch_size))
+    computing_s = (
+        flops / flops_per_second() / (_GENERATING_EFFICIENCY if generated else _EFFICIENCY)
+    )
+    return float(
+        max(
+            computing_s,
+            generated
+            * size.weight_bytes(request.precision)
+            / bytes_per_second()
+            / request.batch_size,
+        )
+    )
 
 
 @cache
 def flops_per_second() -> float:
-    """Measure how fast this machine multiplies float32 matrices, in floating-point operations a second: the best of three products."""
+    """Measure how fast this machine multiplies float32 matrices, in floating-point operations a
+    second: the best of three products.
+    """
     import numpy as np
 
     matrix = np.ones((1024, 1024), np.float32)
@@ -190,7 +265,9 @@ def flops_per_second() -> float:
 
 @cache
 def bytes_per_second() -> float:
-    """Measure how many bytes a second of a matrix this machine multiplies with a vector, as for one new token: the best of three."""
+    """Measure how many bytes a second of a matrix this machine multiplies with a vector, as for one
+    new token: the best of three.
+    """
     import numpy as np
 
     matrix, vector = np.ones((8192, 4096), np.float32), np.ones(4096, np.float32)
@@ -208,7 +285,9 @@ def _best_s(call: Callable[[], object]) -> float:
 
 
 def together(costs: Iterable[Cost]) -> Cost:
-    """All of them, one after the other: seconds and disk add up, what is made once counts once, and memory is the largest."""
+    """All of them, one after the other: seconds and disk add up, what is made once counts once, and
+    memory is the largest.
+    """
     costs = list(costs)
     once = {name: value for cost in costs for name, value in cost.once.items()}
     return Cost(

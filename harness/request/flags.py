@@ -1,4 +1,6 @@
-"""This module holds what the command lines of all commands share: flags, known names, and one sentence for each mistake."""
+"""This module holds what the command lines of all commands share: flags, known names, and one
+sentence for each mistake.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,13 @@ class _Once(argparse.Action):
 
     given = False
 
-    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, option: str | None = None) -> None:
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        value: Any,
+        option: str | None = None,
+    ) -> None:
         if self.given and option:
             raise UsageError(f"{option} {value}: given twice; give it once")
         self.given = True
@@ -37,7 +45,11 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError with argparse's message."""
-        raise UsageError(f"{message} (see ./run.sh {self.prog.removeprefix('./run.sh').strip()} --help)".replace("  ", " "))
+        raise UsageError(
+            f"{message} (see ./run.sh {self.prog.removeprefix('./run.sh').strip()} --help)".replace(
+                "  ", " "
+            )
+        )
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
@@ -49,14 +61,22 @@ def add_common(parser: argparse.ArgumentParser) -> None:
 def add_cache(parser: argparse.ArgumentParser) -> None:
     """Where what is made once lies. run.sh reads it too: the harness' own environment is there."""
     parser.add_argument(
-        "--cache", type=Path, default=ROOT / ".cache", metavar="DIR", help="environments, weights, inputs, references (default: .cache/)"
+        "--cache",
+        type=Path,
+        default=ROOT / ".cache",
+        metavar="DIR",
+        help="environments, weights, inputs, references (default: .cache/)",
     )
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
     """How a command tells what it found."""
-    parser.add_argument("--json", action="store_true", help="one JSON document on standard output, nothing else")
-    parser.add_argument("--quiet", action="store_true", help="no progress; of an audit, only what fails")
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON document on standard output, nothing else"
+    )
+    parser.add_argument(
+        "--quiet", action="store_true", help="no progress; of an audit, only what fails"
+    )
 
 
 def model_names() -> list[str]:
@@ -72,7 +92,9 @@ def known_name(value: str, names: Iterable[str], flag: str) -> str:
     spelt = {n.lower(): n for n in names}
     if value.lower() in spelt:
         return spelt[value.lower()]
-    raise UsageError(f"{flag} {value}: unknown{did_you_mean(value, names)}; there are {', '.join(names)}")
+    raise UsageError(
+        f"{flag} {value}: unknown{did_you_mean(value, names)}; there are {', '.join(names)}"
+    )
 
 
 def sut_name(value: str) -> str:

@@ -1,4 +1,6 @@
-"""Flags → Request: every default filled in, and why. Nothing is made here; what is impossible is said in one sentence."""
+"""Flags → Request: every default filled in, and why. Nothing is made here; what is impossible is
+said in one sentence.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,10 @@ def resolve(asked: Asked) -> Request:
         raise UsageError(refusal)
     set_by_user = variables.of_cell(spec, device, os.environ)
     if set_by_user:
-        reasons.append(f"part of the cell, because they may change its figures: {' '.join(f'{k}={v}' for k, v in set_by_user.items())}")
+        reasons.append(
+            "part of the cell, because they may change its figures:"
+            f" {' '.join(f'{k}={v}' for k, v in set_by_user.items())}"
+        )
     weights = _user_weights(asked, model)
     size = _size(asked, model, weights, device, reasons)
     _check_duration(asked.duration, asked.mode)
@@ -65,9 +70,14 @@ def _model(asked: Asked) -> Model:
     if asked.task is None:
         return model
     if asked.trains:
-        raise UsageError(f"--task {asked.task}: is for scenarios that answer, and {asked.scenario} trains: leave it out")
+        raise UsageError(
+            f"--task {asked.task}: is for scenarios that answer, and {asked.scenario} trains: leave"
+            " it out"
+        )
     if asked.task not in model.tasks:
-        raise UsageError(f"--task {asked.task}: {model.name} has {' and '.join(model.tasks)} alone: leave it out")
+        raise UsageError(
+            f"--task {asked.task}: {model.name} has {' and '.join(model.tasks)} alone: leave it out"
+        )
     return models.load(asked.model, asked.task)
 
 
@@ -79,9 +89,15 @@ def _device(asked: Asked, spec: SutSpec, reasons: list[str]) -> str:
     if device not in spec.devices:
         raise UsageError(f"--device {device}: {asked.sut} runs on {' or '.join(spec.devices)}")
     if DEVICES[device].library and not gpus and machine.gpus_without_nvml():
-        reasons.append(f"NVML does not answer here: of the GPU neither memory nor energy nor clocks are known, and --device {device} runs")
+        reasons.append(
+            "NVML does not answer here: of the GPU neither memory nor energy nor clocks are known,"
+            f" and --device {device} runs"
+        )
     elif DEVICES[device].accelerator and not gpus:
-        raise UsageError(f"--device {device}: no {DEVICES[device].driver} answers on this machine (./run.sh doctor); --device {HOST} runs")
+        raise UsageError(
+            f"--device {device}: no {DEVICES[device].driver} answers on this machine (./run.sh"
+            f" doctor); --device {HOST} runs"
+        )
     return device
 
 
@@ -89,7 +105,9 @@ def _gpus(spec: SutSpec) -> list[machine.Accelerator]:
     return machine.accelerators() if any(DEVICES[name].accelerator for name in spec.devices) else []
 
 
-def _size(asked: Asked, model: Model, weights: user_weights.Folder | None, device: str, reasons: list[str]) -> Size:
+def _size(
+    asked: Asked, model: Model, weights: user_weights.Folder | None, device: str, reasons: list[str]
+) -> Size:
     if weights:
         reasons += weights.notes
         return _changed(asked, model, weights.size)
@@ -109,19 +127,32 @@ def _changed(asked: Asked, model: Model, size: Size) -> Size:
         flag = "--new-tokens" if asked.prompt_tokens is None else "--prompt-tokens"
         if family.with_tokens is None:
             here = f" in {asked.scenario}" if asked.trains else ""
-            raise UsageError(f"{flag}: is for models that generate tokens, and {model.name} does not{here}: leave it out")
+            raise UsageError(
+                f"{flag}: is for models that generate tokens, and {model.name} does not{here}:"
+                " leave it out"
+            )
         if asked.prompt_tokens is not None and asked.dataset is not None:
-            raise UsageError(f"--prompt-tokens {asked.prompt_tokens}: the prompts of --dataset have lengths of their own: leave it out")
+            raise UsageError(
+                f"--prompt-tokens {asked.prompt_tokens}: the prompts of --dataset have lengths of"
+                " their own: leave it out"
+            )
         size = family.with_tokens(model, size, asked.prompt_tokens, asked.new_tokens)
     flags = (
-        (f"--seq-len {asked.seq_len}", asked.seq_len, family.with_sequence_length, "models that predict from text"),
+        (
+            f"--seq-len {asked.seq_len}",
+            asked.seq_len,
+            family.with_sequence_length,
+            "models that predict from text",
+        ),
         (f"--steps {asked.steps}", asked.steps, family.with_steps, "models that make images"),
     )
     for flag, value, change, models_that_take_it in flags:
         if value is None:
             continue
         if change is None:
-            raise UsageError(f"{flag}: is for {models_that_take_it}, and {model.name} does not: leave it out")
+            raise UsageError(
+                f"{flag}: is for {models_that_take_it}, and {model.name} does not: leave it out"
+            )
         size = change(model, size, value)
     return size
 
@@ -131,11 +162,18 @@ def _precision(asked: Asked, spec: SutSpec, model: Model, size: Size, reasons: l
     if precision is None:
         precision = size.precision if size.precision in spec.precisions else spec.precisions[0]
         if precision != size.precision:
-            reasons.append(f"precision {precision}: {asked.sut} has no {size.precision}, the size's own")
+            reasons.append(
+                f"precision {precision}: {asked.sut} has no {size.precision}, the size's own"
+            )
     if precision not in spec.precisions:
-        raise UsageError(f"--precision {precision}: {asked.sut} computes in {' or '.join(spec.precisions)}")
+        raise UsageError(
+            f"--precision {precision}: {asked.sut} computes in {' or '.join(spec.precisions)}"
+        )
     if precision not in model.tolerance:
-        raise UsageError(f"--precision {precision}: {model.name} is judged in {' or '.join(model.tolerance)} alone (its file says why)")
+        raise UsageError(
+            f"--precision {precision}: {model.name} is judged in {' or '.join(model.tolerance)}"
+            " alone (its file says why)"
+        )
     return precision
 
 
@@ -144,37 +182,63 @@ def _batch_size(asked: Asked, size: Size) -> int:
     if batch_size is None:
         return size.batch_size.get(asked.scenario, 1)
     if SCENARIOS[asked.scenario].one_sample_a_query and batch_size != 1:
-        others = " or ".join(s.name for s in SCENARIOS.values() if s.loadgen and not s.one_sample_a_query)
-        text = f"--batch-size {batch_size}: {asked.scenario} issues one sample a query; leave --batch-size out, or use {others}"
+        others = " or ".join(
+            s.name for s in SCENARIOS.values() if s.loadgen and not s.one_sample_a_query
+        )
+        text = (
+            f"--batch-size {batch_size}: {asked.scenario} issues one sample a query; leave"
+            f" --batch-size out, or use {others}"
+        )
         raise UsageError(text)
     if not 1 <= batch_size <= _LARGEST_BATCH:
         raise UsageError(f"--batch-size {batch_size}: at least 1, and at most {_LARGEST_BATCH}")
     return batch_size
 
 
-def _end_tokens(asked: Asked, model: Model, weights: user_weights.Folder | None) -> tuple[tuple[int, ...], list[str]]:
-    """(the ids at which an answer ends, what a reader should know of that). Random weights and random prompts end nowhere."""
+def _end_tokens(
+    asked: Asked, model: Model, weights: user_weights.Folder | None
+) -> tuple[tuple[int, ...], list[str]]:
+    """(the ids at which an answer ends, what a reader should know of that). Random weights and
+    random prompts end nowhere.
+    """
     eos = asked.eos
     if not families.of(model, asked.trains).generates_tokens:
         if eos is not None:
             here = f" in {asked.scenario}" if asked.trains else ""
-            raise UsageError(f"--eos {eos}: is for models that generate tokens, and {model.name} does not{here}: leave it out")
+            raise UsageError(
+                f"--eos {eos}: is for models that generate tokens, and {model.name} does not{here}:"
+                " leave it out"
+            )
         return (), []
     end_tokens = weights.end_tokens if weights and weights.tokenizer else ()
     if eos == "stop" and not end_tokens:
         lacking = (
-            "an eos_token_id in config.json or generation_config.json" if weights and weights.tokenizer else "--weights with a tokenizer"
+            "an eos_token_id in config.json or generation_config.json"
+            if weights and weights.tokenizer
+            else "--weights with a tokenizer"
         )
-        raise UsageError(f"--eos stop: no end token is known: it takes {lacking}; --eos ignore gives every answer all its tokens")
+        raise UsageError(
+            f"--eos stop: no end token is known: it takes {lacking}; --eos ignore gives every"
+            " answer all its tokens"
+        )
     if eos == "stop" and asked.dataset is None:
-        raise UsageError("--eos stop: synthetic prompts get a fixed count of tokens: give your own (--dataset FILE), or leave --eos out")
+        raise UsageError(
+            "--eos stop: synthetic prompts get a fixed count of tokens: give your own (--dataset"
+            " FILE), or leave --eos out"
+        )
     if not end_tokens or asked.dataset is None:
         return (), []
     named = " or ".join(map(str, end_tokens))
     if eos == "ignore":
-        return (), [f"--eos ignore: an answer goes on behind its end token ({named}), and all its tokens count"]
+        return (), [
+            f"--eos ignore: an answer goes on behind its end token ({named}), and all its tokens"
+            " count"
+        ]
     other = "" if eos else " (--eos ignore gives each all its tokens)"
-    return end_tokens, [f"--eos stop: an answer ends at its end token ({named}), and tokens count as produced{other}"]
+    return end_tokens, [
+        f"--eos stop: an answer ends at its end token ({named}), and tokens count as"
+        f" produced{other}"
+    ]
 
 
 def _of_first_token(asked: Asked, model: Model, size: Size) -> list[str]:
@@ -189,29 +253,42 @@ def _user_weights(asked: Asked, model: Model) -> user_weights.Folder | None:
     if asked.weights is None:
         return None
     if asked.size is not None:
-        raise UsageError(f"--weights {asked.weights}: its config.json decides the size; leave --size {asked.size} out")
+        raise UsageError(
+            f"--weights {asked.weights}: its config.json decides the size; leave --size"
+            f" {asked.size} out"
+        )
     return user_weights.look(asked.weights, model)
 
 
 def _check_duration(duration: float | None, mode: str) -> None:
     if duration is not None and mode != "quick":
-        raise UsageError(f"--duration {duration:g}: is for --mode quick; {mode} takes the round's own duration")
+        raise UsageError(
+            f"--duration {duration:g}: is for --mode quick; {mode} takes the round's own duration"
+        )
     if duration is not None and not 0 < duration <= _LONGEST_DURATION_S:
         raise UsageError(f"--duration {duration:g}: more than 0 and at most {_LONGEST_DURATION_S}")
 
 
 def _of_training(asked: Asked) -> Iterator[str]:
-    """What a reader should know of a training's flags. Raises UsageError for those it does not take."""
+    """What a reader should know of a training's flags. Raises UsageError for those it does not
+    take.
+    """
     if asked.lora is not None and not (asked.trains and "lora" in models.load(asked.model).fit):
-        raise UsageError(f"--lora {asked.lora}: is for --scenario Fit of models that LoRA adapts: leave it out")
+        raise UsageError(
+            f"--lora {asked.lora}: is for --scenario Fit of models that LoRA adapts: leave it out"
+        )
     if not asked.trains:
         return
     if asked.mode not in STEPS:
         raise UsageError(
-            f"--mode {asked.mode}: {asked.scenario} is no scenario of LoadGen's, so there is nothing to submit: take --mode valid"
+            f"--mode {asked.mode}: {asked.scenario} is no scenario of LoadGen's, so there is"
+            " nothing to submit: take --mode valid"
         )
     if asked.duration is not None:
-        yield f"--duration {asked.duration:g} is not used: {asked.scenario} times {STEPS[asked.mode]} steps in mode {asked.mode}"
+        yield (
+            f"--duration {asked.duration:g} is not used: {asked.scenario} times {STEPS[asked.mode]}"
+            f" steps in mode {asked.mode}"
+        )
 
 
 def _check_files(asked: Asked, model: Model) -> None:
@@ -223,34 +300,53 @@ def _check_files(asked: Asked, model: Model) -> None:
         what = "is a directory" if asked.dataset.is_dir() else "there is no such file"
         raise UsageError(f"--dataset {asked.dataset}: {what}; give one file")
     if asked.python is not None and SUTS[asked.sut].environment == "core":
-        raise UsageError(f"--python {asked.python}: {asked.sut} runs in the harness' own environment; leave it out")
+        raise UsageError(
+            f"--python {asked.python}: {asked.sut} runs in the harness' own environment; leave"
+            " it out"
+        )
 
 
-def _default_device(spec: SutSpec, gpus: list[machine.Accelerator], python: str | None) -> tuple[str, list[str]]:
+def _default_device(
+    spec: SutSpec, gpus: list[machine.Accelerator], python: str | None
+) -> tuple[str, list[str]]:
     """The accelerator, where there is one and something to run on it with."""
     if not gpus:
         return HOST, []
     device = next(name for name in spec.devices if DEVICES[name].accelerator)
     if python is None and not (LOCKS / f"{spec.environment}-{device}.txt").exists():
         return HOST, [
-            f"device {HOST}, though there is {gpus[0].name}: {spec.environment} has no lock for {device} yet; "
-            "--python PATH brings an interpreter"
+            f"device {HOST}, though there is {gpus[0].name}: {spec.environment} has no lock for"
+            f" {device} yet; --python PATH brings an interpreter"
         ]
     return device, []
 
 
-def _default_size(asked: Asked, model: Model, device: str, gpus: list[machine.Accelerator]) -> tuple[str, str]:
+def _default_size(
+    asked: Asked, model: Model, device: str, gpus: list[machine.Accelerator]
+) -> tuple[str, str]:
     full = model.sizes.get("full")
     if full is None:
-        return next(iter(model.sizes)), f"size {next(iter(model.sizes))}: {model.name} has no full one"
+        return (
+            next(iter(model.sizes)),
+            f"size {next(iter(model.sizes))}: {model.name} has no full one",
+        )
     copies = _TRAINED_COPIES if asked.trains and "lora" not in model.fit else 1
     need = copies * full.weight_bytes(full.precision) * _MEMORY_FACTOR
     if DEVICES[device].accelerator and gpus and gpus[0].memory_bytes >= need:
         return "full", f"size full: {gpus[0].name} holds its {need / 1e9:.1f} GB"
     if DEVICES[device].accelerator and gpus:
-        return "tiny", f"size tiny: full needs {need / 1e9:.1f} GB and {gpus[0].name} has {gpus[0].memory_bytes / 1e9:.1f} GB"
+        return (
+            "tiny",
+            (
+                f"size tiny: full needs {need / 1e9:.1f} GB and {gpus[0].name} has"
+                f" {gpus[0].memory_bytes / 1e9:.1f} GB"
+            ),
+        )
     if DEVICES[device].accelerator:
-        return "tiny", "size tiny: nobody tells how much memory the GPU has (--size base or full to choose)"
+        return (
+            "tiny",
+            "size tiny: nobody tells how much memory the GPU has (--size base or full to choose)",
+        )
     return "tiny", "size tiny: no accelerator in use (--size base or full to choose)"
 
 
@@ -258,7 +354,12 @@ def unsupported(request: Request) -> str | None:
     """Why no framework needs to be asked; None: it has to be tried."""
     model = request.model
     reason = registry.unsupported(
-        request.asked.sut, model=model.name, family=model.family, task=request.task, precision=request.precision, device=request.device
+        request.asked.sut,
+        model=model.name,
+        family=model.family,
+        task=request.task,
+        precision=request.precision,
+        device=request.device,
     )
     if not reason and request.trains and not model.fit:
         return f"{model.name}.toml has no [fit]: nobody has said yet how it is trained"
@@ -266,7 +367,8 @@ def unsupported(request: Request) -> str | None:
 
 
 def memory_shortage(request: Request, precision: str) -> str | None:
-    """A sentence if the weights, and what a training keeps beside them, would not fit into this machine's memory.
+    """A sentence if the weights, and what a training keeps beside them, would not fit into this
+    machine's memory.
 
     None if they do, or nobody can tell.
     """
@@ -277,6 +379,7 @@ def memory_shortage(request: Request, precision: str) -> str | None:
         return None
     advice = "smaller weights" if request.weights else "a smaller --size"
     return (
-        f"{request.model.name} {request.size.name} in {precision} needs about {need / 1e9:.1f} GB of memory and "
-        f"{available / 1e9:.1f} GB are available: choose {advice}, or a machine that holds it"
+        f"{request.model.name} {request.size.name} in {precision} needs about {need / 1e9:.1f} GB"
+        f" of memory and {available / 1e9:.1f} GB are available: choose {advice}, or a machine that"
+        " holds it"
     )

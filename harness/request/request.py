@@ -21,17 +21,18 @@ from sut.registry import SUTS, SutSpec
 _QUICK_SAMPLES = 64
 STEPS = {"quick": 20, "valid": 100}
 """Timed steps of a training in each mode. The published benchmarks time a hundred."""
-# A quick test is planned to last --duration. LoadGen's own least is a quarter of that, because a SUT may turn out four times as fast
-# as it was while calibrating on a busy machine. What it needs for a figure at all (three batches, a pass over uneven prompts) it may take
-# ten times as long for.
+# A quick test is planned to last --duration. LoadGen's own least is a quarter of that, because a
+# SUT may turn out four times as fast as it was while calibrating on a busy machine. What it needs
+# for a figure at all (three batches, a pass over uneven prompts) it may take ten times as long for.
 _LEAST_SHARE, LONGEST_TIMES = 0.25, 10
 _TRAINED_BYTES = 12  # of a parameter: its gradient, and AdamW's two moments
 
 
 @dataclass(frozen=True)
 class _Pace:
-    """How a mode measures. `rate_margin`: a machine that was busier while it calibrated than while it measured must not end ten minutes
-    INVALID; seconds may."""
+    """How a mode measures. `rate_margin`: a machine that was busier while it calibrated than while
+    it measured must not end ten minutes INVALID; seconds may.
+    """
 
     calibration_s: float
     rate_margin: float
@@ -93,18 +94,34 @@ class Request:
     @property
     def label(self) -> str:
         """The cell in a few words."""
-        parts = (self.asked.sut, self.model.name, self.size.name, self.asked.scenario, f"batch {self.batch_size}", self.precision)
+        parts = (
+            self.asked.sut,
+            self.model.name,
+            self.size.name,
+            self.asked.scenario,
+            f"batch {self.batch_size}",
+            self.precision,
+        )
         given = {"tokens": self.asked.seq_len, "steps": self.asked.steps}
         tokens = self.tokens and f"{self.tokens[0]} + {self.tokens[1]} tokens"
         standard = self.inputs if self.inputs != self.family.standard else None
-        more = (self.model.second_task, standard, *(f"{number} {unit}" for unit, number in given.items() if number), tokens)
+        more = (
+            self.model.second_task,
+            standard,
+            *(f"{number} {unit}" for unit, number in given.items() if number),
+            tokens,
+        )
         return " ".join((*parts, *filter(None, more)))
 
     @property
     def tokens(self) -> tuple[int, int] | None:
-        """Tokens of each synthetic prompt and of its answer. None where they are the size's own, and where the user's prompts decide."""
+        """Tokens of each synthetic prompt and of its answer. None where they are the size's own,
+        and where the user's prompts decide.
+        """
         own = (self.weights.size if self.weights else self.model.sizes[self.size.name]).inputs
-        if self.asked.dataset or all(self.size.inputs.get(name) == own.get(name) for name in ("prompt_length", "new_tokens")):
+        if self.asked.dataset or all(
+            self.size.inputs.get(name) == own.get(name) for name in ("prompt_length", "new_tokens")
+        ):
             return None
         return int(self.size.inputs["prompt_length"]), int(self.size.inputs["new_tokens"])
 
@@ -113,8 +130,11 @@ class Request:
         """Which standard inputs are drawn, if the user brings none: `synthetic` or `uneven`."""
         return self.asked.standard or self.family.standard
 
-    def cell(self, dataset: str | None = None, weights: str = "seeded", seq_len: int | None = None) -> Cell:
-        """The cell, where the digests of inputs and weights are known; else its name is right up to its digest.
+    def cell(
+        self, dataset: str | None = None, weights: str = "seeded", seq_len: int | None = None
+    ) -> Cell:
+        """The cell, where the digests of inputs and weights are known; else its name is right up to
+        its digest.
 
         `dataset`: the beginning of the digest of a user's inputs; None: they are standard inputs.
         """
@@ -156,7 +176,10 @@ class Request:
         """`rank`, `alpha` and `factors` (`sut.adapters`); empty where no LoRA is trained."""
         if self.lora is None:
             return {}
-        return {**self.model.fit["lora"], "factors": registry.MATRIX if self.lora == "matched" else self.spec.lora}
+        return {
+            **self.model.fit["lora"],
+            "factors": registry.MATRIX if self.lora == "matched" else self.spec.lora,
+        }
 
     @property
     def optimizer(self) -> dict[str, float]:
@@ -164,7 +187,9 @@ class Request:
         return dict(self.model.fit["optimizer"]) if self.trains else {}
 
     def state_bytes(self, precision: str) -> int:
-        """Bytes of the weights at a precision, and of a training the gradients and both moments of what it changes, in float32."""
+        """Bytes of the weights at a precision, and of a training the gradients and both moments of
+        what it changes, in float32.
+        """
         return self.size.weight_bytes(precision) + _TRAINED_BYTES * (self.trained_parameters or 0)
 
     @property
@@ -179,27 +204,42 @@ class Request:
 
     @property
     def samples(self) -> int:
-        """Distinct synthetic samples: few in quick, fewer still of large ones, the mapped official benchmark's data-set size otherwise.
+        """Distinct synthetic samples: few in quick, fewer still of large ones, the mapped official
+        benchmark's data-set size otherwise.
 
         Of a training: all steps'.
         """
         if self.trains:
             return (UNTIMED_STEPS + STEPS[self.asked.mode]) * self.batch_size
         quick = int(self.size.inputs.get("quick_samples", _QUICK_SAMPLES))
-        return quick if self.asked.mode == "quick" else self.rules.benchmarks[self.official].dataset_size
+        return (
+            quick
+            if self.asked.mode == "quick"
+            else self.rules.benchmarks[self.official].dataset_size
+        )
 
     def limits(self, count: int, uneven: bool = False) -> Limits:
-        """LoadGen's settings over a QSL of `count` samples. `uneven`: they cost different amounts."""
+        """LoadGen's settings over a QSL of `count` samples. `uneven`: they cost different
+        amounts.
+        """
         if self.trains:
             return Limits(min_duration_ms=0, min_query_count=0, performance_sample_count=count)
-        quick, scenario, pace = self.asked.mode == "quick", self.rules.scenarios[self.asked.scenario], _PACE[self.asked.mode]
+        quick, scenario, pace = (
+            self.asked.mode == "quick",
+            self.rules.scenarios[self.asked.scenario],
+            _PACE[self.asked.mode],
+        )
         planned_ms = max(1, int(self.duration * 1e3)) if quick else 0
         return Limits(
-            min_duration_ms=max(1, int(_LEAST_SHARE * planned_ms)) if quick else scenario.min_duration_ms,
+            min_duration_ms=(
+                max(1, int(_LEAST_SHARE * planned_ms)) if quick else scenario.min_duration_ms
+            ),
             min_query_count=1 if quick else scenario.min_query_count(count),
             performance_sample_count=count,
             equal_issue=uneven or (not quick and self.rules.benchmarks[self.official].equal_issue),
-            calibration_seconds=min(pace.calibration_s, self.duration) if quick else pace.calibration_s,
+            calibration_seconds=(
+                min(pace.calibration_s, self.duration) if quick else pace.calibration_s
+            ),
             rate_margin=pace.rate_margin,
             trace_bytes=pace.trace_bytes,
             planned_ms=planned_ms,

@@ -13,7 +13,10 @@ from harness.samples import pictures
 from harness.samples.pictures import SIDE, Arrays
 
 FOLDER = "masks"
-LEGEND = "Orange: the mask that the model itself scores highest. Green points are of the object, red ones of its background."
+LEGEND = (
+    "Orange: the mask that the model itself scores highest. Green points are of the object, red"
+    " ones of its background."
+)
 _ANSWER = ("mask", "logits", "score")
 _MASK, _OBJECT, _BACKGROUND = (255, 140, 0), (0, 200, 80), (220, 30, 30)
 _OPACITY, _RADIUS = 0.55, 5

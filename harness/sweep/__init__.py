@@ -1,1 +1,3 @@
-"""Many cells in turns: which there are (recipe, cells), which is next (schedule), which are done (journal)."""
+"""Many cells in turns: which there are (recipe, cells), which is next (schedule), which are done
+(journal).
+"""

@@ -1,4 +1,6 @@
-"""Lists of flag values → the cells of a sweep, each with its request or the reason why it cannot be measured."""
+"""Lists of flag values → the cells of a sweep, each with its request or the reason why it cannot be
+measured.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,9 @@ class Series:
         number: its place in sweep.json, from 0.
         words: the flags that name the cell, without those that say where things lie.
         request: None where the flags ask for what cannot be.
-        obstacle: why it cannot be measured at all, as far as is known before; empty: it can. How much memory is free does not count,
-            because the cells of a sweep must be the same when it goes on.
+        obstacle: why it cannot be measured at all, as far as is known before; empty: it can. How
+            much memory is free does not count, because the cells of a sweep must be the same when
+            it goes on.
         twin: whether it is the control run, which is the first cell once more.
     """
 
@@ -56,7 +59,9 @@ class Series:
 
     @cached_property
     def contest(self) -> tuple[object, ...]:
-        """Series of one contest differ in the SUT and its options alone, so that the ratio of their figures says which is faster."""
+        """Series of one contest differ in the SUT and its options alone, so that the ratio of their
+        figures says which is faster.
+        """
         r = self.request
         if r is None:
             return ()
@@ -69,12 +74,18 @@ def make(grids: Iterable[Values], where: Values, twin: bool) -> list[Series]:
 
     Args:
         where: `--out` and `--cache`, which all cells share.
-        twin: whether the first cell that can be measured has a control run, which is the same cell once more.
+        twin: whether the first cell that can be measured has a control run, which is the same cell
+            once more.
 
     Raises UsageError for an unknown name, and where no cell at all can be asked for.
     """
     cells = dict.fromkeys(words for grid in grids for words in _expand(grid))
-    places = [word for name in _WHERE for value in where.get(name, []) for word in (asked.flag(name), value)]
+    places = [
+        word
+        for name in _WHERE
+        for value in where.get(name, [])
+        for word in (asked.flag(name), value)
+    ]
     every: list[Series] = []
     first_error: UsageError | None = None
     for words in cells:
@@ -88,7 +99,9 @@ def make(grids: Iterable[Values], where: Values, twin: bool) -> list[Series]:
             obstacle, first_error = str(e), first_error or e
         every.append(Series(number=len(every), words=words, request=request, obstacle=obstacle))
         if twin and request and not obstacle:
-            every.append(Series(number=len(every), words=words, request=request, obstacle="", twin=True))
+            every.append(
+                Series(number=len(every), words=words, request=request, obstacle="", twin=True)
+            )
             twin = False
     if first_error and all(series.request is None for series in every):
         raise first_error
@@ -111,21 +124,33 @@ def _expand(grid: Values) -> Iterator[tuple[str, ...]]:
     """The flags of each cell: lists are multiplied, everything else is the same in all."""
     lists = {name: _each(name, grid[name]) for name in _ORDER if name in grid}
     rest = [
-        word for name, values in grid.items() if name not in (*lists, *_WHERE) for value in values for word in (asked.flag(name), value)
+        word
+        for name, values in grid.items()
+        if name not in (*lists, *_WHERE)
+        for value in values
+        for word in (asked.flag(name), value)
     ]
     for values in product(*lists.values()):
         cell = dict(zip(lists, values, strict=True))
         scenario = SCENARIOS.get(cell.get("scenario", ""))
         if scenario and scenario.one_sample_a_query:
             cell.pop("batch_size", None)
-        yield (*(word for name in asked.LISTS if name in cell for word in (asked.flag(name), cell[name])), *rest)
+        yield (
+            *(
+                word
+                for name in asked.LISTS
+                if name in cell
+                for word in (asked.flag(name), cell[name])
+            ),
+            *rest,
+        )
 
 
 def _each(name: str, texts: list[str]) -> list[str]:
     """The values of one list, each once and as the harness spells them.
 
-    `all`, by itself, is every scenario, every SUT that reads weights, which the mock does not, or every model of no group. The name of a
-    group of models stands for each of them.
+    `all`, by itself, is every scenario, every SUT that reads weights, which the mock does not, or
+    every model of no group. The name of a group of models stands for each of them.
     """
     every = {
         "sut": [sut for sut, spec in SUTS.items() if spec.reads_weights],
@@ -136,5 +161,9 @@ def _each(name: str, texts: list[str]) -> list[str]:
     if values == ["all"] and name in every:
         return every[name]
     if name == "model":
-        values = [each for value in values for each in (models.in_group(value) if value in models.groups() else [value])]
+        values = [
+            each
+            for value in values
+            for each in (models.in_group(value) if value in models.groups() else [value])
+        ]
     return list(dict.fromkeys(asked.spelt(name, value) for value in values))

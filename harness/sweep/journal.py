@@ -1,4 +1,6 @@
-"""What of a sweep is there already. The run directories are the journal: no other file says what was measured."""
+"""What of a sweep is there already. The run directories are the journal: no other file says what
+was measured.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,15 @@ _CUT_OFF, _OFTEN = "cut-off.txt", 2
 
 
 def folder(out: Path, name: str, series: Sequence[Series], again: bool) -> Path:
-    """The sweep's folder below `out`, which is its id: the last one of these cells, or with `again` a new one. Nothing is made.
+    """The sweep's folder below `out`, which is its id: the last one of these cells, or with `again`
+    a new one. Nothing is made.
 
-    Cells are the same where their flags, environment variables, prompts, files of weights, and the files of SUTs and worker are.
+    Cells are the same where their flags, environment variables, prompts, files of weights, and the
+    files of SUTs and worker are.
     """
-    cells = json.dumps([source_digest(ROOT), *([each.words, each.twin, _brought(each.request)] for each in series)])
+    cells = json.dumps(
+        [source_digest(ROOT), *([each.words, each.twin, _brought(each.request)] for each in series)]
+    )
     stem = f"{name}-{hashlib.sha256(cells.encode()).hexdigest()[:8]}"
     numbers = (path.name.removeprefix(f"{stem}-") for path in (out / _FOLDER).glob(f"{stem}-*"))
     last = max((int(n) for n in numbers if n.isdigit()), default=0)
@@ -40,8 +46,8 @@ def folder(out: Path, name: str, series: Sequence[Series], again: bool) -> Path:
 
 
 def _brought(request: Request | None) -> list[object]:
-    """List what decides a cell beside the flags: the standard inputs, variables, digests of the data set's files, and names, sizes and
-    dates of weight files.
+    """List what decides a cell beside the flags: the standard inputs, variables, digests of the
+    data set's files, and names, sizes and dates of weight files.
 
     Empty without a request.
     """
@@ -50,7 +56,11 @@ def _brought(request: Request | None) -> list[object]:
     dataset, weights = request.asked.dataset, request.weights
     files = [weights.path / name for name in weights.own_files] if weights else []
     stats = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
-    inputs = sorted(path for path in (dataset, *dataset.iterdir()) if path.is_file()) if dataset and dataset.is_dir() else [dataset]
+    inputs = (
+        sorted(path for path in (dataset, *dataset.iterdir()) if path.is_file())
+        if dataset and dataset.is_dir()
+        else [dataset]
+    )
     return [
         request.inputs,
         sorted(request.variables.items()),
@@ -60,12 +70,18 @@ def _brought(request: Request | None) -> list[object]:
 
 
 def seed(folder: Path) -> int:
-    """The seed of the order in which each round measures the cells. It follows from the sweep's id."""
+    """The seed of the order in which each round measures the cells. It follows from the sweep's
+    id.
+    """
     return int(hashlib.sha256(folder.name.encode()).hexdigest()[:8], 16)
 
 
-def write_plan(folder: Path, command: str, series: Sequence[Series], missing: Mapping[str, str]) -> None:
-    """Write sweep.json once: the cells, each with the command that measures it, the seed of their order, and what is not there."""
+def write_plan(
+    folder: Path, command: str, series: Sequence[Series], missing: Mapping[str, str]
+) -> None:
+    """Write sweep.json once: the cells, each with the command that measures it, the seed of their
+    order, and what is not there.
+    """
     path = folder / _PLAN
     if path.exists():
         return
@@ -93,7 +109,9 @@ def write_plan(folder: Path, command: str, series: Sequence[Series], missing: Ma
 
 
 def keep_not_measured(folder: Path, result: Result) -> None:
-    """Write a result of which nothing was run, and which therefore has no run directory, where `report` finds it."""
+    """Write a result of which nothing was run, and which therefore has no run directory, where
+    `report` finds it.
+    """
     assert result.sweep is not None
     directory = folder / _NOT_MEASURED / f"{result.sweep.series}-{result.sweep.repeat}"
     directory.mkdir(parents=True, exist_ok=True)
@@ -120,21 +138,27 @@ def often_cut_off(folder: Path) -> set[int]:
 
 
 def obstacles(out: Path) -> dict[str, list[str]]:
-    """Why cells of the sweeps below `--out` cannot be measured → their labels. What cannot be read is left out."""
+    """Why cells of the sweeps below `--out` cannot be measured → their labels. What cannot be read
+    is left out.
+    """
     found: dict[str, list[str]] = {}
     for path in sorted((out / _FOLDER).glob(f"*/{_PLAN}")):
         with suppress(OSError, ValueError, KeyError, AttributeError):
             plan = json.loads(path.read_text(encoding="utf-8"))
-            named = {cell["label"]: cell["obstacle"] for cell in plan["cells"] if cell["obstacle"]} | plan["missing"]
+            named = {
+                cell["label"]: cell["obstacle"] for cell in plan["cells"] if cell["obstacle"]
+            } | plan["missing"]
             for label, reason in named.items():
                 found.setdefault(reason, []).append(label)
     return {reason: list(dict.fromkeys(labels)) for reason, labels in found.items()}
 
 
 def finished(sweep_id: str, series: Sequence[Series]) -> list[tuple[tuple[int, int], Result]]:
-    """((number of the series, repeat), result) of each finished attempt that carries this sweep's mark, in the order of the attempts.
+    """((number of the series, repeat), result) of each finished attempt that carries this sweep's
+    mark, in the order of the attempts.
 
-    Those of another machine do not count. The sweep measures them again here, and a report keeps the machines apart.
+    Those of another machine do not count. The sweep measures them again here, and a report keeps
+    the machines apart.
     """
     here = runs.machine_words(machine.describe())
     found = []
@@ -143,7 +167,11 @@ def finished(sweep_id: str, series: Sequence[Series]) -> list[tuple[tuple[int, i
             continue
         for result in estimate.earlier_results(each.request):
             mark = result.sweep
-            if mark and (mark.id, mark.series) == (sweep_id, each.number) and runs.read(result).machine in ("", here):
+            if (
+                mark
+                and (mark.id, mark.series) == (sweep_id, each.number)
+                and runs.read(result).machine in ("", here)
+            ):
                 found.append(((mark.series, mark.repeat), result))
     return found
 

@@ -30,12 +30,11 @@ _AGAIN = (Status.ERROR, Status.OOM, Status.SKIPPED)
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """Attributes:
-    folder: below --out; its name is the sweep's id.
-    costs: number of a series → what one measurement takes; none of those for which there is no memory.
-    most_again: how often disturbed repeats are measured again at most, over the whole sweep.
-    deadline: the end of --for. None: the sweep ends when all is measured.
-    after_each: is called with all results before the first cell and after each one.
+    """Attributes: folder: below --out; its name is the sweep's id. costs: number of a series → what
+    one measurement takes; none of those for which there is no memory. most_again: how often
+    disturbed repeats are measured again at most, over the whole sweep. deadline: the end of --for.
+    None: the sweep ends when all is measured. after_each: is called with all results before the
+    first cell and after each one.
     """
 
     folder: Path
@@ -59,7 +58,8 @@ class _Known:
     Attributes:
         results: (number of a series, repeat) → the last result.
         attempts: how often each repeat was measured.
-        latest_s: number of a series → seconds of its last measurement; the first one may make the reference too.
+        latest_s: number of a series → seconds of its last measurement; the first one may make the
+            reference too.
     """
 
     results: dict[tuple[int, int], Result]
@@ -84,7 +84,10 @@ def measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> Results:
         with locks.held(sweep.folder / ".lock"):
             return _measure(sweep, reporter, fail_fast)
     except locks.Taken:
-        raise EnvironmentFailure(f"another process measures the sweep {sweep.folder}: wait for it, or start another with --again") from None
+        raise EnvironmentFailure(
+            f"another process measures the sweep {sweep.folder}: wait for it, or start another with"
+            " --again"
+        ) from None
 
 
 def _measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> Results:
@@ -121,7 +124,9 @@ def _repeat(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: 
         result = _one(sweep, series, repeat, known, reporter)
         if not known.disturbed_again(sweep, key):
             return result
-        reporter.say(f"    disturbed, so it is measured again ({known.attempts[key]} of {AGAIN_A_REPEAT})")
+        reporter.say(
+            f"    disturbed, so it is measured again ({known.attempts[key]} of {AGAIN_A_REPEAT})"
+        )
 
 
 def _one(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: Terminal) -> Result:
@@ -129,7 +134,11 @@ def _one(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: Ter
     assert series.request is not None  # else it has an obstacle, and is never next
     results = known.results
     left = schedule.steps(sweep.series, results, sweep.repeats)
-    seconds = sum(known.latest_s.get(s.number, sweep.costs[s.number].seconds) for s, _ in left if s.number in sweep.costs)
+    seconds = sum(
+        known.latest_s.get(s.number, sweep.costs[s.number].seconds)
+        for s, _ in left
+        if s.number in sweep.costs
+    )
     done = len(results.keys() - {(series.number, repeat)})
     time_left = f"{duration(sweep.deadline.left_s)} left" if sweep.deadline else _left(seconds)
     count = f"[{done + 1}/{len(results) + len(left)}]"
@@ -166,7 +175,9 @@ def _left(seconds: float) -> str:
     return f"about {duration(seconds)} left, until {until(seconds)}"
 
 
-def _outcome(one: Series, series: Sequence[Series], results: Mapping[tuple[int, int], Result], result: Result) -> str:
+def _outcome(
+    one: Series, series: Sequence[Series], results: Mapping[tuple[int, int], Result], result: Result
+) -> str:
     if result.status is not Status.OK or not result.metric:
         return f"{result.status}: {result.reason}"
     noise = f"; disturbed: {why}" if (why := disturbed(result)) else ""
@@ -178,5 +189,7 @@ def _outcome(one: Series, series: Sequence[Series], results: Mapping[tuple[int, 
 
 
 def disturbed(result: Result) -> str:
-    """Why the figure of a run that is ok is not fit for ranking, because of what else went on. Empty if it is fit, or if there is none."""
+    """Why the figure of a run that is ok is not fit for ranking, because of what else went on.
+    Empty if it is fit, or if there is none.
+    """
     return read(result).disturbances[0] if result.status is Status.OK and result.directory else ""

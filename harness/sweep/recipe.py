@@ -1,4 +1,6 @@
-"""A recipe: a TOML file that names the cells of a sweep. Unknown keys and names are refused with one sentence."""
+"""A recipe: a TOML file that names the cells of a sweep. Unknown keys and names are refused with
+one sentence.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from harness.request.flags import did_you_mean
 FOLDER = Path(__file__).parents[1] / "recipes"
 _TOP = ("summary", "source", "defaults", "cells", "missing")
 # Where things lie on this machine is no business of a recipe.
-_FLAGS = tuple(name for name in asked.names() if name not in ("out", "cache", "submitter", "python"))
+_FLAGS = tuple(
+    name for name in asked.names() if name not in ("out", "cache", "submitter", "python")
+)
 _MISSING = ("what", "why")
 
 Values = Mapping[str, list[str]]
@@ -47,7 +51,10 @@ def read(name: str) -> Recipe:
     """The recipe of this name, or in the file of this path. Raises UsageError."""
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
     if not path.is_file():
-        raise UsageError(f"recipe {name}: there is none{did_you_mean(name, names())}; there are {', '.join(names())}, or give a .toml file")
+        raise UsageError(
+            f"recipe {name}: there is none{did_you_mean(name, names())}; there are"
+            f" {', '.join(names())}, or give a .toml file"
+        )
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as e:
@@ -56,17 +63,25 @@ def read(name: str) -> Recipe:
     defaults = _values(path, "[defaults]", document.get("defaults", {}))
     tables = list(_tables(path, document, "cells"))
     if not tables:
-        raise UsageError(f"recipe {path}: it has no [[cells]]: at least one names `sut`, `model` and `scenario`")
+        raise UsageError(
+            f"recipe {path}: it has no [[cells]]: at least one names `sut`, `model` and `scenario`"
+        )
     missing = {}
     for where, table in _tables(path, document, "missing"):
         _check_keys(path, where, table, _MISSING)
         if set(table) != set(_MISSING):
             raise UsageError(f"recipe {path}: {where} needs `what` and `why`")
         missing[str(table["what"])] = str(table["why"])
-    return Recipe(name=path.stem, grids=tuple({**defaults, **_values(path, where, table)} for where, table in tables), missing=missing)
+    return Recipe(
+        name=path.stem,
+        grids=tuple({**defaults, **_values(path, where, table)} for where, table in tables),
+        missing=missing,
+    )
 
 
-def _tables(path: Path, document: Mapping[str, Any], key: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _tables(
+    path: Path, document: Mapping[str, Any], key: str
+) -> Iterator[tuple[str, dict[str, Any]]]:
     tables = document.get(key, [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise UsageError(f"recipe {path}: {key} is written as [[{key}]]")
@@ -74,7 +89,8 @@ def _tables(path: Path, document: Mapping[str, Any], key: str) -> Iterator[tuple
 
 
 def _values(path: Path, where: str, table: Any) -> dict[str, list[str]]:
-    """The flags of one table, checked: batch-size becomes the field batch_size, and a single value a list of one.
+    """The flags of one table, checked: batch-size becomes the field batch_size, and a single value
+    a list of one.
 
     `where` names the table in messages. Raises UsageError.
     """
@@ -85,11 +101,17 @@ def _values(path: Path, where: str, table: Any) -> dict[str, list[str]]:
     for key, value in table.items():
         name = key.replace("-", "_")
         typed = value if isinstance(value, list) else [value]
-        if not typed or any(isinstance(v, bool) or not isinstance(v, str | int | float) for v in typed):
-            raise UsageError(f"recipe {path}: {where}: {key} is a text, a number or a list of these")
+        if not typed or any(
+            isinstance(v, bool) or not isinstance(v, str | int | float) for v in typed
+        ):
+            raise UsageError(
+                f"recipe {path}: {where}: {key} is a text, a number or a list of these"
+            )
         if len(typed) > 1 and name not in lists:
             spelt = ", ".join(each.replace("_", "-") for each in lists)
-            raise UsageError(f"recipe {path}: {where}: {key} takes one value; lists are for {spelt}")
+            raise UsageError(
+                f"recipe {path}: {where}: {key} takes one value; lists are for {spelt}"
+            )
         values[name] = [str(v) for v in typed]
     return values
 
@@ -98,4 +120,7 @@ def _check_keys(path: Path, where: str, table: Mapping[str, Any], known: tuple[s
     for key in table:
         if key not in known:
             place = f"{where}: " if where else ""
-            raise UsageError(f"recipe {path}: {place}{key} is unknown{did_you_mean(key, known)}; there are {', '.join(known)}")
+            raise UsageError(
+                f"recipe {path}: {place}{key} is unknown{did_you_mean(key, known)}; there are"
+                f" {', '.join(known)}"
+            )

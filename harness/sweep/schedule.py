@@ -1,4 +1,6 @@
-"""Which measurement of a sweep is next. It follows from the results that are there, so a sweep that was killed goes on where it was."""
+"""Which measurement of a sweep is next. It follows from the results that are there, so a sweep that
+was killed goes on where it was.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ class RepeatPlan:
     Attributes:
         least: at least so often.
         most: at most so often; used with `until` alone.
-        until: repeats are added until the half width of each ratio's interval is below this share; None: none are added.
+        until: repeats are added until the half width of each ratio's interval is below this share;
+            None: none are added.
         seed: of the order of the cells in each round.
         as_listed: whether each round has the order of the list, and the control run last.
     """
@@ -41,18 +44,29 @@ class RepeatPlan:
     as_listed: bool = False
 
 
-def next_step(series: Sequence[Series], results: Results, repeats: RepeatPlan) -> tuple[Series, int] | None:
-    """The measurement that is next: all cells once, then all once more, so that what drifts hits all alike. None: all are done.
+def next_step(
+    series: Sequence[Series], results: Results, repeats: RepeatPlan
+) -> tuple[Series, int] | None:
+    """The measurement that is next: all cells once, then all once more, so that what drifts hits
+    all alike. None: all are done.
 
-    Each round has an order of its own. What a cell leaves behind, such as heat, then hits no other cell in every round.
+    Each round has an order of its own. What a cell leaves behind, such as heat, then hits no other
+    cell in every round.
     """
     remaining = steps(series, results, repeats)
     return remaining[0] if remaining else None
 
 
-def steps(series: Sequence[Series], results: Results, repeats: RepeatPlan) -> list[tuple[Series, int]]:
+def steps(
+    series: Sequence[Series], results: Results, repeats: RepeatPlan
+) -> list[tuple[Series, int]]:
     """Everything that is left to measure, as far as is known now, in its order."""
-    targets = {s.number: target for rivals in _contests(series, results) for target in [_target(rivals, results, repeats)] for s in rivals}
+    targets = {
+        s.number: target
+        for rivals in _contests(series, results)
+        for target in [_target(rivals, results, repeats)]
+        for s in rivals
+    }
     return [
         (each, repeat)
         for repeat in range(1, max(targets.values(), default=0) + 1)
@@ -62,10 +76,11 @@ def steps(series: Sequence[Series], results: Results, repeats: RepeatPlan) -> li
 
 
 def _order(series: Sequence[Series], repeats: RepeatPlan, repeat: int) -> Iterator[Series]:
-    """The cells of one round, rivals one after the other, in an order that the seed and the round decide.
+    """The cells of one round, rivals one after the other, in an order that the seed and the round
+    decide.
 
-    The control run is far from the cell that it repeats, at the other end of its rivals. So it shows the noise of cells that are far
-    apart.
+    The control run is far from the cell that it repeats, at the other end of its rivals. So it
+    shows the noise of cells that are far apart.
     """
     if repeats.as_listed:
         yield from sorted(series, key=lambda s: s.twin)
@@ -83,7 +98,9 @@ def _order(series: Sequence[Series], repeats: RepeatPlan, repeat: int) -> Iterat
 
 
 def wide(series: Sequence[Series], results: Results, until: float) -> int:
-    """Count the contests in which the half width of a ratio's interval is the share `until` or more, or is not known yet."""
+    """Count the contests in which the half width of a ratio's interval is the share `until` or
+    more, or is not known yet.
+    """
     spreads = [_spreads(rivals, results) for rivals in _contests(series, results)]
     return sum(any(spread is None or spread >= until for spread in of_one) for of_one in spreads)
 
@@ -99,9 +116,15 @@ def _contests(series: Sequence[Series], results: Results) -> list[list[Series]]:
 
 
 def _target(rivals: Sequence[Series], results: Results, repeats: RepeatPlan) -> int:
-    """How many repeats each series of a contest gets. All are repeated together, because their ratios are taken repeat by repeat."""
+    """How many repeats each series of a contest gets. All are repeated together, because their
+    ratios are taken repeat by repeat.
+    """
     target = repeats.least
-    while repeats.until is not None and target < repeats.most and all((s.number, target) in results for s in rivals):
+    while (
+        repeats.until is not None
+        and target < repeats.most
+        and all((s.number, target) in results for s in rivals)
+    ):
         known = {key: result for key, result in results.items() if key[1] <= target}
         if all(spread is not None and spread < repeats.until for spread in _spreads(rivals, known)):
             break
@@ -110,7 +133,8 @@ def _target(rivals: Sequence[Series], results: Results, repeats: RepeatPlan) -> 
 
 
 def _spreads(rivals: Sequence[Series], results: Results) -> list[float | None]:
-    """List the half widths of the intervals of a contest's ratios, as shares. None for an interval that is not known yet.
+    """List the half widths of the intervals of a contest's ratios, as shares. None for an interval
+    that is not known yet.
 
     If one series alone has figures, there is no ratio, and the interval is that of its figure.
     """
@@ -129,15 +153,23 @@ def ratio_to_first(one: Series, series: Sequence[Series], results: Results) -> R
 
 
 def ratios(rivals: Sequence[Series], results: Results) -> dict[int, Ratio]:
-    """Number of a series → its speed over that of the first series with figures; of those with which it has a repeat in common."""
+    """Number of a series → its speed over that of the first series with figures; of those with
+    which it has a repeat in common.
+    """
     ordered = sorted(rivals, key=lambda s: s.twin)  # nothing is compared with a control run
-    speeds = tuple((s.number, tuple(known.items())) for s in ordered if (known := figures(s.number, results)))
+    speeds = tuple(
+        (s.number, tuple(known.items())) for s in ordered if (known := figures(s.number, results))
+    )
     return _ratios(speeds, len({s.words for s in rivals})) if speeds else {}
 
 
 @lru_cache(maxsize=4096)
-def _ratios(speeds: tuple[tuple[int, tuple[tuple[Hashable, float], ...]], ...], compared: int) -> dict[int, Ratio]:
-    """The same of (number, (repeat, speed) …) of each series. It is kept, because a sweep asks for it again after each measurement."""
+def _ratios(
+    speeds: tuple[tuple[int, tuple[tuple[Hashable, float], ...]], ...], compared: int
+) -> dict[int, Ratio]:
+    """The same of (number, (repeat, speed) …) of each series. It is kept, because a sweep asks for
+    it again after each measurement.
+    """
     known = {str(number): dict(of_one) for number, of_one in speeds}
     pooled = Pooled(series=known, compared=compared)
     first, *others = known
@@ -152,7 +184,9 @@ def _ratios(speeds: tuple[tuple[int, tuple[tuple[Hashable, float], ...]], ...], 
 
 
 def figures(number: int, results: Results) -> Rounds:
-    """Repeat → speed of a series, from its good results: the figure by which it is compared, or one over it if less is faster."""
+    """Repeat → speed of a series, from its good results: the figure by which it is compared, or one
+    over it if less is faster.
+    """
     return {
         repeat: metric.value if metric.higher_is_better else 1 / metric.value
         for (of, repeat), result in sorted(results.items(), key=lambda item: item[0])

@@ -1,4 +1,6 @@
-"""raw/TESTxx → the TESTxx folders of a submission: the files mlcommons/inference's run_verification.py would leave."""
+"""raw/TESTxx → the TESTxx folders of a submission: the files mlcommons/inference's
+run_verification.py would leave.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from harness.execution.process import read_outcome
 _ANSWERS = "mlperf_log_accuracy.json"
 
 
-def write(directory: Path, record: Record, rules: Rules, scenario: Path, score: Accuracy | str) -> None:
+def write(
+    directory: Path, record: Record, rules: Rules, scenario: Path, score: Accuracy | str
+) -> None:
     """Write the folder of each compliance test that ended well.
 
     Args:
@@ -50,9 +54,14 @@ def _write_test(run: _Run, name: str, rule: ComplianceTest, target: Path) -> Non
     for log in run.rules.layout.performance_files:
         shutil.copyfile(raw / log, performance / log)
     if rule.tolerance is not None:
-        details = [logs.read_detail(run.directory / "raw" / test / "mlperf_log_detail.txt") for test in ("performance", name)]
+        details = [
+            logs.read_detail(run.directory / "raw" / test / "mlperf_log_detail.txt")
+            for test in ("performance", name)
+        ]
         speed = verification.speed(rule, run.record.cell.scenario, run.rules, *details)
-        (target / "verify_performance.txt").write_text(verification.performance_text(speed), encoding="utf-8")
+        (target / "verify_performance.txt").write_text(
+            verification.performance_text(speed), encoding="utf-8"
+        )
     if rule.sampling_target:
         _write_answers(run, name, rule, target)
 
@@ -61,16 +70,30 @@ def _write_answers(run: _Run, name: str, rule: ComplianceTest, target: Path) -> 
     (target / "accuracy").mkdir()
     path, score = run.directory / "raw" / name / _ANSWERS, run.score
     whole, test_answers = path.read_bytes(), logged_answers.read(path)
-    (target / "accuracy" / _ANSWERS).write_bytes(run.rules.truncation.cut(whole) if rule.truncated else whole)
+    (target / "accuracy" / _ANSWERS).write_bytes(
+        run.rules.truncation.cut(whole) if rule.truncated else whole
+    )
     if not rule.truncated:
         ends = frozenset(run.record.end_tokens)
-        (target / "verify_accuracy.txt").write_text(verification.token_text(test_answers, ends), encoding="utf-8")
+        (target / "verify_accuracy.txt").write_text(
+            verification.token_text(test_answers, ends), encoding="utf-8"
+        )
         return
     answers = logs.read_accuracy(run.directory / "raw" / "accuracy" / _ANSWERS).payloads
     compared = logged_answers.compare(test_answers.rows, answers)
-    (target / "verify_accuracy.txt").write_text(verification.accuracy_text(compared, len(answers)), encoding="utf-8")
-    with_test = _scored(run, compared, answers) if compared.different and not isinstance(score, str) else score
-    lines = {"baseline_accuracy.txt": score, "compliance_accuracy.txt": with_test} if compared.different else {}
+    (target / "verify_accuracy.txt").write_text(
+        verification.accuracy_text(compared, len(answers)), encoding="utf-8"
+    )
+    with_test = (
+        _scored(run, compared, answers)
+        if compared.different and not isinstance(score, str)
+        else score
+    )
+    lines = (
+        {"baseline_accuracy.txt": score, "compliance_accuracy.txt": with_test}
+        if compared.different
+        else {}
+    )
     for file, value in {**lines, "accuracy.txt": with_test}.items():
         end = f"hash={hashlib.sha256(whole).hexdigest()}\n" if file == "accuracy.txt" else ""
         (target / "accuracy" / file).write_text(f"{_line(value)}\n{end}", encoding="utf-8")
@@ -86,7 +109,11 @@ def _scored(run: _Run, compared: Compared, answers: Mapping[int, bytes]) -> Accu
     with np.load(run.directory / "reference.npz") as reference:
         try:
             return verification.worst(
-                compared.different, answers, run.record.accuracy, dict(reference), np.load(forced) if forced.exists() else None
+                compared.different,
+                answers,
+                run.record.accuracy,
+                dict(reference),
+                np.load(forced) if forced.exists() else None,
             )
         except ValueError as e:
             return str(e)

@@ -1,4 +1,6 @@
-"""Raw logs → open/<submitter>/…, the v6.1 layout: every file of it can be made again from record.json, reference.npz and raw/."""
+"""Raw logs → open/<submitter>/…, the v6.1 layout: every file of it can be made again from
+record.json, reference.npz and raw/.
+"""
 
 from __future__ import annotations
 
@@ -26,18 +28,24 @@ _LOGS = ("mlperf_log_summary.txt", "mlperf_log_detail.txt")
 
 
 Score = accuracy.Accuracy | str
-"""How right the answers are, or a sentence where that cannot be told (no reference, a damaged log)."""
+"""How right the answers are, or a sentence where that cannot be told (no reference, a damaged log).
+"""
 
 
 def write(directory: Path, rules: Rules, submitter: str) -> Score:
-    """Write open/<submitter>/ anew; raw/ must hold both tests. → the score, which accuracy.txt tells."""
+    """Write open/<submitter>/ anew; raw/ must hold both tests. → the score, which accuracy.txt
+    tells.
+    """
     record = files.record(directory / "record.json")
     cell, benchmark = record.cell, record.benchmark
     root, accuracy_score = directory / "open" / submitter, score(directory, record)
     shutil.rmtree(directory / "open", ignore_errors=True)
     system = documents.system_id(record)
     scenario = root / "results" / system / benchmark.name / cell.scenario
-    for test, target in (("performance", scenario / "performance" / "run_1"), ("accuracy", scenario / "accuracy")):
+    for test, target in (
+        ("performance", scenario / "performance" / "run_1"),
+        ("accuracy", scenario / "accuracy"),
+    ):
         target.mkdir(parents=True)
         for name in _LOGS:
             shutil.copyfile(directory / "raw" / test / name, target / name)
@@ -45,7 +53,9 @@ def write(directory: Path, rules: Rules, submitter: str) -> Score:
     compliance_folders.write(directory, record, rules, scenario, accuracy_score)
     shutil.copyfile(directory / "raw" / "performance" / "user.conf", scenario / "user.conf")
     write_json(scenario / "measurements.json", documents.measurements(record))
-    (scenario / "README.md").write_text(_readme(record), encoding="utf-8", errors="backslashreplace")
+    (scenario / "README.md").write_text(
+        _readme(record), encoding="utf-8", errors="backslashreplace"
+    )
     write_json(root / "model_mapping.json", {benchmark.name: benchmark.official})
     (root / "systems").mkdir()
     write_json(root / "systems" / f"{system}.json", system_description(record, submitter))
@@ -61,7 +71,9 @@ def _copy_source(target: Path) -> None:
     """What anyone needs to run it again; the tests stay behind."""
     for name in SOURCES:
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, target / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+            shutil.copytree(
+                ROOT / name, target / name, ignore=shutil.ignore_patterns("__pycache__", ".*")
+            )
         else:
             shutil.copy(ROOT / name, target / name)
 
@@ -72,26 +84,47 @@ def score(directory: Path, record: Record) -> Score:
         return record.accuracy.reason or "no reference"
     raw, judged = directory / "raw" / "accuracy", record.accuracy
     answers = logs.read_accuracy(raw / "mlperf_log_accuracy.json")
-    forced, own = (np.load(raw / name) if (raw / name).exists() else None for name in ("logits.npy", "own_logits.npy"))
+    forced, own = (
+        np.load(raw / name) if (raw / name).exists() else None
+        for name in ("logits.npy", "own_logits.npy")
+    )
     with np.load(directory / "reference.npz") as reference:
         try:
-            return accuracy.score(judged.score, answers.payloads, dict(reference), judged.tolerance, judged.keys, logits=forced, own=own)
+            return accuracy.score(
+                judged.score,
+                answers.payloads,
+                dict(reference),
+                judged.tolerance,
+                judged.keys,
+                logits=forced,
+                own=own,
+            )
         except ValueError as e:
             return f"not scored: {e}"
 
 
 def _write_accuracy(directory: Path, accuracy_score: Score, rules: Rules, target: Path) -> None:
-    """accuracy.txt with the whole log's hash, then the log cut as truncate_accuracy_log.py cuts it."""
+    """accuracy.txt with the whole log's hash, then the log cut as truncate_accuracy_log.py cuts
+    it.
+    """
     whole = (directory / "raw" / "accuracy" / "mlperf_log_accuracy.json").read_bytes()
-    line = json.dumps({"accuracy": accuracy_score}) if isinstance(accuracy_score, str) else accuracy_score.line()
-    (target / "accuracy.txt").write_text(f"{line}\nhash={hashlib.sha256(whole).hexdigest()}\n", encoding="utf-8")
+    line = (
+        json.dumps({"accuracy": accuracy_score})
+        if isinstance(accuracy_score, str)
+        else accuracy_score.line()
+    )
+    (target / "accuracy.txt").write_text(
+        f"{line}\nhash={hashlib.sha256(whole).hexdigest()}\n", encoding="utf-8"
+    )
     (target / "mlperf_log_accuracy.json").write_bytes(rules.truncation.cut(whole))
 
 
 def system_description(record: Record, submitter: str) -> dict[str, str]:
     """The values of systems/<system>.json."""
     stack = recorded_names((*packages(), *STACK), record.environment.versions).values()
-    return documents.system_description(record, submitter, stack, DEVICES[record.cell.device].driver or "")
+    return documents.system_description(
+        record, submitter, stack, DEVICES[record.cell.device].driver or ""
+    )
 
 
 STACK = ("numpy", "mlcommons-loadgen")
@@ -114,7 +147,8 @@ Weights {digests.weights} ({digests.weights_source}),
 the BLAKE3 of config.json and of the weights' files;
 inputs sha256 {digests.inputs} ({record.qsl.samples} samples,
 {record.qsl.dataset or record.cell.dataset}). LoadGen: {record.loadgen}.
-Mapped to the official benchmark {record.benchmark.official} for the checkers' tables only: model and data are not its own.
+Mapped to the official benchmark {record.benchmark.official} for the checkers' tables only: model
+and data are not its own.
 """
 
 

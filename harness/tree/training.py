@@ -1,4 +1,5 @@
-"""Writes the training/ folder of a run directory: copies of what was kept, a log in MLPerf Training's format, and what follows from both.
+"""Writes the training/ folder of a run directory: copies of what was kept, a log in MLPerf
+Training's format, and what follows from both.
 
 It can be made again from raw/.
 """
@@ -33,7 +34,9 @@ def write(directory: Path) -> submission.Score:
             shutil.copyfile(directory / source, folder / copy)
     steps = read_steps(directory)
     job = files.job(directory / "raw" / "performance" / "job.json")
-    (folder / run_directory.LOG).write_text("".join(mllog.lines(steps, record, job)), encoding="utf-8")
+    (folder / run_directory.LOG).write_text(
+        "".join(mllog.lines(steps, record, job)), encoding="utf-8"
+    )
     summary: dict[str, Any] = {
         "label": mllog.LABEL,
         "cell": asdict(record.cell),
@@ -55,7 +58,9 @@ def read_steps(directory: Path) -> Steps:
 
 
 def score(directory: Path) -> submission.Score:
-    """Return how far the accuracy test's losses are from the reference's. If nothing can be compared, return a sentence that says why."""
+    """Return how far the accuracy test's losses are from the reference's. If nothing can be
+    compared, return a sentence that says why.
+    """
     training = run_directory.read(directory, with_result=False)
     if training.record and training.record.no_reference:
         return training.record.accuracy.reason

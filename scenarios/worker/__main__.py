@@ -1,6 +1,8 @@
-"""`python -m scenarios.worker JOB.json`, interpreter = the SUT's: load, warm-up, ONE procedure (a LoadGen test, say), outcome.
+"""`python -m scenarios.worker JOB.json`, interpreter = the SUT's: load, warm-up, ONE procedure (a
+LoadGen test, say), outcome.
 
-Exit code 0 with outcome.json, whatever its status; without outcome.json the parent tells from signal, kernel and disk what happened.
+Exit code 0 with outcome.json, whatever its status; without outcome.json the parent tells from
+signal, kernel and disk what happened.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ _OUT_OF_MEMORY = ("MemoryError", "Out of memory")
 
 
 def main(argv: list[str]) -> None:
-    """Do one job and end the process. `argv`: this program, the job's file, the parent's process id."""
+    """Do one job and end the process. `argv`: this program, the job's file, the parent's process
+    id.
+    """
     die_with_parent(int(argv[2]))
     job = read_job(Path(argv[1]))
     beat = Heartbeat(job.log_dir / "heartbeat")
@@ -53,12 +57,16 @@ def main(argv: list[str]) -> None:
     generated_files.remove()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)  # LoadGen's logger is undefined after an exception, and frameworks' threads may never end
+    # LoadGen's logger is undefined after an exception, and frameworks' threads may never end.
+    os._exit(0)
 
 
 def die_with_parent(parent: int) -> None:
-    """Linux: SIGKILL this process when its parent dies however it dies, and volunteer as the kernel's out-of-memory victim."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole terminal; the parent decides
+    """Linux: SIGKILL this process when its parent dies however it dies, and volunteer as the
+    kernel's out-of-memory victim.
+    """
+    # Ctrl-C goes to the whole terminal; the parent decides.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
         with suppress(OSError):
@@ -68,23 +76,39 @@ def die_with_parent(parent: int) -> None:
 
 
 def failure(error: Exception, sut: str, device: str = HOST) -> WorkerOutcome:
-    """The outcome of a worker in which something was raised: out of memory, in Python's words or in the framework's, or an error.
+    """The outcome of a worker in which something was raised: out of memory, in Python's words or in
+    the framework's, or an error.
 
-    Out of memory is told with the bytes that were asked for, where the framework says them, and those that the machine still had; how many
-    an accelerator has, its framework says or nobody does.
+    Out of memory is told with the bytes that were asked for, where the framework says them, and
+    those that the machine still had; how many an accelerator has, its framework says or nobody
+    does.
     """
     known, kind = SUTS | REFERENCES, type(error).__name__
     words = (*_OUT_OF_MEMORY, *(known[sut].out_of_memory if sut in known else ()))
     first, *others = f"{kind}: {error}".strip().split("\n")
-    if first.endswith("in user code:"):  # of a traced function TensorFlow tells each line of source, and the innermost error last
-        first = next((line.strip() for line in reversed(others) if line.strip().startswith(f"{kind}: ")), first)
+    # Of a traced function TensorFlow tells each line of source, and the innermost error last.
+    if first.endswith("in user code:"):
+        first = next(
+            (line.strip() for line in reversed(others) if line.strip().startswith(f"{kind}: ")),
+            first,
+        )
     if not any(word in f"{kind} {error}" for word in words):
         return WorkerOutcome("error", first[:500])
     lines = [first, *(f"{kind}: {line.strip()}" for line in others)]
-    line, asked = next(((line, asked) for line in lines if (asked := asked_bytes(line))), (first, None))
+    line, asked = next(
+        ((line, asked) for line in lines if (asked := asked_bytes(line))), (first, None)
+    )
     available = None if DEVICES[device].accelerator else preflight.free_memory_bytes()
     told = {"asked for": asked, "available": available}
-    return WorkerOutcome("oom", "; ".join([line[:400], *(f"{name} {count:,} bytes" for name, count in told.items() if count is not None)]))
+    return WorkerOutcome(
+        "oom",
+        "; ".join(
+            [
+                line[:400],
+                *(f"{name} {count:,} bytes" for name, count in told.items() if count is not None),
+            ]
+        ),
+    )
 
 
 def measure(job: Job, beat: Heartbeat) -> WorkerOutcome:
@@ -101,23 +125,35 @@ def measure(job: Job, beat: Heartbeat) -> WorkerOutcome:
     sut.synchronise()
     fields: dict[str, Any] = {"import_ns": import_ns, "load_ns": _clock() - start}
     slowest_ns = 0
-    if job.procedure != FIT:  # a step would change the model: the first one of a training is told apart
+    # A step would change the model: the first one of a training is told apart.
+    if job.procedure != FIT:
         fields["warmup"], fields["answers"] = warm_up(job, sut, beat)
         slowest_ns = max(w["second_ns"] for w in fields["warmup"])
     fields |= procedure(job, sut, beat, slowest_ns)
-    return WorkerOutcome("ok", peak_host_bytes=host_memory.peak_bytes(), versions=versions, **fields)
+    return WorkerOutcome(
+        "ok", peak_host_bytes=host_memory.peak_bytes(), versions=versions, **fields
+    )
 
 
 def check_in_flight(job: Job, sut: Any) -> None:
-    """Raises Unsupported if the cell names another number of batches in flight than the SUT keeps for this model."""
+    """Raises Unsupported if the cell names another number of batches in flight than the SUT keeps
+    for this model.
+    """
     kept = getattr(sut, "in_flight", 1)
     if "in_flight" in job.workload.options and job.workload.in_flight != kept:
-        raise Unsupported(f"--sut-option in_flight={job.workload.in_flight}: for {job.workload.model} this SUT keeps {kept}: leave it out")
+        raise Unsupported(
+            f"--sut-option in_flight={job.workload.in_flight}: for {job.workload.model} this SUT"
+            f" keeps {kept}: leave it out"
+        )
 
 
 def _versions() -> dict[str, str]:
     """Every distribution of this environment, and the interpreter."""
-    versions = {d.metadata["Name"]: d.version for d in importlib.metadata.distributions() if d.metadata["Name"]}
+    versions = {
+        d.metadata["Name"]: d.version
+        for d in importlib.metadata.distributions()
+        if d.metadata["Name"]
+    }
     return {"python": sys.version.split()[0], **dict(sorted(versions.items()))}
 
 

@@ -1,7 +1,9 @@
-"""Energy and clocks by the machine's own counters, read right before and right after a test: measured, or absent with the reason.
+"""Energy and clocks by the machine's own counters, read right before and right after a test:
+measured, or absent with the reason.
 
-Sources: Linux powercap (Intel and AMD RAPL, Documentation/power/powercap/powercap.rst) for whole processor packages, NVML for whole GPUs.
-They count everything that runs there, they are not the wall power MLPerf Power asks for, and nothing is estimated from them.
+Sources: Linux powercap (Intel and AMD RAPL, Documentation/power/powercap/powercap.rst) for whole
+processor packages, NVML for whole GPUs. They count everything that runs there, they are not the
+wall power MLPerf Power asks for, and nothing is estimated from them.
 """
 
 from __future__ import annotations
@@ -17,14 +19,16 @@ from typing import Any
 from sut.devices import DEVICES
 
 POWERCAP = Path("/sys/class/powercap")
-# Where a zone states no limit: no package draws more. Peaks pass a stated limit, which is one of an average over seconds.
+# Where a zone states no limit: no package draws more. Peaks pass a stated limit, which is one of an
+# average over seconds.
 _MOST_WATTS, _PEAK = 1000.0, 1.5
 
 
 @dataclass(frozen=True)
 class Reading:
-    """`microjoules`: of each source since some moment of its own; `ranges`: where a counter starts again from 0; `wrap_s`: within so many
-    seconds it does so at most once."""
+    """`microjoules`: of each source since some moment of its own; `ranges`: where a counter starts
+    again from 0; `wrap_s`: within so many seconds it does so at most once.
+    """
 
     at_ns: int
     microjoules: Mapping[str, int]
@@ -36,7 +40,9 @@ class Reading:
 
 @dataclass(frozen=True)
 class Energy:
-    """`joules`: by source; `absent`: source → why there is no figure; `clocks`: of the GPU, before and after."""
+    """`joules`: by source; `absent`: source → why there is no figure; `clocks`: of the GPU, before
+    and after.
+    """
 
     joules: Mapping[str, float]
     absent: Mapping[str, str]
@@ -59,9 +65,15 @@ def between(before: Reading, after: Reading) -> Energy:
     joules, absent = {}, {**before.absent, **after.absent}
     seconds = (after.at_ns - before.at_ns) / 1e9
     for source in before.microjoules.keys() & after.microjoules.keys():
-        spent, span = after.microjoules[source] - before.microjoules[source], before.ranges.get(source)
+        spent, span = (
+            after.microjoules[source] - before.microjoules[source],
+            before.ranges.get(source),
+        )
         if seconds > before.wrap_s.get(source, seconds):
-            absent[source] = f"the counter holds {(span or 0) / 1e6:.0f} J and may have started again more than once in {seconds:.0f} s"
+            absent[source] = (
+                f"the counter holds {(span or 0) / 1e6:.0f} J and may have started again more than"
+                f" once in {seconds:.0f} s"
+            )
         elif spent < 0 and not span:
             absent[source] = "the counter was set back"
         else:
@@ -69,35 +81,51 @@ def between(before: Reading, after: Reading) -> Energy:
     return Energy(joules, absent, tuple(c for c in (before.clocks, after.clocks) if c))
 
 
-def _packages(powercap: Path) -> tuple[dict[str, int], dict[str, int], dict[str, float], dict[str, str]]:
-    """Zones `intel-rapl:N` named package-N; AMD's are called the same. Subzones are parts of them, and psys the platform around them."""
+def _packages(
+    powercap: Path,
+) -> tuple[dict[str, int], dict[str, int], dict[str, float], dict[str, str]]:
+    """Zones `intel-rapl:N` named package-N; AMD's are called the same. Subzones are parts of them,
+    and psys the platform around them.
+    """
     microjoules, ranges, wrap_s, absent = {}, {}, {}, {}
-    for zone in sorted(p for p in powercap.glob("intel-rapl:*") if _text(p / "name").startswith("package")):
+    for zone in sorted(
+        p for p in powercap.glob("intel-rapl:*") if _text(p / "name").startswith("package")
+    ):
         name = f"cpu {_text(zone / 'name')}"
         try:
             microjoules[name] = int((zone / "energy_uj").read_text(encoding="ascii"))
             ranges[name] = int((zone / "max_energy_range_uj").read_text(encoding="ascii"))
             wrap_s[name] = ranges[name] / 1e6 / _most_watts(zone)
         except PermissionError:
-            absent[name] = f"{zone / 'energy_uj'} is readable by root only (sudo chmod a+r {zone}/energy_uj)"
+            absent[name] = (
+                f"{zone / 'energy_uj'} is readable by root only (sudo chmod a+r {zone}/energy_uj)"
+            )
         except (OSError, ValueError) as e:
             absent[name] = f"{zone / 'energy_uj'} cannot be read: {e}"
         if name in absent:
             microjoules.pop(name, None)
     if not microjoules and not absent:
-        absent["cpu"] = "no powercap counter here (a virtual machine, not Linux, or a processor without RAPL)"
+        absent["cpu"] = (
+            "no powercap counter here (a virtual machine, not Linux, or a processor without RAPL)"
+        )
     return microjoules, ranges, wrap_s, absent
 
 
 def _most_watts(zone: Path) -> float:
     """The highest limit the zone states, with room for peaks."""
-    watts = [_text(p) for pattern in ("constraint_*_max_power_uw", "constraint_*_power_limit_uw") for p in zone.glob(pattern)]
+    watts = [
+        _text(p)
+        for pattern in ("constraint_*_max_power_uw", "constraint_*_power_limit_uw")
+        for p in zone.glob(pattern)
+    ]
     limits = [int(text) / 1e6 for text in watts if text.isdigit() and int(text)]
     return _PEAK * max(limits) if limits else _MOST_WATTS
 
 
 def _gpu() -> tuple[dict[str, int], dict[str, Any], str]:
-    """(microjoules since the driver was loaded, clocks, reason) of the first GPU this process sees."""
+    """(microjoules since the driver was loaded, clocks, reason) of the first GPU this process
+    sees.
+    """
     try:
         import pynvml as nvml
     except ImportError:
@@ -126,9 +154,11 @@ def _gpu() -> tuple[dict[str, int], dict[str, Any], str]:
 
 
 def visible_gpus(nvml: Any) -> list[Any]:
-    """NVML's handles of the GPUs a framework may see, in its order: NVML counts all of the machine's, by their place on the bus (which
-    workers are told to do too, by CUDA_DEVICE_ORDER). As in CUDA, the list of CUDA_VISIBLE_DEVICES ends at its first wrong entry, and GPUs
-    that this process may not use are not counted."""
+    """NVML's handles of the GPUs a framework may see, in its order: NVML counts all of the
+    machine's, by their place on the bus (which workers are told to do too, by CUDA_DEVICE_ORDER).
+    As in CUDA, the list of CUDA_VISIBLE_DEVICES ends at its first wrong entry, and GPUs that this
+    process may not use are not counted.
+    """
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     gpus = []
     if named is None:
@@ -138,14 +168,20 @@ def visible_gpus(nvml: Any) -> list[Any]:
         return gpus
     for entry in (e.strip() for e in named.split(",") if e.strip()):
         try:
-            gpus.append(nvml.nvmlDeviceGetHandleByIndex(int(entry)) if entry.isdigit() else nvml.nvmlDeviceGetHandleByUUID(entry))
+            gpus.append(
+                nvml.nvmlDeviceGetHandleByIndex(int(entry))
+                if entry.isdigit()
+                else nvml.nvmlDeviceGetHandleByUUID(entry)
+            )
         except nvml.NVMLError:
             break
     return gpus
 
 
 def _clocks(nvml: Any, handle: Any) -> dict[str, Any]:
-    """Return the GPU's clocks, temperature, power limit and throttle reasons. A key is missing if the driver does not tell its value."""
+    """Return the GPU's clocks, temperature, power limit and throttle reasons. A key is missing if
+    the driver does not tell its value.
+    """
     asked: dict[str, Callable[[], Any]] = {
         "sm_mhz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
         "sm_most_mhz": lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM),
@@ -156,7 +192,8 @@ def _clocks(nvml: Any, handle: Any) -> dict[str, Any]:
     }
     clocks = {}
     for name, ask in asked.items():
-        with suppress(nvml.NVMLError, AttributeError):  # another release of nvidia-ml-py may lack a name
+        # Another release of nvidia-ml-py may lack a name.
+        with suppress(nvml.NVMLError, AttributeError):
             clocks[name] = ask()
     return clocks
 

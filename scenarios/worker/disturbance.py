@@ -1,7 +1,8 @@
 """This module measures what disturbed a test while it ran.
 
-It looks for three things: the work of other programs, processor time that the hypervisor kept, and times in which no answer came. The
-first two are measured on Linux only; elsewhere they are absent, never guessed.
+It looks for three things: the work of other programs, processor time that the hypervisor kept, and
+times in which no answer came. The first two are measured on Linux only; elsewhere they are absent,
+never guessed.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ import numpy as np
 
 _PROC = Path("/proc")
 _STAT = _PROC / "stat"
-# Columns of a cpu line in /proc/stat (proc(5)): user, nice, system, idle, iowait, irq, softirq, steal. Guests count as user.
+# Columns of a cpu line in /proc/stat (proc(5)): user, nice, system, idle, iowait, irq, softirq,
+# steal. Guests count as user.
 _BUSY, _STEAL = (0, 1, 2, 5, 6), 7
 _AT_WORK = 0.02
-"""A process that the worker started counts from this share of a processor on; compilers keep idle ones."""
+"""A process that the worker started counts from this share of a processor on; compilers keep idle
+ones.
+"""
 # A gap counts as a stand-still where it is longer than both.
 _TIMES_SLOWEST, _LEAST_NS = 3, 20_000_000
 
@@ -29,8 +33,8 @@ _TIMES_SLOWEST, _LEAST_NS = 3, 20_000_000
 class ProcessorTimes:
     """Seconds since the machine started.
 
-    `busy`, `steal`: over the processors this process may use. `own`: of this process and those that it started. `children`: process →
-    seconds, of those it started that still run.
+    `busy`, `steal`: over the processors this process may use. `own`: of this process and those that
+    it started. `children`: process → seconds, of those it started that still run.
     """
 
     at_ns: int
@@ -46,9 +50,10 @@ class Disturbance:
 
     Attributes:
         seconds: how long the test was watched.
-        other_processors, stolen_processors: processors, on average, that other programs used and that the hypervisor kept; None: the
-            system does not tell.
-        stalls: the number of gaps between answers that were far longer than `slowest_ns` of `between`.
+        other_processors, stolen_processors: processors, on average, that other programs used and
+            that the hypervisor kept; None: the system does not tell.
+        stalls: the number of gaps between answers that were far longer than `slowest_ns` of
+            `between`.
         stalled_seconds: the sum of these gaps, each less `slowest_ns`.
         longest_stall_seconds: the longest gap among them, whole; 0: there was none.
         children: processes that the worker started and that worked meanwhile.
@@ -72,7 +77,9 @@ def read() -> ProcessorTimes | None:
     except OSError:
         return None
     usable = {f"cpu{n}" for n in os.sched_getaffinity(0)}
-    columns = [list(map(int, line.split()[1:])) for line in lines if line.split(" ", 1)[0] in usable]
+    columns = [
+        list(map(int, line.split()[1:])) for line in lines if line.split(" ", 1)[0] in usable
+    ]
     if not columns or any(len(each) <= _STEAL for each in columns):
         return None
     ticks, own = os.sysconf("SC_CLK_TCK"), os.times()
@@ -87,24 +94,37 @@ def read() -> ProcessorTimes | None:
 
 
 def _descendants(process: int) -> dict[int, int]:
-    """Process → ticks of a processor that it used (proc_pid_stat(5)), of all that this process and its children started."""
+    """Process → ticks of a processor that it used (proc_pid_stat(5)), of all that this process and
+    its children started.
+    """
     found: dict[int, int] = {}
     with suppress(OSError):
         for each in (_PROC / str(process) / "task").glob("*/children"):
             for child in map(int, each.read_text(encoding="ascii").split()):
-                columns = (_PROC / str(child) / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-                found[child] = sum(map(int, columns[11:15]))  # user and system time, its own and that of its children that ended
+                columns = (
+                    (_PROC / str(child) / "stat")
+                    .read_text(encoding="utf-8", errors="replace")
+                    .rpartition(")")[2]
+                    .split()
+                )
+                # User and system time, its own and that of its children that ended.
+                found[child] = sum(map(int, columns[11:15]))
                 found |= _descendants(child)
     return found
 
 
 def between(
-    before: ProcessorTimes | None, after: ProcessorTimes | None, seconds: float, gaps_ns: np.ndarray, slowest_ns: float
+    before: ProcessorTimes | None,
+    after: ProcessorTimes | None,
+    seconds: float,
+    gaps_ns: np.ndarray,
+    slowest_ns: float,
 ) -> Disturbance:
     """Compute the disturbances between two readings.
 
     Args:
-        gaps_ns: the gaps between the answers of one batch and of the next, int64 [n]; of a training, the times of its steps.
+        gaps_ns: the gaps between the answers of one batch and of the next, int64 [n]; of a
+            training, the times of its steps.
         slowest_ns: the slowest batch of the calibration; of a training, the median step.
     """
     others, stolen = _rates(before, after)
@@ -125,21 +145,30 @@ def between(
 
 
 def _working(before: ProcessorTimes | None, after: ProcessorTimes | None) -> list[float]:
-    """The processors that each process used, of those that the worker started and that were at work."""
+    """The processors that each process used, of those that the worker started and that were at
+    work.
+    """
     if not before or not after or after.at_ns <= before.at_ns:
         return []
     span = (after.at_ns - before.at_ns) / 1e9
-    shares = [(seconds - before.children.get(process, 0.0)) / span for process, seconds in after.children.items()]
+    shares = [
+        (seconds - before.children.get(process, 0.0)) / span
+        for process, seconds in after.children.items()
+    ]
     return [share for share in shares if share >= _AT_WORK]
 
 
 def taken(before: ProcessorTimes | None, after: ProcessorTimes | None) -> float | None:
-    """Processors, on average, that other programs and the hypervisor took between two readings. None: the system does not tell."""
+    """Processors, on average, that other programs and the hypervisor took between two readings.
+    None: the system does not tell.
+    """
     others, stolen = _rates(before, after)
     return None if others is None or stolen is None else others + stolen
 
 
-def _rates(before: ProcessorTimes | None, after: ProcessorTimes | None) -> tuple[float | None, float | None]:
+def _rates(
+    before: ProcessorTimes | None, after: ProcessorTimes | None
+) -> tuple[float | None, float | None]:
     """(`other_processors`, `stolen_processors`) of a `Disturbance`."""
     if not before or not after or after.at_ns <= before.at_ns:
         return None, None

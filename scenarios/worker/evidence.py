@@ -15,12 +15,14 @@ from sut.evidence import compilations
 
 
 def batches(job: Job, sut: Inference) -> list[Batch]:
-    """As many batches of the smallest shape as the SUT has in flight, and one of the largest, if they differ.
+    """As many batches of the smallest shape as the SUT has in flight, and one of the largest, if
+    they differ.
 
     The values are synthetic and the shapes have run in the warm-up.
     """
     synthetic = Qsl(job.synthetic, sut.prepare)
-    rows = [0] * sut.in_flight + [job.warmup_rows - 1] * (job.warmup_rows > 1)  # the warm-up rows ascend
+    # The warm-up rows ascend.
+    rows = [0] * sut.in_flight + [job.warmup_rows - 1] * (job.warmup_rows > 1)
     synthetic.load(sorted(set(rows)))
     return [synthetic.batch([row], job.workload.batch_size) for row in rows]
 
@@ -28,17 +30,21 @@ def batches(job: Job, sut: Inference) -> list[Batch]:
 def begin(sut: Inference, batches: Sequence[Batch]) -> Evidence | int:
     """Right before a test: the evidence of these batches, or the number of compiled programs.
 
-    The number is taken if the framework counts without its profiler. That is JAX, whose profiler reaches the GPU.
+    The number is taken if the framework counts without its profiler. That is JAX, whose profiler
+    reaches the GPU.
     """
     compiled = compilations.count()
     return watch(sut, batches) if compiled is None else compiled
 
 
-def end(sut: Inference, batches: Sequence[Batch], begun: Evidence | int) -> tuple[Evidence, Evidence]:
+def end(
+    sut: Inference, batches: Sequence[Batch], begun: Evidence | int
+) -> tuple[Evidence, Evidence]:
     """Right after a test that began with `begun`: the evidence from before and after it.
 
-    If `begun` is a number of programs, the first evidence is taken now. Its `compilations` then lack those of the test.
-    The second evidence is of one batch more, which constants would not follow.
+    If `begun` is a number of programs, the first evidence is taken now. Its `compilations` then
+    lack those of the test. The second evidence is of one batch more, which constants would not
+    follow.
     """
     longer = [batches[0], *batches]
     if isinstance(begun, Evidence):
@@ -47,7 +53,9 @@ def end(sut: Inference, batches: Sequence[Batch], begun: Evidence | int) -> tupl
     before = watch(sut, batches)
     compiled = _compiled()
     after = watch(sut, longer)
-    return _with(before, compilations=compiled - while_measuring), _with(after, compilations=_compiled())
+    return _with(before, compilations=compiled - while_measuring), _with(
+        after, compilations=_compiled()
+    )
 
 
 def _compiled() -> int:
@@ -59,10 +67,12 @@ def _with(evidence: Evidence, **detail: int) -> Evidence:
 
 
 def watch(sut: Inference, batches: Sequence[Batch]) -> Evidence:
-    """Return the framework's evidence of one call: `predict` and `to_host` of each of these prepared batches.
+    """Return the framework's evidence of one call: `predict` and `to_host` of each of these
+    prepared batches.
 
-    As many of them are pending as in Offline, so that a SUT that computes several at once is seen to do so. The detail "batches" is
-    the number of batches. Raises ValueError unless the SUT made the call exactly once.
+    As many of them are pending as in Offline, so that a SUT that computes several at once is seen
+    to do so. The detail "batches" is the number of batches. Raises ValueError unless the SUT made
+    the call exactly once.
     """
     calls = 0
 
@@ -82,7 +92,8 @@ def watch(sut: Inference, batches: Sequence[Batch]) -> Evidence:
         evidence = sut.evidence(call)
     if calls != 1:
         raise ValueError(
-            f"the SUT's evidence made the call that it was given {calls} times; it makes it once, under the framework's profiler"
+            f"the SUT's evidence made the call that it was given {calls} times; it makes it once,"
+            " under the framework's profiler"
         )
     return _with(evidence, batches=len(batches))
 

@@ -1,8 +1,10 @@
-"""The training-step timer: trains a SUT's model batch by batch, and keeps when each step ended, or what its loss was. No LoadGen here.
+"""The training-step timer: trains a SUT's model batch by batch, and keeps when each step ended, or
+what its loss was. No LoadGen here.
 
-The first two steps are not timed: one builds and compiles, and in the next PyTorch records CUDA graphs. A timed run waits for the device
-after each of them, and after the last step. The window from the second step to the last is closed. Its other steps are left as the
-framework has them, which may run ahead of its device.
+The first two steps are not timed: one builds and compiles, and in the next PyTorch records CUDA
+graphs. A timed run waits for the device after each of them, and after the last step. The window
+from the second step to the last is closed. Its other steps are left as the framework has them,
+which may run ahead of its device.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ _LAST_STEP = 3.0  # times the mean, beyond which the last step surely waited for
 
 
 def train(job: Job, sut: Training, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
-    """One step on each batch of the inputs, in their order, then the losses of the batches that are held out, of frozen parameters.
+    """One step on each batch of the inputs, in their order, then the losses of the batches that are
+    held out, of frozen parameters.
 
     Writes steps.json, and of a reference its losses as reference.npz.
     """
@@ -47,12 +50,19 @@ def train(job: Job, sut: Training, beat: Heartbeat, slowest_ns: float) -> dict[s
     write_json(job.log_dir / "steps.json", timer.as_json(sut.trainable) | evaluation)
     if job.test == REFERENCE:
         with (job.log_dir / "reference.npz").open("wb") as f:
-            np.savez(f, allow_pickle=False, loss=np.array(timer.losses), held_out=np.array(evaluation["held_out"]))
+            np.savez(
+                f,
+                allow_pickle=False,
+                loss=np.array(timer.losses),
+                held_out=np.array(evaluation["held_out"]),
+            )
     beat.enter("done", LOAD_LIMIT_S)
     before, after = (watch(sut, batches[:count]) for count in (1, 2))
     mean_ns = (timer.closed_ns - timer.started_ns) / len(timer.marks_ns)
     return {
-        "warmup": [{"row": 0, "first_ns": timer.first_ended_ns - timer.began_ns, "second_ns": mean_ns}],
+        "warmup": [
+            {"row": 0, "first_ns": timer.first_ended_ns - timer.began_ns, "second_ns": mean_ns}
+        ],
         "test_start_ns": timer.monotonic_ns,
         "test_ns": timer.closed_ns - timer.started_ns,
         "evidence_before": dataclasses.asdict(before),
@@ -62,7 +72,9 @@ def train(job: Job, sut: Training, beat: Heartbeat, slowest_ns: float) -> dict[s
 
 
 def _batches(path: Path, job: Job, sut: Training) -> list[Batch]:
-    """The whole batches of a file, each prepared by itself: pictures are large, and preparing holds four copies."""
+    """The whole batches of a file, each prepared by itself: pictures are large, and preparing holds
+    four copies.
+    """
     qsl, size, batches = Qsl(path, sut.prepare), job.workload.batch_size, []
     for start in range(0, qsl.count, size):
         rows = range(start, min(start + size, qsl.count))
@@ -72,7 +84,9 @@ def _batches(path: Path, job: Job, sut: Training) -> list[Batch]:
 
 
 def _evaluate(sut: Training, batches: Sequence[Batch]) -> dict[str, Any]:
-    """The loss of each batch. It comes from the step that was trained with, which changes nothing any more, so that nothing is compiled."""
+    """The loss of each batch. It comes from the step that was trained with, which changes nothing
+    any more, so that nothing is compiled.
+    """
     losses: list[float] = []
     sut.freeze()
     start_ns = _clock()
@@ -88,13 +102,18 @@ class Timer:
     Attributes:
         expected: how many steps there will be.
         synchronise: waits for the device.
-        began_ns, began_unix_ns: when the first step began; the second one in nanoseconds since 1970.
+        began_ns, began_unix_ns: when the first step began; the second one in nanoseconds since
+            1970.
         first_ended_ns: when it ended, the device waited for.
-        started_ns, closed_ns: the window: from the end of the last untimed step to that of the last one, the device waited for at both.
-        marks_ns: when the framework told the end of each step in the window; its device may be behind.
-        input_ns: what handing the batches over took. They lie ready in memory; what the framework does with one is part of its step.
+        started_ns, closed_ns: the window: from the end of the last untimed step to that of the last
+            one, the device waited for at both.
+        marks_ns: when the framework told the end of each step in the window; its device may be
+            behind.
+        input_ns: what handing the batches over took. They lie ready in memory; what the framework
+            does with one is part of its step.
         returned_ns: when the framework's loop had returned and its device was done.
-        queued_ns: how long, from `closed_ns` to `returned_ns`, the loop's thread was ready and had no processor.
+        queued_ns: how long, from `closed_ns` to `returned_ns`, the loop's thread was ready and had
+            no processor.
         losses: of a timed run the first step's, and the mean of the others; else each step's.
     """
 
@@ -147,12 +166,16 @@ class Timer:
         self.synchronise()
         self.returned_ns = _clock()
         # A pause between two readings may be in the queue and not in the time.
-        self.queued_ns = min(_queued_ns() - self._queued_at_close_ns, self.returned_ns - self.closed_ns)
+        self.queued_ns = min(
+            _queued_ns() - self._queued_at_close_ns, self.returned_ns - self.closed_ns
+        )
 
     def _end_first(self) -> None:
         self.synchronise()
         self.first_ended_ns = _clock()
-        self.beat.enter("test", hang_limit_s(self.first_ended_ns - self.began_ns), self.expected - UNTIMED_STEPS)
+        self.beat.enter(
+            "test", hang_limit_s(self.first_ended_ns - self.began_ns), self.expected - UNTIMED_STEPS
+        )
 
     def _start(self) -> None:
         self.synchronise()
@@ -162,8 +185,12 @@ class Timer:
     def surroundings(self, device: str) -> dict[str, Any]:
         """Energy of the window, and what disturbed it."""
         (energy_before, load_before), (energy_after, load_after) = self._before, self._after
-        gaps_ns, seconds = np.diff([self.started_ns, *self.marks_ns[:-1], self.closed_ns]), (self.closed_ns - self.started_ns) / 1e9
-        if gaps_ns[-1] > _LAST_STEP * gaps_ns.mean():  # the framework ran ahead of its device: these are no times of steps
+        gaps_ns, seconds = (
+            np.diff([self.started_ns, *self.marks_ns[:-1], self.closed_ns]),
+            (self.closed_ns - self.started_ns) / 1e9,
+        )
+        # The framework ran ahead of its device: these are no times of steps.
+        if gaps_ns[-1] > _LAST_STEP * gaps_ns.mean():
             gaps_ns = gaps_ns[:0]
         usual_ns = float(np.median(gaps_ns)) if len(gaps_ns) else 0.0
         disturbances = disturbance.between(load_before, load_after, seconds, gaps_ns, usual_ns)
@@ -173,7 +200,9 @@ class Timer:
         }
 
     def as_json(self, trainable: int) -> dict[str, Any]:
-        """Return the content of steps.json. `trainable` is the number of parameters that the optimizer changes."""
+        """Return the content of steps.json. `trainable` is the number of parameters that the
+        optimizer changes.
+        """
         return {
             "schema": "steps-3",
             "batch_size": self.job.workload.batch_size,
@@ -192,7 +221,8 @@ class Timer:
 
 
 def _queued_ns() -> int:
-    """Return for how many nanoseconds this thread has so far been ready to run and had no processor. 0 if the system does not tell.
+    """Return for how many nanoseconds this thread has so far been ready to run and had no
+    processor. 0 if the system does not tell.
 
     It is the second field of schedstat (Documentation/scheduler/sched-stats.rst of Linux).
     """
@@ -205,7 +235,8 @@ def _queued_ns() -> int:
 def watch(sut: Training, batches: Sequence[Batch]) -> Evidence:
     """Return the framework's evidence of one call of `fit` on these batches.
 
-    The detail "batches" is the number of batches. Raises ValueError unless the SUT made the call exactly once.
+    The detail "batches" is the number of batches. Raises ValueError unless the SUT made the call
+    exactly once.
     """
     calls = 0
 
@@ -218,5 +249,7 @@ def watch(sut: Training, batches: Sequence[Batch]) -> Evidence:
     with host_memory.watching():
         evidence = sut.evidence(call)
     if calls != 1:
-        raise ValueError(f"the SUT's evidence made the call that it was given {calls} times; it makes it once")
+        raise ValueError(
+            f"the SUT's evidence made the call that it was given {calls} times; it makes it once"
+        )
     return dataclasses.replace(evidence, detail={**evidence.detail, "batches": len(batches)})

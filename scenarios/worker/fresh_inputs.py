@@ -1,8 +1,10 @@
-"""This module compares the times of inputs that the SUT has never met with those of inputs that it met before.
+"""This module compares the times of inputs that the SUT has never met with those of inputs that it
+met before.
 
-New inputs take longer if the SUT keeps answers, in memory or on disk. Inputs of both kinds are timed in turns, right after the performance
-test, so that a drift of the machine's speed changes all times alike. The first visits within the test cannot be used for this: a processor
-and its caches warm up in them, and honest SUTs took up to 24 times as long.
+New inputs take longer if the SUT keeps answers, in memory or on disk. Inputs of both kinds are
+timed in turns, right after the performance test, so that a drift of the machine's speed changes all
+times alike. The first visits within the test cannot be used for this: a processor and its caches
+warm up in them, and honest SUTs took up to 24 times as long.
 """
 
 from __future__ import annotations
@@ -20,26 +22,36 @@ from scenarios.worker.qsl import Qsl
 from sut.contract import Batch, Inference
 
 Times = list[tuple[float, float, float]]
-"""For each round, nanoseconds of a fresh batch, of the same batch again, and of a batch that was met."""
+"""For each round, nanoseconds of a fresh batch, of the same batch again, and of a batch that was
+met.
+"""
 
 _clock = time.perf_counter_ns
-# Rounds: more than so many, and until so much time is spent; all there are where fresh inputs look slower than this.
+# Rounds: more than so many, and until so much time is spent; all there are where fresh inputs look
+# slower than this.
 _LEAST, _MOST, _ENOUGH_NS, _SUSPICIOUS = 3, 33, 500_000_000, 1.15
 _LONG_NS = 10_000_000_000
-"""No further round after so much time: what disturbs a batch of seconds is little beside it, and four rounds are twelve batches."""
+"""No further round after so much time: what disturbs a batch of seconds is little beside it, and
+four rounds are twelve batches.
+"""
 DOUBTFUL, ROUNDS, OTHERS = 1.3, 12, 0.1
-"""Fresh inputs that take more than DOUBTFUL times as long are reported. They show kept answers if they do so in each third of at least
-ROUNDS rounds while other programs and the hypervisor took less than OTHERS processors. The rules of a round hold the same numbers."""
+"""Fresh inputs that take more than DOUBTFUL times as long are reported. They show kept answers if
+they do so in each third of at least ROUNDS rounds while other programs and the hypervisor took less
+than OTHERS processors. The rules of a round hold the same numbers.
+"""
 
 
 def compare(job: Job, sut: Inference, known: Qsl, beat: Heartbeat) -> dict[str, Any]:
-    """The least nanoseconds of a batch of fresh inputs, of the same batch again, and of one of the data set.
+    """The least nanoseconds of a batch of fresh inputs, of the same batch again, and of one of the
+    data set.
 
-    `slower`: the first over the lesser of the others, about 1 where nothing is kept. The least of several times is the one that other
-    programs disturbed least; where it still looks as if something were kept, all rounds there are inputs for are taken. Where there are
-    several, the first is dropped: buffers are made in it. If fresh answers have more tokens, the time of met ones is longer in proportion.
-    `thirds`: the same ratio in each third of the rounds, if these are enough.
-    `other_processors`: processors that other programs and the hypervisor took meanwhile; None: the system does not report it.
+    `slower`: the first over the lesser of the others, about 1 where nothing is kept. The least of
+    several times is the one that other programs disturbed least; where it still looks as if
+    something were kept, all rounds there are inputs for are taken. Where there are several, the
+    first is dropped: buffers are made in it. If fresh answers have more tokens, the time of met
+    ones is longer in proportion. `thirds`: the same ratio in each third of the rounds, if these are
+    enough. `other_processors`: processors that other programs and the hypervisor took meanwhile;
+    None: the system does not report it.
 
     Args:
         known: the data set, whose samples the performance test has asked for.
@@ -52,10 +64,16 @@ def compare(job: Job, sut: Inference, known: Qsl, beat: Heartbeat) -> dict[str, 
         each.load(range(min(each.count, rounds * size)))
     times: Times = []
     began, load_before = _clock(), disturbance.read()
-    while len(times) < rounds and (not _enough(len(times), _clock() - began) or slower(times) > _SUSPICIOUS):
+    while len(times) < rounds and (
+        not _enough(len(times), _clock() - began) or slower(times) > _SUSPICIOUS
+    ):
         rows = np.arange(len(times) * size, (len(times) + 1) * size)
-        new, old = (each.batch((rows % len(each.singles)).tolist(), size) for each in (fresh, known))
-        (first_ns, answers), (again_ns, _), (met_ns, met_answers) = (_timed(sut, batch) for batch in (new, new, old))
+        new, old = (
+            each.batch((rows % len(each.singles)).tolist(), size) for each in (fresh, known)
+        )
+        (first_ns, answers), (again_ns, _), (met_ns, met_answers) = (
+            _timed(sut, batch) for batch in (new, new, old)
+        )
         times.append((first_ns, again_ns, met_ns * longer(answers, met_answers)))
         beat.bump(1)
     first, again, met = _least(times)
@@ -71,9 +89,11 @@ def compare(job: Job, sut: Inference, known: Qsl, beat: Heartbeat) -> dict[str, 
 
 
 def longer(answers: Batch, met: Batch) -> float:
-    """Return how many times as many tokens fresh answers have as those of met inputs, in all or in the longest row; at least 1.
+    """Return how many times as many tokens fresh answers have as those of met inputs, in all or in
+    the longest row; at least 1.
 
-    An honest SUT takes at most so many times as long: what it does before the first token is the same.
+    An honest SUT takes at most so many times as long: what it does before the first token is the
+    same.
     """
     if "n_tokens" not in answers:
         return 1.0
@@ -82,8 +102,14 @@ def longer(answers: Batch, met: Batch) -> float:
 
 
 def doubtful(fresh: Mapping[str, Any]) -> bool:
-    """Return whether fresh inputs took longer although a disturbed machine may be the reason, and not kept answers."""
-    shown = fresh["thirds"] and min(fresh["thirds"]) > DOUBTFUL and (fresh["other_processors"] or 0) < OTHERS
+    """Return whether fresh inputs took longer although a disturbed machine may be the reason, and
+    not kept answers.
+    """
+    shown = (
+        fresh["thirds"]
+        and min(fresh["thirds"]) > DOUBTFUL
+        and (fresh["other_processors"] or 0) < OTHERS
+    )
     return fresh["slower"] > DOUBTFUL and not shown
 
 

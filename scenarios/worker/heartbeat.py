@@ -1,6 +1,7 @@
 """This module tells the parent how far the worker is, through a memory-mapped file.
 
-The worker takes 60 ns to write and needs no thread for it. The parent does not busy-wait: it looks once a second.
+The worker takes 60 ns to write and needs no thread for it. The parent does not busy-wait: it looks
+once a second.
 """
 
 from __future__ import annotations
@@ -10,11 +11,22 @@ import struct
 from pathlib import Path
 from typing import NamedTuple
 
-PHASES = ("start", "load", "warm-up", "calibrate", "test", "teacher-forced logits", "fresh inputs", "evaluation", "done")
+PHASES = (
+    "start",
+    "load",
+    "warm-up",
+    "calibrate",
+    "test",
+    "teacher-forced logits",
+    "fresh inputs",
+    "evaluation",
+    "done",
+)
 _PHASE, COMPLETED, _EXPECTED, _LIMIT_S = range(4)
 _FORMAT = "<4Q"
 _SIZE = struct.calcsize(_FORMAT)
-# Loading and compiling have no heartbeat of their own: half an hour covers the slowest load seen (7 B parameters from a cold disk, XLA).
+# Loading and compiling have no heartbeat of their own: half an hour covers the slowest load seen (7
+# B parameters from a cold disk, XLA).
 LOAD_LIMIT_S = 1800
 
 
@@ -29,7 +41,9 @@ class Beat(NamedTuple):
 
 
 class Heartbeat:
-    """Written by the worker; `cells[COMPLETED]` is bumped once a completed batch, by LoadGen's responder in place."""
+    """Written by the worker; `cells[COMPLETED]` is bumped once a completed batch, by LoadGen's
+    responder in place.
+    """
 
     def __init__(self, path: Path):
         path.write_bytes(bytes(_SIZE))
@@ -38,7 +52,11 @@ class Heartbeat:
 
     def enter(self, phase: str, limit_s: float, expected: int = 0) -> None:
         """Begin a phase. `limit_s`: seconds without a change after which it counts as hung."""
-        self.cells[_EXPECTED], self.cells[_LIMIT_S], self.cells[COMPLETED] = expected, int(limit_s), 0
+        self.cells[_EXPECTED], self.cells[_LIMIT_S], self.cells[COMPLETED] = (
+            expected,
+            int(limit_s),
+            0,
+        )
         self.cells[_PHASE] = PHASES.index(phase)
 
     def allow(self, limit_s: float) -> None:
@@ -60,5 +78,7 @@ def read(path: Path) -> Beat | None:
 
 
 def hang_limit_s(slowest_batch_ns: float) -> float:
-    """Seconds without a completion after which a test counts as hung: 10 × the slowest calibrated batch + 60 s."""
+    """Seconds without a completion after which a test counts as hung: 10 × the slowest calibrated
+    batch + 60 s.
+    """
     return 10 * slowest_batch_ns / 1e9 + 60

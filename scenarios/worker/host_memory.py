@@ -1,6 +1,8 @@
-"""This module tells the most memory that this process held, without what the harness itself takes to watch a call.
+"""This module tells the most memory that this process held, without what the harness itself takes
+to watch a call.
 
-PyTorch's profiler takes 5 kB for each operator, and the matrices that a framework's speed is measured with may take gigabytes.
+PyTorch's profiler takes 5 kB for each operator, and the matrices that a framework's speed is
+measured with may take gigabytes.
 """
 
 from __future__ import annotations
@@ -16,16 +18,20 @@ _RESET_PEAK = "5"  # proc_pid_clear_refs(5): reset the peak resident set size to
 
 
 class _Peak:
-    """Of this process. `before`: bytes, until the last call that was watched. `spoilt`: the system's own figure holds a watched call."""
+    """Of this process. `before`: bytes, until the last call that was watched. `spoilt`: the
+    system's own figure holds a watched call.
+    """
 
     before = 0
     spoilt = False
 
 
 def peak_bytes() -> int:
-    """The most resident memory in bytes. What `watching` took does not count, but what an allocator keeps of it does.
+    """The most resident memory in bytes. What `watching` took does not count, but what an allocator
+    keeps of it does.
 
-    Where the system cannot begin anew after a watched call, it is the most until the first one, or what is held now if that is more.
+    Where the system cannot begin anew after a watched call, it is the most until the first one, or
+    what is held now if that is more.
     """
     return max(_Peak.before, _now() if _Peak.spoilt else _high_water())
 
@@ -42,7 +48,9 @@ def watching() -> Iterator[None]:
 
 def _high_water() -> int:
     """By the kernel's high-water mark on Linux, since ru_maxrss remembers the parent too."""
-    return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1024 if sys.platform == "linux" else 1)
+    return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+        1024 if sys.platform == "linux" else 1
+    )
 
 
 def _now() -> int:

@@ -1,4 +1,6 @@
-"""The only module that imports mlperf_loadgen. One `run` per OS process: a second FromConfig skips the embedded configuration."""
+"""The only module that imports mlperf_loadgen. One `run` per OS process: a second FromConfig skips
+the embedded configuration.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +19,23 @@ from scenarios.worker.qsl import Qsl
 from scenarios.worker.watch import Watch
 
 
-def responder(heartbeat: Heartbeat, watch: Watch, dry: bool = False) -> Callable[[Sequence[int], Payload, Sequence[int]], None]:
+def responder(
+    heartbeat: Heartbeat, watch: Watch, dry: bool = False
+) -> Callable[[Sequence[int], Payload, Sequence[int]], None]:
     """(ids, payload, indices of the samples) → completes each sample of a batch once, in one call.
 
     `dry`: builds the responses and sends none (calibration).
 
-    The time between a SUT's answer and LoadGen's clock is spent here, mostly with cold caches: every attribute looked up costs.
+    The time between a SUT's answer and LoadGen's clock is spent here, mostly with cold caches:
+    every attribute looked up costs.
     """
     send: Callable[..., object] = (lambda responses: None) if dry else lg.QuerySamplesComplete
     response, cells, from_buffer = lg.QuerySampleResponse, heartbeat.cells, c_char.from_buffer
-    append_time, append_index, append_indices = watch.times.append, watch.indices.append, watch.indices.extend
+    append_time, append_index, append_indices = (
+        watch.times.append,
+        watch.indices.append,
+        watch.indices.extend,
+    )
     next_kept = watch.next_kept
 
     def complete(ids: Sequence[int], payload: Payload, indices: Sequence[int]) -> None:
@@ -34,12 +43,20 @@ def responder(heartbeat: Heartbeat, watch: Watch, dry: bool = False) -> Callable
         rows, lengths = payload
         count, height = len(ids), len(rows)
         stride = rows.nbytes // height if height else 0
-        if height < count or not stride or (lengths is not None and (len(lengths) < count or max(lengths) > stride)):
-            raise ValueError(f"the SUT answered {height} rows of {stride} bytes for {count} samples, or counts more tokens than a row has")
+        if (
+            height < count
+            or not stride
+            or (lengths is not None and (len(lengths) < count or max(lengths) > stride))
+        ):
+            raise ValueError(
+                f"the SUT answered {height} rows of {stride} bytes for {count} samples, or counts"
+                " more tokens than a row has"
+            )
         try:
             # An array is a buffer; numpy's stubs do not say so.
             start = addressof(from_buffer(rows))  # type: ignore[arg-type]
-        except TypeError:  # read-only, or not C-contiguous. This is the general way, and takes five times as long
+        # Read-only, or not C-contiguous. This is the general way, and takes five times as long.
+        except TypeError:
             rows = np.ascontiguousarray(rows)
             start = rows.ctypes.data
         if count == 1:  # what SingleStream and batches of one would otherwise pay twice
@@ -64,7 +81,8 @@ def responder(heartbeat: Heartbeat, watch: Watch, dry: bool = False) -> Callable
 def settings(job: Job, conf: Mapping[str, float]) -> dict[str, float]:
     """The whole user.conf: `conf` is the scenario's part of it.
 
-    Duration and counts are always stated: LoadGen's embedded configuration has its own for names it knows.
+    Duration and counts are always stated: LoadGen's embedded configuration has its own for names it
+    knows.
     """
     return {
         "min_duration": job.limits.min_duration_ms,
@@ -77,24 +95,34 @@ def settings(job: Job, conf: Mapping[str, float]) -> dict[str, float]:
 
 def write_user_conf(job: Job, values: Mapping[str, float]) -> None:
     """Write user.conf into the job's folder: one `model.scenario.key = value` a line."""
-    text = "".join(f"{job.benchmark}.{job.scenario}.{key} = {value}\n" for key, value in values.items())
+    text = "".join(
+        f"{job.benchmark}.{job.scenario}.{key} = {value}\n" for key, value in values.items()
+    )
     (job.log_dir / "user.conf").write_text(text, encoding="utf-8")
 
 
 def write_audit_config(job: Job) -> None:
     """Write audit.config where the job is a compliance test; other tests must have none."""
     if job.audit:
-        job.audit_config.write_text("".join(f"*.*.{key} = {value}\n" for key, value in job.audit.items()), encoding="utf-8")
+        job.audit_config.write_text(
+            "".join(f"*.*.{key} = {value}\n" for key, value in job.audit.items()), encoding="utf-8"
+        )
 
 
-def run(job: Job, qsl: Qsl, issue: Callable[..., None], flush: Callable[[], None], trace: bool) -> None:
-    """One LoadGen test into job.log_dir. Raises ValueError for a user.conf LoadGen does not take, and what a callback raises."""
+def run(
+    job: Job, qsl: Qsl, issue: Callable[..., None], flush: Callable[[], None], trace: bool
+) -> None:
+    """One LoadGen test into job.log_dir. Raises ValueError for a user.conf LoadGen does not take,
+    and what a callback raises.
+    """
     settings = lg.TestSettings()
     code = settings.FromConfig(str(job.log_dir / "user.conf"), job.benchmark, job.scenario)
     if code:
         raise ValueError(f"user.conf: LoadGen's return code {code}")
     settings.scenario = getattr(lg.TestScenario, job.scenario)
-    settings.mode = lg.TestMode.AccuracyOnly if job.test == ACCURACY else lg.TestMode.PerformanceOnly
+    settings.mode = (
+        lg.TestMode.AccuracyOnly if job.test == ACCURACY else lg.TestMode.PerformanceOnly
+    )
     log = lg.LogSettings()
     log.log_output.outdir = str(job.log_dir)
     log.enable_trace = trace

@@ -1,8 +1,10 @@
-"""This module predicts the cost of a test from its calibration, and refuses a test that cannot end well.
+"""This module predicts the cost of a test from its calibration, and refuses a test that cannot end
+well.
 
-The predictions are pure; `check_machine` and the functions about memory read the machine's state. The costs of a sample were measured on
-LoadGen 6.0.17 with ConstructFastSUT: at most 300 B of memory, and in the accuracy log twice the payload and about 70 B. The scenario says
-what a sample costs in the trace (`scenarios.table`).
+The predictions are pure; `check_machine` and the functions about memory read the machine's state.
+The costs of a sample were measured on LoadGen 6.0.17 with ConstructFastSUT: at most 300 B of
+memory, and in the accuracy log twice the payload and about 70 B. The scenario says what a sample
+costs in the trace (`scenarios.table`).
 """
 
 from __future__ import annotations
@@ -23,12 +25,16 @@ _GROUP = Path("/sys/fs/cgroup")
 
 
 class Refused(Exception):
-    """The test would run out of memory, disk or time; the message says of what, how much and what to change."""
+    """The test would run out of memory, disk or time; the message says of what, how much and what
+    to change.
+    """
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The predicted cost of a test. `batches`: of the SUT's batch size, the last one perhaps filled up."""
+    """The predicted cost of a test. `batches`: of the SUT's batch size, the last one perhaps filled
+    up.
+    """
 
     samples: int
     batches: int
@@ -49,13 +55,29 @@ def performance(job: Job, settings: Mapping[str, float], sample_ns: float) -> Pl
     trace_bytes = samples * scenario.trace_bytes_a_sample
     trace = trace_bytes <= job.limits.trace_bytes
     log_bytes = (trace_bytes if trace else 0) + (1 << 20)
-    return Plan(samples, _batches(samples, job), samples * sample_ns / 1e9, prepared * _MEMORY_BYTES, log_bytes, trace)
+    return Plan(
+        samples,
+        _batches(samples, job),
+        samples * sample_ns / 1e9,
+        prepared * _MEMORY_BYTES,
+        log_bytes,
+        trace,
+    )
 
 
 def accuracy(job: Job, samples: int, payload_bytes: int, sample_ns: float) -> Plan:
-    """Predict the cost of an accuracy test of so many samples. Its log holds every answer in hex, which doubles the answer's length."""
+    """Predict the cost of an accuracy test of so many samples. Its log holds every answer in hex,
+    which doubles the answer's length.
+    """
     log_bytes = samples * (2 * payload_bytes + _ACCURACY_ROW_BYTES)
-    return Plan(samples, _batches(samples, job), samples * sample_ns / 1e9, samples * _MEMORY_BYTES, log_bytes, False)
+    return Plan(
+        samples,
+        _batches(samples, job),
+        samples * sample_ns / 1e9,
+        samples * _MEMORY_BYTES,
+        log_bytes,
+        False,
+    )
 
 
 def _batches(samples: int, job: Job) -> int:
@@ -66,18 +88,23 @@ def check_time(plan: Plan, job: Job, least: str) -> None:
     """Raises Refused if a quick test would take far longer than was asked for.
 
     Args:
-        least: what the scenario needs at least, in words; whole passes under equal issue are told here.
+        least: what the scenario needs at least, in words; whole passes under equal issue are told
+            here.
     """
     longest_s = job.limits.longest_ms / 1e3
     if job.limits.quick and plan.seconds > longest_s:
         asked_s = job.limits.planned_ms / 1e3
         needed_s = asked_s * plan.seconds / longest_s
-        passes = f", and whole passes over the {job.limits.performance_sample_count} prompts, which cost different amounts"
+        passes = (
+            f", and whole passes over the {job.limits.performance_sample_count} prompts, which cost"
+            " different amounts"
+        )
         least += passes if job.limits.equal_issue else ""
         samples = f"{plan.samples} sample{'' if plan.samples == 1 else 's'}"
         raise Refused(
-            f"preflight: a quick {job.scenario} test measures at least {least}: {samples}, about {plan.seconds:.3g} s, and "
-            f"--duration {asked_s:g} allows {longest_s:g} s: give --duration {float(f'{1.1 * needed_s:.2g}'):g}"
+            f"preflight: a quick {job.scenario} test measures at least {least}: {samples}, about"
+            f" {plan.seconds:.3g} s, and --duration {asked_s:g} allows {longest_s:g} s: give"
+            f" --duration {float(f'{1.1 * needed_s:.2g}'):g}"
         )
 
 
@@ -87,39 +114,53 @@ def check_machine(plan: Plan, log_dir: Path) -> None:
     free_bytes = disk.f_bavail * disk.f_frsize - _DISK_RESERVE_BYTES
     if plan.log_bytes > free_bytes:
         raise Refused(
-            f"preflight: the logs need {plan.log_bytes / 1e6:.0f} MB and {max(free_bytes, 0) / 1e6:.0f} MB are free at the run "
-            "directory (64 MB kept back): free some space or choose another --out"
+            f"preflight: the logs need {plan.log_bytes / 1e6:.0f} MB and"
+            f" {max(free_bytes, 0) / 1e6:.0f} MB are free at the run directory (64 MB kept back):"
+            " free some space or choose another --out"
         )
     available = available_memory_bytes()
     if available is not None and plan.memory_bytes > available - _MEMORY_RESERVE_BYTES:
         raise Refused(
-            f"preflight: LoadGen needs {plan.memory_bytes / 1e9:.1f} GB for {plan.samples} samples and {available / 1e9:.1f} GB "
-            "are available: choose a larger --size or, in quick mode, a shorter --duration"
+            f"preflight: LoadGen needs {plan.memory_bytes / 1e9:.1f} GB for {plan.samples} samples"
+            f" and {available / 1e9:.1f} GB are available: choose a larger --size or, in quick"
+            " mode, a shorter --duration"
         )
 
 
 def available_memory_bytes() -> int | None:
-    """Return how many bytes of memory can be had without swapping. None if the system does not tell.
+    """Return how many bytes of memory can be had without swapping. None if the system does not
+    tell.
 
-    It is the lesser of Linux' own estimate and what a container's limit leaves. Pages of files that were not read lately (`inactive_file`
-    in https://docs.kernel.org/admin-guide/cgroup-v2.html) count as free in a container, because the kernel gives them up.
+    It is the lesser of Linux' own estimate and what a container's limit leaves. Pages of files that
+    were not read lately (`inactive_file` in https://docs.kernel.org/admin-guide/cgroup-v2.html)
+    count as free in a container, because the kernel gives them up.
     """
     found = list[int]()
     with suppress(OSError):
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         found += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
     with suppress(OSError, ValueError):  # no control group, or "max" in it
-        most, held = (int((_GROUP / f"memory.{name}").read_text(encoding="ascii")) for name in ("max", "current"))
-        kept = dict(line.split() for line in (_GROUP / "memory.stat").read_text(encoding="ascii").splitlines())
+        most, held = (
+            int((_GROUP / f"memory.{name}").read_text(encoding="ascii"))
+            for name in ("max", "current")
+        )
+        kept = dict(
+            line.split()
+            for line in (_GROUP / "memory.stat").read_text(encoding="ascii").splitlines()
+        )
         found.append(most - held + int(kept.get("inactive_file", 0)))
     return min(found, default=None)
 
 
 def free_memory_bytes() -> int | None:
-    """The bytes that this process may still have: fewer than are available where its address space is limited."""
+    """The bytes that this process may still have: fewer than are available where its address space
+    is limited.
+    """
     found = [available_memory_bytes()]
     with suppress(OSError, ValueError):
         limit, _ = resource.getrlimit(resource.RLIMIT_AS)
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-        found.append(None if limit == resource.RLIM_INFINITY else limit - pages * resource.getpagesize())
+        found.append(
+            None if limit == resource.RLIM_INFINITY else limit - pages * resource.getpagesize()
+        )
     return min((each for each in found if each is not None), default=None)

@@ -1,4 +1,5 @@
-"""This module holds the procedures of a worker with a loaded SUT: a test by LoadGen, the making of a reference, and a training.
+"""This module holds the procedures of a worker with a loaded SUT: a test by LoadGen, the making of
+a reference, and a training.
 
 A job names its procedure.
 """
@@ -17,7 +18,16 @@ import numpy as np
 from formats.job import ACCURACY, PERFORMANCE, Job
 from formats.writing import write_json
 from scenarios.table import SCENARIOS
-from scenarios.worker import counters, disturbance, evidence, fit, fresh_inputs, preflight, reference, teacher_forcing
+from scenarios.worker import (
+    counters,
+    disturbance,
+    evidence,
+    fit,
+    fresh_inputs,
+    preflight,
+    reference,
+    teacher_forcing,
+)
 from scenarios.worker.answers import pack
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
 from scenarios.worker.qsl import Qsl
@@ -25,11 +35,14 @@ from scenarios.worker.watch import Watch
 from sut.contract import Inference
 
 Procedure = Callable[[Job, Any, Heartbeat, float], dict[str, Any]]
-"""(job, loaded SUT, heartbeat, nanoseconds of the slowest batch while warming up) → fields of the WorkerOutcome. The SUT is warm, but that
-of `fit`, which is a `Training`."""
+"""(job, loaded SUT, heartbeat, nanoseconds of the slowest batch while warming up) → fields of the
+WorkerOutcome. The SUT is warm, but that of `fit`, which is a `Training`.
+"""
 
 OWN_ROWS = 64
-"""Answers whose tokens are compared with the SUT's own logits, as compliance.scoring.own_choice has it."""
+"""Answers whose tokens are compared with the SUT's own logits, as compliance.scoring.own_choice has
+it.
+"""
 
 _clock = time.perf_counter_ns
 _WINDOWS = 5
@@ -55,7 +68,9 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     if job.test == PERFORMANCE:
         preflight.check_time(plan, job, scenario.least(job))
     preflight.check_machine(plan, job.log_dir)
-    watch = Watch(plan.samples if job.test == PERFORMANCE else 0, job.limits.performance_sample_count)
+    watch = Watch(
+        plan.samples if job.test == PERFORMANCE else 0, job.limits.performance_sample_count
+    )
     issue, flush = scenario.callbacks(sut, qsl, loadgen.responder(beat, watch), job, watch.start)
     loadgen.write_user_conf(job, settings)
     loadgen.write_audit_config(job)
@@ -67,10 +82,19 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     monotonic_ns, start = time.monotonic_ns(), _clock()
     loadgen.run(job, qsl, issue, flush, plan.trace)
     test_ns = _clock() - start
-    disturbances = disturbance.between(load_before, disturbance.read(), test_ns / 1e9, watch.gaps_ns(), calibration["slowest_batch_ns"])
+    disturbances = disturbance.between(
+        load_before,
+        disturbance.read(),
+        test_ns / 1e9,
+        watch.gaps_ns(),
+        calibration["slowest_batch_ns"],
+    )
     energy = counters.between(energy_before, counters.read(job.workload.device))
     if qsl.changed:
-        raise ValueError(f"the SUT wrote into its inputs while it was measured ({', '.join(qsl.changed)}); let predict work on copies")
+        raise ValueError(
+            f"the SUT wrote into its inputs while it was measured ({', '.join(qsl.changed)}); let"
+            " predict work on copies"
+        )
     beat.allow(LOAD_LIMIT_S)
     before, after = evidence.end(sut, watched, begun)
     if job.test == ACCURACY and job.logits_rows and job.reference:
@@ -94,33 +118,52 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
 
 
 def _look_back(job: Job, sut: Inference, qsl: Qsl, watch: Watch, beat: Heartbeat) -> dict[str, Any]:
-    """Write the kept answers of a performance test, and time fresh inputs, which shows whether the SUT kept answers.
+    """Write the kept answers of a performance test, and time fresh inputs, which shows whether the
+    SUT kept answers.
 
-    The result holds fields of the WorkerOutcome: `kept_sha256`, and `fresh` if the job has fresh inputs.
+    The result holds fields of the WorkerOutcome: `kept_sha256`, and `fresh` if the job has fresh
+    inputs.
     """
     kept = {"kept_sha256": watch.write(job.log_dir / "answers.npz", qsl.count)}
-    return kept if job.fresh is None else {**kept, "fresh": fresh_inputs.compare(job, sut, qsl, beat)}
+    return (
+        kept if job.fresh is None else {**kept, "fresh": fresh_inputs.compare(job, sut, qsl, beat)}
+    )
 
 
-def calibrate(job: Job, sut: Inference, scenario: Any, beat: Heartbeat, slowest_ns: float) -> dict[str, float]:
-    """Time the scenario's own loop on synthetic samples of the inputs' shapes; a bare predict loop would be wrong by up to two times.
+def calibrate(
+    job: Job, sut: Inference, scenario: Any, beat: Heartbeat, slowest_ns: float
+) -> dict[str, float]:
+    """Time the scenario's own loop on synthetic samples of the inputs' shapes; a bare predict loop
+    would be wrong by up to two times.
 
-    Where answers end at end tokens, the inputs themselves are taken: a random prompt's answer is of another length than a real one's.
-    Windows grow until one lasts a tenth of calibration_seconds, then four more of that size. The first is dropped where there are others.
+    Where answers end at end tokens, the inputs themselves are taken: a random prompt's answer is of
+    another length than a real one's. Windows grow until one lasts a tenth of calibration_seconds,
+    then four more of that size. The first is dropped where there are others.
     """
     from scenarios.worker import loadgen
 
     ends, watch = bool(job.workload.config.get("end_tokens")), Watch()
-    samples_like = Qsl(job.inputs, sut.prepare) if ends else Qsl(job.synthetic, sut.prepare, start=job.warmup_rows)
+    samples_like = (
+        Qsl(job.inputs, sut.prepare)
+        if ends
+        else Qsl(job.synthetic, sut.prepare, start=job.warmup_rows)
+    )
     samples_like.load(range(samples_like.count))
     beat.enter("calibrate", hang_limit_s(slowest_ns))
     issue, _ = scenario.callbacks(sut, samples_like, loadgen.responder(beat, watch, dry=True), job)
     batch = job.workload.batch_size
     began = _clock()
-    # One round of what the SUT keeps in flight at least: a single batch of two that overlap would look twice as slow.
+    # One round of what the SUT keeps in flight at least: a single batch of two that overlap would
+    # look twice as slow.
     least = max(2 if batch > 1 else 1, sut.in_flight) * batch
-    windows, samples = _windows(lambda rows: scenario.drive(issue, rows), samples_like.count, least, job.limits.calibration_seconds * 1e9)
-    if ends and len(watch.times) > 1:  # an honest answer may take many times as long as the mean of a window
+    windows, samples = _windows(
+        lambda rows: scenario.drive(issue, rows),
+        samples_like.count,
+        least,
+        job.limits.calibration_seconds * 1e9,
+    )
+    # An honest answer may take many times as long as the mean of a window.
+    if ends and len(watch.times) > 1:
         slowest_ns = max(slowest_ns, float(watch.gaps_ns().max()))
     return {
         "fastest_sample_ns": min(windows),
@@ -132,7 +175,9 @@ def calibrate(job: Job, sut: Inference, scenario: Any, beat: Heartbeat, slowest_
     }
 
 
-def _windows(issue: Callable[[list[int]], None], count: int, samples: int, total_ns: float) -> tuple[list[float], int]:
+def _windows(
+    issue: Callable[[list[int]], None], count: int, samples: int, total_ns: float
+) -> tuple[list[float], int]:
     """(nanoseconds of a sample in each window, samples of a window).
 
     Args:
@@ -140,7 +185,8 @@ def _windows(issue: Callable[[list[int]], None], count: int, samples: int, total
         samples: of the first window.
         total_ns: how long all windows are to last together.
     """
-    # In the order of the file its first rows alone would stand for all, and a user's file may be sorted by length.
+    # In the order of the file its first rows alone would stand for all, and a user's file may be
+    # sorted by length.
     order = np.random.default_rng(0).permutation(count)
     windows: list[float] = []
     issued = 0
@@ -159,13 +205,18 @@ def _windows(issue: Callable[[list[int]], None], count: int, samples: int, total
     return windows[1:] or windows, samples
 
 
-def _plan(job: Job, sut: Inference, qsl: Qsl, settings: dict[str, float], sample_ns: float) -> preflight.Plan:
+def _plan(
+    job: Job, sut: Inference, qsl: Qsl, settings: dict[str, float], sample_ns: float
+) -> preflight.Plan:
     if job.test != ACCURACY:
-        return preflight.performance(job, {**settings, **job.audit}, sample_ns)  # audit.config counts over user.conf
+        # Audit.config counts over user.conf.
+        return preflight.performance(job, {**settings, **job.audit}, sample_ns)
     synthetic = Qsl(job.synthetic, sut.prepare)
     longest = job.warmup_rows - 1  # the warm-up rows ascend
     synthetic.load([longest])
-    rows, _ = pack(sut.to_host(sut.predict(synthetic.batch([longest], job.workload.batch_size))), job.answer)
+    rows, _ = pack(
+        sut.to_host(sut.predict(synthetic.batch([longest], job.workload.batch_size))), job.answer
+    )
     return preflight.accuracy(job, qsl.count, rows.nbytes // len(rows), sample_ns)
 
 
@@ -187,11 +238,16 @@ def make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float)
         on_batch=lambda: beat.bump(1),
         end_tokens=job.workload.config.get("end_tokens", ()),
     )
-    return {"test_ns": _clock() - start, "evidence_after": dataclasses.asdict(evidence.watch(sut, evidence.batches(job, sut)))}
+    return {
+        "test_ns": _clock() - start,
+        "evidence_after": dataclasses.asdict(evidence.watch(sut, evidence.batches(job, sut))),
+    }
 
 
 def _write_forced_logits(job: Job, sut: Inference, beat: Heartbeat) -> None:
-    """Computes the SUT's logits on the reference's answers, after the test and its evidence, because this may compile another graph."""
+    """Computes the SUT's logits on the reference's answers, after the test and its evidence,
+    because this may compile another graph.
+    """
     beat.enter("teacher-forced logits", LOAD_LIMIT_S)
     rows = slice(0, job.logits_rows)
     with np.load(str(job.reference)) as reference, np.load(job.inputs) as inputs:
@@ -205,14 +261,25 @@ def _write_forced_logits(job: Job, sut: Inference, beat: Heartbeat) -> None:
 
 
 def _write_own_logits(job: Job, sut: Inference) -> None:
-    """Computes the SUT's logits on the first answers as LoadGen logged them. An answer taken once more might be another."""
+    """Computes the SUT's logits on the first answers as LoadGen logged them. An answer taken once
+    more might be another.
+    """
     entries = json.loads((job.log_dir / "mlperf_log_accuracy.json").read_text(encoding="utf-8"))
-    answers = {entry["qsl_idx"]: np.frombuffer(bytes.fromhex(entry["data"]), np.int32) for entry in entries}
+    answers = {
+        entry["qsl_idx"]: np.frombuffer(bytes.fromhex(entry["data"]), np.int32) for entry in entries
+    }
     with np.load(job.inputs) as inputs:
         first = {k: inputs[k][:OWN_ROWS] for k in ("input_ids", "prompt_length")}
     rows = [answers[row] for row in range(len(first["prompt_length"]))]
     tokens = np.array([np.pad(row, (0, max(map(len, rows)) - len(row))) for row in rows])
-    np.save(job.log_dir / "own_logits.npy", teacher_forcing.own_logits(sut, first, tokens, job.workload.batch_size))
+    np.save(
+        job.log_dir / "own_logits.npy",
+        teacher_forcing.own_logits(sut, first, tokens, job.workload.batch_size),
+    )
 
 
-PROCEDURES: dict[str, Procedure] = {"loadgen": loadgen_test, "reference": make_reference, "fit": fit.train}
+PROCEDURES: dict[str, Procedure] = {
+    "loadgen": loadgen_test,
+    "reference": make_reference,
+    "fit": fit.train,
+}

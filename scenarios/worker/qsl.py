@@ -1,4 +1,6 @@
-"""LoadGen's query sample library over one .npz: load = prepared rows in host memory; a batch = rows by slot, the last one padded."""
+"""LoadGen's query sample library over one .npz: load = prepared rows in host memory; a batch = rows
+by slot, the last one padded.
+"""
 
 from __future__ import annotations
 
@@ -30,21 +32,32 @@ class Qsl:
     def load(self, indices: Sequence[int]) -> None:
         """LoadGen's callback: prepare these rows. Not timed.
 
-        Raises ValueError where `prepare` did more than it may. What it returned is read-only from here on.
+        Raises ValueError where `prepare` did more than it may. What it returned is read-only from
+        here on.
         """
         rows = np.asarray(indices)
         given = {k: v[rows] for k, v in self.arrays.items()}
-        prepared = {k: np.ascontiguousarray(v) for k, v in self.prepare({k: v.copy() for k, v in given.items()}).items()}
+        prepared = {
+            k: np.ascontiguousarray(v)
+            for k, v in self.prepare({k: v.copy() for k, v in given.items()}).items()
+        }
         prepared_inputs.check(given, prepared)
         self.loaded = {k: _read_only(v) for k, v in prepared.items()}
         self._digests = _digests(self.loaded)
         self.slot[rows] = np.arange(len(rows))
-        # Views, made before the clock: making one takes as long as all that LoadGen does for a query.
-        self.singles = {int(i): {k: v[s : s + 1] for k, v in self.loaded.items()} for s, i in enumerate(indices)}
+        # Views, made before the clock: making one takes as long as all that LoadGen does for a
+        # query.
+        self.singles = {
+            int(i): {k: v[s : s + 1] for k, v in self.loaded.items()} for s, i in enumerate(indices)
+        }
 
     def unload(self, indices: Sequence[int]) -> None:
-        """LoadGen's callback: forget them, and note in `changed` the names of arrays that are not what they were."""
-        self.changed = [k for k, digest in _digests(self.loaded).items() if digest != self._digests[k]]
+        """LoadGen's callback: forget them, and note in `changed` the names of arrays that are not
+        what they were.
+        """
+        self.changed = [
+            k for k, digest in _digests(self.loaded).items() if digest != self._digests[k]
+        ]
         self.loaded, self.singles = {}, {}
         self.slot[np.asarray(indices)] = -1
 
@@ -53,11 +66,15 @@ class Qsl:
         return self.singles[index]
 
     def slots(self, indices: Sequence[int]) -> np.ndarray:
-        """The places where the samples of a whole query are loaded, for `gather`: once for all its batches."""
+        """The places where the samples of a whole query are loaded, for `gather`: once for all its
+        batches.
+        """
         return self.slot[np.asarray(indices)]
 
     def gather(self, slots: np.ndarray, size: int) -> Batch:
-        """Loaded rows; fewer than `size` are filled up with the last one, whose extra answers are dropped."""
+        """Loaded rows; fewer than `size` are filled up with the last one, whose extra answers are
+        dropped.
+        """
         if len(slots) < size:
             slots = np.concatenate([slots, np.full(size - len(slots), slots[-1])])
         return {k: v.take(slots, axis=0) for k, v in self.loaded.items()}
@@ -68,7 +85,10 @@ class Qsl:
 
     def batches(self, size: int) -> list[Batch]:
         """All samples, which must be loaded, in order."""
-        return [self.batch(range(start, min(start + size, self.count)), size) for start in range(0, self.count, size)]
+        return [
+            self.batch(range(start, min(start + size, self.count)), size)
+            for start in range(0, self.count, size)
+        ]
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

@@ -1,4 +1,6 @@
-"""Writes reference.npz: the answers every other SUT is compared with, and for generated ones the candidates of each position."""
+"""Writes reference.npz: the answers every other SUT is compared with, and for generated ones the
+candidates of each position.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,14 @@ def write_reference(
     on_batch: Callable[[], None],
     end_tokens: Sequence[int] = (),
 ) -> None:
-    """Answers of every row; for generate also the top candidates of every position and the full logits of the first rows.
+    """Answers of every row; for generate also the top candidates of every position and the full
+    logits of the first rows.
 
     Args:
         prepared: all rows of `inputs`, in order, in batches as `sut.predict` takes them.
         on_batch: called after each batch, once for the answers and once for the candidates.
-        end_tokens: where answers end; kept beside them with `max_new_tokens`, since how an answer may end belongs to it.
+        end_tokens: where answers end; kept beside them with `max_new_tokens`, since how an answer
+            may end belongs to it.
     """
     parts = []
     for batch in prepared:
@@ -39,8 +43,17 @@ def write_reference(
     rows = len(next(iter(inputs.values())))
     answers = {k: np.concatenate([_widen(p[k], parts, k) for p in parts])[:rows] for k in parts[0]}
     if "tokens" in answers:
-        answers |= _candidates(sut, inputs, answers, batch_size=batch_size, logits_rows=logits_rows, on_batch=on_batch)
-        answers |= {"end_tokens": np.array(end_tokens, np.int32), "max_new_tokens": inputs["max_new_tokens"]} if end_tokens else {}
+        answers |= _candidates(
+            sut, inputs, answers, batch_size=batch_size, logits_rows=logits_rows, on_batch=on_batch
+        )
+        answers |= (
+            {
+                "end_tokens": np.array(end_tokens, np.int32),
+                "max_new_tokens": inputs["max_new_tokens"],
+            }
+            if end_tokens
+            else {}
+        )
     with path.open("wb") as f:
         np.savez(f, allow_pickle=False, **answers)
 
@@ -53,22 +66,39 @@ def _widen(array: np.ndarray, parts: list[dict[str, np.ndarray]], key: str) -> n
 
 
 def _candidates(
-    sut: Inference, inputs: Batch, answers: Batch, *, batch_size: int, logits_rows: int, on_batch: Callable[[], None]
+    sut: Inference,
+    inputs: Batch,
+    answers: Batch,
+    *,
+    batch_size: int,
+    logits_rows: int,
+    on_batch: Callable[[], None],
 ) -> dict[str, np.ndarray]:
     ids, values, kept = [], [], []
     for start in range(0, len(answers["tokens"]), batch_size):
         part = slice(start, start + batch_size)
-        logits = forced_logits(sut, {k: v[part] for k, v in inputs.items()}, {"tokens": answers["tokens"][part]}, batch_size)
+        logits = forced_logits(
+            sut,
+            {k: v[part] for k, v in inputs.items()},
+            {"tokens": answers["tokens"][part]},
+            batch_size,
+        )
         top = _largest(logits)
         ids.append(top)
         values.append(np.take_along_axis(logits, top, -1))
         kept.append(logits[: max(0, logits_rows - start)])
         on_batch()
-    return {"top_ids": np.concatenate(ids), "top_logits": np.concatenate(values), "logits": np.concatenate(kept)}
+    return {
+        "top_ids": np.concatenate(ids),
+        "top_logits": np.concatenate(values),
+        "logits": np.concatenate(kept),
+    }
 
 
 def _largest(logits: np.ndarray) -> np.ndarray:
-    """The ids of the `TOP` largest, the largest first, of equal ones the first, int32 [..., TOP]. A whole vocabulary is not sorted."""
+    """The ids of the `TOP` largest, the largest first, of equal ones the first, int32 [..., TOP]. A
+    whole vocabulary is not sorted.
+    """
     found = np.sort(np.argpartition(logits, -TOP, axis=-1)[..., -TOP:], axis=-1)
     order = np.argsort(-np.take_along_axis(logits, found, -1), axis=-1, kind="stable")
     return np.take_along_axis(found, order, -1).astype(np.int32)

@@ -1,4 +1,6 @@
-"""Teacher-forced logits of generated answers: what accuracy of bfloat16 is judged by, where greedy tokens may honestly differ."""
+"""Teacher-forced logits of generated answers: what accuracy of bfloat16 is judged by, where greedy
+tokens may honestly differ.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,12 @@ from sut.contract import Batch, Inference
 
 
 def forced_logits(sut: Inference, inputs: Batch, answers: Batch, batch_size: int) -> np.ndarray:
-    """The logits that choose each new token, float32 [rows, new, vocabulary], given the prompts and the answers before it.
+    """The logits that choose each new token, float32 [rows, new, vocabulary], given the prompts and
+    the answers before it.
 
     Args:
-        inputs: `input_ids` right-padded, `prompt_length`; answers: `tokens` [rows, new]. Rows beyond a row's own count are not meaningful.
+        inputs: `input_ids` right-padded, `prompt_length`; answers: `tokens` [rows, new]. Rows
+            beyond a row's own count are not meaningful.
     """
     return np.concatenate(list(_batches(sut, inputs, answers["tokens"], batch_size)))
 
@@ -24,16 +28,23 @@ def own_logits(sut: Inference, inputs: Batch, tokens: np.ndarray, batch_size: in
     Args:
         tokens: the SUT's answers, int32 [rows, new].
 
-    Return float32 [rows, new, 2]: the largest logit of each position, and the logit of the token that was generated there.
+    Return float32 [rows, new, 2]: the largest logit of each position, and the logit of the token
+    that was generated there.
     """
     pairs = []
     for start, logits in enumerate(_batches(sut, inputs, tokens, batch_size)):
         chosen = tokens[start * batch_size :][: len(logits), :, None]
-        pairs.append(np.concatenate([logits.max(-1, keepdims=True), np.take_along_axis(logits, chosen, -1)], axis=-1))
+        pairs.append(
+            np.concatenate(
+                [logits.max(-1, keepdims=True), np.take_along_axis(logits, chosen, -1)], axis=-1
+            )
+        )
     return np.concatenate(pairs)
 
 
-def _batches(sut: Inference, inputs: Batch, tokens: np.ndarray, batch_size: int) -> Iterator[np.ndarray]:
+def _batches(
+    sut: Inference, inputs: Batch, tokens: np.ndarray, batch_size: int
+) -> Iterator[np.ndarray]:
     """The forced logits of one batch after the other, whose last is cut to the rows there are."""
     ids, lengths = inputs["input_ids"], inputs["prompt_length"].astype(np.int64)
     rows, new = tokens.shape

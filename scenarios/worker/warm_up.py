@@ -14,8 +14,11 @@ from sut.contract import Batch, Inference
 _clock = time.perf_counter_ns
 
 
-def warm_up(job: Job, sut: Inference, beat: Heartbeat) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Show the SUT every shape twice, with synthetic values: the first time compiles, the second tells the time of a batch.
+def warm_up(
+    job: Job, sut: Inference, beat: Heartbeat
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Show the SUT every shape twice, with synthetic values: the first time compiles, the second
+    tells the time of a batch.
 
     → (the times of each shape, what the answers are like).
     """

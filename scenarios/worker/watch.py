@@ -1,7 +1,9 @@
-"""This module keeps a record of a test while it runs: when each batch was answered, which samples it held, and some of the answers.
+"""This module keeps a record of a test while it runs: when each batch was answered, which samples
+it held, and some of the answers.
 
-Nobody else looks at the answers of a performance test: LoadGen only counts them. The record shows it if a SUT gives stale or shorter
-answers from some batch on. Keeping the record costs less than half a microsecond a batch (benchmarks/overhead.py).
+Nobody else looks at the answers of a performance test: LoadGen only counts them. The record shows
+it if a SUT gives stale or shorter answers from some batch on. Keeping the record costs less than
+half a microsecond a batch (benchmarks/overhead.py).
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from typing import Any
 import numpy as np
 
 KEPT = 256
-"""So many answers are kept: where one in a hundred is wrong, one of them is with a probability of 92 %."""
+"""So many answers are kept: where one in a hundred is wrong, one of them is with a probability of
+92 %.
+"""
 _KEPT_BYTES = 64 << 20
 _SEED = 20261121
 
@@ -29,10 +33,12 @@ class Watch:
     """Filled by LoadGen's responder, a batch at a time.
 
     Attributes:
-        planned: samples the test is expected to issue; kept answers are spread over them. 0: none is kept.
+        planned: samples the test is expected to issue; kept answers are spread over them. 0: none
+            is kept.
         one_pass: distinct samples; half of the kept answers are of the first that many.
         payload_bytes: handed to LoadGen so far.
-        times: `perf_counter_ns` after each batch; before the first one too, where the scenario called `start`.
+        times: `perf_counter_ns` after each batch; before the first one too, where the scenario
+            called `start`.
         indices: of the query sample library, in the order of the answers.
         next_kept: number of the next answer to keep.
         kept: (number, bytes) of each.
@@ -48,7 +54,8 @@ class Watch:
     _numbers: Iterator[int] = field(init=False)
 
     def __post_init__(self) -> None:
-        numbers = tuple(_numbers(self.planned, self.one_pass)) if self.planned else ()  # drawn now, so that the test does not pay for it
+        # Drawn now, so that the test does not pay for it.
+        numbers = tuple(_numbers(self.planned, self.one_pass)) if self.planned else ()
         self._numbers = chain(numbers, repeat(sys.maxsize))
         self.next_kept = next(self._numbers)
 
@@ -62,22 +69,30 @@ class Watch:
         self.times.append(perf_counter_ns())
 
     def keep(self, rows: np.ndarray, lengths: Sequence[int] | None, count: int) -> int:
-        """Copy what is to be kept of the batch whose `count` samples were the last ones that `indices` got. → `next_kept`."""
+        """Copy what is to be kept of the batch whose `count` samples were the last ones that
+        `indices` got. → `next_kept`.
+        """
         first = self.samples - count
         while (at := self.next_kept - first) < count:
             content = rows[at].tobytes()
-            self.kept.append((self.next_kept, content if lengths is None else content[: lengths[at]]))
+            self.kept.append(
+                (self.next_kept, content if lengths is None else content[: lengths[at]])
+            )
             for _ in range(1 + len(content) * KEPT // _KEPT_BYTES):  # of large answers fewer
                 self.next_kept = next(self._numbers)
         return self.next_kept
 
     def write(self, path: Path, count: int) -> str:
-        """Write the kept answers and, for each of `count` samples, how often it was answered. → sha256 of the file.
+        """Write the kept answers and, for each of `count` samples, how often it was answered. →
+        sha256 of the file.
 
-        The .npz holds: numbers, indices int64 [k]; content uint8, all kept answers one after the other; starts int64 [k + 1]; visits
-        int64 [count].
+        The .npz holds: numbers, indices int64 [k]; content uint8, all kept answers one after the
+        other; starts int64 [k + 1]; visits int64 [count].
         """
-        numbers, indices = np.array([number for number, _ in self.kept], np.int64), np.asarray(self.indices, np.int64)
+        numbers, indices = (
+            np.array([number for number, _ in self.kept], np.int64),
+            np.asarray(self.indices, np.int64),
+        )
         arrays: dict[str, Any] = {
             "numbers": numbers,
             "indices": indices[numbers],
@@ -90,12 +105,15 @@ class Watch:
         return hashlib.sha256(path.read_bytes()).hexdigest()
 
     def gaps_ns(self) -> np.ndarray:
-        """Nanoseconds between one batch's answers and the next one's, int64 [batches], or one less where no start is known."""
+        """Nanoseconds between one batch's answers and the next one's, int64 [batches], or one less
+        where no start is known.
+        """
         return np.diff(np.asarray(self.times, np.int64))
 
 
 def _numbers(planned: int, one_pass: int) -> Iterator[int]:
-    """The numbers of the answers to keep, ascending: one at random of each of equal stretches, half of them in the first pass.
+    """The numbers of the answers to keep, ascending: one at random of each of equal stretches, half
+    of them in the first pass.
 
     A test longer than planned goes on with stretches of the same length, up to four times as far.
     """

@@ -1,1 +1,3 @@
-"""Reads checkpoints. For libraries that do not read them, tables name the variable of each tensor. No framework is imported."""
+"""Reads checkpoints. For libraries that do not read them, tables name the variable of each tensor.
+No framework is imported.
+"""

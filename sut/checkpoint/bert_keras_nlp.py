@@ -26,10 +26,17 @@ _LAYER = {
 
 def variables(layers: int) -> Iterator[tuple[str, str]]:
     """(path of attributes from the classifier to a variable, name of its tensor), each once."""
-    inner = {f"backbone.transformer_layers.{n}.{k}": f"bert.encoder.layer.{n}.{v}" for n in range(layers) for k, v in _LAYER.items()}
+    inner = {
+        f"backbone.transformer_layers.{n}.{k}": f"bert.encoder.layer.{n}.{v}"
+        for n in range(layers)
+        for k, v in _LAYER.items()
+    }
     for path, name in {**_MODEL, **inner}.items():
         if name.endswith(".weight"):
             yield path, name
             continue
         ours = ("gamma", "beta") if name.endswith("LayerNorm") else ("kernel", "bias")
-        yield from ((f"{path}.{own}", f"{name}.{theirs}") for own, theirs in zip(ours, ("weight", "bias"), strict=True))
+        yield from (
+            (f"{path}.{own}", f"{name}.{theirs}")
+            for own, theirs in zip(ours, ("weight", "bias"), strict=True)
+        )

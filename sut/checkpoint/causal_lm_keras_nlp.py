@@ -11,8 +11,10 @@ class Place(NamedTuple):
 
     Attributes:
         path: of attributes from the language model to the variable.
-        tensor: its name in the checkpoint; of GPT-2 without the `transformer.` that it may begin with.
-        third: which third of the tensor's last axis: GPT-2 keeps query, key and value in one. None where it is the whole.
+        tensor: its name in the checkpoint; of GPT-2 without the `transformer.` that it may begin
+            with.
+        third: which third of the tensor's last axis: GPT-2 keeps query, key and value in one. None
+            where it is the whole.
         turned: whether the matrix is [out, in] in the checkpoint; Keras' are [in, out].
     """
 
@@ -42,12 +44,19 @@ def mistral(layers: int) -> Iterator[Place]:
     for n in range(layers):
         own, theirs = f"backbone.transformer_layers.{n}", f"model.layers.{n}"
         yield Place(f"{own}._self_attention_layernorm._weight", f"{theirs}.input_layernorm.weight")
-        yield Place(f"{own}._feedforward_layernorm._weight", f"{theirs}.post_attention_layernorm.weight")
-        yield from (Place(f"{own}.{path}.kernel", f"{theirs}.{name}.weight", turned=True) for path, name in products.items())
+        yield Place(
+            f"{own}._feedforward_layernorm._weight", f"{theirs}.post_attention_layernorm.weight"
+        )
+        yield from (
+            Place(f"{own}.{path}.kernel", f"{theirs}.{name}.weight", turned=True)
+            for path, name in products.items()
+        )
 
 
 def gpt2(layers: int) -> Iterator[Place]:
-    """Each tensor of a GPT-2, those of query, key and value three times. Its matrices are [in, out] as Keras' are."""
+    """Each tensor of a GPT-2, those of query, key and value three times. Its matrices are [in, out]
+    as Keras' are.
+    """
     yield Place("backbone.token_embedding.embeddings", "wte.weight")
     yield Place("backbone.position_embedding.position_embeddings", "wpe.weight")
     yield from _pair("backbone.layer_norm", "ln_f", "gamma", "beta")
@@ -56,12 +65,26 @@ def gpt2(layers: int) -> Iterator[Place]:
         yield from _pair(f"{own}._self_attention_layer_norm", f"{theirs}.ln_1", "gamma", "beta")
         yield from _pair(f"{own}._feedforward_layer_norm", f"{theirs}.ln_2", "gamma", "beta")
         for third, name in enumerate(("query", "key", "value")):
-            yield from _pair(f"{own}.{_ATTENTION}._{name}_dense", f"{theirs}.attn.c_attn", "kernel", "bias", third)
-        yield from _pair(f"{own}.{_ATTENTION}._output_dense", f"{theirs}.attn.c_proj", "kernel", "bias")
-        yield from _pair(f"{own}._feedforward_intermediate_dense", f"{theirs}.mlp.c_fc", "kernel", "bias")
-        yield from _pair(f"{own}._feedforward_output_dense", f"{theirs}.mlp.c_proj", "kernel", "bias")
+            yield from _pair(
+                f"{own}.{_ATTENTION}._{name}_dense",
+                f"{theirs}.attn.c_attn",
+                "kernel",
+                "bias",
+                third,
+            )
+        yield from _pair(
+            f"{own}.{_ATTENTION}._output_dense", f"{theirs}.attn.c_proj", "kernel", "bias"
+        )
+        yield from _pair(
+            f"{own}._feedforward_intermediate_dense", f"{theirs}.mlp.c_fc", "kernel", "bias"
+        )
+        yield from _pair(
+            f"{own}._feedforward_output_dense", f"{theirs}.mlp.c_proj", "kernel", "bias"
+        )
 
 
-def _pair(own: str, theirs: str, weight: str, bias: str, third: int | None = None) -> Iterator[Place]:
+def _pair(
+    own: str, theirs: str, weight: str, bias: str, third: int | None = None
+) -> Iterator[Place]:
     yield Place(f"{own}.{weight}", f"{theirs}.weight", third)
     yield Place(f"{own}.{bias}", f"{theirs}.bias", third)

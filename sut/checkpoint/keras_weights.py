@@ -1,4 +1,6 @@
-"""Tensors of a checkpoint in another library's names → the variables of a Keras model, by a table of names (`sut.checkpoint`)."""
+"""Tensors of a checkpoint in another library's names → the variables of a Keras model, by a table
+of names (`sut.checkpoint`).
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,11 @@ import numpy as np
 from sut.checkpoint import weights_files
 
 
-def variables(roots: Mapping[str, Any], table: Mapping[str, str]) -> Iterator[tuple[str, Any, bool]]:
-    """(name in the checkpoint, the variable, whether it is a layer's weight) of each tensor of a checkpoint.
+def variables(
+    roots: Mapping[str, Any], table: Mapping[str, str]
+) -> Iterator[tuple[str, Any, bool]]:
+    """(name in the checkpoint, the variable, whether it is a layer's weight) of each tensor of a
+    checkpoint.
 
     Args:
         roots: what the first name of a path stands for.
@@ -29,7 +34,9 @@ def variables(roots: Mapping[str, Any], table: Mapping[str, str]) -> Iterator[tu
 
 
 def at(root: Any, path: str) -> Any:
-    """Return the object at the end of a path, which is attributes and indices with points between them."""
+    """Return the object at the end of a path, which is attributes and indices with points between
+    them.
+    """
     for step in path.split("."):
         root = root[int(step)] if step.isdigit() else getattr(root, step)
     return root
@@ -43,5 +50,7 @@ def assign(checkpoint: Path, places: Iterable[tuple[str, Any, bool]]) -> None:
 
 
 def _to_keras(weight: np.ndarray) -> np.ndarray:
-    """A layer's weight as Keras keeps it: [out, in] → [in, out]; convolutions [out, in, height, width] → [height, width, in, out]."""
+    """A layer's weight as Keras keeps it: [out, in] → [in, out]; convolutions [out, in, height,
+    width] → [height, width, in, out].
+    """
     return weight.transpose(2, 3, 1, 0) if weight.ndim == 4 else weight.T

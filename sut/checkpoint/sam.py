@@ -1,8 +1,10 @@
-"""Segment Anything: the names of Meta's checkpoint beside KerasHub's and KerasCV's attributes, and beside Transformers' names.
+"""Segment Anything: the names of Meta's checkpoint beside KerasHub's and KerasCV's attributes, and
+beside Transformers' names.
 
-A name that ends in `*` is a layer of Keras: its `weight` is the layer's kernel, transposed, or its scale; its `bias` follows. Any other is
-a variable of the same shape. On the right a number is a place in a list, and each path begins
-with one of four names: `encoder`, the image encoder's layers in their order; `neck`, `prompts` and `decoder`.
+A name that ends in `*` is a layer of Keras: its `weight` is the layer's kernel, transposed, or its
+scale; its `bias` follows. Any other is a variable of the same shape. On the right a number is a
+place in a list, and each path begins with one of four names: `encoder`, the image encoder's layers
+in their order; `neck`, `prompts` and `decoder`.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ _BLOCK = {
     "mlp.lin2.*": "mlp_block.dense_net.layers.2",
 }
 _PROMPTS = {
-    "pe_layer.positional_encoding_gaussian_matrix": "positional_embedding_layer.positional_encoding_gaussian_matrix",
+    "pe_layer.positional_encoding_gaussian_matrix": (
+        "positional_embedding_layer.positional_encoding_gaussian_matrix"
+    ),
     "point_embeddings.0.weight": "background_point_embed.embeddings",
     "point_embeddings.1.weight": "foreground_point_embed.embeddings",
     "point_embeddings.2.weight": "top_left_corner_embed.embeddings",
@@ -27,31 +31,59 @@ _PROMPTS = {
     "no_mask_embed.weight": "no_mask_embed.embeddings",
     **{f"mask_downscaling.{n}.*": f"mask_downscaler.layers.{n}" for n in (0, 1, 3, 4, 6)},
 }
-_ATTENTION = {f"{part}_proj.*": f"{name}_proj" for part, name in (("q", "query"), ("k", "key"), ("v", "value"), ("out", "out"))}
+_ATTENTION = {
+    f"{part}_proj.*": f"{name}_proj"
+    for part, name in (("q", "query"), ("k", "key"), ("v", "value"), ("out", "out"))
+}
 _TWO_WAY = {
     **{f"self_attn.{name}": f"self_attention.{other}" for name, other in _ATTENTION.items()},
-    **{f"cross_attn_token_to_image.{name}": f"cross_attention_token_to_image.{other}" for name, other in _ATTENTION.items()},
-    **{f"cross_attn_image_to_token.{name}": f"cross_attention_image_to_token.{other}" for name, other in _ATTENTION.items()},
+    **{
+        f"cross_attn_token_to_image.{name}": f"cross_attention_token_to_image.{other}"
+        for name, other in _ATTENTION.items()
+    },
+    **{
+        f"cross_attn_image_to_token.{name}": f"cross_attention_image_to_token.{other}"
+        for name, other in _ATTENTION.items()
+    },
     **{f"norm{n}.*": f"layer_norm{n}" for n in (1, 2, 3, 4)},
     "mlp.lin1.*": "mlp_block.mlp_block.layers.0",
     "mlp.lin2.*": "mlp_block.mlp_block.layers.2",
 }
 _DECODER = {
-    **{f"transformer.layers.{n}.{name}": f"transformer.layers.{n}.{other}" for n in (0, 1) for name, other in _TWO_WAY.items()},
-    **{f"transformer.final_attn_token_to_image.{a}": f"transformer.final_attention_token_to_image.{b}" for a, b in _ATTENTION.items()},
+    **{
+        f"transformer.layers.{n}.{name}": f"transformer.layers.{n}.{other}"
+        for n in (0, 1)
+        for name, other in _TWO_WAY.items()
+    },
+    **{
+        f"transformer.final_attn_token_to_image.{a}": (
+            f"transformer.final_attention_token_to_image.{b}"
+        )
+        for a, b in _ATTENTION.items()
+    },
     "transformer.norm_final_attn.*": "transformer.final_layer_norm",
     "iou_token.weight": "iou_token.embeddings",
     "mask_tokens.weight": "mask_tokens.embeddings",
     **{f"output_upscaling.{n}.*": f"output_upscaling.layers.{n}" for n in (0, 1, 3)},
     **{
-        f"output_hypernetworks_mlps.{mask}.layers.{n}.*": f"output_hypernetworks_mlps.{mask}.mlp_block.layers.{2 * n}"
+        f"output_hypernetworks_mlps.{mask}.layers.{n}.*": (
+            f"output_hypernetworks_mlps.{mask}.mlp_block.layers.{2 * n}"
+        )
         for mask in range(4)
         for n in range(3)
     },
-    **{f"iou_prediction_head.layers.{n}.*": f"iou_prediction_head.mlp_block.layers.{2 * n}" for n in range(3)},
+    **{
+        f"iou_prediction_head.layers.{n}.*": f"iou_prediction_head.mlp_block.layers.{2 * n}"
+        for n in range(3)
+    },
 }
-_RENAMED = {"add_decomposed_relative_pe": "add_decomposed_reative_pe", ".mlp_block.layers": ".dense_net.layers"}
-_BEFORE = 3  # layers of KerasHub's image encoder before its blocks: the input and the two that embed patches and their places
+_RENAMED = {
+    "add_decomposed_relative_pe": "add_decomposed_reative_pe",
+    ".mlp_block.layers": ".dense_net.layers",
+}
+# Layers of KerasHub's image encoder before its blocks: the input and the two that embed patches and
+# their places.
+_BEFORE = 3
 
 
 def keras_hub(layers: int) -> dict[str, str]:
@@ -71,7 +103,9 @@ def keras_hub(layers: int) -> dict[str, str]:
 
 
 def keras_cv(layers: int) -> dict[str, str]:
-    """Meta's name → KerasCV's attribute. KerasHub's classes were made from KerasCV's, and few attributes got other names."""
+    """Meta's name → KerasCV's attribute. KerasHub's classes were made from KerasCV's, and few
+    attributes got other names.
+    """
     table = keras_hub(layers)
     for of_keras_hub, of_keras_cv in _RENAMED.items():
         table = {name: path.replace(of_keras_hub, of_keras_cv) for name, path in table.items()}
@@ -87,7 +121,9 @@ _PARTS = {
     "neck.2": "neck.conv2",
     "neck.3": "neck.layer_norm2",
     ".norm": ".layer_norm",
-    "prompt_encoder.pe_layer.positional_encoding_gaussian_matrix": "shared_image_embedding.positional_embedding",
+    "prompt_encoder.pe_layer.positional_encoding_gaussian_matrix": (
+        "shared_image_embedding.positional_embedding"
+    ),
     "point_embeddings": "point_embed",
     "mask_downscaling.0": "mask_embed.conv1",
     "mask_downscaling.1": "mask_embed.layer_norm1",
@@ -98,7 +134,8 @@ _PARTS = {
     "output_upscaling.1": "upscale_layer_norm",
     "output_upscaling.3": "upscale_conv2",
 }
-_NETWORKS = {"layers.0": "proj_in", "layers.1": "layers.0", "layers.2": "proj_out"}  # of three layers each, in the mask decoder
+# Of three layers each, in the mask decoder.
+_NETWORKS = {"layers.0": "proj_in", "layers.1": "layers.0", "layers.2": "proj_out"}
 
 
 def transformers(name: str) -> str:

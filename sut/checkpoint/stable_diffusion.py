@@ -1,8 +1,10 @@
-"""Stable Diffusion: the names of diffusers' and Transformers' tensors beside the attributes of KerasCV's networks.
+"""Stable Diffusion: the names of diffusers' and Transformers' tensors beside the attributes of
+KerasCV's networks.
 
-A name that ends in `*` is a layer of Keras, as in `sut.checkpoint.sam`. Each path begins with a network, `text_encoder`, `unet`,
-`decoder` or `encoder`, and a class of layers there; the number after it counts those of the class in the order in which the network runs
-them. The VAE's encoder has a table of its own: it makes no image.
+A name that ends in `*` is a layer of Keras, as in `sut.checkpoint.sam`. Each path begins with a
+network, `text_encoder`, `unet`, `decoder` or `encoder`, and a class of layers there; the number
+after it counts those of the class in the order in which the network runs them. The VAE's encoder
+has a table of its own: it makes no image.
 """
 
 from __future__ import annotations
@@ -32,8 +34,15 @@ _TRANSFORMER = {
     "proj_in.*": "proj1.conv2d",
     "proj_out.*": "proj2.conv2d",
     **{f"transformer_blocks.0.norm{n}.*": f"transformer_block.norm{n}" for n in (1, 2, 3)},
-    **{f"transformer_blocks.0.attn{n}.to_{x}.*": f"transformer_block.attn{n}.to_{x}" for n in (1, 2) for x in "qkv"},
-    **{f"transformer_blocks.0.attn{n}.to_out.0.*": f"transformer_block.attn{n}.out_proj" for n in (1, 2)},
+    **{
+        f"transformer_blocks.0.attn{n}.to_{x}.*": f"transformer_block.attn{n}.to_{x}"
+        for n in (1, 2)
+        for x in "qkv"
+    },
+    **{
+        f"transformer_blocks.0.attn{n}.to_out.0.*": f"transformer_block.attn{n}.out_proj"
+        for n in (1, 2)
+    },
     "transformer_blocks.0.ff.net.0.proj.*": "transformer_block.geglu.dense",
     "transformer_blocks.0.ff.net.2.*": "transformer_block.dense",
 }
@@ -63,19 +72,37 @@ def keras_cv(tensors: Collection[str], layers: int) -> dict[str, str]:
     prefixed = any(name.startswith("text_encoder/text_model.") for name in tensors)
     text = "text_encoder/text_model." if prefixed else "text_encoder/"
     table = {
-        f"{text}embeddings.token_embedding.weight": "text_encoder.CLIPEmbedding.0.token_embedding.embeddings",
-        f"{text}embeddings.position_embedding.weight": "text_encoder.CLIPEmbedding.0.position_embedding.embeddings",
-        **_of("text_encoder.CLIPEncoderLayer", _ENCODER_LAYER, [f"{text}encoder.layers.{n}." for n in range(layers)]),
+        f"{text}embeddings.token_embedding.weight": (
+            "text_encoder.CLIPEmbedding.0.token_embedding.embeddings"
+        ),
+        f"{text}embeddings.position_embedding.weight": (
+            "text_encoder.CLIPEmbedding.0.position_embedding.embeddings"
+        ),
+        **_of(
+            "text_encoder.CLIPEncoderLayer",
+            _ENCODER_LAYER,
+            [f"{text}encoder.layers.{n}." for n in range(layers)],
+        ),
         **_of("text_encoder.LayerNormalization", _LAYER, [f"{text}final_layer_norm."]),
         **_of("unet.Dense", _LAYER, [f"unet/time_embedding.linear_{n}." for n in (1, 2)]),
         **_of(
             "unet.PaddedConv2D",
             _CONVOLUTION,
-            ["unet/conv_in.", *(f"unet/down_blocks.{n}.downsamplers.0.conv." for n in range(3)), "unet/conv_out."],
+            [
+                "unet/conv_in.",
+                *(f"unet/down_blocks.{n}.downsamplers.0.conv." for n in range(3)),
+                "unet/conv_out.",
+            ],
         ),
         **_of("unet.ResBlock", _RESNET, _blocks("unet/", "resnets", range(4), range(4), middle=2)),
-        **_of("unet.SpatialTransformer", _TRANSFORMER, _blocks("unet/", "attentions", range(3), range(1, 4), middle=1)),
-        **_of("unet.Upsample", _UPSAMPLING, [f"unet/up_blocks.{n}.upsamplers.0." for n in range(3)]),
+        **_of(
+            "unet.SpatialTransformer",
+            _TRANSFORMER,
+            _blocks("unet/", "attentions", range(3), range(1, 4), middle=1),
+        ),
+        **_of(
+            "unet.Upsample", _UPSAMPLING, [f"unet/up_blocks.{n}.upsamplers.0." for n in range(3)]
+        ),
         **_of("unet.GroupNormalization", _LAYER, ["unet/conv_norm_out."]),
         **_of(
             "decoder.PaddedConv2D",
@@ -87,7 +114,11 @@ def keras_cv(tensors: Collection[str], layers: int) -> dict[str, str]:
                 "vae/decoder.conv_out.",
             ],
         ),
-        **_of("decoder.ResnetBlock", _RESNET_OF_VAE, _blocks("vae/decoder.", "resnets", (), range(4), middle=2)),
+        **_of(
+            "decoder.ResnetBlock",
+            _RESNET_OF_VAE,
+            _blocks("vae/decoder.", "resnets", (), range(4), middle=2),
+        ),
         **_of("decoder.AttentionBlock", _ATTENTION_OF_VAE, ["vae/decoder.mid_block.attentions.0."]),
         **_of("decoder.GroupNormalization", _LAYER, ["vae/decoder.conv_norm_out."]),
     }
@@ -95,11 +126,21 @@ def keras_cv(tensors: Collection[str], layers: int) -> dict[str, str]:
 
 
 def keras_cv_encoder(tensors: Collection[str]) -> dict[str, str]:
-    """The same of the VAE's encoder, with the convolution behind it, which is a layer of KerasCV's."""
+    """The same of the VAE's encoder, with the convolution behind it, which is a layer of
+    KerasCV's.
+    """
     down = [f"vae/encoder.down_blocks.{n}.downsamplers.0.conv." for n in range(3)]
     table = {
-        **_of("encoder.PaddedConv2D", _CONVOLUTION, ["vae/encoder.conv_in.", *down, "vae/encoder.conv_out.", "vae/quant_conv."]),
-        **_of("encoder.ResnetBlock", _RESNET_OF_VAE, _blocks("vae/encoder.", "resnets", range(4), (), middle=2)),
+        **_of(
+            "encoder.PaddedConv2D",
+            _CONVOLUTION,
+            ["vae/encoder.conv_in.", *down, "vae/encoder.conv_out.", "vae/quant_conv."],
+        ),
+        **_of(
+            "encoder.ResnetBlock",
+            _RESNET_OF_VAE,
+            _blocks("vae/encoder.", "resnets", range(4), (), middle=2),
+        ),
         **_of("encoder.AttentionBlock", _ATTENTION_OF_VAE, ["vae/encoder.mid_block.attentions.0."]),
         **_of("encoder.GroupNormalization", _LAYER, ["vae/encoder.conv_norm_out."]),
     }
@@ -111,10 +152,16 @@ def _there(table: Mapping[str, str], tensors: Collection[str]) -> dict[str, str]
 
 
 def _of(kind: str, parts: Mapping[str, str], prefixes: Iterable[str]) -> dict[str, str]:
-    return {f"{prefix}{a}": f"{kind}.{n}.{b}".rstrip(".") for n, prefix in enumerate(prefixes) for a, b in parts.items()}
+    return {
+        f"{prefix}{a}": f"{kind}.{n}.{b}".rstrip(".")
+        for n, prefix in enumerate(prefixes)
+        for a, b in parts.items()
+    }
 
 
-def _blocks(prefix: str, kind: str, down: Iterable[int], up: Iterable[int], middle: int) -> list[str]:
+def _blocks(
+    prefix: str, kind: str, down: Iterable[int], up: Iterable[int], middle: int
+) -> list[str]:
     """Two on each level on the way down, three on the way up."""
     return [
         *(f"{prefix}down_blocks.{level}.{kind}.{n}." for level in down for n in range(2)),

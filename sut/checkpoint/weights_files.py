@@ -1,4 +1,5 @@
-"""Tensors of a checkpoint folder by name, whether it is one safetensors file, several with an index, or a folder for each part.
+"""Tensors of a checkpoint folder by name, whether it is one safetensors file, several with an
+index, or a folder for each part.
 
 The tensors of a part are named `part/tensor`.
 """
@@ -17,10 +18,16 @@ _OF_DIFFUSERS = "diffusion_pytorch_model.safetensors"
 
 
 def file_of(folder: Path, name: str) -> Path:
-    """The file that holds the tensor. A single file goes before an index, as in Transformers. Raises KeyError."""
+    """The file that holds the tensor. A single file goes before an index, as in Transformers.
+    Raises KeyError.
+    """
     part, slash, _ = name.partition("/")
     if slash:
-        return next(path for path in (folder / part / SINGLE, folder / part / _OF_DIFFUSERS) if path.exists())
+        return next(
+            path
+            for path in (folder / part / SINGLE, folder / part / _OF_DIFFUSERS)
+            if path.exists()
+        )
     if (folder / SINGLE).exists():
         return folder / SINGLE
     return folder / json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"][name]
@@ -32,7 +39,11 @@ def names(folder: Path) -> list[str]:
         return _names_in(folder / SINGLE)
     if (folder / INDEX).exists():
         return sorted(json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"])
-    return [f"{path.parent.name}/{name}" for path in sorted(folder.glob("*/*.safetensors")) for name in _names_in(path)]
+    return [
+        f"{path.parent.name}/{name}"
+        for path in sorted(folder.glob("*/*.safetensors"))
+        for name in _names_in(path)
+    ]
 
 
 def _names_in(path: Path) -> list[str]:
@@ -41,7 +52,9 @@ def _names_in(path: Path) -> list[str]:
 
 
 def tensor(folder: Path, name: str) -> np.ndarray:
-    """In its stored dtype; bfloat16 is that of ml_dtypes. Raises safetensors' own error where the file has no such tensor."""
+    """In its stored dtype; bfloat16 is that of ml_dtypes. Raises safetensors' own error where the
+    file has no such tensor.
+    """
     with safe_open(file_of(folder, name), framework="np") as f:
         return f.get_tensor(name.rpartition("/")[2])
 

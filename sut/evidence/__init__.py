@@ -1,1 +1,3 @@
-"""Measures and proves which execution and precision ran, for every framework. This file imports none."""
+"""Measures and proves which execution and precision ran, for every framework. This file imports
+none.
+"""

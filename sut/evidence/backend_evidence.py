@@ -1,4 +1,6 @@
-"""Evidence of a call that runs on a backend: what the SUT says of its model, and what the backend's own module saw."""
+"""Evidence of a call that runs on a backend: what the SUT says of its model, and what the backend's
+own module saw.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,15 @@ def evidence(
 ) -> Evidence:
     """Return the evidence of what the measured call runs.
 
-    Its precision is that of a product in the dtype of the weights. It is "mixed" if the weights, the layers that compute with them, or most
-    of the call's own products differ, or if one of these products is narrower.
+    Its precision is that of a product in the dtype of the weights. It is "mixed" if the weights,
+    the layers that compute with them, or most of the call's own products differ, or if one of these
+    products is narrower.
 
     Args:
         backend: `sut.evidence.jax_programs` or a module `sut.keras.on_<backend>`.
         name: the part of the model that the call is to reach, for the reader.
-        watch: makes the call, and returns what the backend saw of it; `graphs` is its number of compiled graphs.
+        watch: makes the call, and returns what the backend saw of it; `graphs` is its number of
+            compiled graphs.
         held: the dtypes of the weights, and how many elements there are of each.
         computed: the dtypes that their layers compute in (a mixed policy casts at each call).
         detail: more facts for the reader, such as versions.

@@ -6,7 +6,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-_PREFIX = "__autograph_generated_file"  # of modules that TensorFlow writes to the folder of temporary files, one for each traced function
+# Of modules that TensorFlow writes to the folder of temporary files, one for each traced function.
+_PREFIX = "__autograph_generated_file"
 
 
 def remove() -> None:

@@ -1,4 +1,6 @@
-"""JAX, whoever calls it: settings, probes, and what ran. JAX itself tells each compilation, its profiler what runs."""
+"""JAX, whoever calls it: settings, probes, and what ran. JAX itself tells each compilation, its
+profiler what runs.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,20 @@ EXECUTIONS = ("xla",)
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 _DUMP = re.compile(r"jax_ir\d+_jit_(.+)_compile\.mlir")
 _CALLBACK = re.compile(r"custom_call @\w*python\w*callback")
-# JAX's own names. Its default for float32 products is tf32 on an NVIDIA GPU. At its "tensorfloat32" XLA's Triton kernels compute float32.
+# JAX's own names. Its default for float32 products is tf32 on an NVIDIA GPU. At its "tensorfloat32"
+# XLA's Triton kernels compute float32.
 _MATMUL = {"float32": "highest", "tf32": "default", "bfloat16": "default"}
-_RANK = {"DEFAULT": 0, "HIGH": 1, "HIGHEST": 2, "default": 0, "highest": 2}  # XLA's names of them, then JAX's
-_DOT = re.compile(r"stablehlo\.(?:dot_general|convolution)\b(.*) : \(tensor<([^>]*)>, tensor<([^>]*)>\)")
+# XLA's names of them, then JAX's.
+_RANK = {"DEFAULT": 0, "HIGH": 1, "HIGHEST": 2, "default": 0, "highest": 2}
+_DOT = re.compile(
+    r"stablehlo\.(?:dot_general|convolution)\b(.*) : \(tensor<([^>]*)>, tensor<([^>]*)>\)"
+)
 _PRECISION = re.compile(r"\b(DEFAULT|HIGH|HIGHEST)\b")
 _FLOATS = r"tensor<(?:\d+x)*(?:bf16|f\d+)>"
 _ARITHMETIC = re.compile(
-    r"stablehlo\.(?:add|subtract|multiply|divide|power|exponential|tanh|rsqrt|sqrt|log|logistic)\b.*" + _FLOATS + r"|chlo\.erf"
+    r"stablehlo\.(?:add|subtract|multiply|divide|power|exponential|tanh|rsqrt|sqrt|log|logistic)\b.*"
+    + _FLOATS
+    + r"|chlo\.erf"
 )
 _GATHER = re.compile(rf'"stablehlo\.gather"\(.* : \(({_FLOATS}), .* -> ({_FLOATS})')
 _RUN = re.compile(r"PjitFunction\((.+)\)")
@@ -43,13 +51,16 @@ _products: Counter[tuple[str, str, str]] = Counter()  # (program, dtype, precisi
 _callbacks: Counter[str] = Counter()  # program → calls of Python from within it
 _moving: dict[str, bool] = {}  # program → whether it only moves values
 _looking_up: set[str] = set()  # programs that take rows of a table of floats
-_set_for_all: list[str] = []  # the precision, once configured; what JAX's configuration shows may be that of a context
+# The precision, once configured; what JAX's configuration shows may be that of a context.
+_set_for_all: list[str] = []
 _product = jax.jit(jnp.matmul)
 
 
 def _count(event: str, duration: float, **known: Any) -> None:
     if event == _COMPILED:
-        _compilations[_plain(str(known.get("fun_name")).removeprefix("jit(").removesuffix(")"))] += 1
+        _compilations[
+            _plain(str(known.get("fun_name")).removeprefix("jit(").removesuffix(")"))
+        ] += 1
         _read_dumps(_dumps())
 
 
@@ -65,7 +76,9 @@ def _dumps() -> Path:
 
 
 def _read_dumps(folder: Path) -> None:
-    """Read the dumps of what was compiled just now, and remove them: a worker may end without cleaning up."""
+    """Read the dumps of what was compiled just now, and remove them: a worker may end without
+    cleaning up.
+    """
     for path in folder.glob("*"):
         if named := _DUMP.fullmatch(path.name):
             text, program = path.read_text(), _plain(named[1])
@@ -74,13 +87,19 @@ def _read_dumps(folder: Path) -> None:
             if any(_elements(table) != _elements(rows) for table, rows in _GATHER.findall(text)):
                 _looking_up.add(program)
             for attributes, *operands in _DOT.findall(text):
-                lowest = min(_PRECISION.findall(attributes), key=_RANK.__getitem__, default="DEFAULT")
-                _products[program, min((x.rpartition("x")[2] for x in operands), key=_bits), lowest] += 1
+                lowest = min(
+                    _PRECISION.findall(attributes), key=_RANK.__getitem__, default="DEFAULT"
+                )
+                _products[
+                    program, min((x.rpartition("x")[2] for x in operands), key=_bits), lowest
+                ] += 1
     shutil.rmtree(folder, ignore_errors=True)  # JAX makes it again
 
 
 def _elements(tensor: str) -> int:
-    """The number of elements of a tensor as StableHLO writes its type. Rows that are put into another order keep it."""
+    """The number of elements of a tensor as StableHLO writes its type. Rows that are put into
+    another order keep it.
+    """
     return math.prod(int(side) for side in re.findall(r"(\d+)x", tensor))
 
 
@@ -99,7 +118,8 @@ def _listen() -> None:
 def configure(device: str, wanted: str) -> None:
     """Choose JAX's device and the precision of float32 products, and begin to count compilations.
 
-    Earlier counts are forgotten, for they were another model's. Raises Unsupported if JAX finds no such device.
+    Earlier counts are forgotten, for they were another model's. Raises Unsupported if JAX finds no
+    such device.
     """
     jax.config.update("jax_default_matmul_precision", _MATMUL[wanted])
     _set_for_all[:] = [_MATMUL[wanted]]
@@ -108,7 +128,8 @@ def configure(device: str, wanted: str) -> None:
     _callbacks.clear()
     _moving.clear()
     _looking_up.clear()
-    # StableHLO is the one place that shows dtype and precision of a program's products: in XLA's own a CPU's bfloat16 ones are float32.
+    # StableHLO is the one place that shows dtype and precision of a program's products: in XLA's
+    # own a CPU's bfloat16 ones are float32.
     jax.config.update("jax_dump_ir_to", str(_dumps()))
     jax.config.update("jax_dump_ir_modes", "stablehlo")
     jax.config.update("jax_include_debug_info_in_dumps", False)
@@ -117,7 +138,9 @@ def configure(device: str, wanted: str) -> None:
 
 
 def _choose_device(device: str) -> None:
-    """JAX's first platform becomes its default; without the plugin of one it goes on to the next in silence, hence the look."""
+    """JAX's first platform becomes its default; without the plugin of one it goes on to the next in
+    silence, hence the look.
+    """
     jax.config.update("jax_platforms", {"cpu": "cpu", "cuda": "cuda,cpu"}[device])
     try:
         found = jax.default_backend()
@@ -125,12 +148,15 @@ def _choose_device(device: str) -> None:
         found = str(e).splitlines()[0]
     if found != {"cpu": "cpu", "cuda": "gpu"}[device]:
         raise Unsupported(
-            f"--device {device}: JAX finds no such device (no driver, no GPU, or a build without it: {found}); --device cpu runs"
+            f"--device {device}: JAX finds no such device (no driver, no GPU, or a build without"
+            f" it: {found}); --device cpu runs"
         )
 
 
 def synchronise() -> None:
-    """Wait for the programs that still run: an array is ready when the program that makes it is done."""
+    """Wait for the programs that still run: an array is ready when the program that makes it is
+    done.
+    """
     jax.block_until_ready(jax.live_arrays())
 
 
@@ -154,15 +180,19 @@ def matrix_flops(dtype: str) -> float:
 def watch(call: Callable[[], Any]) -> dict[str, Any]:
     """Return what JAX sees of the call. The model's programs are those that hold matrix products.
 
-    `graphs` and `xla_programs`: compilations of the model's programs that the call enters, one for each shape. `regions`: how often the
-    call enters these programs; a model that is compiled as a whole is one region a batch. `operators`: how often the call runs other
-    programs; a call that is run eagerly, or with JAX's jit disabled, is made of them.
-    `operators_that_compute`: those of them that calculate with floats; the others move values, as a sort does. `table_lookups`: those that
-    take rows of a table. `host_callbacks`: calls of Python that stand in the programs that it runs.
+    `graphs` and `xla_programs`: compilations of the model's programs that the call enters, one for
+    each shape. `regions`: how often the call enters these programs; a model that is compiled as a
+    whole is one region a batch. `operators`: how often the call runs other programs; a call that is
+    run eagerly, or with JAX's jit disabled, is made of them. `operators_that_compute`: those of
+    them that calculate with floats; the others move values, as a sort does. `table_lookups`: those
+    that take rows of a table. `host_callbacks`: calls of Python that stand in the programs that it
+    runs.
     """
     run = _run(call)
     programs = {name for name, _, _ in _products} & set(run)
-    operators = {name: n for name, n in run.items() if name not in programs and name != _HANDED_OVER}
+    operators = {
+        name: n for name, n in run.items() if name not in programs and name != _HANDED_OVER
+    }
     compiled = {name: _compilations[name] for name in sorted(programs)}
     return {
         "graphs": sum(compiled.values()),
@@ -182,8 +212,9 @@ def watch(call: Callable[[], Any]) -> dict[str, Any]:
 def _matrix_products(programs: Set[str]) -> dict[str, Any]:
     """See `matrix_library.fact`: of these programs, as XLA compiled them.
 
-    XLA hands a product to YNNPACK, which takes the widest instructions that it knows for the processor and reports none. XLA's own
-    target says nothing of them. A build whose programs cannot be read leaves the library unknown.
+    XLA hands a product to YNNPACK, which takes the widest instructions that it knows for the
+    processor and reports none. XLA's own target says nothing of them. A build whose programs cannot
+    be read leaves the library unknown.
     """
     products = Counter[str]()
     with suppress(Exception):  # no figure depends on it
@@ -196,11 +227,13 @@ def _matrix_products(programs: Set[str]) -> dict[str, Any]:
 
 
 def _run(call: Callable[[], Any]) -> Counter[str]:
-    """Names of the programs the call runs, as JAX's profiler sees them; of JAX's own events, which are the same on every device."""
+    """Names of the programs the call runs, as JAX's profiler sees them; of JAX's own events, which
+    are the same on every device.
+    """
     options = _profiler.ProfileOptions()
     options.host_tracer_level, options.python_tracer_level = 1, 0
-    # On a GPU the device's own tracer starts too, of which nothing is read, and it may not be permitted. A trace without the host's events
-    # shows no program, which no check lets pass.
+    # On a GPU the device's own tracer starts too, of which nothing is read, and it may not be
+    # permitted. A trace without the host's events shows no program, which no check lets pass.
     options.raise_error_on_start_failure = jax.default_backend() == "cpu"
     session = _profiler.ProfilerSession(options)
     call()
@@ -209,7 +242,9 @@ def _run(call: Callable[[], Any]) -> Counter[str]:
 
 
 def _entered(trace: Any) -> Iterator[str]:
-    """JAX marks an entry twice, one event within the other. It names a program that was compiled ahead of its call `jit(name)`."""
+    """JAX marks an entry twice, one event within the other. It names a program that was compiled
+    ahead of its call `jit(name)`.
+    """
     for line in (line for plane in trace.planes for line in plane.lines):
         until = dict[str, float]()
         for event in sorted(line.events, key=lambda e: e.start_ns):
@@ -220,8 +255,10 @@ def _entered(trace: Any) -> Iterator[str]:
 
 
 def _precisions(programs: Set[str]) -> dict[str, Any]:
-    """Bits of the operands of the programs' products → how many there are, of all compilations; a loop's body counts once. One that
-    is told a lower precision than `configure` set for all counts as the bits XLA may leave of it."""
+    """Bits of the operands of the programs' products → how many there are, of all compilations; a
+    loop's body counts once. One that is told a lower precision than `configure` set for all counts
+    as the bits XLA may leave of it.
+    """
     products: Counter[tuple[str, str]] = Counter()
     for (name, dtype, told), n in _products.items():
         products[dtype, told] += n * (name in programs)
@@ -229,11 +266,16 @@ def _precisions(programs: Set[str]) -> dict[str, Any]:
     for (dtype, told), n in (+products).items():
         lower = _bits(dtype) == 32 and _RANK[told] < _RANK[_set_for_all[0]]
         bits[str({"HIGH": 19, "DEFAULT": 16}[told] if lower else _bits(dtype))] += n
-    return {"product_bits": dict(sorted(bits.items())), "products": {" ".join(k): n for k, n in sorted((+products).items())}}
+    return {
+        "product_bits": dict(sorted(bits.items())),
+        "products": {" ".join(k): n for k, n in sorted((+products).items())},
+    }
 
 
 def peak_device_bytes(device: str) -> int | None:
-    """Most bytes held on the GPU; None on a CPU, and where the allocator that the user chose does not count."""
+    """Most bytes held on the GPU; None on a CPU, and where the allocator that the user chose does
+    not count.
+    """
     statistics = jax.devices()[0].memory_stats() if device == "cuda" else None
     return int(statistics["peak_bytes_in_use"]) if statistics else None
 

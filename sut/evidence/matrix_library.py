@@ -1,6 +1,8 @@
-"""Which library multiplies a framework's matrices, with which instructions and how many threads. Standard library only.
+"""Which library multiplies a framework's matrices, with which instructions and how many threads.
+Standard library only.
 
-Each function reads what a framework or a library reported. `UNKNOWN` stands for what none of them reports.
+Each function reads what a framework or a library reported. `UNKNOWN` stands for what none of them
+reports.
 """
 
 from __future__ import annotations
@@ -16,7 +18,14 @@ UNKNOWN = "unknown"
 _NARROWER = ("AVX2", "AVX", "SSE4.2")  # than AVX-512, as this module names them
 _TASKS = Path("/proc/self/task")
 _ONEDNN_CALL = re.compile(r"onednn_verbose,.*exec,cpu,(?:matmul|inner_product),([^,]+),")
-_INSTRUCTIONS = {"amx": "AMX", "avx10": "AVX10", "avx512": "AVX-512", "avx2": "AVX2", "avx": "AVX", "sse41": "SSE4.1"}
+_INSTRUCTIONS = {
+    "amx": "AMX",
+    "avx10": "AVX10",
+    "avx512": "AVX-512",
+    "avx2": "AVX2",
+    "avx": "AVX",
+    "sse41": "SSE4.1",
+}
 _OF_XLA = {  # names that XLA gives to its fusions and custom calls, as they begin
     "__ynn_fusion": "YNNPACK",
     "__xnn_fusion": "XNNPACK",
@@ -29,34 +38,48 @@ _FUSION = re.compile(r'calls=%([\w.-]+).*"kind":"(__\w+)"')
 _TARGET = re.compile(r'custom_call_target="(__[\w$]+)"')
 
 
-def fact(library: str = UNKNOWN, instructions: str = UNKNOWN, threads: int | None = None) -> dict[str, Any]:
-    """The value of `matrix_products` in `Evidence.detail`; `threads` is "unknown" if it is None or 0."""
+def fact(
+    library: str = UNKNOWN, instructions: str = UNKNOWN, threads: int | None = None
+) -> dict[str, Any]:
+    """The value of `matrix_products` in `Evidence.detail`; `threads` is "unknown" if it is None or
+    0.
+    """
     return {"library": library, "instructions": instructions, "threads": threads or UNKNOWN}
 
 
 def unused_avx512(told: Mapping[str, Any], processor: str, flags: Container[str]) -> str:
-    """The instructions that MKL took although an AMD processor has AVX-512. Empty if it took these, or if it is another case.
+    """The instructions that MKL took although an AMD processor has AVX-512. Empty if it took these,
+    or if it is another case.
 
     Args:
         told: a `fact`.
         processor, flags: its name and its features, as Linux reports them in /proc/cpuinfo.
     """
     narrow = told.get("library") == "MKL" and told.get("instructions") in _NARROWER
-    return str(told["instructions"]) if narrow and processor.startswith("AMD") and "avx512f" in flags else ""
+    return (
+        str(told["instructions"])
+        if narrow and processor.startswith("AMD") and "avx512f" in flags
+        else ""
+    )
 
 
 def printed(text: str) -> tuple[str, str]:
-    """(library, instructions) of a product, from the lines that oneDNN prints in its verbose mode; both unknown if it printed none."""
+    """(library, instructions) of a product, from the lines that oneDNN prints in its verbose mode;
+    both unknown if it printed none.
+    """
     if call := _ONEDNN_CALL.search(text):
-        return "oneDNN", next((name for word, name in _INSTRUCTIONS.items() if word in call[1]), UNKNOWN)
+        return "oneDNN", next(
+            (name for word, name in _INSTRUCTIONS.items() if word in call[1]), UNKNOWN
+        )
     return UNKNOWN, UNKNOWN
 
 
 def of_hlo(text: str) -> Counter[str]:
-    """Library → how many matrix products of a program it computes, by the text of the program that XLA compiled.
+    """Library → how many matrix products of a program it computes, by the text of the program that
+    XLA compiled.
 
-    A plain `dot` counts as unknown: XLA chooses its library after this text is made. (TensorFlow 2.21 shows a plain `dot`, and a
-    profile of its process shows kernels of YNNPACK.)
+    A plain `dot` counts as unknown: XLA chooses its library after this text is made. (TensorFlow
+    2.21 shows a plain `dot`, and a profile of its process shows kernels of YNNPACK.)
     """
     kinds = {found[1]: found[2] for found in _FUSION.finditer(text)}
     products = Counter[str]()
@@ -93,4 +116,6 @@ def processors() -> int | None:
 
 
 def _library(name: str) -> str:
-    return next((library for beginning, library in _OF_XLA.items() if name.startswith(beginning)), UNKNOWN)
+    return next(
+        (library for beginning, library in _OF_XLA.items() if name.startswith(beginning)), UNKNOWN
+    )

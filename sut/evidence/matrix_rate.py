@@ -1,4 +1,5 @@
-"""This module measures how fast a framework multiplies large matrices on a device. Standard library only.
+"""This module measures how fast a framework multiplies large matrices on a device. Standard library
+only.
 
 No model that is made of such products can be faster.
 """
@@ -15,8 +16,9 @@ def measure(product: Callable[[int], Callable[[], object]]) -> float:
     """Floating-point operations a second of the largest of a few products, the best of four.
 
     Args:
-        product: side n → a function that multiplies two n × n matrices in the precision that is measured, and waits for the result. Their
-            values are random: a GPU multiplies equal ones with less power, and faster.
+        product: side n → a function that multiplies two n × n matrices in the precision that is
+            measured, and waits for the result. Their values are random: a GPU multiplies equal ones
+            with less power, and faster.
     """
     side, rate = _SMALLEST, 0.0
     while True:

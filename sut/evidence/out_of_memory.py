@@ -1,4 +1,6 @@
-"""This module reads from the words of a framework's out-of-memory error how many bytes the framework asked for."""
+"""This module reads from the words of a framework's out-of-memory error how many bytes the
+framework asked for.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Which precision a matrix product really has, told from its error: a flag says what was asked, this says what ran. numpy only."""
+"""Which precision a matrix product really has, told from its error: a flag says what was asked,
+this says what ran. numpy only.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,16 @@ from functools import cache
 import numpy as np
 
 _SIDE = 256
-# Root mean square of the error over that of the exact product, seen with 256 × 256 normal operands: float32 2e-7, tf32 (10 bits kept of
-# each operand) 4e-4, bfloat16 (7 bits) 2.5e-3. The limits lie between, at the geometric means.
+# Root mean square of the error over that of the exact product, seen with 256 × 256 normal operands:
+# float32 2e-7, tf32 (10 bits kept of each operand) 4e-4, bfloat16 (7 bits) 2.5e-3. The limits lie
+# between, at the geometric means.
 _LIMITS = {"float32": 1e-5, "tf32": 1e-3}
 
 
 def count_elements(weights: Iterable[tuple[str, int]]) -> Counter[str]:
-    """Name of a dtype → elements. `weights`: (name of its dtype, elements) of each parameter of a loaded model."""
+    """Name of a dtype → elements. `weights`: (name of its dtype, elements) of each parameter of a
+    loaded model.
+    """
     elements: Counter[str] = Counter()
     for dtype, count in weights:
         elements[dtype] += count
@@ -24,8 +29,13 @@ def count_elements(weights: Iterable[tuple[str, int]]) -> Counter[str]:
 
 
 def weights_detail(elements: Mapping[str, int]) -> dict[str, dict[str, int]]:
-    """The `weights` of an evidence's detail: name of a dtype → how many `elements` there are of it, and their `bytes`."""
-    return {dtype: {"elements": count, "bytes": count * _bits(dtype) // 8} for dtype, count in sorted(elements.items())}
+    """The `weights` of an evidence's detail: name of a dtype → how many `elements` there are of it,
+    and their `bytes`.
+    """
+    return {
+        dtype: {"elements": count, "bytes": count * _bits(dtype) // 8}
+        for dtype, count in sorted(elements.items())
+    }
 
 
 def _bits(dtype: str) -> int:
@@ -42,7 +52,9 @@ def operands() -> tuple[np.ndarray, np.ndarray]:
 
 
 def error(product: np.ndarray) -> float:
-    """Return the relative error of a framework's product of `operands()`: the error's root mean square over that of the exact product."""
+    """Return the relative error of a framework's product of `operands()`: the error's root mean
+    square over that of the exact product.
+    """
     exact = _exact()
     return float(np.sqrt(np.mean((product.astype(np.float64) - exact) ** 2) / np.mean(exact**2)))
 

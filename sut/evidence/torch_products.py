@@ -1,6 +1,8 @@
-"""Which library multiplies torch's matrices. oneDNN reports its products itself, in its verbose mode.
+"""Which library multiplies torch's matrices. oneDNN reports its products itself, in its verbose
+mode.
 
-MKL has such a mode too. It is not used, because it measures the processor's clock first, which took up to 0.9 s.
+MKL has such a mode too. It is not used, because it measures the processor's clock first, which took
+up to 0.9 s.
 """
 
 from __future__ import annotations
@@ -21,21 +23,27 @@ from sut.evidence import matrix_library
 from sut.evidence.matrix_library import UNKNOWN
 
 _SIDE = 256  # torch hands smaller bfloat16 products to code of its own
-# Of the paths among which `mkl_blas_xsgemm` chooses (torch 2.13), by the number that `mkl_serv_cpu_detect` returns.
+# Of the paths among which `mkl_blas_xsgemm` chooses (torch 2.13), by the number that
+# `mkl_serv_cpu_detect` returns.
 _MKL_PATHS = {3: "SSE4.2", 5: "AVX2", 7: "AVX-512"}
-_CUDA = {"Default": "cuBLAS", "Cublas": "cuBLAS", "Cublaslt": "cuBLASLt"}  # as `preferred_blas_library` names them
-_OWN = {"mkldnn::": "oneDNN", "mkl::": "MKL"}  # operators that call one library, whatever torch would choose
+# As `preferred_blas_library` names them.
+_CUDA = {"Default": "cuBLAS", "Cublas": "cuBLAS", "Cublaslt": "cuBLASLt"}
+# Operators that call one library, whatever torch would choose.
+_OWN = {"mkldnn::": "oneDNN", "mkl::": "MKL"}
 
 
 def about(device: str, dtype: torch.dtype, operators: Mapping[str, int]) -> dict[str, Any]:
-    """See `matrix_library.fact`; with the operators of the call's matrix products and how many of each there were.
+    """See `matrix_library.fact`; with the operators of the call's matrix products and how many of
+    each there were.
 
     Args:
-        operators: the same, as the profiler saw them. Most of them decide: they call one library, or the one that `linear` takes.
+        operators: the same, as the profiler saw them. Most of them decide: they call one library,
+            or the one that `linear` takes.
     """
     shown = {"operators": dict(operators)} if operators else {}
     if not device.startswith("cpu"):
-        # Whatever is preferred, torch takes cuBLASLt for some products. Neither reports its instructions.
+        # Whatever is preferred, torch takes cuBLASLt for some products. Neither reports its
+        # instructions.
         preferred = str(torch.backends.cuda.preferred_blas_library()).rpartition(".")[2]
         return {**matrix_library.fact(_CUDA.get(preferred, preferred)), **shown}
     library, instructions = _of_linear(dtype)
@@ -81,11 +89,12 @@ def _printed(dtype: torch.dtype) -> str:
 def _mkl_instructions() -> str:
     """The instructions of MKL's products in float32.
 
-    For AMD's processors with AVX2 it has kernels of their own. They have no wider instructions: in torch 2.13
-    `mkl_blas_def_sgemm_kernel_0_zen` uses registers of 256 bits and none of 512.
+    For AMD's processors with AVX2 it has kernels of their own. They have no wider instructions: in
+    torch 2.13 `mkl_blas_def_sgemm_kernel_0_zen` uses registers of 256 bits and none of 512.
     """
     with suppress(OSError, AttributeError):
-        library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))  # loaded already
+        # Loaded already.
+        library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
         if library.mkl_serv_cpuiszen():
             return "AVX2"
         return _MKL_PATHS.get(library.mkl_serv_cpu_detect(), UNKNOWN)

@@ -1,4 +1,5 @@
-"""This module reports what torch itself says it ran: operators, compiled regions, graphs, precision of a product, memory.
+"""This module reports what torch itself says it ran: operators, compiled regions, graphs, precision
+of a product, memory.
 
 It serves every SUT that runs on torch.
 """
@@ -20,9 +21,19 @@ import torch
 from sut.evidence import matrix_rate, precision
 
 _REGION, _PASS, _PROBE = "Torch-Compiled Region", "forward pass of the model", "precision probe"
-# CompiledFxGraph.__call__ (torch 2.13) marks it around all that Inductor made, the replay of a CUDA graph too; a region alone may be eager.
+# CompiledFxGraph.__call__ (torch 2.13) marks it around all that Inductor made, the replay of a CUDA
+# graph too; a region alone may be eager.
 _INDUCTOR = "## Call CompiledFxGraph"
-_PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::convolution", "aten::_scaled_dot_product", "mkldnn::", "mkl::")
+_PRODUCTS = (
+    "aten::mm",
+    "aten::addmm",
+    "aten::bmm",
+    "aten::baddbmm",
+    "aten::convolution",
+    "aten::_scaled_dot_product",
+    "mkldnn::",
+    "mkl::",
+)
 _OPERATOR = ("aten::", "mkldnn::", "mkl::")
 _SCRIPT = 2  # RecordScope::TORCHSCRIPT_FUNCTION, whatever the function or method is named
 _SCRIPTED = "within TorchScript"
@@ -39,19 +50,24 @@ class Observed:
         operators: operators of ATen, MKL and oneDNN, those that compiled code calls included.
         operators_called: those of `operators` that no other operator calls, and no compiled code.
         operators_outside: operators outside of every call of what Inductor compiled.
-        operators_left: those of `operators_outside` within a forward pass: what was left out of the compiled part of the model.
-        products_outside: matrix products outside of every call of what Inductor compiled, those of a backward pass too.
-        regions: entries into what Dynamo captured, whatever its backend made of it. A model compiled as a whole has one a pass.
+        operators_left: those of `operators_outside` within a forward pass: what was left out of the
+            compiled part of the model.
+        products_outside: matrix products outside of every call of what Inductor compiled, those of
+            a backward pass too.
+        regions: entries into what Dynamo captured, whatever its backend made of it. A model
+            compiled as a whole has one a pass.
         inductor_calls: calls of what Inductor compiled.
         script_calls: entries into TorchScript.
         passes: forward passes of the model; `generate` of n new tokens makes n.
-        compiled_passes: passes that called what Inductor compiled and left no matrix product outside of such a call.
+        compiled_passes: passes that called what Inductor compiled and left no matrix product
+            outside of such a call.
         scripted_passes: passes that entered TorchScript and left no matrix product outside of it.
         operators_left_of_script: operators within a forward pass that ran outside of TorchScript.
-        product_errors: the error (`sut.evidence.precision`) of a product made in the context of some passes; autocast and global
-            switches count.
-        product_bits: bits of the inputs of matrix products → how many there were; a replayed CUDA graph shows none. If the call itself
-            changed what torch may leave of float32 products, they count as the bits that may be left.
+        product_errors: the error (`sut.evidence.precision`) of a product made in the context of
+            some passes; autocast and global switches count.
+        product_bits: bits of the inputs of matrix products → how many there were; a replayed CUDA
+            graph shows none. If the call itself changed what torch may leave of float32 products,
+            they count as the bits that may be left.
         product_operators: operators of matrix products → how many there were.
     """
 
@@ -73,12 +89,16 @@ class Observed:
 
     @property
     def compiled_share(self) -> float:
-        """The share of the forward passes that ran compiled; 0 where the call never reached the model."""
+        """The share of the forward passes that ran compiled; 0 where the call never reached the
+        model.
+        """
         return self.compiled_passes / self.passes if self.passes else 0.0
 
     @property
     def scripted_share(self) -> float:
-        """The share of the forward passes that ran as TorchScript; 0 where the call never reached the model."""
+        """The share of the forward passes that ran as TorchScript; 0 where the call never reached
+        the model.
+        """
         return self.scripted_passes / self.passes if self.passes else 0.0
 
 
@@ -87,17 +107,26 @@ Hooks = Callable[[Any, Callable[..., None], Callable[..., None]], AbstractContex
 
 
 def parts(model: torch.nn.Module) -> list[torch.nn.Module]:
-    """The modules that a call enters: the model itself, or those of a ModuleList, which is none and holds several."""
+    """The modules that a call enters: the model itself, or those of a ModuleList, which is none and
+    holds several.
+    """
     return list(model) if isinstance(model, torch.nn.ModuleList) else [model]
 
 
 @contextmanager
-def module_hooks(model: torch.nn.Module, before: Callable[..., None], after: Callable[..., None]) -> Iterator[None]:
-    """Hooks around the model's `__call__`, which is no part of a compiled forward; of several around that of each.
+def module_hooks(
+    model: torch.nn.Module, before: Callable[..., None], after: Callable[..., None]
+) -> Iterator[None]:
+    """Hooks around the model's `__call__`, which is no part of a compiled forward; of several
+    around that of each.
 
     What `torch.compile(model)` returns is a module of its own, with a `__call__` of its own.
     """
-    handles = [hook for part in parts(model) for hook in (part.register_forward_pre_hook(before), part.register_forward_hook(after))]
+    handles = [
+        hook
+        for part in parts(model)
+        for hook in (part.register_forward_pre_hook(before), part.register_forward_hook(after))
+    ]
     try:
         yield
     finally:
@@ -113,22 +142,31 @@ def observe(
     hooks: Hooks = module_hooks,
     gradients: bool = False,
 ) -> Observed:
-    """Watch a call that is to make forward passes of `model`, the very module that the measured code calls.
+    """Watch a call that is to make forward passes of `model`, the very module that the measured
+    code calls.
 
-    It must be of a shape that ran before, or it may compile. By the profiler, because a TorchDispatchMode would switch Dynamo off, and for
-    later calls too: it would change what is measured. No range of the profile, such as a TorchScript call, may enclose several passes.
-    `device`, `dtype`: of the products that are made within, see `Observed`. `gradients`: whether the call trains.
+    It must be of a shape that ran before, or it may compile. By the profiler, because a
+    TorchDispatchMode would switch Dynamo off, and for later calls too: it would change what is
+    measured. No range of the profile, such as a TorchScript call, may enclose several passes.
+    `device`, `dtype`: of the products that are made within, see `Observed`. `gradients`: whether
+    the call trains.
     """
     passes = _Passes(device, dtype)
-    with hooks(model, passes.before, passes.after), torch.set_grad_enabled(gradients), passes.recorded():
+    with (
+        hooks(model, passes.before, passes.after),
+        torch.set_grad_enabled(gradients),
+        passes.recorded(),
+    ):
         call()
     return passes.observed()
 
 
 class _Passes:
-    """Makes a range of the profile of each forward pass, and a product in the context of the first two and of every 16th.
+    """Makes a range of the profile of each forward pass, and a product in the context of the first
+    two and of every 16th.
 
-    The profiler's record is counted and dropped every few passes: it takes 5 kB of memory for each operator, more than many a model.
+    The profiler's record is counted and dropped every few passes: it takes 5 kB of memory for each
+    operator, more than many a model.
     """
 
     def __init__(self, device: torch.device | str, dtype: torch.dtype):
@@ -175,28 +213,47 @@ class _Passes:
         bits = Counter[int]()
         for dtype, count in self.products.items():
             bits[bits_of[dtype]] += count
-        return Observed(**self.counts, product_errors=tuple(self.errors), product_bits=bits, product_operators=self.operators)
+        return Observed(
+            **self.counts,
+            product_errors=tuple(self.errors),
+            product_bits=bits,
+            product_operators=self.operators,
+        )
 
     def _begin_record(self) -> None:
-        self.profile = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True)
+        self.profile = torch.profiler.profile(
+            activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True
+        )
         self.profile.start()
 
     def _end_record(self) -> None:
         """The profiler's own events: torch's list of them takes a hundred times as long to make."""
         self.profile.stop()
-        _count(self.profile.profiler.kineto_results.events(), self.counts, self.products, self.operators)
-        self.profile.profiler = None  # the profile holds itself, and with it its record until Python's collector finds both
+        _count(
+            self.profile.profiler.kineto_results.events(),
+            self.counts,
+            self.products,
+            self.operators,
+        )
+        # The profile holds itself, and with it its record until Python's collector finds both.
+        self.profile.profiler = None
 
     def _bits_of_float32(self) -> int:
-        """Bits that the settings within the call leave of float32 products. Not every device makes use of them."""
-        return min((_SETTINGS.get(setting, 32) for setting in self.settings - {self.outside}), default=32)
+        """Bits that the settings within the call leave of float32 products. Not every device makes
+        use of them.
+        """
+        return min(
+            (_SETTINGS.get(setting, 32) for setting in self.settings - {self.outside}), default=32
+        )
 
 
-def _count(events: Sequence[Any], counts: Counter[str], products: Counter[str], operators: Counter[str]) -> None:
+def _count(
+    events: Sequence[Any], counts: Counter[str], products: Counter[str], operators: Counter[str]
+) -> None:
     """Add the counts of these events, which are of whole passes.
 
-    `counts`: by the names of `Observed`. `products`: matrix products, by the narrowest dtype of their inputs.
-    `operators`: matrix products, by their operator.
+    `counts`: by the names of `Observed`. `products`: matrix products, by the narrowest dtype of
+    their inputs. `operators`: matrix products, by their operator.
     """
     entered, leaking = set[int](), set[int]()
     entered_script, leaking_script = set[int](), set[int]()
@@ -231,14 +288,19 @@ def _count(events: Sequence[Any], counts: Counter[str], products: Counter[str], 
 
 
 def _nested(events: Sequence[Any]) -> Iterator[tuple[Any, str, int, str, bool]]:
-    """(event, name, number of the forward pass around it or 0, what else it lies in, whether an operator called it).
+    """(event, name, number of the forward pass around it or 0, what else it lies in, whether an
+    operator called it).
 
     It may lie in `_PROBE`, `_INDUCTOR`, `_SCRIPTED` or nothing.
     """
-    operator_ends: dict[int, int] = {}  # of each thread: when its last operator ends that none called
-    stacks: dict[int, list[tuple[int, int, str]]] = {}  # of each thread: (end, pass, what) of the ranges around the next event
+    # Of each thread: when its last operator ends that none called.
+    operator_ends: dict[int, int] = {}
+    # Of each thread: (end, pass, what) of the ranges around the next event.
+    stacks: dict[int, list[tuple[int, int, str]]] = {}
     passes = itertools.count(1)
-    for start, minus_duration, _, event in sorted((e.start_ns(), -e.duration_ns(), n, e) for n, e in enumerate(events)):
+    for start, minus_duration, _, event in sorted(
+        (e.start_ns(), -e.duration_ns(), n, e) for n, e in enumerate(events)
+    ):
         name, end, thread = event.name(), start - minus_duration, event.start_thread_id()
         stack = stacks.setdefault(thread, [])
         while stack and stack[-1][0] <= start and not (stack[-1][0] == end == start):
@@ -269,11 +331,16 @@ def dynamo_graph_breaks() -> int:
 
 
 def matmul_setting() -> str:
-    """Return the lowest precision that torch may use in float32 products: `ieee` or `none` (float32 itself), `tf32` or `bf16`.
+    """Return the lowest precision that torch may use in float32 products: `ieee` or `none` (float32
+    itself), `tf32` or `bf16`.
 
-    It is read where all switches end: `torch.get_float32_matmul_precision` raises an error once one of the newer switches was used.
+    It is read where all switches end: `torch.get_float32_matmul_precision` raises an error once one
+    of the newer switches was used.
     """
-    settings = [torch.backends.mkldnn.matmul.fp32_precision, torch.backends.cuda.matmul.fp32_precision]
+    settings = [
+        torch.backends.mkldnn.matmul.fp32_precision,
+        torch.backends.cuda.matmul.fp32_precision,
+    ]
     return str(min(settings, key=lambda setting: _SETTINGS.get(setting, 32)))
 
 

@@ -1,1 +1,3 @@
-"""TensorFlow models of Transformers 4, on Keras 2. The measured call is a `tf.function`, as in Hugging Face's benchmark of 2019."""
+"""TensorFlow models of Transformers 4, on Keras 2. The measured call is a `tf.function`, as in
+Hugging Face's benchmark of 2019.
+"""

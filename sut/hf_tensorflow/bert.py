@@ -8,4 +8,6 @@ from sut.hf_tensorflow.library import Predictor, load_model, to_float32
 
 def load(workload: Workload) -> Predictor:
     """The checkpoint's classifier. Its answers: logits, float32 [batch, classes]."""
-    return Predictor(load_model(workload), workload, lambda outputs: {"logits": to_float32(outputs["logits"])})
+    return Predictor(
+        load_model(workload), workload, lambda outputs: {"logits": to_float32(outputs["logits"])}
+    )

@@ -1,4 +1,6 @@
-"""Language models, generating greedily. The measured call is `generate` in a `tf.function`, which makes one loop for each shape."""
+"""Language models, generating greedily. The measured call is `generate` in a `tf.function`, which
+makes one loop for each shape.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,26 @@ class TensorFlowCausalLM:
     def __init__(self, workload: Workload):
         self.model, self.workload = library.load_model(workload), workload
         self.end_tokens = list(workload.config.get("end_tokens", ()))
-        # Nothing of the checkpoint's own generation_config.json: no end token unless the workload names some.
-        ends = {"eos_token_id": self.end_tokens, "pad_token_id": self.end_tokens[0]} if self.end_tokens else {}
-        settings = {"eos_token_id": None, "pad_token_id": None, "do_sample": False, "num_beams": 1, **ends}
+        # Nothing of the checkpoint's own generation_config.json: no end token unless the workload
+        # names some.
+        ends = (
+            {"eos_token_id": self.end_tokens, "pad_token_id": self.end_tokens[0]}
+            if self.end_tokens
+            else {}
+        )
+        settings = {
+            "eos_token_id": None,
+            "pad_token_id": None,
+            "do_sample": False,
+            "num_beams": 1,
+            **ends,
+        }
         self.model.generation_config.update(**settings)
         self.generate = tf.function(self.model.generate, jit_compile=self.model.jit_compile)
-        self.forward = tf.function(lambda ids: self.model(ids, use_cache=False, training=False).logits, jit_compile=self.model.jit_compile)
+        self.forward = tf.function(
+            lambda ids: self.model(ids, use_cache=False, training=False).logits,
+            jit_compile=self.model.jit_compile,
+        )
 
     def prepare(self, inputs: Batch) -> Batch:
         """The inputs as they are."""
@@ -39,8 +55,13 @@ class TensorFlowCausalLM:
         Prompts are padded on the left, so that all rows go on at the same column.
         """
         prompt, new = padding.shape(batch, self.workload.config)
-        ids, mask = padding.left_align(batch["input_ids"][:, :prompt], batch["prompt_length"].astype(np.int64))
-        tensors = {"input_ids": tf.constant(ids, tf.int32), "attention_mask": tf.constant(mask, tf.int32)}
+        ids, mask = padding.left_align(
+            batch["input_ids"][:, :prompt], batch["prompt_length"].astype(np.int64)
+        )
+        tensors = {
+            "input_ids": tf.constant(ids, tf.int32),
+            "attention_mask": tf.constant(mask, tf.int32),
+        }
         return self.generate(**tensors, max_new_tokens=new)[:, prompt:], batch["max_new_tokens"]
 
     def to_host(self, outputs: tuple[Any, np.ndarray]) -> Batch:
@@ -63,15 +84,21 @@ class TensorFlowCausalLM:
 
 
 def load(workload: Workload) -> TensorFlowCausalLM:
-    """The checkpoint's model. Raises Unsupported for answers of one token, and for a Mistral that the library's class is not."""
+    """The checkpoint's model. Raises Unsupported for answers of one token, and for a Mistral that
+    the library's class is not.
+    """
     model = workload.config["model"]
     if workload.config["new_token_buckets"] == [1]:
         raise Unsupported(
-            "Transformers' generation in TensorFlow makes two tokens at least (ValueError in its loop): take --new-tokens 2, or "
-            "keras3-tensorflow"
+            "Transformers' generation in TensorFlow makes two tokens at least (ValueError in its"
+            " loop): take --new-tokens 2, or keras3-tensorflow"
         )
     if model["model_type"] == "mistral":
         longest = workload.config["prompt_buckets"][-1] + workload.config["new_token_buckets"][-1]
-        slides = {f"a sliding window, and {longest} tokens need it": longest > (model.get("sliding_window") or longest)}
+        slides = {
+            f"a sliding window, and {longest} tokens need it": (
+                longest > (model.get("sliding_window") or longest)
+            )
+        }
         older_mistral.check("Transformers' Mistral for TensorFlow", model, slides)
     return TensorFlowCausalLM(workload)

@@ -9,10 +9,15 @@ from sut.hf_tensorflow.library import Predictor, load_model, to_float32
 
 
 def load(workload: Workload) -> Predictor:
-    """The checkpoint's model. Its answers: every seventh channel of the last hidden states [batch, length, channels], float32.
+    """The checkpoint's model. Its answers: every seventh channel of the last hidden states [batch,
+    length, channels], float32.
 
     The channels are taken on the host, so that the graph computes all of them.
     """
     return Predictor(
-        load_model(workload), workload, lambda outputs: {"hidden": np.ascontiguousarray(to_float32(outputs["last_hidden_state"])[..., ::7])}
+        load_model(workload),
+        workload,
+        lambda outputs: {
+            "hidden": np.ascontiguousarray(to_float32(outputs["last_hidden_state"])[..., ::7])
+        },
     )

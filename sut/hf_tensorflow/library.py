@@ -1,4 +1,6 @@
-"""Shared code of the Hugging Face files: a model of Transformers with the checkpoint's weights, its predictions and its evidence."""
+"""Shared code of the Hugging Face files: a model of Transformers with the checkpoint's weights, its
+predictions and its evidence.
+"""
 
 from __future__ import annotations
 
@@ -29,16 +31,27 @@ def load_model(workload: Workload, config: Any = None, renamed: Callable[[str], 
     kind = getattr(transformers, workload.config["classes"]["hf_tensorflow"])
     if config is None:
         # Transformers' TensorFlow models know the tanh form of GELU by its older name alone.
-        older = {"hidden_act": "gelu_new"} if workload.config["model"].get("hidden_act") == "gelu_pytorch_tanh" else {}
-        config = kind.config_class.from_pretrained(workload.checkpoint, local_files_only=True, **older)
+        older = (
+            {"hidden_act": "gelu_new"}
+            if workload.config["model"].get("hidden_act") == "gelu_pytorch_tanh"
+            else {}
+        )
+        config = kind.config_class.from_pretrained(
+            workload.checkpoint, local_files_only=True, **older
+        )
     model = kind(config)
     model.build_in_name_scope()
-    # Not `from_pretrained`: Transformers 4.57 iterates over the file itself, which safetensors 0.8 does not allow.
+    # Not `from_pretrained`: Transformers 4.57 iterates over the file itself, which safetensors 0.8
+    # does not allow.
     load_pytorch_state_dict_in_tf2_model(
         model,
-        {renamed(name): weights_files.tensor(workload.checkpoint, name) for name in weights_files.names(workload.checkpoint)},
+        {
+            renamed(name): weights_files.tensor(workload.checkpoint, name)
+            for name in weights_files.names(workload.checkpoint)
+        },
         tf_inputs=False,  # it is built
-        allow_missing_keys=True,  # a folder may lack RoBERTa's pooler, which no hidden state depends on
+        # A folder may lack RoBERTa's pooler, which no hidden state depends on.
+        allow_missing_keys=True,
         tf_to_pt_weight_rename=getattr(model, "tf_to_pt_weight_rename", None),
     )
     model.jit_compile = workload.execution == "xla"
@@ -47,11 +60,15 @@ def load_model(workload: Workload, config: Any = None, renamed: Callable[[str], 
 
 def evidence(model: Any, workload: Workload, name: str, call: Callable[[], Any]) -> Evidence:
     """See `runtime.evidence`."""
-    return runtime.evidence(model, workload, f"{name} in a tf.function", call, transformers=transformers.__version__)
+    return runtime.evidence(
+        model, workload, f"{name} in a tf.function", call, transformers=transformers.__version__
+    )
 
 
 class Predictor:
-    """A model that answers by one forward pass. Its methods are those of `sut.contract.Inference`."""
+    """A model that answers by one forward pass. Its methods are those of
+    `sut.contract.Inference`.
+    """
 
     in_flight = 1
 

@@ -1,4 +1,6 @@
-"""Segment Anything. The measured call takes what Meta's own takes: its image is not yet normalised, and its answer not yet enlarged."""
+"""Segment Anything. The measured call takes what Meta's own takes: its image is not yet normalised,
+and its answer not yet enlarged.
+"""
 
 from __future__ import annotations
 
@@ -20,38 +22,78 @@ class Segmenter(Predictor):
 
     def prepare(self, inputs: Batch) -> Batch:
         """The inputs in Transformers' names, each prompt as the first and only one of its image."""
-        prompts = {"input_points": inputs["points"][:, None], "input_labels": inputs["labels"][:, None].astype(np.int32)}
-        prepared = {"pixel_values": inputs["image"], **(prompts if inputs["points"].shape[1] else {})}
-        return {**prepared, "input_boxes": inputs["boxes"].reshape(-1, 1, 4)} if "boxes" in inputs else prepared
+        prompts = {
+            "input_points": inputs["points"][:, None],
+            "input_labels": inputs["labels"][:, None].astype(np.int32),
+        }
+        prepared = {
+            "pixel_values": inputs["image"],
+            **(prompts if inputs["points"].shape[1] else {}),
+        }
+        return (
+            {**prepared, "input_boxes": inputs["boxes"].reshape(-1, 1, 4)}
+            if "boxes" in inputs
+            else prepared
+        )
 
     def forward(self, inputs: Any) -> Any:
-        """The pixels normalised and with channels first, as Transformers' processor makes them, and the model."""
+        """The pixels normalised and with channels first, as Transformers' processor makes them, and
+        the model.
+        """
         pixels = tf.transpose((inputs["pixel_values"] - _MEAN) / _DEVIATION, (0, 3, 1, 2))
-        return self.model({**inputs, "pixel_values": tf.cast(pixels, self.model.compute_dtype)}, multimask_output=True, training=False)
+        return self.model(
+            {**inputs, "pixel_values": tf.cast(pixels, self.model.compute_dtype)},
+            multimask_output=True,
+            training=False,
+        )
 
 
 def load(workload: Workload) -> Segmenter:
     """The checkpoint's model. Its answers are those of `sut.native_torch.sam`."""
-    return Segmenter(load_model(workload, configuration(workload.config["model"]), weight_map.transformers), workload, _answer)
+    return Segmenter(
+        load_model(workload, configuration(workload.config["model"]), weight_map.transformers),
+        workload,
+        _answer,
+    )
 
 
 def _answer(outputs: Any) -> Batch:
     logits, scores = (to_float32(outputs[name])[:, 0] for name in ("pred_masks", "iou_scores"))
-    return {"mask": logits > 0, "logits": np.ascontiguousarray(logits[:, :, ::7, ::7]), "score": scores}
+    return {
+        "mask": logits > 0,
+        "logits": np.ascontiguousarray(logits[:, :, ::7, ::7]),
+        "score": scores,
+    }
 
 
 def configuration(config: Any) -> Any:
     """Transformers' configuration of ours."""
-    channels, image = config["output_channels"], {name: config[name] for name in ("image_size", "patch_size")}
+    channels, image = (
+        config["output_channels"],
+        {name: config[name] for name in ("image_size", "patch_size")},
+    )
     return transformers.SamConfig(
         vision_config={
             **image,
-            **{name: config[name] for name in ("hidden_size", "num_hidden_layers", "num_attention_heads", "mlp_dim", "window_size")},
+            **{
+                name: config[name]
+                for name in (
+                    "hidden_size",
+                    "num_hidden_layers",
+                    "num_attention_heads",
+                    "mlp_dim",
+                    "window_size",
+                )
+            },
             "global_attn_indexes": list(config["global_attn_indexes"]),
             "output_channels": channels,
             "num_pos_feats": config["positional_features"],
         },
-        prompt_encoder_config={**image, "hidden_size": channels, "mask_input_channels": config["mask_input_channels"]},
+        prompt_encoder_config={
+            **image,
+            "hidden_size": channels,
+            "mask_input_channels": config["mask_input_channels"],
+        },
         mask_decoder_config={
             "hidden_size": channels,
             "mlp_dim": config["decoder_mlp_dim"],

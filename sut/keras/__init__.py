@@ -1,1 +1,3 @@
-"""What the SUTs of Keras 2 and of Keras 3 share: the call of each architecture, training, and the backends."""
+"""What the SUTs of Keras 2 and of Keras 3 share: the call of each architecture, training, and the
+backends.
+"""

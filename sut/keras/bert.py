@@ -1,4 +1,6 @@
-"""BERT-like classifiers as KerasHub and KerasNLP have them: both take the same inputs, and answer logits."""
+"""BERT-like classifiers as KerasHub and KerasNLP have them: both take the same inputs, and answer
+logits.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Language models of KerasNLP on Keras 2 and of KerasHub on Keras 3, which generate by the same call."""
+"""Language models of KerasNLP on Keras 2 and of KerasHub on Keras 3, which generate by the same
+call.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,20 @@ from sut.contract import Batch, Evidence, Unsupported, Workload
 
 
 class KerasCausalLM:
-    """A language model of KerasNLP or KerasHub. Its methods are those of `sut.contract.Inference`."""
+    """A language model of KerasNLP or KerasHub. Its methods are those of
+    `sut.contract.Inference`.
+    """
 
     in_flight = 1  # generate copies to the host, once, at its end
 
-    def __init__(self, model: Any, workload: Workload, runtime: Any, arguments: Mapping[str, Any], **versions: str):
+    def __init__(
+        self,
+        model: Any,
+        workload: Workload,
+        runtime: Any,
+        arguments: Mapping[str, Any],
+        **versions: str,
+    ):
         """A compiled model.
 
         Args:
@@ -34,9 +45,11 @@ class KerasCausalLM:
         return inputs
 
     def predict(self, batch: Batch) -> tuple[np.ndarray, Batch]:
-        """→ (sequences [batch, prompt + new], the batch). Prompts stay padded on the right: each row goes on where its own prompt ends.
+        """→ (sequences [batch, prompt + new], the batch). Prompts stay padded on the right: each
+        row goes on where its own prompt ends.
 
-        The library's loop takes an end token behind a prompt for one that was generated, so nothing is padded with one.
+        The library's loop takes an end token behind a prompt for one that was generated, so nothing
+        is padded with one.
         """
         prompt, new = self._shape(batch)
         mask = np.arange(prompt + new) < batch["prompt_length"][:, None]
@@ -51,7 +64,10 @@ class KerasCausalLM:
         _, new = self._shape(batch)
         columns = batch["prompt_length"].astype(np.int64)[:, None] + np.arange(new)
         tokens = np.ascontiguousarray(np.take_along_axis(sequences, columns, axis=1), np.int32)
-        return {"tokens": tokens, "n_tokens": padding.produced(tokens, batch["max_new_tokens"], self.end_tokens)}
+        return {
+            "tokens": tokens,
+            "n_tokens": padding.produced(tokens, batch["max_new_tokens"], self.end_tokens),
+        }
 
     def _shape(self, batch: Batch) -> tuple[int, int]:
         return padding.shape(batch, self.config, eager=self.workload.execution == "eager")
@@ -67,16 +83,25 @@ class KerasCausalLM:
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
         """See `evidence` of the runtime."""
-        evidence: Evidence = self.runtime.evidence(self.model, self.workload, "generate", call, **self.versions)
+        evidence: Evidence = self.runtime.evidence(
+            self.model, self.workload, "generate", call, **self.versions
+        )
         return evidence
 
 
 def check_positions(workload: Workload) -> None:
-    """Raises Unsupported where a padded batch is longer than GPT-2's table of positions, from which Keras takes a row for each column."""
+    """Raises Unsupported where a padded batch is longer than GPT-2's table of positions, from which
+    Keras takes a row for each column.
+    """
     config, model = workload.config, workload.config["model"]
     columns = config["prompt_buckets"][-1] + config["new_token_buckets"][-1]
-    if model["model_type"] == "gpt2" and workload.execution != "eager" and columns > model["max_position_embeddings"]:
+    if (
+        model["model_type"] == "gpt2"
+        and workload.execution != "eager"
+        and columns > model["max_position_embeddings"]
+    ):
         raise Unsupported(
-            f"prompts and answers are padded to {columns} tokens, and GPT-2 has {model['max_position_embeddings']} positions: take "
-            "shorter prompts, or native-torch-eager"
+            f"prompts and answers are padded to {columns} tokens, and GPT-2 has"
+            f" {model['max_position_embeddings']} positions: take shorter prompts, or"
+            " native-torch-eager"
         )

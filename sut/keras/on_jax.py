@@ -8,7 +8,16 @@ from typing import Any
 from sut.evidence import jax_programs
 from sut.evidence.jax_programs import about, configure, matrix_flops, peak_device_bytes, product
 
-__all__ = ["EXECUTIONS", "about", "configure", "matrix_flops", "peak_device_bytes", "product", "synchronise", "watch"]
+__all__ = [
+    "EXECUTIONS",
+    "about",
+    "configure",
+    "matrix_flops",
+    "peak_device_bytes",
+    "product",
+    "synchronise",
+    "watch",
+]
 
 EXECUTIONS = jax_programs.EXECUTIONS
 

@@ -1,4 +1,6 @@
-"""Keras on TensorFlow: the measured call is a tf.function, which XLA compiles as a whole (xla) or TensorFlow's executor runs (graph)."""
+"""Keras on TensorFlow: the measured call is a tf.function, which XLA compiles as a whole (xla) or
+TensorFlow's executor runs (graph).
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,12 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.eager import context as tf_context  # the list of all traced functions has no public name
-from tensorflow.python.profiler.internal._pywrap_profiler import ProfilerSession  # the public one writes its trace to files
+
+# The list of all traced functions has no public name.
+from tensorflow.python.eager import context as tf_context
+
+# The public one writes its trace to files.
+from tensorflow.python.profiler.internal._pywrap_profiler import ProfilerSession
 
 from sut.contract import Unsupported
 from sut.evidence import matrix_library, matrix_rate, precision
@@ -21,30 +27,39 @@ from sut.evidence import matrix_library, matrix_rate, precision
 EXECUTIONS = ("xla", "graph")
 _PRODUCTS = ("MatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum")
 _TRACE = {"host_tracer_level": 2, "python_tracer_level": 0, "device_tracer_level": 0}
-# TensorFlow names a traced function so. What else is run from Python is a single operator; constants are arguments that are handed over.
+# TensorFlow names a traced function so. What else is run from Python is a single operator;
+# constants are arguments that are handed over.
 _FUNCTION_RUN = re.compile(rb"EagerLocalExecute: (__inference_[\w<>]*_\d+)")
 _OPERATOR_RUN = re.compile(rb"EagerLocalExecute: (?!__inference_|_EagerConst|Identity|SyncDevice)")
 # Of those, operators that only move values or belong to a data pipeline.
 _MOVING = re.compile(
-    rb"EagerLocalExecute: (?:\w*Dataset\w*|\w*Iterator\w*|\w*Option\w*|Gather\w*|ResourceGather\w*|Cast|Reshape|StridedSlice|Slice|"
-    rb"Concat\w*|ExpandDims|Squeeze|Transpose|Pack|Unpack|Split\w*|Tile|Shape|Range|Fill|TopK\w*|ReadVariableOp|VarHandleOp|"
-    rb"DestroyResourceOp|Assign\w*)\b"
+    rb"EagerLocalExecute: (?:\w*Dataset\w*|\w*Iterator\w*|\w*Option\w*|Gather\w*|ResourceGather\w*|"
+    rb"Cast|Reshape|StridedSlice|Slice|Concat\w*|ExpandDims|Squeeze|Transpose|Pack|Unpack|Split\w*|"
+    rb"Tile|Shape|Range|Fill|TopK\w*|ReadVariableOp|VarHandleOp|DestroyResourceOp|Assign\w*)\b"
 )
 _PRODUCT_RUN = re.compile(rb"EagerLocalExecute: (?:MatMul|BatchMatMul|Einsum)")
-_CLUSTER_RUN = re.compile(rb"_XlaRun|XlaLaunch")  # what TensorFlow's auto-clustering makes of a graph
-_KERNEL_RUN = re.compile(rb":(_Mkl\w*MatMul\w*|_?(?:Fused|Batch)?MatMul\w*|Einsum)\b")  # of an operator within a graph
+# What TensorFlow's auto-clustering makes of a graph.
+_CLUSTER_RUN = re.compile(rb"_XlaRun|XlaLaunch")
+# Of an operator within a graph.
+_KERNEL_RUN = re.compile(rb":(_Mkl\w*MatMul\w*|_?(?:Fused|Batch)?MatMul\w*|Einsum)\b")
 _CALLBACKS = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 _functions_run: set[str] = set()  # with products, in all watched calls of this process
 
 
 def configure(device: str, wanted: str) -> None:
-    """Choose the device and the precision of float32 products. Raises Unsupported where TensorFlow finds no such device."""
+    """Choose the device and the precision of float32 products. Raises Unsupported where TensorFlow
+    finds no such device.
+    """
     gpus = tf.config.list_physical_devices("GPU")
     if device == "cuda" and not gpus:
-        raise Unsupported("--device cuda: TensorFlow finds no such device (no driver, no GPU, or a build without it); --device cpu runs")
+        raise Unsupported(
+            "--device cuda: TensorFlow finds no such device (no driver, no GPU, or a build without"
+            " it); --device cpu runs"
+        )
     tf.config.set_visible_devices(gpus[:1] if device == "cuda" else [], "GPU")
     if device == "cuda":
-        tf.config.experimental.set_memory_growth(gpus[0], True)  # without it TensorFlow takes all memory at its start
+        # Without it TensorFlow takes all memory at its start.
+        tf.config.experimental.set_memory_growth(gpus[0], True)
     tf.config.experimental.enable_tensor_float_32_execution(wanted == "tf32")
 
 
@@ -71,17 +86,20 @@ def matrix_flops(dtype: str) -> float:
 
 
 def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
-    """Return what TensorFlow sees of the call. The model's functions are those that hold matrix products. `graphs`: traced functions of
-    the model, one for each shape; 0 if the call enters none. `xla_programs`: those of them that TensorFlow's runtime must hand to XLA
-    as a whole; it runs such a function no other way, and fails if XLA cannot. `products_left_of_xla`: matrix products of the functions
-    that the call enters, outside of what XLA must compile. `products_left`: matrix products that run by themselves, outside of every
-    function. `operators_that_compute`: operators that run by themselves, without those that only move values or belong to a data
-    pipeline. `regions`: how often the call enters a function of the model; a model that is traced as a whole is one region a batch.
-    `xla_clusters_run`: runs of the parts of a graph that TensorFlow gave to XLA by itself. `host_callbacks`: calls of Python that stand
-    in the functions.
+    """Return what TensorFlow sees of the call. The model's functions are those that hold matrix
+    products. `graphs`: traced functions of the model, one for each shape; 0 if the call enters
+    none. `xla_programs`: those of them that TensorFlow's runtime must hand to XLA as a whole; it
+    runs such a function no other way, and fails if XLA cannot. `products_left_of_xla`: matrix
+    products of the functions that the call enters, outside of what XLA must compile.
+    `products_left`: matrix products that run by themselves, outside of every function.
+    `operators_that_compute`: operators that run by themselves, without those that only move values
+    or belong to a data pipeline. `regions`: how often the call enters a function of the model; a
+    model that is traced as a whole is one region a batch. `xla_clusters_run`: runs of the parts of
+    a graph that TensorFlow gave to XLA by itself. `host_callbacks`: calls of Python that stand in
+    the functions.
 
-    The number of XLA programs that run would not be enough: some of Keras' operators (`ops.slice_update`) are small XLA programs in a
-    graph, too.
+    The number of XLA programs that run would not be enough: some of Keras' operators
+    (`ops.slice_update`) are small XLA programs in a graph, too.
     """
     session = ProfilerSession()
     session.start("", _TRACE)
@@ -91,10 +109,18 @@ def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
     entered = Counter(name.decode() for name in _FUNCTION_RUN.findall(trace))
     functions = _functions()
     # A function that is gone was made for this call alone: it counts as one of the model's.
-    run = {name: n for name, n in entered.items() if name not in functions or functions[name].product_bits}
+    run = {
+        name: n
+        for name, n in entered.items()
+        if name not in functions or functions[name].product_bits
+    }
     _functions_run.update(run)
-    product_bits = sum((functions[name].product_bits for name in run if name in functions), Counter[int]())
-    traced = {name for name, f in functions.items() if f.product_bits} | _functions_run if run else set()
+    product_bits = sum(
+        (functions[name].product_bits for name in run if name in functions), Counter[int]()
+    )
+    traced = (
+        {name for name, f in functions.items() if f.product_bits} | _functions_run if run else set()
+    )
     return {
         "graphs": len(traced),
         "xla_programs": sum(name in functions and functions[name].compiled for name in traced),
@@ -104,8 +130,12 @@ def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
         "products_left": len(_PRODUCT_RUN.findall(trace)),
         "xla_clusters_run": len(_CLUSTER_RUN.findall(trace)),
         "host_callbacks": sum(functions[name].callbacks for name in entered if name in functions),
-        "products_left_of_xla": sum(functions[name].products_left for name in run if name in functions),
-        "matrix_products": _matrix_products(trace, any(name in functions and functions[name].compiled for name in run)),
+        "products_left_of_xla": sum(
+            functions[name].products_left for name in run if name in functions
+        ),
+        "matrix_products": _matrix_products(
+            trace, any(name in functions and functions[name].compiled for name in run)
+        ),
         "product_bits": {str(bits): n for bits, n in sorted(product_bits.items())},
         "run_functions_eagerly": tf.config.functions_run_eagerly(),
     }
@@ -114,14 +144,17 @@ def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
 def _matrix_products(trace: bytes, compiled: bool) -> dict[str, Any]:
     """See `matrix_library.fact`: of the watched call.
 
-    TensorFlow rewrites a graph's products into operators of oneDNN, whose instructions it does not report. (oneDNN would print them if
-    ONEDNN_VERBOSE were set before it is first used.) Neither the trace nor the text of a program shows which library XLA takes.
+    TensorFlow rewrites a graph's products into operators of oneDNN, whose instructions it does not
+    report. (oneDNN would print them if ONEDNN_VERBOSE were set before it is first used.) Neither
+    the trace nor the text of a program shows which library XLA takes.
     """
     if tf.config.get_visible_devices("GPU"):
         return matrix_library.fact()
     if compiled:
         return matrix_library.fact(threads=matrix_library.pool("tf_XLAEigen"))
-    kernels = Counter("oneDNN" if name.startswith(b"_Mkl") else "Eigen" for name in _KERNEL_RUN.findall(trace))
+    kernels = Counter(
+        "oneDNN" if name.startswith(b"_Mkl") else "Eigen" for name in _KERNEL_RUN.findall(trace)
+    )
     # 0 stands for as many as this process may use.
     threads = tf.config.threading.get_intra_op_parallelism_threads() or matrix_library.processors()
     return matrix_library.fact(matrix_library.most(kernels), threads=threads)
@@ -132,9 +165,11 @@ class _Function:
     """A traced function, with all that it calls.
 
     Attributes:
-        product_bits: bits of the operands of its matrix products → how many there are; a loop's body counts once.
+        product_bits: bits of the operands of its matrix products → how many there are; a loop's
+            body counts once.
         callbacks: operators that call Python.
-        products_left: its matrix products outside of functions that carry the runtime's order to compile them.
+        products_left: its matrix products outside of functions that carry the runtime's order to
+            compile them.
         compiled: whether it, or one it wraps (Keras' predict does), carries that order.
     """
 
@@ -147,10 +182,21 @@ class _Function:
 def _functions() -> dict[str, _Function]:
     """The functions of this process that no other one calls."""
     known = tf_context.context()
-    definitions = {name: known.get_function_def(name) for name in known.list_function_names() if not name.startswith("__wrapped__")}
-    calls = {name: {child for node in d.node_def for child in _called(node)} for name, d in definitions.items()}
+    definitions = {
+        name: known.get_function_def(name)
+        for name in known.list_function_names()
+        if not name.startswith("__wrapped__")
+    }
+    calls = {
+        name: {child for node in d.node_def for child in _called(node)}
+        for name, d in definitions.items()
+    }
     inner = set().union(*calls.values())
-    return {name: _summary(name, definitions, calls) for name in definitions if name.startswith("__inference_") and name not in inner}
+    return {
+        name: _summary(name, definitions, calls)
+        for name in definitions
+        if name.startswith("__inference_") and name not in inner
+    }
 
 
 def _called(node: Any) -> Iterator[str]:
@@ -166,7 +212,10 @@ def _summary(name: str, definitions: Mapping[str, Any], calls: Mapping[str, set[
     left, done = [(name, False)], set[tuple[str, bool]]()
     while left:
         each, within = left.pop()
-        if each not in definitions or (each, within := within or definitions[each].attr["_XlaMustCompile"].b) in done:
+        if (
+            each not in definitions
+            or (each, within := within or definitions[each].attr["_XlaMustCompile"].b) in done
+        ):
             continue
         done.add((each, within))
         left += [(child, within) for child in calls[each]]
@@ -180,28 +229,34 @@ def _summary(name: str, definitions: Mapping[str, Any], calls: Mapping[str, set[
 
 
 def dense(gradient: Any) -> Any:
-    """The gradient of an embedding with one row for each of its rows; TensorFlow makes one for each token. Others stay as they are."""
+    """The gradient of an embedding with one row for each of its rows; TensorFlow makes one for each
+    token. Others stay as they are.
+    """
     return tf.convert_to_tensor(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient
 
 
 def pipeline(rows: Iterable[Any]) -> tf.data.Dataset:
     """The rows, nested arrays of the same shapes, as a data pipeline.
 
-    It fetches one row ahead, as Keras does with a generator, and does without the thread that tunes a pipeline. The end of an epoch
-    waits for that thread, up to ten seconds.
+    It fetches one row ahead, as Keras does with a generator, and does without the thread that tunes
+    a pipeline. The end of an epoch waits for that thread, up to ten seconds.
     """
     left = iter(rows)
     first = next(left)
     signature = tf.nest.map_structure(lambda array: tf.TensorSpec(array.shape, array.dtype), first)
     options = tf.data.Options()
     options.autotune.enabled = False
-    dataset = tf.data.Dataset.from_generator(lambda: chain([first], left), output_signature=signature)
+    dataset = tf.data.Dataset.from_generator(
+        lambda: chain([first], left), output_signature=signature
+    )
     return dataset.prefetch(1).with_options(options)
 
 
 def peak_device_bytes(device: str) -> int | None:
     """Most bytes held on the GPU; None on a CPU."""
-    return int(tf.config.experimental.get_memory_info("GPU:0")["peak"]) if device == "cuda" else None
+    return (
+        int(tf.config.experimental.get_memory_info("GPU:0")["peak"]) if device == "cuda" else None
+    )
 
 
 def about() -> dict[str, Any]:

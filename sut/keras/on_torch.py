@@ -18,13 +18,22 @@ _scope = ExitStack()
 
 
 def configure(device: str, wanted: str) -> None:
-    """Choose the device and the precision of float32 products. Raises Unsupported where torch sees no such device."""
+    """Choose the device and the precision of float32 products. Raises Unsupported where torch sees
+    no such device.
+    """
     if device == "cuda" and not torch.cuda.is_available():
-        raise Unsupported("--device cuda: this PyTorch sees no CUDA device (a CPU build, no driver or no GPU); --device cpu runs")
+        raise Unsupported(
+            "--device cuda: this PyTorch sees no CUDA device (a CPU build, no driver or no GPU);"
+            " --device cpu runs"
+        )
     if device == "cuda" and not keras.ops.zeros(()).is_cuda:
-        raise Unsupported("--device cuda: Keras puts its tensors elsewhere, because KERAS_TORCH_DEVICE says so: unset it")
+        raise Unsupported(
+            "--device cuda: Keras puts its tensors elsewhere, because KERAS_TORCH_DEVICE says so:"
+            " unset it"
+        )
     if device == "cpu":
-        _scope.enter_context(keras.device("cpu"))  # Keras would take a GPU where there is one; in force until the process ends
+        # Keras would take a GPU where there is one; in force until the process ends.
+        _scope.enter_context(keras.device("cpu"))
     torch.set_float32_matmul_precision("high" if wanted == "tf32" else "highest")
     torch.backends.cudnn.allow_tf32 = wanted == "tf32"
 
@@ -46,11 +55,15 @@ def matrix_flops(dtype: str) -> float:
 
 
 def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
-    """`graphs`: that Dynamo captured in this process; the rest is of the call, as the profiler sees it: `operators` run one by one, entries
-    into compiled regions and TorchScript, and the bits of the inputs of its matrix products. `forward_passes`: entries into one layer."""
+    """`graphs`: that Dynamo captured in this process; the rest is of the call, as the profiler sees
+    it: `operators` run one by one, entries into compiled regions and TorchScript, and the bits of
+    the inputs of its matrix products. `forward_passes`: entries into one layer.
+    """
     weight = model.weights[0].value
     trains = model.optimizer is not None
-    seen = torch_profile.observe(model, call, weight.device, weight.dtype, _layer_hooks, gradients=trains)
+    seen = torch_profile.observe(
+        model, call, weight.device, weight.dtype, _layer_hooks, gradients=trains
+    )
     return {
         "graphs": torch_profile.dynamo_graphs(),
         "forward_passes": seen.passes,
@@ -58,14 +71,20 @@ def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
         "operators_called": seen.operators_called,
         "regions": seen.regions,
         "script_calls": seen.script_calls,
-        "matrix_products": torch_products.about(str(weight.device), weight.dtype, seen.product_operators),
+        "matrix_products": torch_products.about(
+            str(weight.device), weight.dtype, seen.product_operators
+        ),
         "product_bits": {str(bits): n for bits, n in sorted(seen.product_bits.items())},
     }
 
 
 @contextmanager
-def _layer_hooks(model: Any, before: Callable[..., None], after: Callable[..., None]) -> Iterator[None]:
-    """Around the `call` of the first layer that has weights of its own: Keras' `__call__` runs no hooks of torch."""
+def _layer_hooks(
+    model: Any, before: Callable[..., None], after: Callable[..., None]
+) -> Iterator[None]:
+    """Around the `call` of the first layer that has weights of its own: Keras' `__call__` runs no
+    hooks of torch.
+    """
     layer = next(each for each in model._flatten_layers() if each._trainable_variables)
     own = layer.call
 

@@ -1,4 +1,6 @@
-"""A model of Keras 2 or Keras 3 that answers by `predict_on_batch`: `predict` builds a data pipeline at each call (8 ms)."""
+"""A model of Keras 2 or Keras 3 that answers by `predict_on_batch`: `predict` builds a data
+pipeline at each call (8 ms).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from sut.contract import Batch, Evidence, Workload
 
 
 class KerasPredictor:
-    """A Keras model, compiled to predict. Its attributes and methods are those of `sut.contract.Inference`."""
+    """A Keras model, compiled to predict. Its attributes and methods are those of
+    `sut.contract.Inference`.
+    """
 
     in_flight = 1  # predict_on_batch copies to the host
 
@@ -26,7 +30,8 @@ class KerasPredictor:
         """Compile the model.
 
         Args:
-            runtime: `sut.keras2.runtime` or `sut.keras3.runtime`; its PREDICTS says what `predict_on_batch` calls.
+            runtime: `sut.keras2.runtime` or `sut.keras3.runtime`; its PREDICTS says what
+                `predict_on_batch` calls.
             prepare: the inputs → what the model takes.
             to_host: what the model answers, already on the host → the answers.
             versions: of libraries, by name, for the evidence.
@@ -45,5 +50,7 @@ class KerasPredictor:
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
         """See `evidence` of the runtime."""
-        evidence: Evidence = self.runtime.evidence(self.model, self.workload, self.runtime.PREDICTS, call, **self.versions)
+        evidence: Evidence = self.runtime.evidence(
+            self.model, self.workload, self.runtime.PREDICTS, call, **self.versions
+        )
         return evidence

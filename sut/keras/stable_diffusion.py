@@ -1,9 +1,12 @@
-"""Stable Diffusion of KerasCV, on Keras 3 and Keras 2: its three networks, and the steps of denoising around them, in one call.
+"""Stable Diffusion of KerasCV, on Keras 3 and Keras 2: its three networks, and the steps of
+denoising around them, in one call.
 
-KerasCV's own `text_to_image` calls its networks step by step and carries the latents to the host and back each time, between compiled
-programs. Here the same steps stand in the `call` of one model, so that a backend that compiles has all of it as one program.
+KerasCV's own `text_to_image` calls its networks step by step and carries the latents to the host
+and back each time, between compiled programs. Here the same steps stand in the `call` of one model,
+so that a backend that compiles has all of it as one program.
 
-KerasCV's names are imported from their own modules: on Keras 3 `sut.keras3.keras_cv_alone` has put the package in place before.
+KerasCV's names are imported from their own modules: on Keras 3 `sut.keras3.keras_cv_alone` has put
+the package in place before.
 """
 
 from __future__ import annotations
@@ -28,7 +31,11 @@ from sut.checkpoint import stable_diffusion as weight_map
 from sut.contract import Batch, Workload
 from sut.keras.predictor import KerasPredictor
 
-_PUBLISHED = {"unet_channels": [320, 640, 1280, 1280], "unet_heads": 8, "vae_channels": [128, 256, 512, 512]}
+_PUBLISHED = {
+    "unet_channels": [320, 640, 1280, 1280],
+    "unet_heads": 8,
+    "vae_channels": [128, 256, 512, 512],
+}
 _PUBLISHED_TEXT = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12}
 _SCALING = 0.18215  # of the latents, in KerasCV's decoder too
 
@@ -36,19 +43,25 @@ _SCALING = 0.18215  # of the latents, in KerasCV's decoder too
 class TextToImage(keras.Model):
     """Prompts and noise → images, as `StableDiffusion.generate_image` computes them.
 
-    The latents with the prompt and without it are one batch of the UNet, as in diffusers; KerasCV runs it twice a step.
+    The latents with the prompt and without it are one batch of the UNet, as in diffusers; KerasCV
+    runs it twice a step.
     """
 
     def __init__(self, config: Mapping[str, Any]):
         super().__init__()
-        self.text_encoder, self.unet, self.image_decoder = _text_encoder(config), _unet(config), _decoder(config)
+        self.text_encoder, self.unet, self.image_decoder = (
+            _text_encoder(config),
+            _unet(config),
+            _decoder(config),
+        )
         self.tables, self.steps = _schedule(config), config["denoising_steps"]
         self.guidance = config["guidance_scale"]
         self.built = True  # its networks are
 
     def call(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Prepared inputs → `image` uint8 [batch, side, side, 3], and after each quarter of the steps the `latents`, float32 [batch, 4,
-        side / 8, side / 8, 4]."""
+        """Prepared inputs → `image` uint8 [batch, side, side, 3], and after each quarter of the
+        steps the `latents`, float32 [batch, 4, side / 8, side / 8, 4].
+        """
         ids = ops.concatenate([inputs["negative_ids"], inputs["input_ids"]], axis=0)
         positions = ops.expand_dims(ops.arange(ids.shape[1], dtype="int32"), 0)
         context = self.text_encoder([ids, positions])
@@ -56,7 +69,11 @@ class TextToImage(keras.Model):
 
         def step(number: Any, state: Any) -> Any:
             latents, kept = state
-            now = {name: ops.take(table, number, axis=0) for name, table in tables.items() if name != "quarters"}
+            now = {
+                name: ops.take(table, number, axis=0)
+                for name, table in tables.items()
+                if name != "quarters"
+            }
             time = ops.cast(ops.zeros_like(context[:, 0, :1]), "float32") + now["embedding"]
             both = self.unet([ops.concatenate([latents, latents], axis=0), time, context])
             without, found = ops.split(ops.cast(both, "float32"), 2, axis=0)
@@ -70,7 +87,10 @@ class TextToImage(keras.Model):
         latents, kept = ops.fori_loop(0, self.steps, step, (noise, ops.stack([noise] * 4)))
         pixels = (ops.cast(self.image_decoder(latents), "float32") + 1) / 2 * 255
         whole = ops.floor(pixels + 0.5)  # the nearest: Keras 2 has no `round` here
-        return {"image": ops.cast(ops.clip(whole, 0, 255), "uint8"), "latents": ops.moveaxis(kept, 0, 1)}
+        return {
+            "image": ops.cast(ops.clip(whole, 0, 255), "uint8"),
+            "latents": ops.moveaxis(kept, 0, 1),
+        }
 
 
 def prepare(inputs: Batch) -> Batch:
@@ -84,23 +104,38 @@ def to_host(outputs: Mapping[str, np.ndarray]) -> Batch:
 
 
 def predictor(workload: Workload, runtime: Any) -> KerasPredictor:
-    """The checkpoint's networks, every tensor under KerasCV's name. `runtime`: see `KerasPredictor`."""
+    """The checkpoint's networks, every tensor under KerasCV's name. `runtime`: see
+    `KerasPredictor`.
+    """
     model = TextToImage(workload.config["model"])
-    keras_weights.assign(workload.checkpoint, variables(model, weights_files.names(workload.checkpoint)))
-    return KerasPredictor(model, workload, runtime, prepare=prepare, to_host=to_host, keras_cv=version("keras-cv"))
+    keras_weights.assign(
+        workload.checkpoint, variables(model, weights_files.names(workload.checkpoint))
+    )
+    return KerasPredictor(
+        model, workload, runtime, prepare=prepare, to_host=to_host, keras_cv=version("keras-cv")
+    )
 
 
 def variables(model: Any, tensors: Iterable[str]) -> Iterator[tuple[str, Any, bool]]:
-    """(name in the checkpoint, the variable, whether it is a layer's weight) of each tensor that makes images."""
+    """(name in the checkpoint, the variable, whether it is a layer's weight) of each tensor that
+    makes images.
+    """
     roots = {"text_encoder": model.text_encoder, "unet": model.unet, "decoder": model.image_decoder}
     by_kind = {name: SimpleNamespace(**_by_kind(network)) for name, network in roots.items()}
-    return keras_weights.variables(by_kind, weight_map.keras_cv(set(tensors), len(by_kind["text_encoder"].CLIPEncoderLayer)))
+    return keras_weights.variables(
+        by_kind, weight_map.keras_cv(set(tensors), len(by_kind["text_encoder"].CLIPEncoderLayer))
+    )
 
 
 def load_encoder(encoder: Any, checkpoint: Path) -> None:
     """Give each variable of `image_encoder` its tensor."""
     roots = {"encoder": SimpleNamespace(**_by_kind(encoder))}
-    keras_weights.assign(checkpoint, keras_weights.variables(roots, weight_map.keras_cv_encoder(weights_files.names(checkpoint))))
+    keras_weights.assign(
+        checkpoint,
+        keras_weights.variables(
+            roots, weight_map.keras_cv_encoder(weights_files.names(checkpoint))
+        ),
+    )
 
 
 def _by_kind(network: Any) -> dict[str, list[Any]]:
@@ -114,10 +149,14 @@ def _by_kind(network: Any) -> dict[str, list[Any]]:
 def _schedule(config: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Return the tables of the denoising steps, float32 with a row for each step, and `quarters`.
 
-    `embedding`: that of the step's timestep. `noise` and `image`: their shares in the latents before the step. `next_noise` and
-    `next_image`: these shares after the step. `quarters`, int32 [4]: the number of steps that are done after each quarter of them.
+    `embedding`: that of the step's timestep. `noise` and `image`: their shares in the latents
+    before the step. `next_noise` and `next_image`: these shares after the step. `quarters`, int32
+    [4]: the number of steps that are done after each quarter of them.
     """
-    betas = np.linspace(config["beta_start"] ** 0.5, config["beta_end"] ** 0.5, config["train_steps"]) ** 2
+    betas = (
+        np.linspace(config["beta_start"] ** 0.5, config["beta_end"] ** 0.5, config["train_steps"])
+        ** 2
+    )
     images = np.cumprod(1 - betas)
     steps = config["denoising_steps"]
     timesteps = np.linspace(config["train_steps"] - 1, 0, steps).round().astype(int)
@@ -132,17 +171,24 @@ def _schedule(config: Mapping[str, Any]) -> dict[str, np.ndarray]:
         "next_image": np.sqrt(after),
     }
     quarters = np.array([-(-steps * quarter // 4) for quarter in (1, 2, 3, 4)], np.int32)
-    return {"quarters": quarters, **{name: table.astype(np.float32) for name, table in tables.items()}}
+    return {
+        "quarters": quarters,
+        **{name: table.astype(np.float32) for name, table in tables.items()},
+    }
 
 
 def _text_encoder(config: Mapping[str, Any]) -> Any:
     length, width = config["max_position_embeddings"], config["hidden_size"]
     if _is(config, _PUBLISHED_TEXT):
-        return text_encoder.TextEncoder(length, vocab_size=config["vocab_size"], download_weights=False)
+        return text_encoder.TextEncoder(
+            length, vocab_size=config["vocab_size"], download_weights=False
+        )
     ids, positions = (keras.layers.Input((length,), dtype="int32") for _ in range(2))
     x = text_encoder.CLIPEmbedding(config["vocab_size"], width, length)([ids, positions])
     for _ in range(config["num_hidden_layers"]):
-        x = text_encoder.CLIPEncoderLayer(width, config["num_attention_heads"], activation=text_encoder.quick_gelu)(x)
+        x = text_encoder.CLIPEncoderLayer(
+            width, config["num_attention_heads"], activation=text_encoder.quick_gelu
+        )(x)
     return keras.Model([ids, positions], keras.layers.LayerNormalization(epsilon=1e-5)(x))
 
 
@@ -152,7 +198,9 @@ def _unet(config: Mapping[str, Any]) -> Any:
     if _is(config, {**_PUBLISHED, **_PUBLISHED_TEXT}):
         network = diffusion_model.DiffusionModel(side, side, length, download_weights=False)
     else:
-        network = _smaller_unet(config["unet_channels"], config["unet_heads"], side // 8, length, config["hidden_size"])
+        network = _smaller_unet(
+            config["unet_channels"], config["unet_heads"], side // 8, length, config["hidden_size"]
+        )
     for layer in network.layers:
         if isinstance(layer, diffusion_model.SpatialTransformer):
             layer.norm.epsilon = 1e-6  # the original's and diffusers'; KerasCV has 1e-5
@@ -168,7 +216,9 @@ def _smaller_unet(channels: list[int], heads: int, side: int, length: int, width
 
     def block(x: Any, out: int, attends: bool) -> Any:
         x = diffusion_model.ResBlock(out)([x, t])
-        return diffusion_model.SpatialTransformer(heads, out // heads)([x, context]) if attends else x
+        return (
+            diffusion_model.SpatialTransformer(heads, out // heads)([x, context]) if attends else x
+        )
 
     x = PaddedConv2D(channels[0], 3, padding=1)(latents)
     skips, last = [x], len(channels) - 1
@@ -191,26 +241,43 @@ def _smaller_unet(channels: list[int], heads: int, side: int, length: int, width
 
 
 def _decoder(config: Mapping[str, Any]) -> Any:
-    """KerasCV's `Decoder`, of other sizes its layers, with the original's and diffusers' epsilon, 1e-6; KerasCV has 1e-5."""
+    """KerasCV's `Decoder`, of other sizes its layers, with the original's and diffusers' epsilon,
+    1e-6; KerasCV has 1e-5.
+    """
     side, channels = config["image_size"], config["vae_channels"][::-1]
     if _is(config, _PUBLISHED):
         network = decoder.Decoder(side, side, download_weights=False)
     else:
         first = channels[0]
-        layers = [keras.layers.Input((side // 8, side // 8, 4)), keras.layers.Rescaling(1 / _SCALING), PaddedConv2D(4, 1)]
-        layers += [PaddedConv2D(first, 3, padding=1), ResnetBlock(first), AttentionBlock(first), ResnetBlock(first)]
+        layers = [
+            keras.layers.Input((side // 8, side // 8, 4)),
+            keras.layers.Rescaling(1 / _SCALING),
+            PaddedConv2D(4, 1),
+        ]
+        layers += [
+            PaddedConv2D(first, 3, padding=1),
+            ResnetBlock(first),
+            AttentionBlock(first),
+            ResnetBlock(first),
+        ]
         for level, out in enumerate(channels):
             layers += [ResnetBlock(out) for _ in range(3)]
             if level < len(channels) - 1:
                 layers += [keras.layers.UpSampling2D(2), PaddedConv2D(out, 3, padding=1)]
-        layers += [keras.layers.GroupNormalization(epsilon=1e-6), keras.layers.Activation("swish"), PaddedConv2D(3, 3, padding=1)]
+        layers += [
+            keras.layers.GroupNormalization(epsilon=1e-6),
+            keras.layers.Activation("swish"),
+            PaddedConv2D(3, 3, padding=1),
+        ]
         network = keras.Sequential(layers)
     return _with_epsilon(network)
 
 
 def image_encoder(config: Mapping[str, Any]) -> Any:
-    """KerasCV's `ImageEncoder`, of other sizes its layers, with the same epsilon as the decoder: images from -1 to 1 [batch, side, side, 3]
-    → means of latents, scaled [batch, side / 8, side / 8, 4]."""
+    """KerasCV's `ImageEncoder`, of other sizes its layers, with the same epsilon as the decoder:
+    images from -1 to 1 [batch, side, side, 3] → means of latents, scaled [batch, side / 8, side /
+    8, 4].
+    """
     if _is(config, _PUBLISHED):
         return _with_epsilon(vae_encoder.ImageEncoder(download_weights=False))
     side, channels = config["image_size"], config["vae_channels"]
@@ -220,9 +287,16 @@ def image_encoder(config: Mapping[str, Any]) -> Any:
         if level < len(channels) - 1:
             layers.append(PaddedConv2D(out, 3, padding=((0, 1), (0, 1)), strides=2))
     last = channels[-1]
-    layers += [ResnetBlock(last), AttentionBlock(last), ResnetBlock(last), keras.layers.GroupNormalization(epsilon=1e-6)]
+    layers += [
+        ResnetBlock(last),
+        AttentionBlock(last),
+        ResnetBlock(last),
+        keras.layers.GroupNormalization(epsilon=1e-6),
+    ]
     layers += [keras.layers.Activation("swish"), PaddedConv2D(8, 3, padding=1), PaddedConv2D(8, 1)]
-    return _with_epsilon(keras.Sequential([*layers, keras.layers.Lambda(lambda x: x[..., :4] * _SCALING)]))
+    return _with_epsilon(
+        keras.Sequential([*layers, keras.layers.Lambda(lambda x: x[..., :4] * _SCALING)])
+    )
 
 
 def _with_epsilon(network: Any) -> Any:
@@ -239,7 +313,9 @@ def _is(config: Mapping[str, Any], published: Mapping[str, Any]) -> bool:
 
 
 def _exact_gelu(self: Any, inputs: Any) -> Any:
-    """In the place of `GEGLU.call`, whose GELU is the tanh form; the original's and diffusers' is exact."""
+    """In the place of `GEGLU.call`, whose GELU is the tanh form; the original's and diffusers' is
+    exact.
+    """
     x = self.dense(inputs)
     return x[..., : self.output_dim] * keras.activations.gelu(x[..., self.output_dim :])
 

@@ -21,7 +21,12 @@ from sut.keras2 import runtime, training
 def load(workload: Workload) -> KerasPredictor:
     """The checkpoint's classifier."""
     return KerasPredictor(
-        build(workload), workload, runtime, prepare=keras_bert.prepare, to_host=keras_bert.to_host, keras_nlp=keras_nlp.__version__
+        build(workload),
+        workload,
+        runtime,
+        prepare=keras_bert.prepare,
+        to_host=keras_bert.to_host,
+        keras_nlp=keras_nlp.__version__,
     )
 
 
@@ -39,11 +44,17 @@ def build(workload: Workload) -> Any:
         num_segments=config["type_vocab_size"],
         dropout=0.0,
     )
-    model = getattr(keras_nlp.models, workload.config["classes"]["keras_nlp"])(backbone, num_classes=config["num_labels"], dropout=0.0)
+    model = getattr(keras_nlp.models, workload.config["classes"]["keras_nlp"])(
+        backbone, num_classes=config["num_labels"], dropout=0.0
+    )
     for path, name in bert_keras_nlp.variables(config["num_hidden_layers"]):
         variable, tensor = keras_weights.at(model, path), _tensor(workload.checkpoint, name)
         # Keras' matrices are [in, out], and those of attention have their heads apart.
-        variable.assign((tensor if "embeddings" in path.rpartition(".")[2] else tensor.T).reshape(variable.shape))
+        variable.assign(
+            (tensor if "embeddings" in path.rpartition(".")[2] else tensor.T).reshape(
+                variable.shape
+            )
+        )
     if config["hidden_act"] == "gelu":  # KerasNLP builds the tanh form only
         for layer in backbone.transformer_layers:
             layer._feedforward_intermediate_dense.activation = tf_keras.activations.gelu
@@ -55,10 +66,17 @@ def _tensor(folder: Path, name: str) -> np.ndarray:
     try:
         return weights_files.tensor(folder, name)
     except (KeyError, SafetensorError):
-        return weights_files.tensor(folder, name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"))
+        return weights_files.tensor(
+            folder,
+            name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+                "LayerNorm.bias", "LayerNorm.beta"
+            ),
+        )
 
 
 def load_training(workload: Workload) -> KerasTraining:
     """The checkpoint's classifier, compiled to train every parameter; see `training`."""
     loss = tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    return training.compiled(build(workload), workload, keras_bert.prepare, loss, keras_nlp=keras_nlp.__version__)
+    return training.compiled(
+        build(workload), workload, keras_bert.prepare, loss, keras_nlp=keras_nlp.__version__
+    )

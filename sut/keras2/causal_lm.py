@@ -1,4 +1,6 @@
-"""Language models of KerasNLP on Keras 2, generating greedily. The measured call is `generate`, which makes one loop for each shape."""
+"""Language models of KerasNLP on Keras 2, generating greedily. The measured call is `generate`,
+which makes one loop for each shape.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,11 @@ from sut.keras2 import older_mistral, runtime
 
 
 class _Greedy(keras_nlp.samplers.GreedySampler):
-    """KerasNLP's sampler goes on from the shortest prompt of a batch to the last column. It knows one end token, that of a tokenizer.
+    """KerasNLP's sampler goes on from the shortest prompt of a batch to the last column. It knows
+    one end token, that of a tokenizer.
 
-    This one makes no step for the padding of prompts. It knows several end tokens. `sut/keras3/causal_lm.py` has its twin.
+    This one makes no step for the padding of prompts. It knows several end tokens.
+    `sut/keras3/causal_lm.py` has its twin.
     """
 
     def __init__(self, buckets: Sequence[int], end_tokens: Sequence[int]):
@@ -30,7 +34,14 @@ class _Greedy(keras_nlp.samplers.GreedySampler):
         self.mask = tf.cast(mask, tf.bool)
         return super().__call__(*given, mask=mask, **named)
 
-    def run_loop(self, cond: Any, body: Any, model: Any = None, loop_vars: Any = None, maximum_iterations: Any = None) -> Any:
+    def run_loop(
+        self,
+        cond: Any,
+        body: Any,
+        model: Any = None,
+        loop_vars: Any = None,
+        maximum_iterations: Any = None,
+    ) -> Any:
         mask = self.mask
         longest = tf.reduce_max(tf.reduce_sum(tf.cast(mask, tf.int32), axis=-1))
         padded = tf.reduce_min(tf.where(self.buckets >= longest, self.buckets, self.buckets[-1]))
@@ -42,7 +53,9 @@ class _Greedy(keras_nlp.samplers.GreedySampler):
             return ~tf.reduce_all(tf.reduce_any(ends, axis=-1))
 
         steps = maximum_iterations - (padded - longest)
-        return super().run_loop(goes_on, body, model=model, loop_vars=loop_vars, maximum_iterations=steps)
+        return super().run_loop(
+            goes_on, body, model=model, loop_vars=loop_vars, maximum_iterations=steps
+        )
 
 
 def load(workload: Workload) -> KerasCausalLM:
@@ -61,10 +74,15 @@ def build(workload: Workload) -> Any:
     check_positions(workload)
     runtime.configure(workload)
     backbone, table = _BACKBONES[config["model_type"]]
-    model = getattr(keras_nlp.models, workload.config["classes"]["keras_nlp"])(backbone(config), preprocessor=None)
+    model = getattr(keras_nlp.models, workload.config["classes"]["keras_nlp"])(
+        backbone(config), preprocessor=None
+    )
     prefix = "transformer." if "transformer.wte.weight" in weights_files.names(folder) else ""
     for path, name, third, turned in table(config["num_hidden_layers"]):
-        variable, tensor = keras_weights.at(model, path), weights_files.tensor(folder, prefix + name).astype(np.float32, copy=False)
+        variable, tensor = (
+            keras_weights.at(model, path),
+            weights_files.tensor(folder, prefix + name).astype(np.float32, copy=False),
+        )
         value = tensor if third is None else np.split(tensor, 3, axis=-1)[third]
         variable.assign((value.T if turned else value).reshape(variable.shape))
     return model
@@ -100,4 +118,7 @@ def _gpt2(config: Mapping[str, Any]) -> Any:
     return backbone
 
 
-_BACKBONES = {"mistral": (_mistral, causal_lm_keras_nlp.mistral), "gpt2": (_gpt2, causal_lm_keras_nlp.gpt2)}
+_BACKBONES = {
+    "mistral": (_mistral, causal_lm_keras_nlp.mistral),
+    "gpt2": (_gpt2, causal_lm_keras_nlp.gpt2),
+}

@@ -1,6 +1,7 @@
 """This module refuses a Mistral that needs more than an older implementation computes.
 
-The older ones are those of KerasNLP and of Transformers 4 for TensorFlow. Transformers' Mistral of today computes what they lack.
+The older ones are those of KerasNLP and of Transformers 4 for TensorFlow. Transformers' Mistral of
+today computes what they lack.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ def check(whose: str, config: Mapping[str, Any], more: Mapping[str, bool] | None
         more: what it lacks beside, in words → whether this configuration asks for it.
     """
     lacks = {
-        "heads of another width than hidden_size / num_attention_heads": config.get("head_dim", 0) * config["num_attention_heads"]
-        not in (0, config["hidden_size"]),
+        "heads of another width than hidden_size / num_attention_heads": (
+            config.get("head_dim", 0) * config["num_attention_heads"]
+            not in (0, config["hidden_size"])
+        ),
         "a head that is tied to the embedding": config["tie_word_embeddings"],
         "scaled rotary positions": "rope_scaling" in config,
         **(more or {}),

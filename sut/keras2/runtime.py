@@ -1,4 +1,5 @@
-"""Shared code of the Keras 2 files: it sets and proves device and precision, and takes the evidence.
+"""Shared code of the Keras 2 files: it sets and proves device and precision, and takes the
+evidence.
 
 The evidence is that of Keras 3 on TensorFlow.
 """
@@ -21,34 +22,52 @@ PREDICTS = "predict_step in a tf.function"
 
 
 def configure(workload: Workload) -> None:
-    """Before anything is compiled. Raises Unsupported where this machine or this file cannot do what is asked."""
+    """Before anything is compiled. Raises Unsupported where this machine or this file cannot do
+    what is asked.
+    """
     if workload.execution not in backend.EXECUTIONS:
-        raise Unsupported(f"execution {workload.execution} is not written for Keras 2; there is {' and '.join(backend.EXECUTIONS)}")
+        raise Unsupported(
+            f"execution {workload.execution} is not written for Keras 2; there is"
+            f" {' and '.join(backend.EXECUTIONS)}"
+        )
     if reason := DEVICES[workload.device].lacks.get(workload.precision):
         raise Unsupported(f"--precision {workload.precision}: {reason}")
     backend.configure(workload.device, workload.precision)
     dtype = "bfloat16" if workload.precision == "bfloat16" else "float32"
-    tf_keras.mixed_precision.set_global_policy(dtype)  # KerasNLP's classifier gives its head no other
+    # KerasNLP's classifier gives its head no other.
+    tf_keras.mixed_precision.set_global_policy(dtype)
     backend.product(dtype)  # compiled here, so that evidence compiles nothing
 
 
 def compile_to_predict(model: Any, workload: Workload, **arguments: Any) -> None:
-    """Compile the model, with more `arguments` of its `compile`. Keras 2 wants an optimizer named; none trains."""
-    model.compile(optimizer="sgd", loss=None, metrics=None, jit_compile=workload.execution == "xla", **arguments)
+    """Compile the model, with more `arguments` of its `compile`. Keras 2 wants an optimizer named;
+    none trains.
+    """
+    model.compile(
+        optimizer="sgd",
+        loss=None,
+        metrics=None,
+        jit_compile=workload.execution == "xla",
+        **arguments,
+    )
     model.predict_on_batch = partial(_predict_on_batch, model)
 
 
 def _predict_on_batch(model: Any, batch: Any) -> Any:
-    """→ the answers, as numpy. Keras 2's own makes a data pipeline of each batch, which can take longer than the model.
+    """→ the answers, as numpy. Keras 2's own makes a data pipeline of each batch, which can take
+    longer than the model.
 
-    The compiled function is Keras' step, under its settings, and stands where Keras keeps it: `compile` drops it.
+    The compiled function is Keras' step, under its settings, and stands where Keras keeps it:
+    `compile` drops it.
     """
     if model.predict_function is None:
 
         def step(inputs: Any) -> Any:
             return model.predict_step((inputs,))
 
-        model.predict_function = step if model.run_eagerly else tf.function(step, jit_compile=model.jit_compile)
+        model.predict_function = (
+            step if model.run_eagerly else tf.function(step, jit_compile=model.jit_compile)
+        )
     return tf.nest.map_structure(lambda answer: answer.numpy(), model.predict_function(batch))
 
 
@@ -57,14 +76,24 @@ def synchronise(model: Any) -> None:
     backend.synchronise(model)
 
 
-def evidence(model: Any, workload: Workload, name: str, call: Callable[[], Any], **versions: str) -> Evidence:
+def evidence(
+    model: Any, workload: Workload, name: str, call: Callable[[], Any], **versions: str
+) -> Evidence:
     """See `backend_evidence.evidence`. `versions`: of the libraries whose model it is, by name."""
     return backend_evidence.evidence(
         backend,
         workload,
         f"{type(model).__name__}.{name}",
         lambda: backend.watch(model, call),
-        held=precision.count_elements((v.dtype.name, v.shape.num_elements()) for v in model.weights),
-        computed={layer.compute_dtype for layer in model._flatten_layers() if layer._trainable_weights},
-        detail={"jit_compile": bool(model.jit_compile), "tf_keras": tf_keras.__version__, **versions},
+        held=precision.count_elements(
+            (v.dtype.name, v.shape.num_elements()) for v in model.weights
+        ),
+        computed={
+            layer.compute_dtype for layer in model._flatten_layers() if layer._trainable_weights
+        },
+        detail={
+            "jit_compile": bool(model.jit_compile),
+            "tf_keras": tf_keras.__version__,
+            **versions,
+        },
     )

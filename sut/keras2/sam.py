@@ -22,7 +22,14 @@ def load(workload: Workload) -> KerasPredictor:
     segmenter = load_segmenter(workload)
     # Its class fills in prompts that are left out: this one has the same layers and takes all.
     model = tf_keras.Model(segmenter.input, segmenter.output)
-    return KerasPredictor(model, workload, runtime, prepare=keras_sam.prepare, to_host=keras_sam.to_host, keras_cv=keras_cv.__version__)
+    return KerasPredictor(
+        model,
+        workload,
+        runtime,
+        prepare=keras_sam.prepare,
+        to_host=keras_sam.to_host,
+        keras_cv=keras_cv.__version__,
+    )
 
 
 def load_segmenter(workload: Workload) -> Any:
@@ -35,7 +42,11 @@ def load_segmenter(workload: Workload) -> Any:
 
 def build(config: Any) -> Any:
     """KerasCV's segmenter of a configuration."""
-    grid, side, channels = config["image_embedding_size"], config["image_size"], config["output_channels"]
+    grid, side, channels = (
+        config["image_embedding_size"],
+        config["image_size"],
+        config["output_channels"],
+    )
     encoder = keras_cv.models.ViTDetBackbone(
         include_rescaling=False,
         input_shape=(side, side, 3),
@@ -49,10 +60,16 @@ def build(config: Any) -> Any:
         global_attention_indices=config["global_attn_indexes"],
     )
     prompts = keras_cv.models.SAMPromptEncoder(
-        embed_dim=channels, image_embedding_size=(grid, grid), input_image_size=(side, side), mask_in_chans=config["mask_input_channels"]
+        embed_dim=channels,
+        image_embedding_size=(grid, grid),
+        input_image_size=(side, side),
+        mask_in_chans=config["mask_input_channels"],
     )
     transformer = keras_cv.models.TwoWayTransformer(
-        depth=2, embed_dim=channels, num_heads=config["decoder_attention_heads"], mlp_dim=config["decoder_mlp_dim"]
+        depth=2,
+        embed_dim=channels,
+        num_heads=config["decoder_attention_heads"],
+        mlp_dim=config["decoder_mlp_dim"],
     )
     decoder = keras_cv.models.SAMMaskDecoder(
         transformer_dim=channels,
@@ -61,17 +78,29 @@ def build(config: Any) -> Any:
         iou_head_depth=3,
         iou_head_hidden_dim=config["iou_hidden_dim"],
     )
-    return keras_cv.models.SegmentAnythingModel(backbone=encoder, prompt_encoder=prompts, mask_decoder=decoder)
+    return keras_cv.models.SegmentAnythingModel(
+        backbone=encoder, prompt_encoder=prompts, mask_decoder=decoder
+    )
 
 
 def variables(segmenter: Any) -> Iterator[tuple[str, Any, bool]]:
-    """(Meta's name, the variable, whether it is a layer's weight) of each tensor of a checkpoint."""
+    """(Meta's name, the variable, whether it is a layer's weight) of each tensor of a
+    checkpoint.
+    """
     encoder = segmenter.backbone
-    layers = [layer for layer in encoder.layers if type(layer).__name__ != "TFOpLambda"]  # which Keras 2 makes of each bare operation
-    roots = {"encoder": layers, "neck": layers[-1], "prompts": segmenter.prompt_encoder, "decoder": segmenter.mask_decoder}
+    # Which Keras 2 makes of each bare operation.
+    layers = [layer for layer in encoder.layers if type(layer).__name__ != "TFOpLambda"]
+    roots = {
+        "encoder": layers,
+        "neck": layers[-1],
+        "prompts": segmenter.prompt_encoder,
+        "decoder": segmenter.mask_decoder,
+    }
     return keras_weights.variables(roots, weight_map.keras_cv(encoder.depth))
 
 
 def load_training(workload: Workload) -> KerasTraining:
     """The checkpoint's image encoder, compiled to train towards features; see `training`."""
-    return training.image_encoder(load_segmenter(workload).backbone, workload, keras_cv=keras_cv.__version__)
+    return training.image_encoder(
+        load_segmenter(workload).backbone, workload, keras_cv=keras_cv.__version__
+    )

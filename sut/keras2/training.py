@@ -13,7 +13,9 @@ from sut.keras.training import KerasTraining
 from sut.keras2 import runtime
 
 
-def compiled(model: Any, workload: Workload, named: Callable[[Batch], Batch], loss: Any, **versions: str) -> KerasTraining:
+def compiled(
+    model: Any, workload: Workload, named: Callable[[Batch], Batch], loss: Any, **versions: str
+) -> KerasTraining:
     """The model, compiled with AdamW.
 
     Args:
@@ -21,16 +23,21 @@ def compiled(model: Any, workload: Workload, named: Callable[[Batch], Batch], lo
         versions: of the libraries whose model it is, by name.
     """
     keras_training.check_precision(workload)
-    xla = workload.execution == "xla"  # else the optimizer would be under XLA wherever there is a GPU
+    # Else the optimizer would be under XLA wherever there is a GPU.
+    xla = workload.execution == "xla"
     optimizer = tf_keras.optimizers.AdamW(**workload.config["optimizer"], jit_compile=xla)
     model.compile(optimizer=optimizer, loss=loss, metrics=None, jit_compile=xla)
     return KerasTraining(model, workload, named, _epoch, runtime, versions)
 
 
 def image_encoder(encoder: Any, workload: Workload, **versions: str) -> KerasTraining:
-    """The encoder, compiled to be trained towards features by their mean squared error. `versions`: of its library, by name."""
+    """The encoder, compiled to be trained towards features by their mean squared error. `versions`:
+    of its library, by name.
+    """
     model = tf_keras.Model({"images": encoder.inputs[0]}, encoder.outputs[0])
-    return compiled(model, workload, keras_training.images, tf_keras.losses.MeanSquaredError(), **versions)
+    return compiled(
+        model, workload, keras_training.images, tf_keras.losses.MeanSquaredError(), **versions
+    )
 
 
 class _Steps(keras_training.Steps, tf_keras.callbacks.Callback):
@@ -38,10 +45,20 @@ class _Steps(keras_training.Steps, tf_keras.callbacks.Callback):
 
     def __init__(self, on_step: Callable[[Callable[[], float]], None]):
         super().__init__(on_step)
-        self._supports_tf_logs = True  # else Keras makes numbers of the losses, and every step waits for them
+        # Else Keras makes numbers of the losses, and every step waits for them.
+        self._supports_tf_logs = True
 
 
-def _epoch(model: Any, pairs: Iterable[keras_training.Pair], steps: int, on_step: Callable[[Callable[[], float]], None]) -> None:
-    """Over a pipeline of the pairs. KerasNLP's own `fit` is for a preprocessor, which there is none of here."""
+def _epoch(
+    model: Any,
+    pairs: Iterable[keras_training.Pair],
+    steps: int,
+    on_step: Callable[[Callable[[], float]], None],
+) -> None:
+    """Over a pipeline of the pairs. KerasNLP's own `fit` is for a preprocessor, which there is none
+    of here.
+    """
     data = runtime.backend.pipeline(pairs)
-    tf_keras.Model.fit(model, data, steps_per_epoch=steps, epochs=1, verbose=0, callbacks=[_Steps(on_step)])
+    tf_keras.Model.fit(
+        model, data, steps_per_epoch=steps, epochs=1, verbose=0, callbacks=[_Steps(on_step)]
+    )

@@ -19,13 +19,21 @@ def load(workload: Workload) -> KerasPredictor:
     """The checkpoint's classifier, with its head and the exact activation."""
     model = runtime.load_model(workload, num_classes=workload.config["model"]["num_labels"])
     complete(model, workload)
-    return KerasPredictor(model, workload, runtime, prepare=keras_bert.prepare, to_host=keras_bert.to_host)
+    return KerasPredictor(
+        model, workload, runtime, prepare=keras_bert.prepare, to_host=keras_bert.to_host
+    )
 
 
 def complete(model: Any, workload: Workload) -> None:
-    """Set what KerasHub's converter leaves out: the weights of the head, for it stops at the backbone, and the exact activation."""
+    """Set what KerasHub's converter leaves out: the weights of the head, for it stops at the
+    backbone, and the exact activation.
+    """
     model.output_dense.set_weights(
-        [weights_files.tensor(workload.checkpoint, f"classifier.{name}").T for name in ("weight", "bias")]  # a bias is its own transpose
+        # A bias is its own transpose.
+        [
+            weights_files.tensor(workload.checkpoint, f"classifier.{name}").T
+            for name in ("weight", "bias")
+        ]
     )
     if workload.config["model"]["hidden_act"] == "gelu":
         exact.gelu(model)

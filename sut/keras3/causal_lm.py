@@ -1,7 +1,9 @@
-"""Language models of KerasHub, generating greedily. The measured call is `generate`; what compiles it makes one loop for each shape.
+"""Language models of KerasHub, generating greedily. The measured call is `generate`; what compiles
+it makes one loop for each shape.
 
-LoRA trains them. `per-head` is KerasHub's own `enable_lora`. It makes the whole kernel anew at each step, with the product of its two
-factors added. `matrix` is what peft trains, by a layer of this file.
+LoRA trains them. `per-head` is KerasHub's own `enable_lora`. It makes the whole kernel anew at each
+step, with the product of its two factors added. `matrix` is what peft trains, by a layer of this
+file.
 """
 
 from __future__ import annotations
@@ -24,39 +26,67 @@ from sut.registry import PER_HEAD
 
 _NO_LABEL = -100
 # KerasHub's names of the adapted products, in its Gemma and in its other models.
-_NAMES = {f"{start}{word}_dense": name for start in ("", "_") for word, name in (("query", adapters.QUERY), ("value", adapters.VALUE))}
+_NAMES = {
+    f"{start}{word}_dense": name
+    for start in ("", "_")
+    for word, name in (("query", adapters.QUERY), ("value", adapters.VALUE))
+}
 _TIED = {"GemmaBackbone": True, "GPT2Backbone": True, "MistralBackbone": False}
 """Those of KerasHub's classes that tie the head to the embedding always, or never."""
 
 
 class _Greedy(keras_hub.samplers.GreedySampler):
-    """KerasHub's, which goes on from the shortest prompt of a batch to its last column; this one makes no step for the padding of prompts.
+    """KerasHub's, which goes on from the shortest prompt of a batch to its last column; this one
+    makes no step for the padding of prompts.
 
-    So it makes the steps that it would make of a batch padded to its longest prompt, in fewer shapes. `buckets`: see `sut.padding`.
+    So it makes the steps that it would make of a batch padded to its longest prompt, in fewer
+    shapes. `buckets`: see `sut.padding`.
     """
 
     def __init__(self, buckets: Sequence[int]):
         super().__init__()
         self.buckets = list(buckets)
 
-    def run_loop(self, cond: Any, body: Any, model: Any = None, loop_vars: Any = None, maximum_iterations: Any = None) -> Any:
+    def run_loop(
+        self,
+        cond: Any,
+        body: Any,
+        model: Any = None,
+        loop_vars: Any = None,
+        maximum_iterations: Any = None,
+    ) -> Any:
         *_, mask = loop_vars
         longest = ops.max(ops.sum(ops.cast(mask, "int32"), axis=-1))
         buckets = ops.convert_to_tensor(self.buckets, "int32")
         padded = ops.min(ops.where(buckets >= longest, buckets, self.buckets[-1]))
         steps = maximum_iterations - (padded - longest)
-        return super().run_loop(cond, body, model=model, loop_vars=loop_vars, maximum_iterations=steps)
+        return super().run_loop(
+            cond, body, model=model, loop_vars=loop_vars, maximum_iterations=steps
+        )
 
 
 def check(backbone: type, config: Mapping[str, Any]) -> None:
-    """Raises Unsupported for a configuration that Transformers' class has and KerasHub's has not."""
+    """Raises Unsupported for a configuration that Transformers' class has and KerasHub's has
+    not.
+    """
     name, takes = backbone.__name__, inspect.signature(backbone).parameters
     if config["tie_word_embeddings"] != _TIED.get(name, config["tie_word_embeddings"]):
-        raise Unsupported(f"KerasHub's {name} ties its head to its embedding {'always' if _TIED[name] else 'never'}: take native-torch")
-    if "head_dim" not in takes and config.get("head_dim", 0) * config["num_attention_heads"] not in (0, config["hidden_size"]):
-        raise Unsupported(f"KerasHub's {name} has heads of hidden_size / num_attention_heads alone: take native-torch")
+        raise Unsupported(
+            f"KerasHub's {name} ties its head to its embedding"
+            f" {'always' if _TIED[name] else 'never'}: take native-torch"
+        )
+    if "head_dim" not in takes and config.get("head_dim", 0) * config[
+        "num_attention_heads"
+    ] not in (0, config["hidden_size"]):
+        raise Unsupported(
+            f"KerasHub's {name} has heads of hidden_size / num_attention_heads alone: take"
+            " native-torch"
+        )
     if (kind := config.get("rope_scaling", {}).get("rope_type", "llama3")) != "llama3":
-        raise Unsupported(f"KerasHub's {name} scales rotary positions as llama3 does and not otherwise ({kind}): take native-torch")
+        raise Unsupported(
+            f"KerasHub's {name} scales rotary positions as llama3 does and not otherwise ({kind}):"
+            " take native-torch"
+        )
 
 
 def load(workload: Workload) -> KerasCausalLM:
@@ -65,20 +95,37 @@ def load(workload: Workload) -> KerasCausalLM:
     check(getattr(keras_hub.models, workload.config["classes"]["keras_hub"]).backbone_cls, config)
     check_positions(workload)
     model = runtime.load_model(workload)
-    exact.epsilon(model, config["rms_norm_eps"] if "rms_norm_eps" in config else config["layer_norm_epsilon"])
-    sampler = "greedy" if workload.execution == "eager" else _Greedy(workload.config["prompt_buckets"])
-    model.compile(optimizer=None, loss=None, weighted_metrics=None, sampler=sampler, jit_compile=workload.execution == "xla")
-    return KerasCausalLM(model, workload, runtime, {"stop_token_ids": tuple(workload.config.get("end_tokens", ())) or None})
+    exact.epsilon(
+        model, config["rms_norm_eps"] if "rms_norm_eps" in config else config["layer_norm_epsilon"]
+    )
+    sampler = (
+        "greedy" if workload.execution == "eager" else _Greedy(workload.config["prompt_buckets"])
+    )
+    model.compile(
+        optimizer=None,
+        loss=None,
+        weighted_metrics=None,
+        sampler=sampler,
+        jit_compile=workload.execution == "xla",
+    )
+    return KerasCausalLM(
+        model,
+        workload,
+        runtime,
+        {"stop_token_ids": tuple(workload.config.get("end_tokens", ())) or None},
+    )
 
 
 class Adapter(keras.layers.Layer):
-    """A frozen product of x with heads of weights, and beside it that of x with two factors, which are trained.
+    """A frozen product of x with heads of weights, and beside it that of x with two factors, which
+    are trained.
 
     Args:
         dense: the product, which gives [batch, length, heads, head_dim].
         first: what A begins with, [rank, in].
         scale: of the second product.
-        name: another one in each layer of the model, for Keras on PyTorch tells parameters apart by it.
+        name: another one in each layer of the model, for Keras on PyTorch tells parameters apart by
+            it.
     """
 
     def __init__(self, dense: Any, first: np.ndarray, scale: float, name: str):
@@ -86,39 +133,61 @@ class Adapter(keras.layers.Layer):
         self.dense, self.scale = dense, scale
         _, _, *heads_and_size = dense.compute_output_shape((1, 1, first.shape[1]))
         # float32, as KerasHub's own factors and peft's are in every precision.
-        self.a = self.add_weight(shape=first.T.shape, dtype="float32", initializer="zeros", name="a")
-        self.b = self.add_weight(shape=(len(first), *heads_and_size), dtype="float32", initializer="zeros", name="b")
+        self.a = self.add_weight(
+            shape=first.T.shape, dtype="float32", initializer="zeros", name="a"
+        )
+        self.b = self.add_weight(
+            shape=(len(first), *heads_and_size), dtype="float32", initializer="zeros", name="b"
+        )
         self.a.assign(first.T)
         self.built = True
 
     def call(self, x: Any) -> Any:
         """x [batch, length, in] → [batch, length, heads, head_dim]."""
         added = self.scale * ops.einsum("btr,rnh->btnh", ops.matmul(x, self.a), self.b)
-        return self.dense(x) + ops.cast(added, self.compute_dtype)  # as peft does; else attention would be computed in float32
+        # As peft does; else attention would be computed in float32.
+        return self.dense(x) + ops.cast(added, self.compute_dtype)
 
 
 def adapt(model: Any, config: Mapping[str, Any], lora: Mapping[str, Any]) -> None:
-    """Freeze the model and let LoRA adapt query and value of each layer, with factors that begin as `adapters.first` says."""
+    """Freeze the model and let LoRA adapt query and value of each layer, with factors that begin as
+    `adapters.first` says.
+    """
     per_head = lora["factors"] == PER_HEAD
     if per_head:
         model.backbone.enable_lora(lora["rank"])
     else:
         model.backbone.trainable = False
     for number, block in enumerate(model.backbone.transformer_layers):
-        for attention, attribute in [(layer, name) for layer in block._flatten_layers() for name in _NAMES if hasattr(layer, name)]:
+        for attention, attribute in [
+            (layer, name)
+            for layer in block._flatten_layers()
+            for name in _NAMES
+            if hasattr(layer, name)
+        ]:
             dense = getattr(attention, attribute)
             first = adapters.first(config, lora, number, _NAMES[attribute])
             if per_head:
                 dense.lora_alpha = lora["alpha"]
-                dense.lora_kernel_a.assign(first if _heads_first(dense) else first.transpose(1, 0, 2))
+                dense.lora_kernel_a.assign(
+                    first if _heads_first(dense) else first.transpose(1, 0, 2)
+                )
             else:
                 attention._tracker.unlock()
-                setattr(attention, attribute, Adapter(dense, first, lora["alpha"] / lora["rank"], f"{dense.name}_adapter_{number}"))
+                setattr(
+                    attention,
+                    attribute,
+                    Adapter(
+                        dense, first, lora["alpha"] / lora["rank"], f"{dense.name}_adapter_{number}"
+                    ),
+                )
                 attention._tracker.lock()
 
 
 def _heads_first(dense: Any) -> bool:
-    """Return whether the kernel of `dense` is [heads, in, head_dim]. False: it is [in, heads, head_dim]."""
+    """Return whether the kernel of `dense` is [heads, in, head_dim]. False: it is [in, heads,
+    head_dim].
+    """
     inputs, rest = dense.equation.split(",")
     return bool(rest[0] != inputs[-1])
 

@@ -23,9 +23,11 @@ class _Whole(np.ndarray):
 
 @contextmanager
 def tensors() -> Iterator[None]:
-    """Within it, a weight reaches its variable as it is stored: KerasHub 0.32's Mistral converter calls `.astype(np.float16)` on each, on
-    every backend, which moves logits by 2e-3 to 6e-3 of their deviation where the weights are no float16 numbers. And names are found
-    without the prefix that a model with a head gives them: the converters of DistilBERT and RoBERTa know no other."""
+    """Within it, a weight reaches its variable as it is stored: KerasHub 0.32's Mistral converter
+    calls `.astype(np.float16)` on each, on every backend, which moves logits by 2e-3 to 6e-3 of
+    their deviation where the weights are no float16 numbers. And names are found without the prefix
+    that a model with a head gives them: the converters of DistilBERT and RoBERTa know no other.
+    """
     own, own_key = SafetensorLoader.get_tensor, SafetensorLoader.get_prefixed_key
 
     def prefixed(self: SafetensorLoader, key: str, names: Any) -> str:
@@ -44,21 +46,37 @@ def tensors() -> Iterator[None]:
 
 
 def gelu(model: Any) -> None:
-    """The exact GELU that BERT's configuration calls "gelu" (logits move by 7e-4): KerasHub builds its BERT with the tanh form only."""
+    """The exact GELU that BERT's configuration calls "gelu" (logits move by 7e-4): KerasHub builds
+    its BERT with the tanh form only.
+    """
     for layer in model.backbone.transformer_layers:
-        layer._feedforward_intermediate_dense.activation = keras.activations.gelu  # exact unless told `approximate`
+        # Exact unless told `approximate`.
+        layer._feedforward_intermediate_dense.activation = keras.activations.gelu
 
 
 def epsilon(model: Any, value: float) -> None:
-    """The epsilon of config.json in every norm: KerasHub 0.32's Llama converter leaves it at 1e-6 (logits move by 0.2 for 1e-5)."""
+    """The epsilon of config.json in every norm: KerasHub 0.32's Llama converter leaves it at 1e-6
+    (logits move by 0.2 for 1e-5).
+    """
     for layer in getattr(model, "backbone", model)._flatten_layers():
         if hasattr(layer, "epsilon"):
             layer.epsilon = value
 
 
 def token_types(backbone: Any, checkpoint: Path) -> None:
-    """RoBERTa's one kind of token, which is added to each position: KerasHub has no such tensor, and a checkpoint's need not be zeros."""
-    name = next((n for n in weights_files.names(checkpoint) if n.endswith("embeddings.token_type_embeddings.weight")), None)
+    """RoBERTa's one kind of token, which is added to each position: KerasHub has no such tensor,
+    and a checkpoint's need not be zeros.
+    """
+    name = next(
+        (
+            n
+            for n in weights_files.names(checkpoint)
+            if n.endswith("embeddings.token_type_embeddings.weight")
+        ),
+        None,
+    )
     if name and hasattr(backbone, "embeddings"):
         positions = backbone.embeddings.position_embedding.position_embeddings
-        positions.assign_add(keras.ops.cast(weights_files.tensor(checkpoint, name)[0], positions.dtype))
+        positions.assign_add(
+            keras.ops.cast(weights_files.tensor(checkpoint, name)[0], positions.dtype)
+        )

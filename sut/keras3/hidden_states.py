@@ -28,4 +28,6 @@ def load(workload: Workload) -> KerasPredictor:
     if epsilon := config.get("layer_norm_eps", config.get("layer_norm_epsilon")):
         exact.epsilon(model, epsilon)
     exact.token_types(model, workload.checkpoint)
-    return KerasPredictor(model, workload, runtime, prepare=own.prepare if own else prepare, to_host=to_host)
+    return KerasPredictor(
+        model, workload, runtime, prepare=own.prepare if own else prepare, to_host=to_host
+    )

@@ -1,4 +1,5 @@
-"""Shared code of the Keras 3 files: it sets and proves device and precision, and takes the evidence.
+"""Shared code of the Keras 3 files: it sets and proves device and precision, and takes the
+evidence.
 
 The files `sut/keras/on_<backend>.py` hold what differs by backend.
 """
@@ -21,26 +22,38 @@ from sut.evidence import backend_evidence, precision
 from sut.keras3 import exact
 
 backend = importlib.import_module(f"sut.keras.on_{keras.backend.backend()}")
-"""EXECUTIONS it has, and the functions `configure`, `synchronise`, `product`, `matrix_flops`, `watch`, `peak_device_bytes` and `about`."""
+"""EXECUTIONS it has, and the functions `configure`, `synchronise`, `product`, `matrix_flops`,
+`watch`, `peak_device_bytes` and `about`.
+"""
 
 PREDICTS = "predict_on_batch"
 _LARGE = 1 << 24  # elements
 
 
 def configure(workload: Workload) -> None:
-    """Before anything is compiled. Raises Unsupported where this machine or this file cannot do what is asked."""
+    """Before anything is compiled. Raises Unsupported where this machine or this file cannot do
+    what is asked.
+    """
     name = keras.backend.backend()
     if name != workload.backend:
-        raise Unsupported(f"Keras runs on {name} here and {workload.backend} is wanted: KERAS_BACKEND decides, before its import")
+        raise Unsupported(
+            f"Keras runs on {name} here and {workload.backend} is wanted: KERAS_BACKEND decides,"
+            " before its import"
+        )
     if workload.execution not in backend.EXECUTIONS:
-        raise Unsupported(f"execution {workload.execution} is not written for Keras on {name}; there is {' and '.join(backend.EXECUTIONS)}")
+        raise Unsupported(
+            f"execution {workload.execution} is not written for Keras on {name}; there is"
+            f" {' and '.join(backend.EXECUTIONS)}"
+        )
     if reason := DEVICES[workload.device].lacks.get(workload.precision):
         raise Unsupported(f"--precision {workload.precision}: {reason}")
     backend.configure(workload.device, workload.precision)
 
 
 def load_model(workload: Workload, **arguments: Any) -> Any:
-    """The task model or the backbone KerasHub makes of the checkpoint folder, in the workload's precision, without a preprocessor."""
+    """The task model or the backbone KerasHub makes of the checkpoint folder, in the workload's
+    precision, without a preprocessor.
+    """
     configure(workload)
     kind = getattr(keras_hub.models, workload.config["classes"]["keras_hub"])
     dtype = "bfloat16" if workload.precision == "bfloat16" else "float32"
@@ -54,7 +67,9 @@ def load_model(workload: Workload, **arguments: Any) -> Any:
 
 @contextmanager
 def nothing_drawn() -> Iterator[None]:
-    """Within it, initial values are zeros. Every variable is assigned after, and to draw the values of a large model takes minutes."""
+    """Within it, initial values are zeros. Every variable is assigned after, and to draw the values
+    of a large model takes minutes.
+    """
     kinds = (
         keras.initializers.VarianceScaling,
         keras.initializers.RandomUniform,
@@ -63,7 +78,9 @@ def nothing_drawn() -> Iterator[None]:
     )
     own = [kind.__call__ for kind in kinds]
     for kind in kinds:
-        kind.__call__ = lambda self, shape, dtype=None, **_: _zeros(shape, keras.backend.standardize_dtype(dtype))
+        kind.__call__ = lambda self, shape, dtype=None, **_: _zeros(
+            shape, keras.backend.standardize_dtype(dtype)
+        )
     try:
         yield
     finally:
@@ -72,9 +89,15 @@ def nothing_drawn() -> Iterator[None]:
 
 
 def _zeros(shape: Sequence[int], dtype: str) -> Any:
-    """JAX compiles a program for each shape of `ops.zeros`. For small arrays that takes longer than to hand numpy's over."""
+    """JAX compiles a program for each shape of `ops.zeros`. For small arrays that takes longer than
+    to hand numpy's over.
+    """
     small = math.prod(shape) < _LARGE
-    return keras.ops.convert_to_tensor(np.zeros(shape, dtype)) if small else keras.ops.zeros(shape, dtype)
+    return (
+        keras.ops.convert_to_tensor(np.zeros(shape, dtype))
+        if small
+        else keras.ops.zeros(shape, dtype)
+    )
 
 
 def compile_to_predict(model: Any, workload: Workload) -> None:
@@ -87,8 +110,11 @@ def synchronise(model: Any) -> None:
     backend.synchronise(model)
 
 
-def evidence(model: Any, workload: Workload, name: str, call: Callable[[], Any], **versions: str) -> Evidence:
-    """See `backend_evidence.evidence`. Of LoRA the frozen weights count: its factors are kept in float32 in every precision.
+def evidence(
+    model: Any, workload: Workload, name: str, call: Callable[[], Any], **versions: str
+) -> Evidence:
+    """See `backend_evidence.evidence`. Of LoRA the frozen weights count: its factors are kept in
+    float32 in every precision.
 
     Args:
         versions: of more libraries, by name.
@@ -99,7 +125,16 @@ def evidence(model: Any, workload: Workload, name: str, call: Callable[[], Any],
         workload,
         f"{type(model).__name__}.{name}",
         lambda: backend.watch(model, call),
-        held=precision.count_elements((keras.backend.standardize_dtype(v.dtype), math.prod(v.shape)) for v in weights),
-        computed={layer.compute_dtype for layer in model._flatten_layers() if layer._trainable_variables},
-        detail={"jit_compile": bool(model.jit_compile), "keras": keras.__version__, "keras_hub": keras_hub.__version__, **versions},
+        held=precision.count_elements(
+            (keras.backend.standardize_dtype(v.dtype), math.prod(v.shape)) for v in weights
+        ),
+        computed={
+            layer.compute_dtype for layer in model._flatten_layers() if layer._trainable_variables
+        },
+        detail={
+            "jit_compile": bool(model.jit_compile),
+            "keras": keras.__version__,
+            "keras_hub": keras_hub.__version__,
+            **versions,
+        },
     )

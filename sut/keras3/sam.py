@@ -24,16 +24,23 @@ def load(workload: Workload) -> KerasPredictor:
     keras.config.set_dtype_policy(dtype)  # not every layer of KerasHub's takes a dtype
     segmenter = build(workload.config["model"])
     keras_weights.assign(workload.checkpoint, variables(segmenter))
-    # Its class fills in prompts that are left out, and cannot do so in `predict_on_batch`: this one has the same layers and takes all.
+    # Its class fills in prompts that are left out, and cannot do so in `predict_on_batch`: this one
+    # has the same layers and takes all.
     model = keras.Model(segmenter.input, segmenter.output)
     runtime.backend.product(dtype)  # compiled here, so that evidence compiles nothing
-    return KerasPredictor(model, workload, runtime, prepare=keras_sam.prepare, to_host=keras_sam.to_host)
+    return KerasPredictor(
+        model, workload, runtime, prepare=keras_sam.prepare, to_host=keras_sam.to_host
+    )
 
 
 @runtime.nothing_drawn()
 def build(config: Any) -> Any:
     """KerasHub's segmenter of a configuration, without a preprocessor. Its variables are zeros."""
-    grid, side, channels = config["image_embedding_size"], config["image_size"], config["output_channels"]
+    grid, side, channels = (
+        config["image_embedding_size"],
+        config["image_size"],
+        config["output_channels"],
+    )
     encoder = keras_hub.models.ViTDetBackbone(
         hidden_size=config["hidden_size"],
         num_layers=config["num_hidden_layers"],
@@ -61,19 +68,32 @@ def build(config: Any) -> Any:
         iou_head_depth=3,
         iou_head_hidden_dim=config["iou_hidden_dim"],
     )
-    backbone = keras_hub.models.SAMBackbone(image_encoder=encoder, prompt_encoder=prompts, mask_decoder=decoder)
+    backbone = keras_hub.models.SAMBackbone(
+        image_encoder=encoder, prompt_encoder=prompts, mask_decoder=decoder
+    )
     return keras_hub.models.SAMImageSegmenter(backbone=backbone)
 
 
 def variables(segmenter: Any) -> Iterator[tuple[str, Any, bool]]:
-    """(Meta's name, the variable, whether it is a layer's weight) of each tensor of a checkpoint."""
+    """(Meta's name, the variable, whether it is a layer's weight) of each tensor of a
+    checkpoint.
+    """
     backbone = segmenter.backbone
     encoder = backbone.image_encoder
-    roots = {"encoder": encoder.layers, "neck": encoder.neck, "prompts": backbone.prompt_encoder, "decoder": backbone.mask_decoder}
+    roots = {
+        "encoder": encoder.layers,
+        "neck": encoder.neck,
+        "prompts": backbone.prompt_encoder,
+        "decoder": backbone.mask_decoder,
+    }
     return keras_weights.variables(roots, weight_map.keras_hub(encoder.num_layers))
 
 
 def load_training(workload: Workload) -> KerasTraining:
     """The checkpoint's image encoder, compiled to train towards features; see `training`."""
-    encoder = next(layer.image_encoder for layer in load(workload).model.layers if hasattr(layer, "image_encoder"))
+    encoder = next(
+        layer.image_encoder
+        for layer in load(workload).model.layers
+        if hasattr(layer, "image_encoder")
+    )
     return training.image_encoder(encoder, workload)

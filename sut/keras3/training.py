@@ -1,7 +1,7 @@
 """Trains models of KerasHub and KerasCV by `compile` and `fit`; see `keras_training`.
 
-The call is `keras.Model.fit`. KerasHub's own `fit` first wraps the inputs into a pipeline of TensorFlow or Grain, for a preprocessor
-that there is none of here.
+The call is `keras.Model.fit`. KerasHub's own `fit` first wraps the inputs into a pipeline of
+TensorFlow or Grain, for a preprocessor that there is none of here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,12 @@ from sut.keras3 import runtime
 
 
 def compiled(
-    model: Any, workload: Workload, named: Callable[[Batch], Batch], loss: Any, versions: dict[str, str] | None = None, **arguments: Any
+    model: Any,
+    workload: Workload,
+    named: Callable[[Batch], Batch],
+    loss: Any,
+    versions: dict[str, str] | None = None,
+    **arguments: Any,
 ) -> KerasTraining:
     """The model, compiled with AdamW.
 
@@ -30,21 +35,33 @@ def compiled(
     keras_training.check_precision(workload)
     adamw = DenseAdamW if hasattr(runtime.backend, "dense") else keras.optimizers.AdamW
     optimizer = adamw(**workload.config["optimizer"])
-    model.compile(optimizer=optimizer, loss=loss, jit_compile=workload.execution == "xla", **arguments)
+    model.compile(
+        optimizer=optimizer, loss=loss, jit_compile=workload.execution == "xla", **arguments
+    )
     return KerasTraining(model, workload, named, _epoch, runtime, versions or {})
 
 
 def image_encoder(encoder: Any, workload: Workload, **versions: str) -> KerasTraining:
-    """The encoder, compiled to be trained towards features by their mean squared error. `versions`: of more libraries, by name."""
+    """The encoder, compiled to be trained towards features by their mean squared error. `versions`:
+    of more libraries, by name.
+    """
     model = keras.Model({"images": encoder.inputs[0]}, encoder.outputs[0])
-    return compiled(model, workload, keras_training.images, keras.losses.MeanSquaredError(), versions, metrics=None)
+    return compiled(
+        model,
+        workload,
+        keras_training.images,
+        keras.losses.MeanSquaredError(),
+        versions,
+        metrics=None,
+    )
 
 
 class DenseAdamW(keras.optimizers.AdamW):
     """Keras' AdamW on dense gradients.
 
-    Where a backend has a gradient for each token, Keras 3.15 squares them one by one: of a token that repeats, the second moment is then
-    the sum of the squares, and not the square of the sum. After 20 steps at size tiny the losses are 0.03 of their deviation off.
+    Where a backend has a gradient for each token, Keras 3.15 squares them one by one: of a token
+    that repeats, the second moment is then the sum of the squares, and not the square of the sum.
+    After 20 steps at size tiny the losses are 0.03 of their deviation off.
     """
 
     def apply(self, grads: list[Any], trainable_variables: Any = None) -> None:
@@ -64,5 +81,12 @@ def data(pairs: Iterable[keras_training.Pair]) -> Any:
     return runtime.backend.pipeline(pairs) if hasattr(runtime.backend, "pipeline") else pairs
 
 
-def _epoch(model: Any, pairs: Iterable[keras_training.Pair], steps: int, on_step: Callable[[Callable[[], float]], None]) -> None:
-    keras.Model.fit(model, data(pairs), steps_per_epoch=steps, epochs=1, verbose=0, callbacks=[_Steps(on_step)])
+def _epoch(
+    model: Any,
+    pairs: Iterable[keras_training.Pair],
+    steps: int,
+    on_step: Callable[[Callable[[], float]], None],
+) -> None:
+    keras.Model.fit(
+        model, data(pairs), steps_per_epoch=steps, epochs=1, verbose=0, callbacks=[_Steps(on_step)]
+    )

@@ -1,4 +1,6 @@
-"""XLNet of KerasHub. It has no reader of its Hugging Face folders, and mixes up the inputs of a batch; both are made good here."""
+"""XLNet of KerasHub. It has no reader of its Hugging Face folders, and mixes up the inputs of a
+batch; both are made good here.
+"""
 
 from __future__ import annotations
 
@@ -28,23 +30,40 @@ _LAYER = {
     "ff.layer_2.*": "feedforward_output_dense",
     "ff.layer_norm.*": "layer_norm_ff",
 }
-"""Tensor of a layer → path of attributes to KerasHub's variable, or to the layer that holds weight and bias."""
+"""Tensor of a layer → path of attributes to KerasHub's variable, or to the layer that holds weight
+and bias.
+"""
 _COMPUTED = {"attn_type": "bi", "bi_data": False, "clamp_len": -1, "ff_activation": "gelu"}
 
 
 def load_model(workload: Workload) -> Any:
-    """The checkpoint's backbone. Raises Unsupported for a configuration that KerasHub's class cannot compute."""
+    """The checkpoint's backbone. Raises Unsupported for a configuration that KerasHub's class
+    cannot compute.
+    """
     runtime.configure(workload)
     config = workload.config["model"]
     check(config)
     dtype = "bfloat16" if workload.precision == "bfloat16" else "float32"
     model = build(config, dtype)
     names = weights_files.names(workload.checkpoint)
-    prefix = next(name for name in names if name.endswith("word_embedding.weight")).removesuffix("word_embedding.weight")
-    table = {f"{prefix}word_embedding.weight": "embedding.word_embed.embeddings", f"{prefix}mask_emb": "masks.mask_emb"}
+    prefix = next(name for name in names if name.endswith("word_embedding.weight")).removesuffix(
+        "word_embedding.weight"
+    )
+    table = {
+        f"{prefix}word_embedding.weight": "embedding.word_embed.embeddings",
+        f"{prefix}mask_emb": "masks.mask_emb",
+    }
     layers = range(config["num_hidden_layers"])
-    table |= {f"{prefix}layer.{n}.{name}": f"layers.{n}.{path}" for n in layers for name, path in _LAYER.items()}
-    roots = {"embedding": model.content_query_embedding, "masks": model.attn_mask_layer, "layers": model.transformer_layers}
+    table |= {
+        f"{prefix}layer.{n}.{name}": f"layers.{n}.{path}"
+        for n in layers
+        for name, path in _LAYER.items()
+    }
+    roots = {
+        "embedding": model.content_query_embedding,
+        "masks": model.attn_mask_layer,
+        "layers": model.transformer_layers,
+    }
     keras_weights.assign(workload.checkpoint, keras_weights.variables(roots, table))
     transpose_and_not_reshape(model.content_query_embedding, model.attn_mask_layer)
     runtime.backend.product(dtype)  # compiled here, so that evidence compiles nothing
@@ -55,7 +74,10 @@ def check(config: Mapping[str, Any]) -> None:
     """Raises Unsupported for a key of config.json that KerasHub's class takes no notice of."""
     for key, computed in _COMPUTED.items():
         if (found := config.get(key, computed)) != computed:
-            raise Unsupported(f"KerasHub's XLNetBackbone computes {key} {computed} and no other ({found}): take native-torch")
+            raise Unsupported(
+                f"KerasHub's XLNetBackbone computes {key} {computed} and no other ({found}): take"
+                " native-torch"
+            )
 
 
 @runtime.nothing_drawn()
@@ -72,22 +94,28 @@ def build(config: Mapping[str, Any], dtype: str) -> Any:
 
 
 def transpose_and_not_reshape(embedding: Any, masks: Any) -> None:
-    """KerasHub 0.32 reshapes where it should transpose: the positions, [2 · length, batch, channels] to [batch, 2 · length, channels], and
-    the mask, [batch, length] to [length, batch]. So each input of a batch gets others' (hidden states move by a deviation). Here both are
-    laid out for that reshaping."""
+    """KerasHub 0.32 reshapes where it should transpose: the positions, [2 · length, batch,
+    channels] to [batch, 2 · length, channels], and the mask, [batch, length] to [length, batch]. So
+    each input of a batch gets others' (hidden states move by a deviation). Here both are laid out
+    for that reshaping.
+    """
     ops, own_positions, own_masks = keras.ops, embedding.positional_embedding, masks.call
 
     def positions(sequence: Any, frequencies: Any, batch: Any) -> Any:
         of_one = ops.transpose(own_positions(sequence, frequencies, 1), (1, 0, 2))
         _, length, channels = ops.shape(of_one)
-        return ops.reshape(ops.broadcast_to(of_one, (batch, length, channels)), (length, batch, channels))
+        return ops.reshape(
+            ops.broadcast_to(of_one, (batch, length, channels)), (length, batch, channels)
+        )
 
     embedding.positional_embedding = positions
     masks.call = lambda mask: own_masks(ops.reshape(ops.transpose(mask), ops.shape(mask)))
 
 
 def prepare(inputs: Batch) -> Batch:
-    """The inputs under KerasHub's names, all of the first segment. Where they have no mask, nothing is padding."""
+    """The inputs under KerasHub's names, all of the first segment. Where they have no mask, nothing
+    is padding.
+    """
     ids = inputs["input_ids"]
     mask = inputs.get("attention_mask", np.ones_like(ids))
     return {"token_ids": ids, "segment_ids": np.zeros_like(ids), "padding_mask": mask}

@@ -1,4 +1,6 @@
-"""The autoencoder of Stable Diffusion 1 (Rombach et al. 2022): diffusers' `AutoencoderKL`, in its names."""
+"""The autoencoder of Stable Diffusion 1 (Rombach et al. 2022): diffusers' `AutoencoderKL`, in its
+names.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,15 @@ _EPSILON, _SCALING, _LATENTS = 1e-6, 0.18215, 4
 
 
 def encode(config: Config, weights: Weights, images: jax.Array) -> jax.Array:
-    """images from -1 to 1 [batch, side, side, 3] → means of latents, scaled, float32 [batch, side / 8, side / 8, 4]."""
-    x = convolution(weights, "vae/encoder.conv_in", images.astype(weights["vae/encoder.conv_in.weight"].dtype), padding=1)
+    """images from -1 to 1 [batch, side, side, 3] → means of latents, scaled, float32 [batch, side /
+    8, side / 8, 4].
+    """
+    x = convolution(
+        weights,
+        "vae/encoder.conv_in",
+        images.astype(weights["vae/encoder.conv_in.weight"].dtype),
+        padding=1,
+    )
     last = len(config["vae_channels"]) - 1
     for level in range(last + 1):
         block = f"vae/encoder.down_blocks.{level}"
@@ -38,8 +47,14 @@ def encode(config: Config, weights: Weights, images: jax.Array) -> jax.Array:
 
 
 def decode(config: Config, weights: Weights, latents: jax.Array) -> jax.Array:
-    """latents float32 [batch, side / 8, side / 8, 4] → images from -1 to 1, float32 [batch, side, side, 3]."""
-    x = dense(weights, "vae/post_quant_conv", (latents / _SCALING).astype(weights["vae/post_quant_conv.weight"].dtype))
+    """latents float32 [batch, side / 8, side / 8, 4] → images from -1 to 1, float32 [batch, side,
+    side, 3].
+    """
+    x = dense(
+        weights,
+        "vae/post_quant_conv",
+        (latents / _SCALING).astype(weights["vae/post_quant_conv.weight"].dtype),
+    )
     x = _middle(weights, "vae/decoder", convolution(weights, "vae/decoder.conv_in", x, padding=1))
     last = len(config["vae_channels"]) - 1
     for level in range(last + 1):
@@ -52,14 +67,23 @@ def decode(config: Config, weights: Weights, latents: jax.Array) -> jax.Array:
 
 
 def _middle(weights: Weights, name: str, x: jax.Array) -> jax.Array:
-    """diffusers' `UNetMidBlock2D`: x [batch, height, width, channels], of the same shape in the end. Its attention has one head."""
+    """diffusers' `UNetMidBlock2D`: x [batch, height, width, channels], of the same shape in the
+    end. Its attention has one head.
+    """
     x = resnet(weights, f"{name}.mid_block.resnets.0", x, _EPSILON)
     of_attention = f"{name}.mid_block.attentions.0"
-    normed = group_norm(weights, f"{of_attention}.group_norm", x, _EPSILON).reshape(len(x), -1, x.shape[-1])
+    normed = group_norm(weights, f"{of_attention}.group_norm", x, _EPSILON).reshape(
+        len(x), -1, x.shape[-1]
+    )
     x = x + attention(weights, of_attention, normed, normed, heads=1).reshape(x.shape)
     return resnet(weights, f"{name}.mid_block.resnets.1", x, _EPSILON)
 
 
 def _end(weights: Weights, name: str, x: jax.Array) -> jax.Array:
     """The last norm and the last convolution."""
-    return convolution(weights, f"{name}.conv_out", jax.nn.silu(group_norm(weights, f"{name}.conv_norm_out", x, _EPSILON)), padding=1)
+    return convolution(
+        weights,
+        f"{name}.conv_out",
+        jax.nn.silu(group_norm(weights, f"{name}.conv_norm_out", x, _EPSILON)),
+        padding=1,
+    )

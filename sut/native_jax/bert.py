@@ -1,4 +1,6 @@
-"""BERT (Devlin et al. 2019) in plain JAX. The measured call is one compiled program, `classify`, for each shape."""
+"""BERT (Devlin et al. 2019) in plain JAX. The measured call is one compiled program, `classify`,
+for each shape.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,13 @@ Config = Mapping[str, Any]
 
 def attention(weights: Weights, layer: str, x: jax.Array, mask: jax.Array, heads: int) -> jax.Array:
     """x [batch, length, hidden], mask bool [batch, 1, 1, length] → [batch, length, hidden]."""
-    parts = (dense(weights, f"{layer}.attention.self.{name}", x) for name in ("query", "key", "value"))
+    parts = (
+        dense(weights, f"{layer}.attention.self.{name}", x) for name in ("query", "key", "value")
+    )
     query, key, value = (part.reshape(*x.shape[:2], heads, -1) for part in parts)
-    scores = jnp.einsum("bqhd,bkhd->bhqk", query, key).astype(jnp.float32) / np.sqrt(query.shape[-1])
+    scores = jnp.einsum("bqhd,bkhd->bhqk", query, key).astype(jnp.float32) / np.sqrt(
+        query.shape[-1]
+    )
     shares = jax.nn.softmax(jnp.where(mask, scores, jnp.finfo(jnp.float32).min)).astype(x.dtype)
     mixed = jnp.einsum("bhqk,bkhd->bqhd", shares, value)
     return dense(weights, f"{layer}.attention.output.dense", mixed.reshape(x.shape))
@@ -34,11 +40,16 @@ def logits(config: Config, weights: Weights, ids: jax.Array, mask: jax.Array) ->
     """ids, mask: int32 [batch, length] → float32 [batch, classes]."""
     normed = partial(norm, weights, epsilon=config["layer_norm_eps"])
     activation = partial(jax.nn.gelu, approximate=config["hidden_act"] != "gelu")
-    word, position, kind = (weights[f"bert.embeddings.{name}_embeddings.weight"] for name in ("word", "position", "token_type"))
+    word, position, kind = (
+        weights[f"bert.embeddings.{name}_embeddings.weight"]
+        for name in ("word", "position", "token_type")
+    )
     x = normed("bert.embeddings.LayerNorm", word[ids] + position[: ids.shape[1]] + kind[0])
     for number in range(config["num_hidden_layers"]):
         layer = f"bert.encoder.layer.{number}"
-        mixed = attention(weights, layer, x, mask[:, None, None, :] == 1, config["num_attention_heads"])
+        mixed = attention(
+            weights, layer, x, mask[:, None, None, :] == 1, config["num_attention_heads"]
+        )
         x = normed(f"{layer}.attention.output.LayerNorm", x + mixed)
         inner = activation(dense(weights, f"{layer}.intermediate.dense", x))
         x = normed(f"{layer}.output.LayerNorm", x + dense(weights, f"{layer}.output.dense", inner))
@@ -90,7 +101,9 @@ def load_training(workload: Workload) -> JaxTraining:
     """The checkpoint's classifier, to train every parameter; see `training`."""
     config = workload.config["model"]
     return JaxTraining(
-        lambda trained, _, batch: cross_entropy(logits(config, trained, batch["input_ids"], batch["attention_mask"]), batch["label"]),
+        lambda trained, _, batch: cross_entropy(
+            logits(config, trained, batch["input_ids"], batch["attention_mask"]), batch["label"]
+        ),
         runtime.load_weights(workload),
         workload,
     )

@@ -1,7 +1,9 @@
-"""Gemma (Gemma Team 2024), Llama (Touvron et al. 2023) and Mistral (Jiang et al. 2023) in plain JAX, generating greedily.
+"""Gemma (Gemma Team 2024), Llama (Touvron et al. 2023) and Mistral (Jiang et al. 2023) in plain
+JAX, generating greedily.
 
-The measured call is one compiled program, `generate`, for each shape: the prompt, then a loop that makes one token at a time. The cache of
-keys and values lives within it, so that no buffer has to be donated from call to call.
+The measured call is one compiled program, `generate`, for each shape: the prompt, then a loop that
+makes one token at a time. The cache of keys and values lives within it, so that no buffer has to be
+donated from call to call.
 """
 
 from __future__ import annotations
@@ -28,35 +30,47 @@ Cache = list[tuple[jax.Array, jax.Array]]
 
 
 def is_gemma(config: Config) -> bool:
-    """Gemma differs from Llama's layout in norms, embedding and activation, as in Transformers' `modeling_gemma.py`."""
+    """Gemma differs from Llama's layout in norms, embedding and activation, as in Transformers'
+    `modeling_gemma.py`.
+    """
     return bool(config["model_type"] == "gemma")
 
 
 def rms_norm(config: Config, weights: Weights, name: str, x: jax.Array) -> jax.Array:
-    """Root mean square normalisation, computed in float32. Gemma's weights are what is added to 1."""
+    """Root mean square normalisation, computed in float32. Gemma's weights are what is added to
+    1.
+    """
     weight, wide = weights[f"{name}.weight"], x.astype(jnp.float32)
     wide = wide * lax.rsqrt((wide**2).mean(-1, keepdims=True) + config["rms_norm_eps"])
-    return (wide * (1 + weight.astype(jnp.float32))).astype(x.dtype) if is_gemma(config) else weight * wide.astype(x.dtype)
+    return (
+        (wide * (1 + weight.astype(jnp.float32))).astype(x.dtype)
+        if is_gemma(config)
+        else weight * wide.astype(x.dtype)
+    )
 
 
 def adapted(weights: Weights, name: str, x: jax.Array) -> jax.Array:
-    """x [..., in] → [..., out]. Where there are LoRA's factors `a` [in, rank] and `b` [rank, out], what they make is added.
+    """x [..., in] → [..., out]. Where there are LoRA's factors `a` [in, rank] and `b` [rank, out],
+    what they make is added.
 
-    The factors are float32. In a bfloat16 cell a GPU's JAX would multiply them in TF32 by default, and PyTorch's peft does not.
+    The factors are float32. In a bfloat16 cell a GPU's JAX would multiply them in TF32 by default,
+    and PyTorch's peft does not.
     """
     made = x @ weights[f"{name}.weight"]
     if f"{name}.a" not in weights:
         return made
     a, b = weights[f"{name}.a"], weights[f"{name}.b"]
-    product = partial(jnp.matmul, precision=None if made.dtype == a.dtype else lax.Precision.HIGHEST)
+    product = partial(
+        jnp.matmul, precision=None if made.dtype == a.dtype else lax.Precision.HIGHEST
+    )
     return made + product(product(x.astype(a.dtype), a), b).astype(made.dtype)
 
 
 def frequencies(config: Config) -> np.ndarray:
     """Radians a position, one for each pair of a head's dimensions, float32.
 
-    Llama 3.1 divides those that turn too little by its factor, leaves those that turn often as they are, and goes from one to the other in
-    between.
+    Llama 3.1 divides those that turn too little by its factor, leaves those that turn often as they
+    are, and goes from one to the other in between.
     """
     turns = config["rope_theta"] ** (-np.arange(0, config["head_dim"], 2) / config["head_dim"])
     if scaling := config.get("rope_scaling"):
@@ -68,25 +82,35 @@ def frequencies(config: Config) -> np.ndarray:
 
 
 def rotate(x: jax.Array, angles: jax.Array) -> jax.Array:
-    """Rotary positions, the first half of a head's dimensions paired with the second. x [batch, heads, new, size], angles half as wide."""
+    """Rotary positions, the first half of a head's dimensions paired with the second. x [batch,
+    heads, new, size], angles half as wide.
+    """
     first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
     cosine, sine = jnp.cos(angles), jnp.sin(angles)
-    return jnp.concatenate([first * cosine - second * sine, second * cosine + first * sine], axis=-1).astype(x.dtype)
+    return jnp.concatenate(
+        [first * cosine - second * sine, second * cosine + first * sine], axis=-1
+    ).astype(x.dtype)
 
 
 def visible(columns: jax.Array, begin: jax.Array, length: int, window: int | None) -> jax.Array:
-    """Which columns of the cache each new token looks at, bool [batch, new, length]: the row's own, up to itself, within the window."""
+    """Which columns of the cache each new token looks at, bool [batch, new, length]: the row's own,
+    up to itself, within the window.
+    """
     each, own = jnp.arange(length), columns[:, None]
     mask = (each >= begin[:, None, None]) & (each <= own)
     return mask & (each > own - window) if window else mask
 
 
 def attend(query: jax.Array, keys: jax.Array, values: jax.Array, mask: jax.Array) -> jax.Array:
-    """query [batch, heads, new, size] → [batch, new, heads × size]. Neighbouring heads share one head of keys and values."""
+    """query [batch, heads, new, size] → [batch, new, heads × size]. Neighbouring heads share one
+    head of keys and values.
+    """
     batch, heads, new, size = query.shape
     grouped = query.reshape(batch, keys.shape[1], -1, new, size)
     scores = jnp.einsum("bkgnd,bktd->bkgnt", grouped, keys).astype(jnp.float32) / np.sqrt(size)
-    shares = jax.nn.softmax(jnp.where(mask[:, None, None], scores, jnp.finfo(jnp.float32).min)).astype(query.dtype)
+    shares = jax.nn.softmax(
+        jnp.where(mask[:, None, None], scores, jnp.finfo(jnp.float32).min)
+    ).astype(query.dtype)
     mixed = jnp.einsum("bkgnt,bktd->bkgnd", shares, values)
     return mixed.reshape(batch, heads, new, size).swapaxes(1, 2).reshape(batch, new, -1)
 
@@ -97,8 +121,11 @@ def empty_cache(config: Config, batch: int, length: int, dtype: Any) -> Cache:
     return [(zeros, zeros)] * config["num_hidden_layers"]
 
 
-def forward(config: Config, weights: Weights, ids: jax.Array, cache: Cache, at: Any, begin: jax.Array) -> tuple[jax.Array, Cache]:
-    """One pass over new tokens → (their last hidden states [batch, new, hidden], the cache with their keys and values).
+def forward(
+    config: Config, weights: Weights, ids: jax.Array, cache: Cache, at: Any, begin: jax.Array
+) -> tuple[jax.Array, Cache]:
+    """One pass over new tokens → (their last hidden states [batch, new, hidden], the cache with
+    their keys and values).
 
     Args:
         ids: int32 [batch, new]; they stand in the columns from `at` on.
@@ -108,7 +135,8 @@ def forward(config: Config, weights: Weights, ids: jax.Array, cache: Cache, at: 
     activation = partial(jax.nn.gelu, approximate=True) if is_gemma(config) else jax.nn.silu
     columns = at + jnp.arange(ids.shape[1])
     angles = (columns - begin[:, None])[:, None, :, None] * frequencies(config)
-    window = config.get("sliding_window") if config["model_type"] == "mistral" else None  # folders of others may name one that none uses
+    # Folders of others may name one that none uses.
+    window = config.get("sliding_window") if config["model_type"] == "mistral" else None
     mask = visible(columns, begin, cache[0][0].shape[2], window)
     x, updated = weights["model.embed_tokens.weight"][ids], []
     if is_gemma(config):
@@ -117,11 +145,15 @@ def forward(config: Config, weights: Weights, ids: jax.Array, cache: Cache, at: 
         layer = f"model.layers.{number}"
         inner = normed(f"{layer}.input_layernorm", x)
         products = (product(f"{layer}.self_attn.{name}_proj", inner) for name in "qkv")
-        query, key, value = (p.reshape(*ids.shape, -1, config["head_dim"]).swapaxes(1, 2) for p in products)
+        query, key, value = (
+            p.reshape(*ids.shape, -1, config["head_dim"]).swapaxes(1, 2) for p in products
+        )
         keys = lax.dynamic_update_slice_in_dim(keys, rotate(key, angles), at, axis=2)
         values = lax.dynamic_update_slice_in_dim(values, value, at, axis=2)
         updated.append((keys, values))
-        x = x + product(f"{layer}.self_attn.o_proj", attend(rotate(query, angles), keys, values, mask))
+        x = x + product(
+            f"{layer}.self_attn.o_proj", attend(rotate(query, angles), keys, values, mask)
+        )
         inner = normed(f"{layer}.post_attention_layernorm", x)
         gate, up = (product(f"{layer}.mlp.{name}_proj", inner) for name in ("gate", "up"))
         x = x + product(f"{layer}.mlp.down_proj", activation(gate) * up)
@@ -129,18 +161,34 @@ def forward(config: Config, weights: Weights, ids: jax.Array, cache: Cache, at: 
 
 
 def rate(weights: Weights, hidden: jax.Array) -> jax.Array:
-    """Hidden states [..., hidden] → logits [..., vocabulary]; a model without a head of its own takes its embedding."""
-    return hidden @ (weights["lm_head.weight"] if "lm_head.weight" in weights else weights["model.embed_tokens.weight"].T)
+    """Hidden states [..., hidden] → logits [..., vocabulary]; a model without a head of its own
+    takes its embedding.
+    """
+    return hidden @ (
+        weights["lm_head.weight"]
+        if "lm_head.weight" in weights
+        else weights["model.embed_tokens.weight"].T
+    )
 
 
-def greedy(config: Config, weights: Weights, ids: jax.Array, begin: jax.Array, new: int, ends: tuple[int, ...]) -> jax.Array:
-    """Prompts [batch, prompt], padded on the left up to column `begin` → new tokens, int32 [batch, new].
+def greedy(
+    config: Config,
+    weights: Weights,
+    ids: jax.Array,
+    begin: jax.Array,
+    new: int,
+    ends: tuple[int, ...],
+) -> jax.Array:
+    """Prompts [batch, prompt], padded on the left up to column `begin` → new tokens, int32 [batch,
+    new].
 
     Where `ends` names tokens, the loop ends when every row holds one.
     """
     batch, prompt = ids.shape
 
-    def extend(count: Any, ids: jax.Array, at: Any, tokens: jax.Array, ended: jax.Array, cache: Cache) -> Any:
+    def extend(
+        count: Any, ids: jax.Array, at: Any, tokens: jax.Array, ended: jax.Array, cache: Cache
+    ) -> Any:
         """The next token, which becomes number `count`."""
         hidden, cache = forward(config, weights, ids, cache, at, begin)
         token = rate(weights, hidden[:, -1:]).argmax(-1).astype(jnp.int32)
@@ -156,19 +204,25 @@ def greedy(config: Config, weights: Weights, ids: jax.Array, begin: jax.Array, n
         return extend(count, token, prompt + count - 1, tokens, ended, cache)
 
     cache = empty_cache(config, batch, prompt + new, weights["model.embed_tokens.weight"].dtype)
-    state = extend(0, ids, 0, jnp.zeros((batch, new), jnp.int32), jnp.zeros((batch, 1), bool), cache)
+    state = extend(
+        0, ids, 0, jnp.zeros((batch, new), jnp.int32), jnp.zeros((batch, 1), bool), cache
+    )
     return lax.while_loop(unfinished, step, state)[2]
 
 
 def teacher_forced(config: Config, weights: Weights, ids: jax.Array) -> jax.Array:
-    """ids int32 [batch, length] → logits of each next token, float32 [batch, length, vocabulary]."""
+    """ids int32 [batch, length] → logits of each next token, float32 [batch, length,
+    vocabulary].
+    """
     cache = empty_cache(config, len(ids), ids.shape[1], weights["model.embed_tokens.weight"].dtype)
     hidden, _ = forward(config, weights, ids, cache, 0, jnp.zeros(len(ids), jnp.int32))
     return rate(weights, hidden).astype(jnp.float32)
 
 
 class JaxCausalLM:
-    """A language model of Llama's layout, or Gemma. Its methods are those of `sut.contract.Inference`."""
+    """A language model of Llama's layout, or Gemma. Its methods are those of
+    `sut.contract.Inference`.
+    """
 
     def __init__(self, weights: dict[str, jax.Array], workload: Workload):
         self.weights, self.workload, self.in_flight = weights, workload, workload.in_flight
@@ -221,10 +275,15 @@ def load(workload: Workload) -> JaxCausalLM:
 
 
 def load_weights(workload: Workload) -> dict[str, jax.Array]:
-    """See `runtime.load_weights`. Raises Unsupported for rotary positions that are scaled otherwise than Llama 3.1's, too."""
+    """See `runtime.load_weights`. Raises Unsupported for rotary positions that are scaled otherwise
+    than Llama 3.1's, too.
+    """
     config = workload.config["model"]
     if (kind := config.get("rope_scaling", {}).get("rope_type", "llama3")) != "llama3":
-        raise Unsupported(f"native JAX scales rotary positions as llama3 does and not otherwise ({kind}): take native-torch")
+        raise Unsupported(
+            f"native JAX scales rotary positions as llama3 does and not otherwise ({kind}): take"
+            " native-torch"
+        )
     weights = runtime.load_weights(workload)
     if config["tie_word_embeddings"]:
         weights.pop("lm_head.weight", None)  # some folders hold the embedding twice
@@ -232,7 +291,8 @@ def load_weights(workload: Workload) -> dict[str, jax.Array]:
 
 
 def factors(workload: Workload) -> dict[str, jax.Array]:
-    """Return what is trained, float32: `a` [in, rank] and `b` [rank, out] of the products of query and value in each layer.
+    """Return what is trained, float32: `a` [in, rank] and `b` [rank, out] of the products of query
+    and value in each layer.
 
     They are peft's, transposed, as all weights of dense layers are here.
     """
@@ -240,7 +300,10 @@ def factors(workload: Workload) -> dict[str, jax.Array]:
     made = {}
     for number in range(config["num_hidden_layers"]):
         for name in adapters.LAYERS:
-            product, (_, shape) = f"model.layers.{number}.self_attn.{name}", adapters.shapes(config, lora, name)
+            product, (_, shape) = (
+                f"model.layers.{number}.self_attn.{name}",
+                adapters.shapes(config, lora, name),
+            )
             made[f"{product}.a"] = jnp.asarray(adapters.first(config, lora, number, name).T)
             made[f"{product}.b"] = jnp.zeros(shape[::-1])
     return made
@@ -254,10 +317,19 @@ def load_training(workload: Workload) -> JaxTraining:
     config, lora = workload.config["model"], workload.config["lora"]
     scale = lora["alpha"] / lora["rank"]
 
-    def loss(trained: dict[str, jax.Array], frozen: Weights, batch: Mapping[str, jax.Array]) -> jax.Array:
-        """Inputs are padded on the right, where labels are -100. No token looks at what stands behind it, so that no mask is needed."""
-        scaled = {name: scale * values if name.endswith(".a") else values for name, values in trained.items()}
-        return cross_entropy(teacher_forced(config, {**frozen, **scaled}, batch["input_ids"]), batch["label"])
+    def loss(
+        trained: dict[str, jax.Array], frozen: Weights, batch: Mapping[str, jax.Array]
+    ) -> jax.Array:
+        """Inputs are padded on the right, where labels are -100. No token looks at what stands
+        behind it, so that no mask is needed.
+        """
+        scaled = {
+            name: scale * values if name.endswith(".a") else values
+            for name, values in trained.items()
+        }
+        return cross_entropy(
+            teacher_forced(config, {**frozen, **scaled}, batch["input_ids"]), batch["label"]
+        )
 
     frozen = load_weights(workload)
     return JaxTraining(loss, factors(workload), workload, frozen)

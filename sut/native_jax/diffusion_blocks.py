@@ -1,4 +1,6 @@
-"""Blocks that the networks of Stable Diffusion have in common, after diffusers' and in its names. Images have their channels last."""
+"""Blocks that the networks of Stable Diffusion have in common, after diffusers' and in its names.
+Images have their channels last.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,24 @@ from sut.native_jax.layers import attend, convolution, dense
 from sut.native_jax.runtime import Weights
 
 _GROUPS = 32
-# Some folders leave a prefix out of the text encoder's names, and those from before May 2023 have other names in the autoencoder.
-_RENAMED = {"/text_model.": "/", ".query.": ".to_q.", ".key.": ".to_k.", ".value.": ".to_v.", ".proj_attn.": ".to_out.0."}
+# Some folders leave a prefix out of the text encoder's names, and those from before May 2023 have
+# other names in the autoencoder.
+_RENAMED = {
+    "/text_model.": "/",
+    ".query.": ".to_q.",
+    ".key.": ".to_k.",
+    ".value.": ".to_v.",
+    ".proj_attn.": ".to_out.0.",
+}
 
 
 def load_weights(workload: Workload, begins: tuple[str, ...]) -> dict[str, jax.Array]:
-    """See `runtime.load_weights`. The names are those of today, without the text encoder's prefix."""
-    weights = runtime.load_weights(workload, begins, is_table=lambda name: name.endswith("_embedding.weight"))
+    """See `runtime.load_weights`. The names are those of today, without the text encoder's
+    prefix.
+    """
+    weights = runtime.load_weights(
+        workload, begins, is_table=lambda name: name.endswith("_embedding.weight")
+    )
     return {_today(name): values for name, values in weights.items()}
 
 
@@ -28,35 +41,66 @@ def _today(name: str) -> str:
 
 
 def group_norm(weights: Weights, name: str, x: jax.Array, epsilon: float) -> jax.Array:
-    """Group normalisation (Wu & He 2018) of x [batch, height, width, channels], computed in float32."""
+    """Group normalisation (Wu & He 2018) of x [batch, height, width, channels], computed in
+    float32.
+    """
     wide = x.astype(jnp.float32).reshape(len(x), -1, _GROUPS, x.shape[-1] // _GROUPS)
     wide = wide - wide.mean((1, 3), keepdims=True)
     wide = wide * jax.lax.rsqrt((wide**2).mean((1, 3), keepdims=True) + epsilon)
-    return (wide.reshape(x.shape) * weights[f"{name}.weight"] + weights[f"{name}.bias"]).astype(x.dtype)
+    return (wide.reshape(x.shape) * weights[f"{name}.weight"] + weights[f"{name}.bias"]).astype(
+        x.dtype
+    )
 
 
-def resnet(weights: Weights, name: str, x: jax.Array, epsilon: float, time: jax.Array | None = None) -> jax.Array:
+def resnet(
+    weights: Weights, name: str, x: jax.Array, epsilon: float, time: jax.Array | None = None
+) -> jax.Array:
     """diffusers' `ResnetBlock2D`: x [batch, height, width, in] → [batch, height, width, out].
 
     Args:
         time: the step's embedding, behind its activation [size]. The autoencoder has none.
     """
-    inner = convolution(weights, f"{name}.conv1", jax.nn.silu(group_norm(weights, f"{name}.norm1", x, epsilon)), padding=1)
+    inner = convolution(
+        weights,
+        f"{name}.conv1",
+        jax.nn.silu(group_norm(weights, f"{name}.norm1", x, epsilon)),
+        padding=1,
+    )
     if time is not None:
         inner = inner + dense(weights, f"{name}.time_emb_proj", time)
-    inner = convolution(weights, f"{name}.conv2", jax.nn.silu(group_norm(weights, f"{name}.norm2", inner, epsilon)), padding=1)
+    inner = convolution(
+        weights,
+        f"{name}.conv2",
+        jax.nn.silu(group_norm(weights, f"{name}.norm2", inner, epsilon)),
+        padding=1,
+    )
     # A convolution of one pixel is a dense layer: its weight [1, 1, in, out] is one matrix.
-    return inner + (dense(weights, f"{name}.conv_shortcut", x) if f"{name}.conv_shortcut.weight" in weights else x)
+    return inner + (
+        dense(weights, f"{name}.conv_shortcut", x)
+        if f"{name}.conv_shortcut.weight" in weights
+        else x
+    )
 
 
 def upsample(weights: Weights, name: str, x: jax.Array) -> jax.Array:
-    """Each pixel becomes four, then a convolution: x [batch, height, width, channels] → [batch, 2 height, 2 width, channels]."""
+    """Each pixel becomes four, then a convolution: x [batch, height, width, channels] → [batch, 2
+    height, 2 width, channels].
+    """
     batch, height, width, channels = x.shape
     fourfold = jnp.broadcast_to(x[:, :, None, :, None], (batch, height, 2, width, 2, channels))
-    return convolution(weights, f"{name}.conv", fourfold.reshape(batch, 2 * height, 2 * width, channels), padding=1)
+    return convolution(
+        weights, f"{name}.conv", fourfold.reshape(batch, 2 * height, 2 * width, channels), padding=1
+    )
 
 
-def attention(weights: Weights, name: str, x: jax.Array, context: jax.Array, heads: int) -> jax.Array:
-    """diffusers' `Attention`: x [batch, queries, width], context [batch, keys, size] → [batch, queries, width]."""
-    query, key, value = (dense(weights, f"{name}.to_{part}", of) for part, of in (("q", x), ("k", context), ("v", context)))
+def attention(
+    weights: Weights, name: str, x: jax.Array, context: jax.Array, heads: int
+) -> jax.Array:
+    """diffusers' `Attention`: x [batch, queries, width], context [batch, keys, size] → [batch,
+    queries, width].
+    """
+    query, key, value = (
+        dense(weights, f"{name}.to_{part}", of)
+        for part, of in (("q", x), ("k", context), ("v", context))
+    )
     return dense(weights, f"{name}.to_out.0", attend(query, key, value, heads))

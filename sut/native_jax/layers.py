@@ -1,4 +1,6 @@
-"""Layers that several native JAX files have in common. Each is a function of all weights and the name of its own."""
+"""Layers that several native JAX files have in common. Each is a function of all weights and the
+name of its own.
+"""
 
 from __future__ import annotations
 
@@ -16,29 +18,41 @@ def dense(weights: Weights, name: str, x: jax.Array) -> jax.Array:
     return product + weights[f"{name}.bias"] if f"{name}.bias" in weights else product
 
 
-def convolution(weights: Weights, name: str, x: jax.Array, stride: int = 1, padding: int = 0) -> jax.Array:
-    """x [batch, height, width, in] → [batch, height', width', out]; `padding`: zeros on each side."""
+def convolution(
+    weights: Weights, name: str, x: jax.Array, stride: int = 1, padding: int = 0
+) -> jax.Array:
+    """x [batch, height, width, in] → [batch, height', width', out]; `padding`: zeros on each
+    side.
+    """
     kernel = weights[f"{name}.weight"]
-    made = jax.lax.conv_general_dilated(x, kernel, (stride, stride), [(padding, padding)] * 2, dimension_numbers=_LAYOUT)
+    made = jax.lax.conv_general_dilated(
+        x, kernel, (stride, stride), [(padding, padding)] * 2, dimension_numbers=_LAYOUT
+    )
     return made + weights[f"{name}.bias"] if f"{name}.bias" in weights else made
 
 
 def norm(weights: Weights, name: str, x: jax.Array, epsilon: float) -> jax.Array:
     """Layer normalisation over the last axis, computed in float32."""
     wide = x.astype(jnp.float32)
-    wide = (wide - wide.mean(-1, keepdims=True)) * jax.lax.rsqrt(wide.var(-1, keepdims=True) + epsilon)
+    wide = (wide - wide.mean(-1, keepdims=True)) * jax.lax.rsqrt(
+        wide.var(-1, keepdims=True) + epsilon
+    )
     return (wide * weights[f"{name}.weight"] + weights[f"{name}.bias"]).astype(x.dtype)
 
 
-def attend(query: jax.Array, key: jax.Array, value: jax.Array, heads: int, mask: jax.Array | None = None) -> jax.Array:
-    """Attention of several heads (Vaswani et al. 2017), its softmax in float32 → [batch, queries, width].
+def attend(
+    query: jax.Array, key: jax.Array, value: jax.Array, heads: int, mask: jax.Array | None = None
+) -> jax.Array:
+    """Attention of several heads (Vaswani et al. 2017), its softmax in float32 → [batch, queries,
+    width].
 
     Args:
         query: [batch, queries, width]; key and value: [batch, keys, width].
         mask: bool [queries, keys], whether a query looks at a key.
     """
     q, k, v = (x.reshape(*x.shape[:2], heads, -1) for x in (query, key, value))
-    scores = jnp.einsum("bqhd,bkhd->bhqk", q * q.shape[-1] ** -0.5, k).astype(jnp.float32)  # of the two, queries are the smaller array
+    # Of the two, queries are the smaller array.
+    scores = jnp.einsum("bqhd,bkhd->bhqk", q * q.shape[-1] ** -0.5, k).astype(jnp.float32)
     if mask is not None:
         scores = jnp.where(mask, scores, jnp.finfo(jnp.float32).min)
     shares = jax.nn.softmax(scores).astype(v.dtype)

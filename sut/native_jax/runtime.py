@@ -1,4 +1,6 @@
-"""Shared code of the native JAX files: it puts the weights on the device, and takes the evidence."""
+"""Shared code of the native JAX files: it puts the weights on the device, and takes the
+evidence.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,14 @@ _AXES = {4: (2, 3, 1, 0)}  # of a convolution; other axes are reversed
 
 
 def configure(workload: Workload) -> None:
-    """Before anything is compiled. Raises Unsupported where this machine or these files cannot do what is asked."""
+    """Before anything is compiled. Raises Unsupported where this machine or these files cannot do
+    what is asked.
+    """
     if workload.execution not in jax_programs.EXECUTIONS:
-        raise Unsupported(f"execution {workload.execution} is not written for native JAX; there is {' and '.join(jax_programs.EXECUTIONS)}")
+        raise Unsupported(
+            f"execution {workload.execution} is not written for native JAX; there is"
+            f" {' and '.join(jax_programs.EXECUTIONS)}"
+        )
     if reason := DEVICES[workload.device].lacks.get(workload.precision):
         raise Unsupported(f"--precision {workload.precision}: {reason}")
     jax_programs.configure(workload.device, workload.precision)
@@ -36,18 +43,23 @@ def load_weights(
 ) -> dict[str, jax.Array]:
     """The checkpoint's weights on the device, in the workload's precision.
 
-    Those of dense layers become [in, out], so that a layer is `x @ weight`, and those of convolutions [height, width, in, out]. Tables,
-    such as embeddings, stay as they are. Raises as `configure` does.
+    Those of dense layers become [in, out], so that a layer is `x @ weight`, and those of
+    convolutions [height, width, in, out]. Tables, such as embeddings, stay as they are. Raises as
+    `configure` does.
 
     Args:
-        begins, ends: how the names of the tensors that are loaded begin and end; older folders hold tables of positions, too.
+        begins, ends: how the names of the tensors that are loaded begin and end; older folders hold
+            tables of positions, too.
         is_table: whether the tensor of this name is a table.
     """
     configure(workload)
     dtype = jnp.dtype("bfloat16" if workload.precision == "bfloat16" else "float32")
     weights = {}
     for name in weights_files.names(workload.checkpoint):
-        today = name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")  # BERT's from before 2019
+        # BERT's from before 2019.
+        today = name.replace("LayerNorm.gamma", "LayerNorm.weight").replace(
+            "LayerNorm.beta", "LayerNorm.bias"
+        )
         if today.startswith(begins) and today.endswith(ends):
             values = weights_files.tensor(workload.checkpoint, name)
             if not is_table(today):
@@ -57,9 +69,17 @@ def load_weights(
     return weights
 
 
-def evidence(weights: Weights, workload: Workload, name: str, call: Callable[[], object]) -> Evidence:
+def evidence(
+    weights: Weights, workload: Workload, name: str, call: Callable[[], object]
+) -> Evidence:
     """See `backend_evidence.evidence`."""
     held = precision.count_elements((values.dtype.name, values.size) for values in weights.values())
     return backend_evidence.evidence(
-        jax_programs, workload, name, lambda: jax_programs.watch(call), held=held, computed=set(held), detail={}
+        jax_programs,
+        workload,
+        name,
+        lambda: jax_programs.watch(call),
+        held=held,
+        computed=set(held),
+        detail={},
     )

@@ -1,4 +1,5 @@
-"""Segment Anything (Kirillov et al. 2023) in plain JAX. The measured call is one compiled program, `segment`, for each shape.
+"""Segment Anything (Kirillov et al. 2023) in plain JAX. The measured call is one compiled program,
+`segment`, for each shape.
 
 It computes what Meta's library `segment_anything` computes, up to the masks of low resolution.
 """
@@ -26,7 +27,9 @@ Config = Mapping[str, Any]
 
 FREQUENCIES = "prompt_encoder.pe_layer.positional_encoding_gaussian_matrix"
 _TABLE = re.compile(r"pos_embed|rel_pos_[hw]|(_embed|_embeddings\.\d|_tokens?)\.weight")
-_MEAN, _DEVIATION = (np.array(values, np.float32) for values in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
+_MEAN, _DEVIATION = (
+    np.array(values, np.float32) for values in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+)
 _EPSILON, _DECODER_EPSILON = 1e-6, 1e-5  # the second one is PyTorch's default
 _DECODER_LAYERS = 2
 
@@ -34,19 +37,31 @@ gelu = partial(jax.nn.gelu, approximate=False)
 
 
 def split(x: jax.Array, size: int) -> jax.Array:
-    """Cut a square into windows: x [batch, grid, grid, channels] → [batch × windows, size, size, channels]. Zeros fill the last ones."""
+    """Cut a square into windows: x [batch, grid, grid, channels] → [batch × windows, size, size,
+    channels]. Zeros fill the last ones.
+    """
     batch, grid, _, channels = x.shape
     across = -(-grid // size)
     margin = (0, across * size - grid)
     padded = jnp.pad(x, ((0, 0), margin, margin, (0, 0)))
-    return padded.reshape(batch, across, size, across, size, channels).swapaxes(2, 3).reshape(-1, size, size, channels)
+    return (
+        padded.reshape(batch, across, size, across, size, channels)
+        .swapaxes(2, 3)
+        .reshape(-1, size, size, channels)
+    )
 
 
 def join(windows: jax.Array, grid: int) -> jax.Array:
-    """Undo `split`: windows [batch × windows, size, size, channels] → [batch, grid, grid, channels]."""
+    """Undo `split`: windows [batch × windows, size, size, channels] → [batch, grid, grid,
+    channels].
+    """
     _, size, _, channels = windows.shape
     across = -(-grid // size)
-    whole = windows.reshape(-1, across, across, size, size, channels).swapaxes(2, 3).reshape(-1, across * size, across * size, channels)
+    whole = (
+        windows.reshape(-1, across, across, size, size, channels)
+        .swapaxes(2, 3)
+        .reshape(-1, across * size, across * size, channels)
+    )
     return whole[:, :grid, :grid]
 
 
@@ -59,35 +74,67 @@ def attention(weights: Weights, layer: str, x: jax.Array, heads: int, size: int)
     """
     joint = dense(weights, f"{layer}.qkv", split(x, size))
     windows, tokens = len(joint), size * size
-    query, key, value = jnp.moveaxis(joint.reshape(windows, tokens, 3, heads, -1), (2, 3), (0, 2))  # each [windows, heads, tokens, head]
+    # Each [windows, heads, tokens, head].
+    query, key, value = jnp.moveaxis(joint.reshape(windows, tokens, 3, heads, -1), (2, 3), (0, 2))
     distance = np.arange(size)[:, None] - np.arange(size) + size - 1
-    rows, columns = (weights[f"{layer}.rel_pos_{axis}"][distance] for axis in "hw")  # [size of the queries, size of the keys, head]
+    # [size of the queries, size of the keys, head].
+    rows, columns = (weights[f"{layer}.rel_pos_{axis}"][distance] for axis in "hw")
     square = query.reshape(windows, heads, size, size, -1)
-    down, across = jnp.einsum("wnyxd,yid->wnyxi", square, rows), jnp.einsum("wnyxd,xjd->wnyxj", square, columns)
+    down, across = (
+        jnp.einsum("wnyxd,yid->wnyxi", square, rows),
+        jnp.einsum("wnyxd,xjd->wnyxj", square, columns),
+    )
     scores = ((query * query.shape[-1] ** -0.5) @ key.swapaxes(-1, -2)).astype(jnp.float32)
-    scores = scores.reshape(windows, heads, size, size, size, size) + down[..., None] + across[..., None, :]
+    scores = (
+        scores.reshape(windows, heads, size, size, size, size)
+        + down[..., None]
+        + across[..., None, :]
+    )
     shares = jax.nn.softmax(scores.reshape(windows, heads, tokens, tokens)).astype(x.dtype)
     mixed = (shares @ value).swapaxes(1, 2).reshape(windows, size, size, -1)
     return join(dense(weights, f"{layer}.proj", mixed), x.shape[1])
 
 
 def encode(config: Config, weights: Weights, image: jax.Array) -> jax.Array:
-    """image: float32 [batch, side, side, 3] from 0 to 1 → features [batch, grid, grid, channels] (`ImageEncoderViT`)."""
+    """image: float32 [batch, side, side, 3] from 0 to 1 → features [batch, grid, grid, channels]
+    (`ImageEncoderViT`).
+    """
     positions = weights["image_encoder.pos_embed"]
     pixels = ((image - _MEAN) / _DEVIATION).astype(positions.dtype)
-    x = convolution(weights, "image_encoder.patch_embed.proj", pixels, stride=config["patch_size"]) + positions
+    x = (
+        convolution(weights, "image_encoder.patch_embed.proj", pixels, stride=config["patch_size"])
+        + positions
+    )
     for number in range(config["num_hidden_layers"]):
         layer = f"image_encoder.blocks.{number}"
-        size = config["image_embedding_size" if number in config["global_attn_indexes"] else "window_size"]
-        x += attention(weights, f"{layer}.attn", norm(weights, f"{layer}.norm1", x, _EPSILON), config["num_attention_heads"], size)
-        inner = gelu(dense(weights, f"{layer}.mlp.lin1", norm(weights, f"{layer}.norm2", x, _EPSILON)))
+        size = config[
+            "image_embedding_size" if number in config["global_attn_indexes"] else "window_size"
+        ]
+        x += attention(
+            weights,
+            f"{layer}.attn",
+            norm(weights, f"{layer}.norm1", x, _EPSILON),
+            config["num_attention_heads"],
+            size,
+        )
+        inner = gelu(
+            dense(weights, f"{layer}.mlp.lin1", norm(weights, f"{layer}.norm2", x, _EPSILON))
+        )
         x += dense(weights, f"{layer}.mlp.lin2", inner)
-    x = norm(weights, "image_encoder.neck.1", convolution(weights, "image_encoder.neck.0", x), _EPSILON)
-    return norm(weights, "image_encoder.neck.3", convolution(weights, "image_encoder.neck.2", x, padding=1), _EPSILON)
+    x = norm(
+        weights, "image_encoder.neck.1", convolution(weights, "image_encoder.neck.0", x), _EPSILON
+    )
+    return norm(
+        weights,
+        "image_encoder.neck.3",
+        convolution(weights, "image_encoder.neck.2", x, padding=1),
+        _EPSILON,
+    )
 
 
 def encoded_positions(frequencies: jax.Array, at: jax.Array) -> jax.Array:
-    """at: float32 [..., 2], x and y from 0 to 1 → sines and cosines, float32 [..., channels] (`PositionEmbeddingRandom`).
+    """at: float32 [..., 2], x and y from 0 to 1 → sines and cosines, float32 [..., channels]
+    (`PositionEmbeddingRandom`).
 
     The sum is no product of matrices, which tf32 would round.
     """
@@ -100,8 +147,15 @@ def prompts(weights: Weights, frequencies: jax.Array, batch: Mapping[str, jax.Ar
 
     Where there is no box, a point that is none follows the points. Its label is -1.
     """
-    side, points, labels, boxes = batch["image"].shape[1], batch["points"], batch["labels"], batch.get("boxes")
-    background, inside, *corners = (weights[f"prompt_encoder.point_embeddings.{kind}.weight"] for kind in range(4))
+    side, points, labels, boxes = (
+        batch["image"].shape[1],
+        batch["points"],
+        batch["labels"],
+        batch.get("boxes"),
+    )
+    background, inside, *corners = (
+        weights[f"prompt_encoder.point_embeddings.{kind}.weight"] for kind in range(4)
+    )
     found = []
     if points.shape[1]:
         if boxes is None:
@@ -109,20 +163,34 @@ def prompts(weights: Weights, frequencies: jax.Array, batch: Mapping[str, jax.Ar
             labels = jnp.pad(labels, ((0, 0), (0, 1)), constant_values=-1)
         at, kind = encoded_positions(frequencies, (points + 0.5) / side), labels[..., None]
         known = at + jnp.where(kind == 0, background, 0) + jnp.where(kind == 1, inside, 0)
-        found.append(jnp.where(kind == -1, weights["prompt_encoder.not_a_point_embed.weight"], known))
+        found.append(
+            jnp.where(kind == -1, weights["prompt_encoder.not_a_point_embed.weight"], known)
+        )
     if boxes is not None:
-        found.append(encoded_positions(frequencies, (boxes[:, 0] + 0.5) / side) + jnp.concatenate(corners))
+        found.append(
+            encoded_positions(frequencies, (boxes[:, 0] + 0.5) / side) + jnp.concatenate(corners)
+        )
     return jnp.concatenate(found, axis=1)
 
 
-def attention_between(weights: Weights, layer: str, query: jax.Array, key: jax.Array, value: jax.Array, heads: int) -> jax.Array:
-    """query [batch, queries, channels], key and value [batch, keys, channels] → [batch, queries, channels] (`transformer.Attention`)."""
-    q, k, v = (dense(weights, f"{layer}.{name}_proj", x) for name, x in zip("qkv", (query, key, value), strict=True))
+def attention_between(
+    weights: Weights, layer: str, query: jax.Array, key: jax.Array, value: jax.Array, heads: int
+) -> jax.Array:
+    """query [batch, queries, channels], key and value [batch, keys, channels] → [batch, queries,
+    channels] (`transformer.Attention`).
+    """
+    q, k, v = (
+        dense(weights, f"{layer}.{name}_proj", x)
+        for name, x in zip("qkv", (query, key, value), strict=True)
+    )
     return dense(weights, f"{layer}.out_proj", attend(q, k, v, heads))
 
 
-def two_way(config: Config, weights: Weights, tokens: jax.Array, image: jax.Array, at: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Tokens and image attend to each other (`TwoWayTransformer`) → (tokens, image), each in its own shape.
+def two_way(
+    config: Config, weights: Weights, tokens: jax.Array, image: jax.Array, at: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Tokens and image attend to each other (`TwoWayTransformer`) → (tokens, image), each in its
+    own shape.
 
     Args:
         tokens: [batch, tokens, channels]; they are their own positions, too.
@@ -135,30 +203,48 @@ def two_way(config: Config, weights: Weights, tokens: jax.Array, image: jax.Arra
     for number in range(_DECODER_LAYERS):
         layer = f"mask_decoder.transformer.layers.{number}"
         query = x + tokens
-        x = x + attended(f"{layer}.self_attn", query, query, x) if number else attended(f"{layer}.self_attn", x, x, x)
+        x = (
+            x + attended(f"{layer}.self_attn", query, query, x)
+            if number
+            else attended(f"{layer}.self_attn", x, x, x)
+        )
         x = normed(f"{layer}.norm1", x)
-        x = normed(f"{layer}.norm2", x + attended(f"{layer}.cross_attn_token_to_image", x + tokens, image + at, image))
+        x = normed(
+            f"{layer}.norm2",
+            x + attended(f"{layer}.cross_attn_token_to_image", x + tokens, image + at, image),
+        )
         inner = jax.nn.relu(dense(weights, f"{layer}.mlp.lin1", x))
         x = normed(f"{layer}.norm3", x + dense(weights, f"{layer}.mlp.lin2", inner))
-        image = normed(f"{layer}.norm4", image + attended(f"{layer}.cross_attn_image_to_token", image + at, x + tokens, x))
-    last = attended("mask_decoder.transformer.final_attn_token_to_image", x + tokens, image + at, image)
+        image = normed(
+            f"{layer}.norm4",
+            image + attended(f"{layer}.cross_attn_image_to_token", image + at, x + tokens, x),
+        )
+    last = attended(
+        "mask_decoder.transformer.final_attn_token_to_image", x + tokens, image + at, image
+    )
     return normed("mask_decoder.transformer.norm_final_attn", x + last), image
 
 
 def enlarge(weights: Weights, name: str, x: jax.Array) -> jax.Array:
-    """Transposed convolution of 2 × 2 with stride 2: x [batch, height, width, in] → [batch, 2 × height, 2 × width, out]."""
+    """Transposed convolution of 2 × 2 with stride 2: x [batch, height, width, in] → [batch, 2 ×
+    height, 2 × width, out].
+    """
     batch, height, width, _ = x.shape
     made = jnp.einsum("bhwi,yxoi->bhywxo", x, weights[f"{name}.weight"])
     return made.reshape(batch, 2 * height, 2 * width, -1) + weights[f"{name}.bias"]
 
 
 def network(weights: Weights, name: str, x: jax.Array) -> jax.Array:
-    """Three layers with ReLU between them: x [batch, channels] → [batch, out] (`mask_decoder.MLP`)."""
+    """Three layers with ReLU between them: x [batch, channels] → [batch, out]
+    (`mask_decoder.MLP`).
+    """
     x = jax.nn.relu(dense(weights, f"{name}.layers.0", x))
     return dense(weights, f"{name}.layers.2", jax.nn.relu(dense(weights, f"{name}.layers.1", x)))
 
 
-def decode(config: Config, weights: Weights, encoded: jax.Array, at: jax.Array, prompted: jax.Array) -> tuple[jax.Array, jax.Array]:
+def decode(
+    config: Config, weights: Weights, encoded: jax.Array, at: jax.Array, prompted: jax.Array
+) -> tuple[jax.Array, jax.Array]:
     """→ (mask logits [batch, 3, 4 × grid, 4 × grid], scores [batch, 3]), float32 (`MaskDecoder`).
 
     The first mask is left out. Meta's library keeps it for single answers.
@@ -169,32 +255,55 @@ def decode(config: Config, weights: Weights, encoded: jax.Array, at: jax.Array, 
         prompted: [batch, prompts, channels].
     """
     batch, grid, _, channels = encoded.shape
-    own = jnp.concatenate([weights["mask_decoder.iou_token.weight"], weights["mask_decoder.mask_tokens.weight"]])
+    own = jnp.concatenate(
+        [weights["mask_decoder.iou_token.weight"], weights["mask_decoder.mask_tokens.weight"]]
+    )
     tokens = jnp.concatenate([jnp.broadcast_to(own, (batch, *own.shape)), prompted], axis=1)
-    image = (encoded + weights["prompt_encoder.no_mask_embed.weight"]).reshape(batch, grid * grid, channels)
+    image = (encoded + weights["prompt_encoder.no_mask_embed.weight"]).reshape(
+        batch, grid * grid, channels
+    )
     tokens, image = two_way(config, weights, tokens, image, at.reshape(grid * grid, channels))
     large = enlarge(weights, "mask_decoder.output_upscaling.0", image.reshape(encoded.shape))
     large = gelu(norm(weights, "mask_decoder.output_upscaling.1", large, _EPSILON))
     large = gelu(enlarge(weights, "mask_decoder.output_upscaling.3", large))
     masks = range(1, config["mask_tokens"])
-    factors = jnp.stack([network(weights, f"mask_decoder.output_hypernetworks_mlps.{n}", tokens[:, 1 + n]) for n in masks], axis=1)
+    factors = jnp.stack(
+        [
+            network(weights, f"mask_decoder.output_hypernetworks_mlps.{n}", tokens[:, 1 + n])
+            for n in masks
+        ],
+        axis=1,
+    )
     scores = network(weights, "mask_decoder.iou_prediction_head", tokens[:, 0])[:, 1:]
-    return jnp.einsum("bmc,bhwc->bmhw", factors, large).astype(jnp.float32), scores.astype(jnp.float32)
+    return jnp.einsum("bmc,bhwc->bmhw", factors, large).astype(jnp.float32), scores.astype(
+        jnp.float32
+    )
 
 
 class JaxSam:
     """Segment Anything. Its methods are those of `sut.contract.Inference`."""
 
     def __init__(self, weights: dict[str, jax.Array], frequencies: jax.Array, workload: Workload):
-        self.weights, self.frequencies, self.workload, self.in_flight = weights, frequencies, workload, workload.in_flight
+        self.weights, self.frequencies, self.workload, self.in_flight = (
+            weights,
+            frequencies,
+            workload,
+            workload.in_flight,
+        )
         config = workload.config["model"]
 
-        def segment(weights: Weights, frequencies: jax.Array, batch: Mapping[str, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        def segment(
+            weights: Weights, frequencies: jax.Array, batch: Mapping[str, jax.Array]
+        ) -> tuple[jax.Array, jax.Array]:
             encoded = encode(config, weights, batch["image"])
-            middle = (jnp.arange(config["image_embedding_size"]) + 0.5) / config["image_embedding_size"]
+            middle = (jnp.arange(config["image_embedding_size"]) + 0.5) / config[
+                "image_embedding_size"
+            ]
             at = encoded_positions(frequencies, jnp.stack(jnp.meshgrid(middle, middle), axis=-1))
             prompted = prompts(weights, frequencies, batch)
-            return decode(config, weights, encoded, at.astype(encoded.dtype), prompted.astype(encoded.dtype))
+            return decode(
+                config, weights, encoded, at.astype(encoded.dtype), prompted.astype(encoded.dtype)
+            )
 
         self.program = jax.jit(segment)
 
@@ -210,9 +319,15 @@ class JaxSam:
         return logits, scores
 
     def to_host(self, outputs: tuple[jax.Array, jax.Array]) -> Batch:
-        """The masks as bits, every seventh of their logits in either direction, and the scores, once they have arrived."""
+        """The masks as bits, every seventh of their logits in either direction, and the scores,
+        once they have arrived.
+        """
         logits, scores = (np.ascontiguousarray(output) for output in outputs)
-        return {"mask": logits > 0, "logits": np.ascontiguousarray(logits[:, :, ::7, ::7]), "score": scores}
+        return {
+            "mask": logits > 0,
+            "logits": np.ascontiguousarray(logits[:, :, ::7, ::7]),
+            "score": scores,
+        }
 
     def synchronise(self) -> None:
         """Wait for the device."""
@@ -224,9 +339,13 @@ class JaxSam:
 
 
 def load_weights(workload: Workload, begins: tuple[str, ...] = ("",)) -> dict[str, jax.Array]:
-    """See `runtime.load_weights`; all tensors but `FREQUENCIES`, which are float32 in every precision."""
+    """See `runtime.load_weights`; all tensors but `FREQUENCIES`, which are float32 in every
+    precision.
+    """
     ends = (".weight", ".bias", ".pos_embed", ".rel_pos_h", ".rel_pos_w")
-    return runtime.load_weights(workload, begins, ends, lambda name: _TABLE.search(name) is not None)
+    return runtime.load_weights(
+        workload, begins, ends, lambda name: _TABLE.search(name) is not None
+    )
 
 
 def load(workload: Workload) -> JaxSam:

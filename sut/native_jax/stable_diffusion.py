@@ -1,7 +1,8 @@
 """Stable Diffusion 1 (Rombach et al. 2022) in plain JAX.
 
-The measured call is one compiled program, `text_to_image`, for each shape: CLIP's text encoder (Radford et al. 2021), a loop of denoising
-steps, in which the UNet is compiled once, and the autoencoder's decoder.
+The measured call is one compiled program, `text_to_image`, for each shape: CLIP's text encoder
+(Radford et al. 2021), a loop of denoising steps, in which the UNet is compiled once, and the
+autoencoder's decoder.
 """
 
 from __future__ import annotations
@@ -28,44 +29,66 @@ _EPSILON_OF_TEXT = 1e-5
 
 
 def schedule(config: Config) -> dict[str, np.ndarray]:
-    """Return what each denoising step needs, float32, a row for each: `waves` of its time [steps, channels], `kept` and `added` [steps].
+    """Return what each denoising step needs, float32, a row for each: `waves` of its time [steps,
+    channels], `kept` and `added` [steps].
 
-    The steps are those of DDIM without noise (Song et al. 2020, equation 12 with sigma 0), evenly spaced from the last timestep to 0. Each
-    multiplies the latents by `kept`, and adds the predicted noise `added` times. With `a` for the paper's alpha, and `b` for that of the
-    next step, kept = sqrt(b / a) and added = sqrt(1 - b) - kept sqrt(1 - a). After the last step there is no noise: its `b` is 1.
+    The steps are those of DDIM without noise (Song et al. 2020, equation 12 with sigma 0), evenly
+    spaced from the last timestep to 0. Each multiplies the latents by `kept`, and adds the
+    predicted noise `added` times. With `a` for the paper's alpha, and `b` for that of the next
+    step, kept = sqrt(b / a) and added = sqrt(1 - b) - kept sqrt(1 - a). After the last step there
+    is no noise: its `b` is 1.
     """
-    betas = np.linspace(config["beta_start"] ** 0.5, config["beta_end"] ** 0.5, config["train_steps"]) ** 2
-    timesteps = np.linspace(config["train_steps"] - 1, 0, config["denoising_steps"]).round().astype(int)
+    betas = (
+        np.linspace(config["beta_start"] ** 0.5, config["beta_end"] ** 0.5, config["train_steps"])
+        ** 2
+    )
+    timesteps = (
+        np.linspace(config["train_steps"] - 1, 0, config["denoising_steps"]).round().astype(int)
+    )
     shares = np.append(np.cumprod(1 - betas)[timesteps], 1.0)
     kept = np.sqrt(shares[1:] / shares[:-1])
     added = np.sqrt(1 - shares[1:]) - kept * np.sqrt(1 - shares[:-1])
     half = config["unet_channels"][0] // 2
     angles = timesteps[:, None] * 10000.0 ** (-np.arange(half) / half)
-    tables = {"waves": np.concatenate([np.cos(angles), np.sin(angles)], axis=1), "kept": kept, "added": added}
+    tables = {
+        "waves": np.concatenate([np.cos(angles), np.sin(angles)], axis=1),
+        "kept": kept,
+        "added": added,
+    }
     return {name: table.astype(np.float32) for name, table in tables.items()}
 
 
 def encode_text(config: Config, weights: Weights, ids: jax.Array) -> jax.Array:
-    """Transformers' `CLIPTextModel`: ids int32 [batch, length] → [batch, length, hidden]. No token looks at those behind it."""
+    """Transformers' `CLIPTextModel`: ids int32 [batch, length] → [batch, length, hidden]. No token
+    looks at those behind it.
+    """
     normed, product = partial(norm, weights, epsilon=_EPSILON_OF_TEXT), partial(dense, weights)
     length = ids.shape[1]
-    words, positions = (weights[f"text_encoder/embeddings.{name}_embedding.weight"] for name in ("token", "position"))
+    words, positions = (
+        weights[f"text_encoder/embeddings.{name}_embedding.weight"]
+        for name in ("token", "position")
+    )
     x, mask = words[ids] + positions[:length], np.tri(length, dtype=bool)
     for number in range(config["num_hidden_layers"]):
         layer = f"text_encoder/encoder.layers.{number}"
         inner = normed(f"{layer}.layer_norm1", x)
         query, key, value = (product(f"{layer}.self_attn.{name}_proj", inner) for name in "qkv")
-        x = x + product(f"{layer}.self_attn.out_proj", attend(query, key, value, config["num_attention_heads"], mask))
+        x = x + product(
+            f"{layer}.self_attn.out_proj",
+            attend(query, key, value, config["num_attention_heads"], mask),
+        )
         inner = product(f"{layer}.mlp.fc1", normed(f"{layer}.layer_norm2", x))
         x = x + product(f"{layer}.mlp.fc2", inner * jax.nn.sigmoid(1.702 * inner))  # CLIP's GELU
     return normed("text_encoder/final_layer_norm", x)
 
 
 def denoise(config: Config, weights: Weights, noise: jax.Array, context: jax.Array) -> jax.Array:
-    """noise float32 [batch, side, side, 4] → the latents after each step, float32 [steps, batch, side, side, 4].
+    """noise float32 [batch, side, side, 4] → the latents after each step, float32 [steps, batch,
+    side, side, 4].
 
     Args:
-        context: the encoded prompts, those to be led away from first [2 batch, length, hidden]. The UNet sees both in one batch.
+        context: the encoded prompts, those to be led away from first [2 batch, length, hidden]. The
+            UNet sees both in one batch.
     """
     tables = schedule(config)
     times = unet.time_embedding(weights, tables["waves"].astype(context.dtype))
@@ -75,14 +98,19 @@ def denoise(config: Config, weights: Weights, noise: jax.Array, context: jax.Arr
         twice = jnp.concatenate([latents, latents]).astype(context.dtype)
         predicted = unet.predict_noise(config, weights, twice, time, context).astype(jnp.float32)
         without, with_prompt = jnp.split(predicted, 2)
-        latents = kept * latents + added * (without + config["guidance_scale"] * (with_prompt - without))
+        latents = kept * latents + added * (
+            without + config["guidance_scale"] * (with_prompt - without)
+        )
         return latents, latents
 
     return lax.scan(step, noise, (times, tables["kept"], tables["added"]))[1]
 
 
-def images_of(config: Config, weights: Weights, ids: jax.Array, negative_ids: jax.Array, noise: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """→ (images uint8 [batch, side, side, 3], latents after each quarter of the steps, float32 [batch, 4, side / 8, side / 8, 4]).
+def images_of(
+    config: Config, weights: Weights, ids: jax.Array, negative_ids: jax.Array, noise: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """→ (images uint8 [batch, side, side, 3], latents after each quarter of the steps, float32
+    [batch, 4, side / 8, side / 8, 4]).
 
     Args:
         ids, negative_ids: int32 [batch, length]; the prompts, and those to be led away from.
@@ -91,8 +119,11 @@ def images_of(config: Config, weights: Weights, ids: jax.Array, negative_ids: ja
     context = encode_text(config, weights, jnp.concatenate([negative_ids, ids]))
     after = denoise(config, weights, noise, context)
     pixels = autoencoder.decode(config, weights, after[-1]) * 127.5 + 127.5
-    quarters = [-(-len(after) * quarter // 4) - 1 for quarter in (1, 2, 3, 4)]  # of fewer than four steps, some twice
-    return jnp.clip(jnp.round(pixels), 0, 255).astype(jnp.uint8), after[np.array(quarters)].swapaxes(0, 1)
+    # Of fewer than four steps, some twice.
+    quarters = [-(-len(after) * quarter // 4) - 1 for quarter in (1, 2, 3, 4)]
+    return jnp.clip(jnp.round(pixels), 0, 255).astype(jnp.uint8), after[
+        np.array(quarters)
+    ].swapaxes(0, 1)
 
 
 class JaxStableDiffusion:
@@ -102,7 +133,9 @@ class JaxStableDiffusion:
         self.weights, self.workload, self.in_flight = weights, workload, workload.in_flight
         config = workload.config["model"]
 
-        def text_to_image(weights: Weights, ids: jax.Array, negative_ids: jax.Array, noise: jax.Array) -> tuple[jax.Array, jax.Array]:
+        def text_to_image(
+            weights: Weights, ids: jax.Array, negative_ids: jax.Array, noise: jax.Array
+        ) -> tuple[jax.Array, jax.Array]:
             return images_of(config, weights, ids, negative_ids, noise)
 
         self.program = jax.jit(text_to_image)
@@ -113,13 +146,17 @@ class JaxStableDiffusion:
 
     def predict(self, batch: Batch) -> tuple[jax.Array, jax.Array]:
         """→ what `images_of` makes, on its way to the host."""
-        outputs: tuple[jax.Array, jax.Array] = self.program(self.weights, batch["input_ids"], batch["negative_ids"], batch["noise"])
+        outputs: tuple[jax.Array, jax.Array] = self.program(
+            self.weights, batch["input_ids"], batch["negative_ids"], batch["noise"]
+        )
         for output in outputs:
             output.copy_to_host_async()
         return outputs
 
     def to_host(self, outputs: tuple[jax.Array, jax.Array]) -> Batch:
-        """The images in 8 bits, and the latents after each quarter of the steps, once they have arrived."""
+        """The images in 8 bits, and the latents after each quarter of the steps, once they have
+        arrived.
+        """
         image, latents = outputs
         return {"image": np.ascontiguousarray(image), "latents": np.ascontiguousarray(latents)}
 
@@ -134,14 +171,20 @@ class JaxStableDiffusion:
 
 def load(workload: Workload) -> JaxStableDiffusion:
     """The checkpoint's networks, without the encoder of images."""
-    return JaxStableDiffusion(load_weights(workload, ("text_encoder/", "unet/", *autoencoder.DECODER)), workload)
+    return JaxStableDiffusion(
+        load_weights(workload, ("text_encoder/", "unet/", *autoencoder.DECODER)), workload
+    )
 
 
 def load_training(workload: Workload) -> JaxTraining:
-    """The checkpoint's image encoder, with the convolution behind it, to train towards latents; see `training`."""
+    """The checkpoint's image encoder, with the convolution behind it, to train towards latents; see
+    `training`.
+    """
     config = workload.config["model"]
     return JaxTraining(
-        lambda trained, _, batch: squared_error(autoencoder.encode(config, trained, batch["image"]), batch["label"]),
+        lambda trained, _, batch: squared_error(
+            autoencoder.encode(config, trained, batch["image"]), batch["label"]
+        ),
         load_weights(workload, autoencoder.ENCODER),
         workload,
     )

@@ -1,4 +1,6 @@
-"""Trains what native JAX's files compute. A step is one compiled program, `train_step`, for each shape: forward, backward and AdamW."""
+"""Trains what native JAX's files compute. A step is one compiled program, `train_step`, for each
+shape: forward, backward and AdamW.
+"""
 
 from __future__ import annotations
 
@@ -27,29 +29,44 @@ class JaxTraining:
         frozen: weights that the loss needs, too, and that stay as they are.
     """
 
-    def __init__(self, loss: Loss, trained: dict[str, jax.Array], workload: Workload, frozen: Weights | None = None):
+    def __init__(
+        self,
+        loss: Loss,
+        trained: dict[str, jax.Array],
+        workload: Workload,
+        frozen: Weights | None = None,
+    ):
         self.workload, self.frozen = workload, frozen or {}
         self.trainable = sum(values.size for values in trained.values())
         constants = workload.config["optimizer"]
         self.rate = np.float32(constants["learning_rate"])
-        moments = (jax.tree.map(jnp.zeros_like, trained) for _ in range(2))  # each array of its own, for both are donated
+        # Each array of its own, for both are donated.
+        moments = (jax.tree.map(jnp.zeros_like, trained) for _ in range(2))
         self.state = (trained, *moments, jnp.zeros((), jnp.int32))
         self.losses: list[jax.Array] = []
 
-        def train_step(state: Any, frozen: Weights, rate: jax.Array, batch: Mapping[str, jax.Array]) -> Any:
+        def train_step(
+            state: Any, frozen: Weights, rate: jax.Array, batch: Mapping[str, jax.Array]
+        ) -> Any:
             trained, *moments, count = state
             value, gradients = jax.value_and_grad(loss)(trained, frozen, batch)
             update = partial(adamw, constants, rate, count + 1)
             made = jax.tree.map(update, trained, gradients, *moments)
-            return (*({name: parts[part] for name, parts in made.items()} for part in range(3)), count + 1), value
+            return (
+                *({name: parts[part] for name, parts in made.items()} for part in range(3)),
+                count + 1,
+            ), value
 
-        self.program = jax.jit(train_step, donate_argnums=0)  # the new state takes the place of the old one
+        # The new state takes the place of the old one.
+        self.program = jax.jit(train_step, donate_argnums=0)
 
     def prepare(self, inputs: Batch) -> Batch:
         """The inputs as they are."""
         return inputs
 
-    def fit(self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]) -> None:
+    def fit(
+        self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
+    ) -> None:
         """A loop over calls of the program, each of which may return before the device is done."""
         for batch in batches:
             self.state, loss = self.program(self.state, self.frozen, self.rate, batch)
@@ -70,7 +87,9 @@ class JaxTraining:
         jax_programs.synchronise()
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
-        """See `runtime.evidence`; LoRA's factors are float32, whatever the precision is, so that the frozen weights count."""
+        """See `runtime.evidence`; LoRA's factors are float32, whatever the precision is, so that
+        the frozen weights count.
+        """
         return runtime.evidence(self.frozen or self.state[0], self.workload, "train_step", call)
 
 
@@ -83,16 +102,24 @@ def adamw(
     first: jax.Array,
     second: jax.Array,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """One step of AdamW (Loshchilov & Hutter 2019, algorithm 2) → (weight, first moment, second moment).
+    """One step of AdamW (Loshchilov & Hutter 2019, algorithm 2) → (weight, first moment, second
+    moment).
 
-    As in PyTorch, epsilon is added after the correction of the second moment, moments are kept in the weight's dtype, and the arithmetic
-    is float32.
+    As in PyTorch, epsilon is added after the correction of the second moment, moments are kept in
+    the weight's dtype, and the arithmetic is float32.
     """
-    kept, (weight, gradient, first, second) = weight.dtype, (x.astype(jnp.float32) for x in (weight, gradient, first, second))
+    kept, (weight, gradient, first, second) = (
+        weight.dtype,
+        (x.astype(jnp.float32) for x in (weight, gradient, first, second)),
+    )
     beta_1, beta_2 = constants["beta_1"], constants["beta_2"]
     first = beta_1 * first + (1 - beta_1) * gradient
     second = beta_2 * second + (1 - beta_2) * gradient**2
-    step = first / (1 - beta_1**count) / (jnp.sqrt(second / (1 - beta_2**count)) + constants["epsilon"])
+    step = (
+        first
+        / (1 - beta_1**count)
+        / (jnp.sqrt(second / (1 - beta_2**count)) + constants["epsilon"])
+    )
     weight = weight - rate * (step + constants["weight_decay"] * weight)
     return weight.astype(kept), first.astype(kept), second.astype(kept)
 

@@ -1,4 +1,6 @@
-"""The UNet of Stable Diffusion 1 (Rombach et al. 2022): diffusers' `UNet2DConditionModel`, in its names."""
+"""The UNet of Stable Diffusion 1 (Rombach et al. 2022): diffusers' `UNet2DConditionModel`, in its
+names.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,16 @@ _EPSILON, _EPSILON_OF_TRANSFORMER = 1e-5, 1e-6  # the second one is that of the 
 
 
 def time_embedding(weights: Weights, waves: jax.Array) -> jax.Array:
-    """waves [steps, channels] → the embedding of each step, behind the activation with which every resnet begins [steps, 4 channels]."""
+    """waves [steps, channels] → the embedding of each step, behind the activation with which every
+    resnet begins [steps, 4 channels].
+    """
     inner = jax.nn.silu(dense(weights, "unet/time_embedding.linear_1", waves))
     return jax.nn.silu(dense(weights, "unet/time_embedding.linear_2", inner))
 
 
-def predict_noise(config: Config, weights: Weights, x: jax.Array, time: jax.Array, context: jax.Array) -> jax.Array:
+def predict_noise(
+    config: Config, weights: Weights, x: jax.Array, time: jax.Array, context: jax.Array
+) -> jax.Array:
     """x [batch, side, side, 4] → the noise in it, of the same shape.
 
     Args:
@@ -40,36 +46,65 @@ def predict_noise(config: Config, weights: Weights, x: jax.Array, time: jax.Arra
             x = blocks(f"unet/down_blocks.{level}", number, x)
             skips.append(x)
         if level != levels[-1]:
-            x = convolution(weights, f"unet/down_blocks.{level}.downsamplers.0.conv", x, stride=2, padding=1)
+            x = convolution(
+                weights, f"unet/down_blocks.{level}.downsamplers.0.conv", x, stride=2, padding=1
+            )
             skips.append(x)
     x = blocks("unet/mid_block", 0, x)
     x = blocks("unet/mid_block", 1, x)
     for level in levels:
         for number in range(3):
-            x = blocks(f"unet/up_blocks.{level}", number, jnp.concatenate([x, skips.pop()], axis=-1))
+            x = blocks(
+                f"unet/up_blocks.{level}", number, jnp.concatenate([x, skips.pop()], axis=-1)
+            )
         if level != levels[-1]:
             x = upsample(weights, f"unet/up_blocks.{level}.upsamplers.0", x)
-    return convolution(weights, "unet/conv_out", jax.nn.silu(group_norm(weights, "unet/conv_norm_out", x, _EPSILON)), padding=1)
+    return convolution(
+        weights,
+        "unet/conv_out",
+        jax.nn.silu(group_norm(weights, "unet/conv_norm_out", x, _EPSILON)),
+        padding=1,
+    )
 
 
-def _block(weights: Weights, name: str, number: int, x: jax.Array, time: jax.Array, context: jax.Array, heads: int) -> jax.Array:
+def _block(
+    weights: Weights,
+    name: str,
+    number: int,
+    x: jax.Array,
+    time: jax.Array,
+    context: jax.Array,
+    heads: int,
+) -> jax.Array:
     """One resnet of a block, and the transformer behind it where there is one."""
     x = resnet(weights, f"{name}.resnets.{number}", x, _EPSILON, time)
     there = f"{name}.attentions.{number}.norm.weight" in weights
     return _transformer(weights, f"{name}.attentions.{number}", x, context, heads) if there else x
 
 
-def _transformer(weights: Weights, name: str, x: jax.Array, context: jax.Array, heads: int) -> jax.Array:
-    """diffusers' `Transformer2DModel` of one block: x [batch, height, width, channels], of the same shape in the end.
+def _transformer(
+    weights: Weights, name: str, x: jax.Array, context: jax.Array, heads: int
+) -> jax.Array:
+    """diffusers' `Transformer2DModel` of one block: x [batch, height, width, channels], of the same
+    shape in the end.
 
-    Its first and last layers are convolutions of one pixel. The block ends with a GEGLU (Shazeer 2020).
+    Its first and last layers are convolutions of one pixel. The block ends with a GEGLU (Shazeer
+    2020).
     """
     block, normed = f"{name}.transformer_blocks.0", partial(norm, weights, epsilon=_EPSILON)
-    made = dense(weights, f"{name}.proj_in", group_norm(weights, f"{name}.norm", x, _EPSILON_OF_TRANSFORMER))
+    made = dense(
+        weights, f"{name}.proj_in", group_norm(weights, f"{name}.norm", x, _EPSILON_OF_TRANSFORMER)
+    )
     tokens = made.reshape(len(x), -1, x.shape[-1])
     own = normed(f"{block}.norm1", tokens)
     tokens = tokens + attention(weights, f"{block}.attn1", own, own, heads)
-    tokens = tokens + attention(weights, f"{block}.attn2", normed(f"{block}.norm2", tokens), context, heads)
-    inner, gate = jnp.split(dense(weights, f"{block}.ff.net.0.proj", normed(f"{block}.norm3", tokens)), 2, axis=-1)
-    tokens = tokens + dense(weights, f"{block}.ff.net.2", inner * jax.nn.gelu(gate, approximate=False))
+    tokens = tokens + attention(
+        weights, f"{block}.attn2", normed(f"{block}.norm2", tokens), context, heads
+    )
+    inner, gate = jnp.split(
+        dense(weights, f"{block}.ff.net.0.proj", normed(f"{block}.norm3", tokens)), 2, axis=-1
+    )
+    tokens = tokens + dense(
+        weights, f"{block}.ff.net.2", inner * jax.nn.gelu(gate, approximate=False)
+    )
     return x + dense(weights, f"{name}.proj_out", tokens.reshape(x.shape))

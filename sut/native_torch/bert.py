@@ -50,7 +50,9 @@ class TorchClassifier:
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
         """See `execution.evidence`."""
-        return execution.evidence(self.model, self.workload, f"{type(self.model).__name__}.__call__", call)
+        return execution.evidence(
+            self.model, self.workload, f"{type(self.model).__name__}.__call__", call
+        )
 
 
 def load(workload: Workload) -> TorchClassifier:
@@ -59,8 +61,11 @@ def load(workload: Workload) -> TorchClassifier:
 
 
 def load_training(workload: Workload) -> TrainerTraining:
-    """The checkpoint's model, in the workload's precision and execution, to train every parameter; see `trainer`."""
-    from sut.native_torch.trainer import TrainerTraining, renamed  # its import takes seconds, and only a training needs it
+    """The checkpoint's model, in the workload's precision and execution, to train every parameter;
+    see `trainer`.
+    """
+    # Its import takes seconds, and only a training needs it.
+    from sut.native_torch.trainer import TrainerTraining, renamed
 
     prepare = renamed(input_ids="input_ids", attention_mask="attention_mask", labels="label")
     return TrainerTraining(execution.load_model(workload, **_TRAINED), workload, prepare)

@@ -25,9 +25,14 @@ class TorchCausalLM:
 
     def __init__(self, model: Any, workload: Workload):
         self.model, self.workload = model, workload
-        # No end token unless a call names some: every row gets its full count (min_new_tokens instead would change the answers).
+        # No end token unless a call names some: every row gets its full count (min_new_tokens
+        # instead would change the answers).
         model.generation_config.update(eos_token_id=None, pad_token_id=0, do_sample=False)
-        self.caches = compiled.StaticCaches(model, workload.config) if workload.execution == "compile" else None
+        self.caches = (
+            compiled.StaticCaches(model, workload.config)
+            if workload.execution == "compile"
+            else None
+        )
         self.end_tokens = list(workload.config.get("end_tokens", ()))
         self.shapes: set[tuple[int, ...]] = set()  # of prompts that ran, for `logits`
 
@@ -41,12 +46,21 @@ class TorchCausalLM:
         Prompts are padded on the left, so that all rows go on at the same column.
         """
         prompt, new = padding.shape(batch, self.workload.config, eager=self.caches is None)
-        ids, mask = padding.left_align(batch["input_ids"][:, :prompt], batch["prompt_length"].astype(np.int64))
+        ids, mask = padding.left_align(
+            batch["input_ids"][:, :prompt], batch["prompt_length"].astype(np.int64)
+        )
         stop = {"eos_token_id": self.end_tokens} if self.end_tokens else {}
-        return self._generate(np.ascontiguousarray(ids), mask, new, **stop)[:, prompt:], batch["max_new_tokens"]
+        return (
+            self._generate(np.ascontiguousarray(ids), mask, new, **stop)[:, prompt:],
+            batch["max_new_tokens"],
+        )
 
-    def _generate(self, ids: np.ndarray, mask: np.ndarray, new: int, **arguments: Any) -> torch.Tensor:
-        """The measured call. ids, mask: int64 [batch, prompt], padded on the left → int64 [batch, prompt + new]."""
+    def _generate(
+        self, ids: np.ndarray, mask: np.ndarray, new: int, **arguments: Any
+    ) -> torch.Tensor:
+        """The measured call. ids, mask: int64 [batch, prompt], padded on the left → int64 [batch,
+        prompt + new].
+        """
         self.shapes.add(ids.shape)
         device = self.workload.device
         if self.caches is not None:
@@ -67,30 +81,46 @@ class TorchCausalLM:
         return {"tokens": tokens, "n_tokens": padding.produced(tokens, asked, self.end_tokens)}
 
     def logits(self, tokens: np.ndarray) -> np.ndarray:
-        """By the class's own forward, eager; where that can be told, those of the measured graphs take their place (see `_forced`)."""
+        """By the class's own forward, eager; where that can be told, those of the measured graphs
+        take their place (see `_forced`).
+        """
         ids = tokens.astype(np.int64)
         with torch.no_grad():
             on_device = torch.from_numpy(ids).to(self.workload.device)
-            logits: np.ndarray = type(self.model).forward(self.model, input_ids=on_device, use_cache=False).logits.float().cpu().numpy()
+            logits: np.ndarray = (
+                type(self.model)
+                .forward(self.model, input_ids=on_device, use_cache=False)
+                .logits.float()
+                .cpu()
+                .numpy()
+            )
         width = min((w for rows, w in self.shapes if rows == len(ids)), default=None)
         if self.caches is not None and width is not None:
             logits[:, width - 1 :] = self._forced(ids, width)
         return logits
 
     def _forced(self, ids: np.ndarray, width: int) -> np.ndarray:
-        """Float32 [batch, length - width + 1, vocabulary], from position width - 1 on: the measured call, told which token comes next.
+        """Float32 [batch, length - width + 1, vocabulary], from position width - 1 on: the measured
+        call, told which token comes next.
 
-        `width`: the shortest prompt that ran with so many rows, so that no graph is new. Graphs give no logits of earlier positions.
+        `width`: the shortest prompt that ran with so many rows, so that no graph is new. Graphs
+        give no logits of earlier positions.
         """
         tokens, steps = torch.from_numpy(ids).to(self.workload.device), list[np.ndarray]()
 
         def force(so_far: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
             steps.append(scores.float().cpu().numpy())
             at = so_far.shape[1]
-            return scores if at == tokens.shape[1] else torch.zeros_like(scores).scatter_(1, tokens[:, at : at + 1], 1.0)
+            return (
+                scores
+                if at == tokens.shape[1]
+                else torch.zeros_like(scores).scatter_(1, tokens[:, at : at + 1], 1.0)
+            )
 
         prompt = np.ascontiguousarray(ids[:, :width])
-        self._generate(prompt, np.ones_like(prompt), ids.shape[1] - width + 1, logits_processor=[force])
+        self._generate(
+            prompt, np.ones_like(prompt), ids.shape[1] - width + 1, logits_processor=[force]
+        )
         return np.stack(steps, axis=1)
 
     def synchronise(self) -> None:
@@ -99,7 +129,9 @@ class TorchCausalLM:
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
         """See `execution.evidence`."""
-        return execution.evidence(self.model, self.workload, f"{type(self.model).__name__}.generate", call)
+        return execution.evidence(
+            self.model, self.workload, f"{type(self.model).__name__}.generate", call
+        )
 
 
 def load(workload: Workload) -> TorchCausalLM:
@@ -108,24 +140,38 @@ def load(workload: Workload) -> TorchCausalLM:
 
 
 def adapt(model: Any, workload: Workload) -> Any:
-    """The model frozen, with peft's layers in the place of query and value. Their factors begin as `adapters.first` says."""
+    """The model frozen, with peft's layers in the place of query and value. Their factors begin as
+    `adapters.first` says.
+    """
     import peft  # its import takes seconds, and only a training needs it
 
     lora, layers = workload.config["lora"], adapters.LAYERS
-    config = peft.LoraConfig(r=lora["rank"], lora_alpha=lora["alpha"], lora_dropout=0.0, target_modules=list(layers), bias="none")
+    config = peft.LoraConfig(
+        r=lora["rank"],
+        lora_alpha=lora["alpha"],
+        lora_dropout=0.0,
+        target_modules=list(layers),
+        bias="none",
+    )
     adapted = peft.get_peft_model(model, config).get_base_model()
     with torch.no_grad():
         for number, layer in enumerate(adapted.model.layers):
             for name in layers:
                 factor = getattr(layer.self_attn, name).lora_A["default"].weight
-                factor.copy_(torch.from_numpy(adapters.first(workload.config["model"], lora, number, name)))
+                factor.copy_(
+                    torch.from_numpy(adapters.first(workload.config["model"], lora, number, name))
+                )
     return adapted
 
 
 def load_training(workload: Workload) -> TrainerTraining:
     """The checkpoint's model, adapted, in the workload's precision and execution; see `trainer`."""
-    from sut.native_torch.trainer import TrainerTraining, renamed  # its import takes seconds, and only a training needs it
+    # Its import takes seconds, and only a training needs it.
+    from sut.native_torch.trainer import TrainerTraining, renamed
 
-    # Our labels stand where the tokens are that they follow: `labels` alone would be moved by one position, `shift_labels` are not.
-    prepare = renamed(input_ids="input_ids", attention_mask="attention_mask", labels="label", shift_labels="label")
+    # Our labels stand where the tokens are that they follow: `labels` alone would be moved by one
+    # position, `shift_labels` are not.
+    prepare = renamed(
+        input_ids="input_ids", attention_mask="attention_mask", labels="label", shift_labels="label"
+    )
     return TrainerTraining(execution.load_model(workload, adapt, **_TRAINED), workload, prepare)

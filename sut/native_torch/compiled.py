@@ -1,4 +1,6 @@
-"""The compile execution: torch.compile(mode="reduce-overhead") on what the measured call enters, or an error; never eager in silence."""
+"""The compile execution: torch.compile(mode="reduce-overhead") on what the measured call enters, or
+an error; never eager in silence.
+"""
 
 from __future__ import annotations
 
@@ -21,57 +23,83 @@ _OTHERWISE = "or take --sut native-torch-eager"
 
 
 def check_compiler(device: str) -> None:
-    """Inductor writes C++ for a CPU and Triton for a GPU, whose launchers are C. Raises Unsupported where one cannot be built."""
+    """Inductor writes C++ for a CPU and Triton for a GPU, whose launchers are C. Raises Unsupported
+    where one cannot be built.
+    """
     from torch._inductor import cpp_builder
     from torch._inductor.exc import InvalidCxxCompiler
     from torch.utils._triton import has_triton
 
     if not (Path(sysconfig.get_path("include")) / "Python.h").exists():
-        raise Unsupported(f"torch.compile builds against Python.h, which this interpreter lacks: install its headers, {_OTHERWISE}")
+        raise Unsupported(
+            "torch.compile builds against Python.h, which this interpreter lacks: install its"
+            f" headers, {_OTHERWISE}"
+        )
     if device == "cuda":
         if not has_triton():
-            raise Unsupported(f"torch.compile on cuda needs Triton, which this environment or this GPU lacks: install it, {_OTHERWISE}")
+            raise Unsupported(
+                "torch.compile on cuda needs Triton, which this environment or this GPU lacks:"
+                f" install it, {_OTHERWISE}"
+            )
         if not (os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")):
-            raise Unsupported(f"torch.compile on cuda needs a C compiler; no gcc or clang is on PATH: install gcc, {_OTHERWISE}")
+            raise Unsupported(
+                "torch.compile on cuda needs a C compiler; no gcc or clang is on PATH: install"
+                f" gcc, {_OTHERWISE}"
+            )
         return
     try:
         cpp_builder.get_cpp_compiler()
     except InvalidCxxCompiler:
-        raise Unsupported(f"torch.compile on cpu needs a C++ compiler; no g++ is on PATH: install g++ or set CXX, {_OTHERWISE}") from None
+        raise Unsupported(
+            "torch.compile on cpu needs a C++ compiler; no g++ is on PATH: install g++ or set CXX,"
+            f" {_OTHERWISE}"
+        ) from None
 
 
 def compile_forward(model: torch.nn.Module) -> None:
-    """Put the compiled forward in the place of the model's own: `__call__` enters it, and so does each step of `generate`.
+    """Put the compiled forward in the place of the model's own: `__call__` enters it, and so does
+    each step of `generate`.
 
-    `torch.compile(model)` would make a wrapper instead, whose `generate` is the uncompiled model's. One graph or an error: no graph break,
-    and no return to eager where there are more shapes than Dynamo keeps.
+    `torch.compile(model)` would make a wrapper instead, whose `generate` is the uncompiled model's.
+    One graph or an error: no graph break, and no return to eager where there are more shapes than
+    Dynamo keeps.
     """
     torch._dynamo.config.fail_on_recompile_limit_hit = True
-    # One graph for each number of rows and prompt bucket; the default of 8 is less than a data set of uneven prompts may have.
+    # One graph for each number of rows and prompt bucket; the default of 8 is less than a data set
+    # of uneven prompts may have.
     torch._dynamo.config.recompile_limit = 64
-    compiled = torch.compile(model.forward, backend=BACKEND, mode=MODE, dynamic=False, fullgraph=True)
+    compiled = torch.compile(
+        model.forward, backend=BACKEND, mode=MODE, dynamic=False, fullgraph=True
+    )
     setattr(model, "forward", compiled)  # noqa: B010  a method of a class is replaced on purpose
 
 
 class StaticCaches:
-    """Keys and values of fixed shape and address, one for each number of rows, used again by every call and emptied before it.
+    """Keys and values of fixed shape and address, one for each number of rows, used again by every
+    call and emptied before it.
 
-    `generate` would make a new cache at each call: at other addresses CUDA graphs are recorded anew. One holds the longest prompt and its
-    answer, so that all prompts share one decoding graph; a prompt bucket is one more graph. Making one changes the model: its window, its
-    mask function and its generation config.
+    `generate` would make a new cache at each call: at other addresses CUDA graphs are recorded
+    anew. One holds the longest prompt and its answer, so that all prompts share one decoding graph;
+    a prompt bucket is one more graph. Making one changes the model: its window, its mask function
+    and its generation config.
     """
 
     def __init__(self, model: Any, config: Mapping[str, Any]):
-        self.model, self.length = model, config["prompt_buckets"][-1] + config["new_token_buckets"][-1]
+        self.model, self.length = (
+            model,
+            config["prompt_buckets"][-1] + config["new_token_buckets"][-1],
+        )
         self.by_rows: dict[int, Any] = {}
         window = getattr(model.config, "sliding_window", None)
         if window is not None and window < self.length:
             raise Unsupported(
-                f"prompt and answer of {self.length} tokens pass the model's sliding window of {window}, where a static cache changes its "
-                "shape as it goes on: shorten them, or take --sut native-torch-eager"
+                f"prompt and answer of {self.length} tokens pass the model's sliding window of"
+                f" {window}, where a static cache changes its shape as it goes on: shorten them, or"
+                " take --sut native-torch-eager"
             )
-        # The window is never exceeded here, so that leaving it out changes no answer. With it, the library's cache for windows would count
-        # tokens in Python and make a new graph at every step.
+        # The window is never exceeded here, so that leaving it out changes no answer. With it, the
+        # library's cache for windows would count tokens in Python and make a new graph at every
+        # step.
         model.config.sliding_window = None
         model.create_masks_for_generate = _mask
         # On CUDA generate would compile its decoding steps once more, around the compiled forward.
@@ -82,7 +110,8 @@ class StaticCaches:
         if rows not in self.by_rows:
             cache = transformers.StaticCache(config=self.model.config, max_cache_len=self.length)
             heads, size = self._shape()
-            # Before the first call: within a compiled graph its tensors could not be marked as of fixed address.
+            # Before the first call: within a compiled graph its tensors could not be marked as of
+            # fixed address.
             cache.early_initialization(rows, heads, size, self.model.dtype, self.model.device)
             self.by_rows[rows] = cache
         self.by_rows[rows].reset()
@@ -92,14 +121,24 @@ class StaticCaches:
         """(heads of keys and values, their dimensions)."""
         config = self.model.config
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-        return heads, getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        return (
+            heads,
+            getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads,
+        )
 
 
-def _mask(config: Any, inputs_embeds: torch.Tensor, attention_mask: torch.Tensor | None, past_key_values: Any, **rest: Any) -> Any:
+def _mask(
+    config: Any,
+    inputs_embeds: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    past_key_values: Any,
+    **rest: Any,
+) -> Any:
     """Transformers' own causal mask, bool [rows, 1, queries, cache], with and without padding.
 
-    The library leaves it out for prompts without padding, by a look at their values: a second graph of each prompt bucket, which the
-    warm-up, whose prompts fill their buckets, or the test would not have seen.
+    The library leaves it out for prompts without padding, by a look at their values: a second graph
+    of each prompt bucket, which the warm-up, whose prompts fill their buckets, or the test would
+    not have seen.
     """
     rows, queries = inputs_embeds.shape[:2]
     return ALL_MASK_ATTENTION_FUNCTIONS[config._attn_implementation](
@@ -108,7 +147,9 @@ def _mask(config: Any, inputs_embeds: torch.Tensor, attention_mask: torch.Tensor
         kv_length=past_key_values.get_mask_sizes(queries, 0)[0],
         q_offset=past_key_values.get_seq_length(),
         mask_function=causal_mask_function,
-        attention_mask=None if attention_mask is None else attention_mask.to(inputs_embeds.device, torch.bool),
+        attention_mask=(
+            None if attention_mask is None else attention_mask.to(inputs_embeds.device, torch.bool)
+        ),
         allow_is_causal_skip=False,
         dtype=inputs_embeds.dtype,
         config=config,
@@ -117,28 +158,39 @@ def _mask(config: Any, inputs_embeds: torch.Tensor, attention_mask: torch.Tensor
 
 
 def _backends(model: torch.nn.Module) -> tuple[set[str], bool]:
-    """(names of the backends that hold the model's graphs, whether each was told to make CUDA graphs), as Dynamo's own cache has them."""
+    """(names of the backends that hold the model's graphs, whether each was told to make CUDA
+    graphs), as Dynamo's own cache has them.
+    """
     from torch._dynamo import eval_frame
 
-    own = [getattr(part, "_orig_mod", part) for part in parts(model)]  # `torch.compile(model)` is a module around the one that holds them
+    # `torch.compile(model)` is a module around the one that holds them.
+    own = [getattr(part, "_orig_mod", part) for part in parts(model)]
     forwards = [getattr(part.forward, "_torchdynamo_orig_callable", part.forward) for part in own]
-    entries = [entry for forward in forwards for entry in eval_frame._debug_get_cache_entry_list(forward)]
+    entries = [
+        entry for forward in forwards for entry in eval_frame._debug_get_cache_entry_list(forward)
+    ]
     backends = [_innermost(entry.backend) for entry in entries]
     names = {str(getattr(backend, "compiler_name", backend)) for backend in backends}
-    return names, bool(backends) and all((getattr(b, "config", None) or {}).get("triton.cudagraphs", False) for b in backends)
+    return names, bool(backends) and all(
+        (getattr(b, "config", None) or {}).get("triton.cudagraphs", False) for b in backends
+    )
 
 
 def _innermost(backend: Any) -> Any:
-    """The backend within what Dynamo wrapped around it; `eval_frame.innermost_backend` does the same, and not every release has it."""
+    """The backend within what Dynamo wrapped around it; `eval_frame.innermost_backend` does the
+    same, and not every release has it.
+    """
     while hasattr(backend, "_torchdynamo_orig_backend"):
         backend = backend._torchdynamo_orig_backend
     return backend
 
 
 def detail(model: torch.nn.Module, device: str) -> dict[str, Any]:
-    """Return what Dynamo and Inductor hold of the model, and what they counted in this process. All are JSON values.
+    """Return what Dynamo and Inductor hold of the model, and what they counted in this process. All
+    are JSON values.
 
-    A graph that Inductor's cache on disk already holds is not compiled again. The first call is then much faster.
+    A graph that Inductor's cache on disk already holds is not compiled again. The first call is
+    then much faster.
     """
     from torch._dynamo.utils import counters
     from torch._inductor import config
@@ -149,10 +201,16 @@ def detail(model: torch.nn.Module, device: str) -> dict[str, Any]:
         "compile_backends": sorted(backends),
         "cudagraphs": device == "cuda" and told_cudagraphs and not inductor["cudagraph_skips"],
         "cudagraph_skips": int(inductor["cudagraph_skips"]),
-        "remark": f"CUDA graphs skipped {inductor['cudagraph_skips']} times" if device == "cuda" and inductor["cudagraph_skips"] else None,
+        "remark": (
+            f"CUDA graphs skipped {inductor['cudagraph_skips']} times"
+            if device == "cuda" and inductor["cudagraph_skips"]
+            else None
+        ),
         "recompile_limit": torch._dynamo.config.recompile_limit,
         "inductor_cache": bool(config.fx_graph_cache) and not config.force_disable_caches,
-        "inductor_cache_folder": "torch's default" if cache_dir() == default_cache_dir() else "TORCHINDUCTOR_CACHE_DIR",
+        "inductor_cache_folder": (
+            "torch's default" if cache_dir() == default_cache_dir() else "TORCHINDUCTOR_CACHE_DIR"
+        ),
         "inductor_cache_hits": int(inductor["fxgraph_cache_hit"]),
         "inductor_cache_misses": int(inductor["fxgraph_cache_miss"]),
         "aot_cache_hits": int(counters["aot_autograd"]["autograd_cache_hit"]),

@@ -1,4 +1,6 @@
-"""Shared code of the native torch files: it sets device and precision, loads a model, and proves which execution ran."""
+"""Shared code of the native torch files: it sets device and precision, loads a model, and proves
+which execution ran.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,19 @@ from sut.registry import FIT
 
 
 def configure(workload: Workload, traceable: bool = False) -> None:
-    """Set what is global in torch. Raises Unsupported where this machine or this file cannot do what is asked."""
+    """Set what is global in torch. Raises Unsupported where this machine or this file cannot do
+    what is asked.
+    """
     if workload.execution not in ("eager", "compile", *(["script"] if traceable else [])):
-        raise Unsupported(f"execution {workload.execution} is not written for {workload.model} on native torch; eager and compile are")
+        raise Unsupported(
+            f"execution {workload.execution} is not written for {workload.model} on native torch;"
+            " eager and compile are"
+        )
     if workload.device == "cuda" and not torch.cuda.is_available():
-        raise Unsupported("--device cuda: this PyTorch sees no CUDA device (a CPU build, no driver or no GPU); --device cpu runs")
+        raise Unsupported(
+            "--device cuda: this PyTorch sees no CUDA device (a CPU build, no driver or no GPU);"
+            " --device cpu runs"
+        )
     if reason := DEVICES[workload.device].lacks.get(workload.precision):
         raise Unsupported(f"--precision {workload.precision}: {reason}")
     if workload.execution == "compile":
@@ -34,23 +44,30 @@ def configure(workload: Workload, traceable: bool = False) -> None:
 
 
 def load_model(
-    workload: Workload, adapt: Callable[[Any, Workload], Any] | None = None, traceable: bool = False, **config: Any
+    workload: Workload,
+    adapt: Callable[[Any, Workload], Any] | None = None,
+    traceable: bool = False,
+    **config: Any,
 ) -> torch.nn.Module:
     """The checkpoint's model on the workload's device, in its precision, for inference.
 
     Args:
         adapt: changes it before it is compiled.
-        traceable: whether one call of the model with `input_ids` is all that is measured, so that TorchScript can trace it.
+        traceable: whether one call of the model with `input_ids` is all that is measured, so that
+            TorchScript can trace it.
         config: values in the place of config.json's.
 
-    Parameters keep requires_grad=True and callers use no_grad: with False, bfloat16 `Linear` of torch 2.13 on a CPU clones its weight at
-    each call (100 times slower).
+    Parameters keep requires_grad=True and callers use no_grad: with False, bfloat16 `Linear` of
+    torch 2.13 on a CPU clones its weight at each call (100 times slower).
     """
     configure(workload, traceable)
     kind = getattr(transformers, workload.config["classes"]["transformers"])
     dtype = torch.bfloat16 if workload.precision == "bfloat16" else torch.float32
-    model: torch.nn.Module = kind.from_pretrained(workload.checkpoint, local_files_only=True, dtype=dtype, **config)
-    for parameter in model.parameters():  # XLNet's attention stays in float32, whatever dtype is asked for
+    model: torch.nn.Module = kind.from_pretrained(
+        workload.checkpoint, local_files_only=True, dtype=dtype, **config
+    )
+    # XLNet's attention stays in float32, whatever dtype is asked for.
+    for parameter in model.parameters():
         parameter.data = parameter.data.to(dtype)
     if adapt:
         model = adapt(model, workload)
@@ -63,15 +80,19 @@ def load_model(
 
 
 def to_device(array: np.ndarray, device: str) -> torch.Tensor:
-    """The array on the device. To a GPU it goes from page-locked memory: from other memory the host would wait for the batch before."""
+    """The array on the device. To a GPU it goes from page-locked memory: from other memory the host
+    would wait for the batch before.
+    """
     tensor = torch.from_numpy(array)
     return tensor.pin_memory().to(device, non_blocking=True) if device == "cuda" else tensor
 
 
 class OnItsWay:
-    """A tensor whose copy to the host is queued behind the kernels that make it, so that it waits for no batch after it.
+    """A tensor whose copy to the host is queued behind the kernels that make it, so that it waits
+    for no batch after it.
 
-    A CUDA graph's outputs lie in its memory, which its next replay overwrites: the replay is queued behind the copy.
+    A CUDA graph's outputs lie in its memory, which its next replay overwrites: the replay is queued
+    behind the copy.
     """
 
     def __init__(self, tensor: torch.Tensor):
@@ -93,28 +114,43 @@ def synchronise(workload: Workload) -> None:
         torch.cuda.synchronize()
 
 
-def evidence(model: torch.nn.Module, workload: Workload, name: str, call: Callable[[], Any], **versions: str) -> Evidence:
+def evidence(
+    model: torch.nn.Module, workload: Workload, name: str, call: Callable[[], Any], **versions: str
+) -> Evidence:
     """Return the evidence of what `call` does with `model`, or with the modules of a ModuleList.
 
     Args:
         name: the part of the library that `call` is to reach, for the reader.
         versions: versions of more libraries, by name.
     """
-    adapted = "lora" in workload.config  # whose factors libraries keep in float32 in every precision
-    dtypes = sorted({str(p.dtype).removeprefix("torch.") for p in model.parameters() if not (adapted and p.requires_grad)})
-    script_modules = sum(isinstance(m, torch.jit.ScriptModule) for m in model.modules()) + scripted.count(model)
+    # Whose factors libraries keep in float32 in every precision.
+    adapted = "lora" in workload.config
+    dtypes = sorted(
+        {
+            str(p.dtype).removeprefix("torch.")
+            for p in model.parameters()
+            if not (adapted and p.requires_grad)
+        }
+    )
+    script_modules = sum(
+        isinstance(m, torch.jit.ScriptModule) for m in model.modules()
+    ) + scripted.count(model)
     dtype = next(model.parameters()).dtype
     with device_memory.probing(lambda: torch_profile.peak_device_bytes(workload.device)):
         matrix_flops = torch_profile.matrix_flops(workload.device, dtype)
     graphs = torch_profile.dynamo_graphs()
-    seen = torch_profile.observe(model, call, workload.device, dtype, gradients=workload.task == FIT)
+    seen = torch_profile.observe(
+        model, call, workload.device, dtype, gradients=workload.task == FIT
+    )
     product_error = precision.error(torch_profile.probe(workload.device, dtype))
     is_compiled = workload.execution == "compile"
     return Evidence(
         graphs=graphs + script_modules,
         graph_breaks=torch_profile.dynamo_graph_breaks() if is_compiled else None,
         precision=_precision(dtypes, [product_error, *seen.product_errors], seen),
-        compiled_share=seen.scripted_share if workload.execution == "script" else seen.compiled_share,
+        compiled_share=(
+            seen.scripted_share if workload.execution == "script" else seen.compiled_share
+        ),
         peak_device_bytes=device_memory.peak(torch_profile.peak_device_bytes(workload.device)),
         matrix_flops=matrix_flops,
         detail={
@@ -150,15 +186,24 @@ def evidence(model: torch.nn.Module, workload: Workload, name: str, call: Callab
 
 def _elements(model: torch.nn.Module) -> Counter[str]:
     """Name of a dtype → elements of all parameters, each once. LoRA's are among them."""
-    return precision.count_elements((str(p.dtype).removeprefix("torch."), p.numel()) for p in model.parameters())
+    return precision.count_elements(
+        (str(p.dtype).removeprefix("torch."), p.numel()) for p in model.parameters()
+    )
 
 
 def _precision(dtypes: Sequence[str], errors: Sequence[float], seen: torch_profile.Observed) -> str:
-    """`mixed` unless weights, the products probed outside of and within the call, and the inputs of its own products agree."""
+    """`mixed` unless weights, the products probed outside of and within the call, and the inputs of
+    its own products agree.
+    """
     told = {precision.classify(error) for error in errors}
     bits = 16 if dtypes == ["bfloat16"] else 32
     usual = max(seen.product_bits, key=lambda b: seen.product_bits[b], default=bits)
-    if len(dtypes) != 1 or len(told) != 1 or usual != bits or min(seen.product_bits, default=bits) < bits:
+    if (
+        len(dtypes) != 1
+        or len(told) != 1
+        or usual != bits
+        or min(seen.product_bits, default=bits) < bits
+    ):
         return "mixed"
     return told.pop()
 

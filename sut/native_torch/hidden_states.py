@@ -25,12 +25,17 @@ class TorchHiddenStates:
     def predict(self, batch: Batch) -> execution.OnItsWay:
         """→ the last hidden states, float32 [batch, length, channels], on their way to the host."""
         with torch.no_grad():
-            tensors = {name: execution.to_device(values, self.workload.device) for name, values in batch.items()}
+            tensors = {
+                name: execution.to_device(values, self.workload.device)
+                for name, values in batch.items()
+            }
             hidden = self.model(**tensors).last_hidden_state
         return execution.OnItsWay(hidden.float())
 
     def to_host(self, outputs: execution.OnItsWay) -> Batch:
-        """Every seventh channel of them, once they have arrived: all are copied to the host, as Keras copies them."""
+        """Every seventh channel of them, once they have arrived: all are copied to the host, as
+        Keras copies them.
+        """
         return {"hidden": outputs.wait()[..., ::7].contiguous().numpy()}
 
     def synchronise(self) -> None:
@@ -39,7 +44,9 @@ class TorchHiddenStates:
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
         """See `execution.evidence`."""
-        return execution.evidence(self.model, self.workload, f"{type(self.model).__name__}.__call__", call)
+        return execution.evidence(
+            self.model, self.workload, f"{type(self.model).__name__}.__call__", call
+        )
 
 
 def load(workload: Workload) -> TorchHiddenStates:

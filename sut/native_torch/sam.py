@@ -1,4 +1,6 @@
-"""Segment Anything by Meta's own library. The measured call is the `__call__` of a module around its three parts."""
+"""Segment Anything by Meta's own library. The measured call is the `__call__` of a module around
+its three parts.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ from sut.native_torch.training import TorchTraining
 
 
 class Segmenter(torch.nn.Module):
-    """Meta's `Sam` as its own forward uses it, up to the masks of low resolution: it would enlarge them next, which Keras' model does not.
+    """Meta's `Sam` as its own forward uses it, up to the masks of low resolution: it would enlarge
+    them next, which Keras' model does not.
 
     The images are encoded as one batch. Meta's mask decoder takes one image at a time.
     """
@@ -32,10 +35,15 @@ class Segmenter(torch.nn.Module):
         self.sam = sam
 
     def forward(
-        self, images: torch.Tensor, points: torch.Tensor, labels: torch.Tensor, boxes: torch.Tensor | None = None
+        self,
+        images: torch.Tensor,
+        points: torch.Tensor,
+        labels: torch.Tensor,
+        boxes: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """images [batch, 3, side, side], points [batch, points, 2], labels [batch, points], boxes [batch, 1, 4] or None → (mask logits
-        [batch, 3, side / 4, side / 4], scores [batch, 3])."""
+        """images [batch, 3, side, side], points [batch, points, 2], labels [batch, points], boxes
+        [batch, 1, 4] or None → (mask logits [batch, 3, side / 4, side / 4], scores [batch, 3]).
+        """
         sam = self.sam
         dtype = sam.image_encoder.pos_embed.dtype
         encoded = sam.image_encoder(sam.preprocess(images).to(dtype))
@@ -44,9 +52,15 @@ class Segmenter(torch.nn.Module):
         for row in range(len(images)):
             one = slice(row, row + 1)
             sparse, dense = sam.prompt_encoder(
-                points=(points[one], labels[one]) if points.shape[1] else None, boxes=None if boxes is None else boxes[row], masks=None
+                points=(points[one], labels[one]) if points.shape[1] else None,
+                boxes=None if boxes is None else boxes[row],
+                masks=None,
             )
-            answers.append(sam.mask_decoder(encoded[one], dense_positions, sparse.to(dtype), dense, multimask_output=True))
+            answers.append(
+                sam.mask_decoder(
+                    encoded[one], dense_positions, sparse.to(dtype), dense, multimask_output=True
+                )
+            )
         masks, scores = zip(*answers, strict=True)
         return torch.cat(masks), torch.cat(scores)
 
@@ -59,8 +73,16 @@ class TorchSam:
 
     def prepare(self, inputs: Batch) -> Batch:
         """Channels first, as Meta's encoder takes them, and a box as four numbers."""
-        prepared = {"images": inputs["image"].transpose(0, 3, 1, 2), "points": inputs["points"], "labels": inputs["labels"]}
-        return {**prepared, "boxes": inputs["boxes"].reshape(-1, 1, 4)} if "boxes" in inputs else prepared
+        prepared = {
+            "images": inputs["image"].transpose(0, 3, 1, 2),
+            "points": inputs["points"],
+            "labels": inputs["labels"],
+        }
+        return (
+            {**prepared, "boxes": inputs["boxes"].reshape(-1, 1, 4)}
+            if "boxes" in inputs
+            else prepared
+        )
 
     def predict(self, batch: Batch) -> tuple[execution.OnItsWay, execution.OnItsWay]:
         """→ (mask logits, scores), see `Segmenter.forward`, float32, on their way to the host."""
@@ -70,9 +92,15 @@ class TorchSam:
         return execution.OnItsWay(logits.float()), execution.OnItsWay(scores.float())
 
     def to_host(self, outputs: tuple[execution.OnItsWay, execution.OnItsWay]) -> Batch:
-        """The masks as bits, every seventh of their logits in either direction, and the scores, once they have arrived."""
+        """The masks as bits, every seventh of their logits in either direction, and the scores,
+        once they have arrived.
+        """
         logits, scores = (output.wait().contiguous().numpy() for output in outputs)
-        return {"mask": logits > 0, "logits": np.ascontiguousarray(logits[:, :, ::7, ::7]), "score": scores}
+        return {
+            "mask": logits > 0,
+            "logits": np.ascontiguousarray(logits[:, :, ::7, ::7]),
+            "score": scores,
+        }
 
     def synchronise(self) -> None:
         """Wait for the device."""
@@ -80,7 +108,9 @@ class TorchSam:
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
         """See `execution.evidence`."""
-        return execution.evidence(self.model, self.workload, "Sam: image_encoder, prompt_encoder, mask_decoder", call)
+        return execution.evidence(
+            self.model, self.workload, "Sam: image_encoder, prompt_encoder, mask_decoder", call
+        )
 
 
 def load(workload: Workload) -> TorchSam:
@@ -89,20 +119,28 @@ def load(workload: Workload) -> TorchSam:
     sam = build(workload.config["model"])
     sam.load_state_dict(load_file(workload.checkpoint / weights_files.SINGLE))
     if workload.precision == "bfloat16":
-        for parameter in sam.parameters():  # its buffers, the pixels' mean and the frequencies of positions, stay in float32
+        # Its buffers, the pixels' mean and the frequencies of positions, stay in float32.
+        for parameter in sam.parameters():
             parameter.data = parameter.data.to(torch.bfloat16)
     model = Segmenter(sam).to(workload.device).eval()
     if workload.execution == "compile":
-        # The prompt encoder indexes with masks of labels, whose counts no graph knows before it runs.
+        # The prompt encoder indexes with masks of labels, whose counts no graph knows before it
+        # runs.
         torch._dynamo.config.capture_dynamic_output_shape_ops = True
         compiled.compile_forward(model)
     return TorchSam(model, workload)
 
 
 def build(config: Any) -> Any:
-    """Meta's `Sam` of a configuration, as `segment_anything.build_sam` makes it of the published ones."""
+    """Meta's `Sam` of a configuration, as `segment_anything.build_sam` makes it of the published
+    ones.
+    """
     library = modeling()
-    grid, side, channels = config["image_embedding_size"], config["image_size"], config["output_channels"]
+    grid, side, channels = (
+        config["image_embedding_size"],
+        config["image_size"],
+        config["output_channels"],
+    )
     encoder = library.ImageEncoderViT(
         depth=config["num_hidden_layers"],
         embed_dim=config["hidden_size"],
@@ -118,23 +156,33 @@ def build(config: Any) -> Any:
         out_chans=channels,
     )
     prompts = library.PromptEncoder(
-        embed_dim=channels, image_embedding_size=(grid, grid), input_image_size=(side, side), mask_in_chans=config["mask_input_channels"]
+        embed_dim=channels,
+        image_embedding_size=(grid, grid),
+        input_image_size=(side, side),
+        mask_in_chans=config["mask_input_channels"],
     )
     decoder = library.MaskDecoder(
         num_multimask_outputs=config["mask_tokens"] - 1,
         transformer=library.TwoWayTransformer(
-            depth=2, embedding_dim=channels, mlp_dim=config["decoder_mlp_dim"], num_heads=config["decoder_attention_heads"]
+            depth=2,
+            embedding_dim=channels,
+            mlp_dim=config["decoder_mlp_dim"],
+            num_heads=config["decoder_attention_heads"],
         ),
         transformer_dim=channels,
         iou_head_depth=3,
         iou_head_hidden_dim=config["iou_hidden_dim"],
     )
     # Its own mean and deviation of pixels from 0 to 255, for pixels from 0 to 1.
-    return library.Sam(encoder, prompts, decoder, pixel_mean=[0.485, 0.456, 0.406], pixel_std=[0.229, 0.224, 0.225])
+    return library.Sam(
+        encoder, prompts, decoder, pixel_mean=[0.485, 0.456, 0.406], pixel_std=[0.229, 0.224, 0.225]
+    )
 
 
 def modeling() -> ModuleType:
-    """`segment_anything.modeling`. The package's own `__init__` imports torchvision, for tools that are not used here: it is not run."""
+    """`segment_anything.modeling`. The package's own `__init__` imports torchvision, for tools that
+    are not used here: it is not run.
+    """
     spec = importlib.util.find_spec("segment_anything")
     assert spec is not None
     sys.modules.setdefault("segment_anything", importlib.util.module_from_spec(spec))
@@ -147,14 +195,19 @@ class Encoder(torch.nn.Module):
     def __init__(self, segmenter: Any):
         super().__init__()
         self.encoder = segmenter.image_encoder
-        self.preprocess = [segmenter.preprocess]  # in a list, or the rest of the segmenter would be a part of this module
+        # In a list, or the rest of the segmenter would be a part of this module.
+        self.preprocess = [segmenter.preprocess]
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """images [batch, 3, side, side] → features [batch, channels, grid, grid]."""
-        features: torch.Tensor = self.encoder(self.preprocess[0](images).to(self.encoder.pos_embed.dtype))
+        features: torch.Tensor = self.encoder(
+            self.preprocess[0](images).to(self.encoder.pos_embed.dtype)
+        )
         return features
 
 
 def load_training(workload: Workload) -> TorchTraining:
-    """The checkpoint's image encoder, in the workload's precision and execution, to train towards features; see `training`."""
+    """The checkpoint's image encoder, in the workload's precision and execution, to train towards
+    features; see `training`.
+    """
     return TorchTraining(Encoder(load(replace(workload, execution="eager")).model.sam), workload)

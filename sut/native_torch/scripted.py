@@ -1,4 +1,6 @@
-"""The script execution: a TorchScript trace of what the measured call enters, or an error; never eager in silence."""
+"""The script execution: a TorchScript trace of what the measured call enters, or an error; never
+eager in silence.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,16 @@ def trace_forward(model: torch.nn.Module) -> None:
     try:
         traces.make({"input_ids": torch.full((1, 8), 3, device=next(model.parameters()).device)})
     except Exception as e:  # whatever the model's code raises on what the tracer gives it
-        raise Unsupported(f"torch.jit.trace cannot follow {type(model).__name__}: {type(e).__name__}: {_first_line(e)}") from e
+        raise Unsupported(
+            f"torch.jit.trace cannot follow {type(model).__name__}: {type(e).__name__}:"
+            f" {_first_line(e)}"
+        ) from e
 
 
 class Traces:
-    """A model's forward as TorchScript, one trace for each shape of its inputs, because a trace may hold a shape as a constant."""
+    """A model's forward as TorchScript, one trace for each shape of its inputs, because a trace may
+    hold a shape as a constant.
+    """
 
     def __init__(self, model: torch.nn.Module):
         self.model, self.by_shape = model, dict[tuple[torch.Size, ...], Any]()
@@ -41,9 +48,12 @@ class Traces:
         vars(self.model).pop("forward", None)  # the tracer follows the class's own
         try:
             with torch.no_grad():
-                trace = torch.jit.trace(self.model, example_kwarg_inputs=dict(inputs), strict=False, check_trace=False)
+                trace = torch.jit.trace(
+                    self.model, example_kwarg_inputs=dict(inputs), strict=False, check_trace=False
+                )
                 for _ in range(2):
-                    trace(**inputs)  # TorchScript looks at the first call and optimises before the second
+                    # TorchScript looks at the first call and optimises before the second.
+                    trace(**inputs)
         finally:
             setattr(self.model, "forward", self)  # noqa: B010  a method of a class is replaced on purpose
         return trace

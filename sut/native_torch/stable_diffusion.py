@@ -1,4 +1,6 @@
-"""Stable Diffusion of diffusers. The measured call is the `__call__` of its pipeline, on prompts that its text encoder has encoded."""
+"""Stable Diffusion of diffusers. The measured call is the `__call__` of its pipeline, on prompts
+that its text encoder has encoded.
+"""
 
 from __future__ import annotations
 
@@ -26,28 +28,42 @@ class TorchStableDiffusion:
         self.pipeline, self.workload, self.config = pipeline, workload, workload.config["model"]
         self.steps = self.config["denoising_steps"]
         # KerasCV's timesteps: from the last to 0, evenly spaced.
-        self.timesteps = np.linspace(self.config["train_steps"] - 1, 0, self.steps).round().astype(int).tolist()
-        self.quarters = [-(-self.steps * quarter // 4) for quarter in _QUARTERS]  # of fewer than four steps, some twice
+        self.timesteps = (
+            np.linspace(self.config["train_steps"] - 1, 0, self.steps).round().astype(int).tolist()
+        )
+        # Of fewer than four steps, some twice.
+        self.quarters = [-(-self.steps * quarter // 4) for quarter in _QUARTERS]
         self.guidance = self.config["guidance_scale"]
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The ids as int64, which torch's embedding takes without another copy; the noise with its channels first."""
+        """The ids as int64, which torch's embedding takes without another copy; the noise with its
+        channels first.
+        """
         ids = {name: inputs[name].astype(np.int64) for name in ("input_ids", "negative_ids")}
         return {**ids, "noise": inputs["noise"].transpose(0, 3, 1, 2)}
 
     def predict(self, batch: Batch) -> tuple[execution.OnItsWay, execution.OnItsWay]:
-        """→ (images uint8 [batch, side, side, 3], latents float32 [batch, 4, side / 8, side / 8, 4]), on their way to the host."""
-        arrays = {name: execution.to_device(values, self.workload.device) for name, values in batch.items()}
+        """→ (images uint8 [batch, side, side, 3], latents float32 [batch, 4, side / 8, side / 8,
+        4]), on their way to the host.
+        """
+        arrays = {
+            name: execution.to_device(values, self.workload.device)
+            for name, values in batch.items()
+        }
         after: dict[int, torch.Tensor] = {}
 
-        def keep(pipeline: Any, step: int, timestep: Any, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        def keep(
+            pipeline: Any, step: int, timestep: Any, tensors: dict[str, torch.Tensor]
+        ) -> dict[str, torch.Tensor]:
             if step + 1 in self.quarters:
                 after[step + 1] = tensors["latents"]
             return {}
 
         with torch.no_grad():
             # In one batch, as the pipeline itself has the latents with the prompt and without it.
-            encoded = self.pipeline.text_encoder(torch.cat([arrays["negative_ids"], arrays["input_ids"]])).last_hidden_state
+            encoded = self.pipeline.text_encoder(
+                torch.cat([arrays["negative_ids"], arrays["input_ids"]])
+            ).last_hidden_state
             negative, positive = encoded.chunk(2)
             images = self.pipeline(
                 prompt_embeds=positive,
@@ -59,7 +75,11 @@ class TorchStableDiffusion:
                 output_type="pt",
             ).images
             pixels = (images.float().permute(0, 2, 3, 1) * 255).round().to(torch.uint8)
-            latents = torch.stack([after[step] for step in self.quarters], dim=1).permute(0, 1, 3, 4, 2).float()
+            latents = (
+                torch.stack([after[step] for step in self.quarters], dim=1)
+                .permute(0, 1, 3, 4, 2)
+                .float()
+            )
         return execution.OnItsWay(pixels), execution.OnItsWay(latents)
 
     def to_host(self, outputs: tuple[execution.OnItsWay, execution.OnItsWay]) -> Batch:
@@ -72,13 +92,23 @@ class TorchStableDiffusion:
         execution.synchronise(self.workload)
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
-        """See `execution.evidence`; a forward pass is one of the text encoder, the UNet or the VAE's decoder."""
+        """See `execution.evidence`; a forward pass is one of the text encoder, the UNet or the
+        VAE's decoder.
+        """
         parts = torch.nn.ModuleList(_parts(self.pipeline))
-        return execution.evidence(parts, self.workload, "StableDiffusionPipeline.__call__", call, diffusers=diffusers.__version__)
+        return execution.evidence(
+            parts,
+            self.workload,
+            "StableDiffusionPipeline.__call__",
+            call,
+            diffusers=diffusers.__version__,
+        )
 
 
 def _parts(pipeline: Any) -> list[torch.nn.Module]:
-    """The networks that the measured call enters. Each of them is compiled by itself; the pipeline's arithmetic around them is not."""
+    """The networks that the measured call enters. Each of them is compiled by itself; the
+    pipeline's arithmetic around them is not.
+    """
     return [pipeline.text_encoder, pipeline.unet, pipeline.vae.decoder]
 
 
@@ -88,10 +118,16 @@ def load(workload: Workload) -> TorchStableDiffusion:
     folder, config = workload.checkpoint, workload.config["model"]
     dtype = torch.bfloat16 if workload.precision == "bfloat16" else torch.float32
     pipeline = diffusers.StableDiffusionPipeline(
-        vae=diffusers.AutoencoderKL.from_pretrained(folder, subfolder="vae", torch_dtype=dtype, local_files_only=True),
-        text_encoder=transformers.CLIPTextModel.from_pretrained(folder / "text_encoder", dtype=dtype, local_files_only=True),
+        vae=diffusers.AutoencoderKL.from_pretrained(
+            folder, subfolder="vae", torch_dtype=dtype, local_files_only=True
+        ),
+        text_encoder=transformers.CLIPTextModel.from_pretrained(
+            folder / "text_encoder", dtype=dtype, local_files_only=True
+        ),
         tokenizer=None,
-        unet=diffusers.UNet2DConditionModel.from_pretrained(folder, subfolder="unet", torch_dtype=dtype, local_files_only=True),
+        unet=diffusers.UNet2DConditionModel.from_pretrained(
+            folder, subfolder="unet", torch_dtype=dtype, local_files_only=True
+        ),
         scheduler=scheduler(config),
         safety_checker=None,
         feature_extractor=None,
@@ -105,7 +141,9 @@ def load(workload: Workload) -> TorchStableDiffusion:
 
 
 def scheduler(config: Any) -> Any:
-    """DDIM without noise. diffusers' own class of that name takes no timesteps; its DPM-Solver does, and is the same at order 1."""
+    """DDIM without noise. diffusers' own class of that name takes no timesteps; its DPM-Solver
+    does, and is the same at order 1.
+    """
     return diffusers.DPMSolverMultistepScheduler(
         num_train_timesteps=config["train_steps"],
         beta_start=config["beta_start"],
@@ -121,18 +159,30 @@ class Encoder(torch.nn.Module):
 
     def __init__(self, vae: diffusers.AutoencoderKL):
         super().__init__()
-        self.encoder, self.quant_conv, self.scaling = vae.encoder, vae.quant_conv, vae.config.scaling_factor
+        self.encoder, self.quant_conv, self.scaling = (
+            vae.encoder,
+            vae.quant_conv,
+            vae.config.scaling_factor,
+        )
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """images [batch, 3, side, side] from -1 to 1 → means of latents, scaled [batch, 4, side / 8, side / 8]."""
-        mean, _ = self.quant_conv(self.encoder(images.to(self.quant_conv.weight.dtype))).chunk(2, dim=1)
+        """images [batch, 3, side, side] from -1 to 1 → means of latents, scaled [batch, 4, side /
+        8, side / 8].
+        """
+        mean, _ = self.quant_conv(self.encoder(images.to(self.quant_conv.weight.dtype))).chunk(
+            2, dim=1
+        )
         latents: torch.Tensor = mean * self.scaling
         return latents
 
 
 def load_training(workload: Workload) -> TorchTraining:
-    """The checkpoint's image encoder, in the workload's precision and execution, to train towards latents; see `training`."""
+    """The checkpoint's image encoder, in the workload's precision and execution, to train towards
+    latents; see `training`.
+    """
     execution.configure(workload)
     dtype = torch.bfloat16 if workload.precision == "bfloat16" else torch.float32
-    vae = diffusers.AutoencoderKL.from_pretrained(workload.checkpoint, subfolder="vae", torch_dtype=dtype, local_files_only=True)
+    vae = diffusers.AutoencoderKL.from_pretrained(
+        workload.checkpoint, subfolder="vae", torch_dtype=dtype, local_files_only=True
+    )
     return TorchTraining(Encoder(vae), workload, diffusers=diffusers.__version__)

@@ -1,7 +1,9 @@
-"""`python -m sut.native_torch.state_shapes CLASS CONFIG.json`: names and shapes of a Transformers model's tensors, as JSON.
+"""`python -m sut.native_torch.state_shapes CLASS CONFIG.json`: names and shapes of a Transformers
+model's tensors, as JSON.
 
-It needs no weights and no memory for them: the model is built on torch's meta device. Run it in the environment of native torch and keep
-its output as `harness/inputs/models/<model>-<size>.json`, from which the seeded checkpoint is drawn by the model's rules.
+It needs no weights and no memory for them: the model is built on torch's meta device. Run it in the
+environment of native torch and keep its output as `harness/inputs/models/<model>-<size>.json`, from
+which the seeded checkpoint is drawn by the model's rules.
 """
 
 from __future__ import annotations
@@ -15,12 +17,16 @@ import transformers
 
 
 def shapes(name: str, config: dict[str, object]) -> dict[str, list[int]]:
-    """Name → shape of every parameter of the class, in the order of its state dict; buffers, which are computed, are left out."""
+    """Name → shape of every parameter of the class, in the order of its state dict; buffers, which
+    are computed, are left out.
+    """
     kind = getattr(transformers, name)
     with torch.device("meta"):
         model = kind(kind.config_class(**config))
     parameters = {key for key, _ in model.named_parameters()}
-    return {key: list(value.shape) for key, value in model.state_dict().items() if key in parameters}
+    return {
+        key: list(value.shape) for key, value in model.state_dict().items() if key in parameters
+    }
 
 
 def main(name: str, config: Path) -> None:

@@ -27,17 +27,24 @@ class TrainerTraining:
         self.trainer = _Trainer(model, arguments(workload))
         self.trainer.remove_callback(transformers.PrinterCallback)
 
-    def fit(self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]) -> None:
+    def fit(
+        self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
+    ) -> None:
         """One call of `train`."""
         device, callback = self.workload.device, _Steps(lambda: on_step(self.trainer.losses))
-        self.trainer.batches = ({name: execution.to_device(values, device) for name, values in batch.items()} for batch in batches)
+        self.trainer.batches = (
+            {name: execution.to_device(values, device) for name, values in batch.items()}
+            for batch in batches
+        )
         self.trainer.args.max_steps = steps
         self.trainer.add_callback(callback)
         self.trainer.train()
         self.trainer.remove_callback(callback)
 
     def freeze(self) -> None:
-        """Each call of `train` makes its schedule anew, from the rate that the optimizer had first."""
+        """Each call of `train` makes its schedule anew, from the rate that the optimizer had
+        first.
+        """
         for group in self.trainer.optimizer.param_groups:
             group["lr"] = group["initial_lr"] = 0.0
 
@@ -47,11 +54,15 @@ class TrainerTraining:
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
         """See `execution.evidence`."""
-        return execution.evidence(self.model, self.workload, f"Trainer.train of {type(self.model).__name__}", call)
+        return execution.evidence(
+            self.model, self.workload, f"Trainer.train of {type(self.model).__name__}", call
+        )
 
 
 def arguments(workload: Workload) -> Any:
-    """Return the settings of `Trainer`: the workload's AdamW, a constant learning rate, no clipping, and nothing written or logged."""
+    """Return the settings of `Trainer`: the workload's AdamW, a constant learning rate, no
+    clipping, and nothing written or logged.
+    """
     constants = workload.config["optimizer"]
     told = transformers.TrainingArguments(
         output_dir=tempfile.gettempdir(),  # it has to be there
@@ -107,5 +118,7 @@ class _Steps(transformers.TrainerCallback):
 
 
 def renamed(**names: str) -> Callable[[Batch], Batch]:
-    """Return a function that prepares inputs for a model of Transformers: int64 arrays under its names. `names`: its name → ours."""
+    """Return a function that prepares inputs for a model of Transformers: int64 arrays under its
+    names. `names`: its name → ours.
+    """
     return lambda inputs: {theirs: inputs[ours].astype(np.int64) for theirs, ours in names.items()}

@@ -12,7 +12,9 @@ from sut.native_torch import compiled, execution
 
 
 class MeanLoss:
-    """Sums up losses on their device, so that no step waits for it. A call gives the mean of those since the last call."""
+    """Sums up losses on their device, so that no step waits for it. A call gives the mean of those
+    since the last call.
+    """
 
     def __init__(self, device: str | torch.device):
         self.sum, self.count = torch.zeros((), device=device), 0
@@ -42,13 +44,18 @@ class TowardsFeatures(torch.nn.Module):
 
 
 class TorchTraining:
-    """An image encoder that is trained towards features by PyTorch's AdamW. Its methods are those of `sut.contract.Training`.
+    """An image encoder that is trained towards features by PyTorch's AdamW. Its methods are those
+    of `sut.contract.Training`.
 
     `versions`: of more libraries, by name.
     """
 
     def __init__(self, encoder: torch.nn.Module, workload: Workload, **versions: str):
-        self.model, self.workload, self.versions = TowardsFeatures(encoder).to(workload.device).train(), workload, versions
+        self.model, self.workload, self.versions = (
+            TowardsFeatures(encoder).to(workload.device).train(),
+            workload,
+            versions,
+        )
         if workload.execution == "compile":
             compiled.check_compiler(workload.device)
             compiled.compile_forward(self.model)
@@ -65,12 +72,20 @@ class TorchTraining:
 
     def prepare(self, inputs: Batch) -> Batch:
         """Channels first, as PyTorch's encoders have them."""
-        return {"images": inputs["image"].transpose(0, 3, 1, 2), "features": inputs["label"].transpose(0, 3, 1, 2)}
+        return {
+            "images": inputs["image"].transpose(0, 3, 1, 2),
+            "features": inputs["label"].transpose(0, 3, 1, 2),
+        }
 
-    def fit(self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]) -> None:
+    def fit(
+        self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
+    ) -> None:
         """The loop of PyTorch's tutorials."""
         for batch in batches:
-            arrays = {name: execution.to_device(values, self.workload.device) for name, values in batch.items()}
+            arrays = {
+                name: execution.to_device(values, self.workload.device)
+                for name, values in batch.items()
+            }
             loss = self.model(**arrays)
             loss.backward()
             self.optimizer.step()

@@ -10,7 +10,11 @@ from sut.contract import Batch, Workload
 from sut.reference import library
 from sut.reference.training import ReferenceTraining, cross_entropy
 
-_NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "classifier_dropout": 0.0}
+_NO_DROPOUT = {
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+    "classifier_dropout": 0.0,
+}
 
 
 def _answers(model: Any, inputs: dict[str, torch.Tensor]) -> Batch:

@@ -1,4 +1,6 @@
-"""The reference of language models, generating greedily. Its methods are those of `sut.contract.Inference`."""
+"""The reference of language models, generating greedily. Its methods are those of
+`sut.contract.Inference`.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +26,20 @@ class Reference:
     def __init__(self, workload: Workload):
         self.model, self.device = library.load_model(workload), workload.device
         self.ends = list(workload.config.get("end_tokens", ()))
-        # Nothing else of the checkpoint's own generation configuration counts: every SUT decodes greedily.
-        self.model.generation_config = transformers.GenerationConfig(do_sample=False, eos_token_id=self.ends or None, pad_token_id=0)
+        # Nothing else of the checkpoint's own generation configuration counts: every SUT decodes
+        # greedily.
+        self.model.generation_config = transformers.GenerationConfig(
+            do_sample=False, eos_token_id=self.ends or None, pad_token_id=0
+        )
 
     def prepare(self, inputs: Batch) -> Batch:
         """The inputs as they are."""
         return inputs
 
     def predict(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
-        """→ (new tokens [batch, new], how many each row asks for). Prompts are padded on the left, as `generate` wants them."""
+        """→ (new tokens [batch, new], how many each row asks for). Prompts are padded on the left,
+        as `generate` wants them.
+        """
         lengths, width = batch["prompt_length"], int(batch["prompt_length"].max())
         ids = np.zeros((len(lengths), width), np.int64)
         for row, length in enumerate(lengths):
@@ -47,17 +54,24 @@ class Reference:
         return sequences[:, width:].cpu().numpy().astype(np.int32), batch["max_new_tokens"]
 
     def to_host(self, outputs: tuple[np.ndarray, np.ndarray]) -> Batch:
-        """Tokens, and how many of each row are its answer: up to its first end token, and at most what it asks for."""
+        """Tokens, and how many of each row are its answer: up to its first end token, and at most
+        what it asks for.
+        """
         tokens, asked = outputs
         counts = [
-            next((n for n, token in enumerate(row[:most], 1) if token in self.ends), most) for row, most in zip(tokens, asked, strict=True)
+            next((n for n, token in enumerate(row[:most], 1) if token in self.ends), most)
+            for row, most in zip(tokens, asked, strict=True)
         ]
         return {"tokens": tokens, "n_tokens": np.array(counts, np.int32)}
 
     def logits(self, tokens: np.ndarray) -> np.ndarray:
         """Teacher-forced, float32 [batch, length, vocabulary]."""
         with torch.no_grad():
-            found: np.ndarray = self.model(torch.from_numpy(tokens).long().to(self.device), use_cache=False).logits.cpu().numpy()
+            found: np.ndarray = (
+                self.model(torch.from_numpy(tokens).long().to(self.device), use_cache=False)
+                .logits.cpu()
+                .numpy()
+            )
         return found
 
     def synchronise(self) -> None:
@@ -75,7 +89,9 @@ def load(workload: Workload) -> Reference:
 
 
 class Adapted(torch.nn.Module):
-    """A frozen product of x with weights, and beside it that of x with the factors `a` and `b`, which are trained."""
+    """A frozen product of x with weights, and beside it that of x with the factors `a` and `b`,
+    which are trained.
+    """
 
     def __init__(self, frozen: Any, a: torch.Tensor, b: torch.Tensor, scale: float, per_head: bool):
         super().__init__()
@@ -84,18 +100,37 @@ class Adapted(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x [batch, length, in] → [batch, length, out]."""
-        added = torch.einsum("bti,nir,rh->btnh", x, self.a, self.b).flatten(2) if self.per_head else x @ self.a.T @ self.b.T
+        added = (
+            torch.einsum("bti,nir,rh->btnh", x, self.a, self.b).flatten(2)
+            if self.per_head
+            else x @ self.a.T @ self.b.T
+        )
         return self.frozen(x) + self.scale * added
 
 
 def load_training(workload: Workload) -> ReferenceTraining:
     """The checkpoint's language model with LoRA's factors, which alone are trained."""
-    model, lora, config = library.load_model(workload, attention_dropout=0.0), workload.config["lora"], workload.config["model"]
+    model, lora, config = (
+        library.load_model(workload, attention_dropout=0.0),
+        workload.config["lora"],
+        workload.config["model"],
+    )
     model.requires_grad_(False)
     for number, layer in enumerate(model.model.layers):
         for name in adapters.LAYERS:
-            a, (_, shape) = adapters.first(config, lora, number, name), adapters.shapes(config, lora, name)
-            factors = torch.from_numpy(a).to(workload.device), torch.zeros(shape, device=workload.device)
-            adapted = Adapted(getattr(layer.self_attn, name), *factors, lora["alpha"] / lora["rank"], lora["factors"] == PER_HEAD)
+            a, (_, shape) = (
+                adapters.first(config, lora, number, name),
+                adapters.shapes(config, lora, name),
+            )
+            factors = (
+                torch.from_numpy(a).to(workload.device),
+                torch.zeros(shape, device=workload.device),
+            )
+            adapted = Adapted(
+                getattr(layer.self_attn, name),
+                *factors,
+                lora["alpha"] / lora["rank"],
+                lora["factors"] == PER_HEAD,
+            )
             setattr(layer.self_attn, name, adapted)
     return ReferenceTraining(model, cross_entropy, workload)

@@ -12,7 +12,9 @@ from sut.reference import library
 
 
 def _answers(model: Any, inputs: dict[str, torch.Tensor]) -> Batch:
-    """Every seventh channel of the last hidden states [batch, length, channels], float32: all would be hundreds of megabytes in a log."""
+    """Every seventh channel of the last hidden states [batch, length, channels], float32: all would
+    be hundreds of megabytes in a log.
+    """
     return {"hidden": np.ascontiguousarray(model(**inputs)[0].cpu().numpy()[:, :, ::7])}
 
 

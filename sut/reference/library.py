@@ -16,7 +16,9 @@ class Predictor:
 
     in_flight = 1
 
-    def __init__(self, workload: Workload, answers: Callable[[Any, dict[str, torch.Tensor]], Batch]):
+    def __init__(
+        self, workload: Workload, answers: Callable[[Any, dict[str, torch.Tensor]], Batch]
+    ):
         """`answers`: (the model, the inputs as int64) → the answers."""
         self.model, self.answers, self.device = load_model(workload), answers, workload.device
 
@@ -27,7 +29,13 @@ class Predictor:
     def predict(self, batch: Batch) -> Batch:
         """→ the answers."""
         with torch.no_grad():
-            return self.answers(self.model, {name: torch.from_numpy(values).long().to(self.device) for name, values in batch.items()})
+            return self.answers(
+                self.model,
+                {
+                    name: torch.from_numpy(values).long().to(self.device)
+                    for name, values in batch.items()
+                },
+            )
 
     def to_host(self, outputs: Batch) -> Batch:
         """The answers, which are on the host already."""
@@ -43,24 +51,42 @@ class Predictor:
 
 
 def load_model(workload: Workload, **config: Any) -> Any:
-    """The class that config.json names, from the checkpoint, in float32, every operator run by itself.
+    """The class that config.json names, from the checkpoint, in float32, every operator run by
+    itself.
 
     Args:
         config: values in the place of config.json's.
     """
     products_in_float32()
     kind = getattr(transformers, workload.config["classes"]["transformers"])
-    model = kind.from_pretrained(workload.checkpoint, local_files_only=True, dtype=torch.float32, attn_implementation="eager", **config)
+    model = kind.from_pretrained(
+        workload.checkpoint,
+        local_files_only=True,
+        dtype=torch.float32,
+        attn_implementation="eager",
+        **config,
+    )
     return model.to(workload.device).eval()
 
 
 def products_in_float32() -> None:
-    """No TF32 on a GPU: images of vendors set TORCH_ALLOW_TF32_CUBLAS_OVERRIDE, and PyTorch's own default allows it in convolutions."""
+    """No TF32 on a GPU: images of vendors set TORCH_ALLOW_TF32_CUBLAS_OVERRIDE, and PyTorch's own
+    default allows it in convolutions.
+    """
     torch.set_float32_matmul_precision("highest")
     torch.backends.cudnn.allow_tf32 = False
 
 
 def evidence(model: Any) -> Evidence:
     """The dtype and the class of the model; a reference is not measured."""
-    detail = {"call": type(model).__name__, "torch": torch.__version__, "transformers": transformers.__version__}
-    return Evidence(graphs=0, graph_breaks=None, precision=str(model.dtype).removeprefix("torch."), detail=detail)
+    detail = {
+        "call": type(model).__name__,
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+    }
+    return Evidence(
+        graphs=0,
+        graph_breaks=None,
+        precision=str(model.dtype).removeprefix("torch."),
+        detail=detail,
+    )

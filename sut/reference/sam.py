@@ -16,7 +16,8 @@ from sut.contract import Batch, Evidence, Workload
 from sut.reference import library
 from sut.reference.training import ReferenceTraining
 
-# An empty package in the place of Meta's own, which imports torchvision for tools that are not used here.
+# An empty package in the place of Meta's own, which imports torchvision for tools that are not used
+# here.
 _spec = importlib.util.find_spec("segment_anything")
 assert _spec is not None
 sys.modules.setdefault("segment_anything", importlib.util.module_from_spec(_spec))
@@ -51,19 +52,31 @@ class Reference:
         arrays = {name: torch.from_numpy(values).to(self.device) for name, values in batch.items()}
         answers = []
         for row, image in enumerate(arrays["image"]):
-            record = {"image": 255 * image.permute(2, 0, 1), "original_size": tuple(image.shape[:2])}
+            record = {
+                "image": 255 * image.permute(2, 0, 1),
+                "original_size": tuple(image.shape[:2]),
+            }
             if arrays["points"].shape[1]:
-                record |= {"point_coords": arrays["points"][row : row + 1], "point_labels": arrays["labels"][row : row + 1]}
+                record |= {
+                    "point_coords": arrays["points"][row : row + 1],
+                    "point_labels": arrays["labels"][row : row + 1],
+                }
             if "boxes" in arrays:
                 record["boxes"] = arrays["boxes"][row].reshape(1, 4)
             answers += self.model([record], multimask_output=True)
         return answers
 
     def to_host(self, outputs: list[Any]) -> Batch:
-        """The masks that Meta's library makes of the logits of low resolution; of these every seventh, and the scores."""
+        """The masks that Meta's library makes of the logits of low resolution; of these every
+        seventh, and the scores.
+        """
         logits = torch.cat([answer["low_res_logits"] for answer in outputs]).cpu().numpy()
         scores = torch.cat([answer["iou_predictions"] for answer in outputs]).cpu().numpy()
-        return {"mask": logits > self.model.mask_threshold, "logits": np.ascontiguousarray(logits[:, :, ::7, ::7]), "score": scores}
+        return {
+            "mask": logits > self.model.mask_threshold,
+            "logits": np.ascontiguousarray(logits[:, :, ::7, ::7]),
+            "score": scores,
+        }
 
     def synchronise(self) -> None:
         """Nothing: no time is taken."""
@@ -72,7 +85,12 @@ class Reference:
         """The dtype of the weights; a reference is not measured."""
         call()
         precision = str(self.model.image_encoder.pos_embed.dtype).removeprefix("torch.")
-        return Evidence(graphs=0, graph_breaks=None, precision=precision, detail={"call": "Sam", "torch": torch.__version__})
+        return Evidence(
+            graphs=0,
+            graph_breaks=None,
+            precision=precision,
+            detail={"call": "Sam", "torch": torch.__version__},
+        )
 
 
 def _sam(config: Any) -> Sam:
@@ -95,12 +113,18 @@ def _sam(config: Any) -> Sam:
             out_chans=channels,
         ),
         prompt_encoder=PromptEncoder(
-            embed_dim=channels, image_embedding_size=grid, input_image_size=(side, side), mask_in_chans=config["mask_input_channels"]
+            embed_dim=channels,
+            image_embedding_size=grid,
+            input_image_size=(side, side),
+            mask_in_chans=config["mask_input_channels"],
         ),
         mask_decoder=MaskDecoder(
             num_multimask_outputs=config["mask_tokens"] - 1,
             transformer=TwoWayTransformer(
-                depth=2, embedding_dim=channels, mlp_dim=config["decoder_mlp_dim"], num_heads=config["decoder_attention_heads"]
+                depth=2,
+                embedding_dim=channels,
+                mlp_dim=config["decoder_mlp_dim"],
+                num_heads=config["decoder_attention_heads"],
             ),
             transformer_dim=channels,
             iou_head_depth=3,
@@ -117,7 +141,9 @@ def load(workload: Workload) -> Reference:
 
 
 def _loss(model: Any, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """`image` [batch, side, side, 3], `label` [batch, grid, grid, channels]. Meta's encoder has channels first."""
+    """`image` [batch, side, side, 3], `label` [batch, grid, grid, channels]. Meta's encoder has
+    channels first.
+    """
     features = model.image_encoder(model.preprocess(255 * batch["image"].permute(0, 3, 1, 2)))
     return torch.nn.functional.mse_loss(features, batch["label"].permute(0, 3, 1, 2))
 

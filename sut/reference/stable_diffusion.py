@@ -8,7 +8,12 @@ from typing import Any
 import diffusers
 import numpy as np
 import torch
-from diffusers import AutoencoderKL, DPMSolverMultistepScheduler, StableDiffusionPipeline, UNet2DConditionModel
+from diffusers import (
+    AutoencoderKL,
+    DPMSolverMultistepScheduler,
+    StableDiffusionPipeline,
+    UNet2DConditionModel,
+)
 from transformers import CLIPTextModel
 
 from sut.contract import Batch, Evidence, Workload
@@ -27,9 +32,13 @@ class Reference:
         folder = workload.checkpoint
         self.pipeline = StableDiffusionPipeline(
             vae=AutoencoderKL.from_pretrained(folder, subfolder="vae", torch_dtype=torch.float32),
-            text_encoder=CLIPTextModel.from_pretrained(folder / "text_encoder", dtype=torch.float32, attn_implementation="eager"),
+            text_encoder=CLIPTextModel.from_pretrained(
+                folder / "text_encoder", dtype=torch.float32, attn_implementation="eager"
+            ),
             tokenizer=None,
-            unet=UNet2DConditionModel.from_pretrained(folder, subfolder="unet", torch_dtype=torch.float32),
+            unet=UNet2DConditionModel.from_pretrained(
+                folder, subfolder="unet", torch_dtype=torch.float32
+            ),
             scheduler=DPMSolverMultistepScheduler(
                 num_train_timesteps=self.config["train_steps"],
                 beta_start=self.config["beta_start"],
@@ -49,10 +58,14 @@ class Reference:
         return inputs
 
     def predict(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
-        """→ images [batch, side, side, 3] from 0 to 1, latents after each step [steps, batch, 4, side / 8, side / 8]."""
+        """→ images [batch, side, side, 3] from 0 to 1, latents after each step [steps, batch, 4,
+        side / 8, side / 8].
+        """
         after_each_step = []
 
-        def keep(pipeline: Any, step: int, timestep: Any, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        def keep(
+            pipeline: Any, step: int, timestep: Any, tensors: dict[str, torch.Tensor]
+        ) -> dict[str, torch.Tensor]:
             after_each_step.append(tensors["latents"].cpu().numpy())
             return tensors
 
@@ -62,7 +75,10 @@ class Reference:
                 prompt_embeds=self._encoded(batch["input_ids"]),
                 negative_prompt_embeds=self._encoded(batch["negative_ids"]),
                 latents=torch.from_numpy(batch["noise"]).permute(0, 3, 1, 2).to(self.device),
-                timesteps=[round(step * (self.config["train_steps"] - 1) / (steps - 1)) for step in reversed(range(steps))],
+                timesteps=[
+                    round(step * (self.config["train_steps"] - 1) / (steps - 1))
+                    for step in reversed(range(steps))
+                ],
                 guidance_scale=self.config["guidance_scale"],
                 callback_on_step_end=keep,
                 output_type="np",
@@ -70,10 +86,14 @@ class Reference:
         return images, np.stack(after_each_step)
 
     def _encoded(self, ids: np.ndarray) -> torch.Tensor:
-        return self.pipeline.text_encoder(torch.from_numpy(ids).long().to(self.device)).last_hidden_state
+        return self.pipeline.text_encoder(
+            torch.from_numpy(ids).long().to(self.device)
+        ).last_hidden_state
 
     def to_host(self, outputs: tuple[np.ndarray, np.ndarray]) -> Batch:
-        """The images in 8 bits, as diffusers' own `numpy_to_pil` makes them, and the latents after each quarter of the steps."""
+        """The images in 8 bits, as diffusers' own `numpy_to_pil` makes them, and the latents after
+        each quarter of the steps.
+        """
         images, latents = outputs
         quarters = [-(-len(latents) * quarter // 4) - 1 for quarter in (1, 2, 3, 4)]
         return {
@@ -87,8 +107,17 @@ class Reference:
     def evidence(self, call: Callable[[], Any]) -> Evidence:
         """The dtype of the weights; a reference is not measured."""
         call()
-        detail = {"call": "StableDiffusionPipeline", "torch": torch.__version__, "diffusers": diffusers.__version__}
-        return Evidence(graphs=0, graph_breaks=None, precision=str(self.pipeline.unet.dtype).removeprefix("torch."), detail=detail)
+        detail = {
+            "call": "StableDiffusionPipeline",
+            "torch": torch.__version__,
+            "diffusers": diffusers.__version__,
+        }
+        return Evidence(
+            graphs=0,
+            graph_breaks=None,
+            precision=str(self.pipeline.unet.dtype).removeprefix("torch."),
+            detail=detail,
+        )
 
 
 def load(workload: Workload) -> Reference:
@@ -97,15 +126,23 @@ def load(workload: Workload) -> Reference:
 
 
 def _loss(vae: Any, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """`image` [batch, side, side, 3], `label` [batch, side / 8, side / 8, 4]. diffusers has channels first."""
-    latents = vae.encode(batch["image"].permute(0, 3, 1, 2)).latent_dist.mean * vae.config.scaling_factor
+    """`image` [batch, side, side, 3], `label` [batch, side / 8, side / 8, 4]. diffusers has
+    channels first.
+    """
+    latents = (
+        vae.encode(batch["image"].permute(0, 3, 1, 2)).latent_dist.mean * vae.config.scaling_factor
+    )
     return torch.nn.functional.mse_loss(latents, batch["label"].permute(0, 3, 1, 2))
 
 
 def load_training(workload: Workload) -> ReferenceTraining:
-    """The checkpoint's VAE, whose encoder alone is trained towards latents, with the convolution behind it."""
+    """The checkpoint's VAE, whose encoder alone is trained towards latents, with the convolution
+    behind it.
+    """
     library.products_in_float32()
-    vae = AutoencoderKL.from_pretrained(workload.checkpoint, subfolder="vae", torch_dtype=torch.float32).to(workload.device)
+    vae = AutoencoderKL.from_pretrained(
+        workload.checkpoint, subfolder="vae", torch_dtype=torch.float32
+    ).to(workload.device)
     vae.requires_grad_(False)
     for part in (vae.encoder, vae.quant_conv):
         part.requires_grad_(True)

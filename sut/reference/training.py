@@ -33,10 +33,15 @@ class ReferenceTraining:
         """The inputs as they are."""
         return inputs
 
-    def fit(self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]) -> None:
+    def fit(
+        self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
+    ) -> None:
         """Forward, backward, step: one operator after the other."""
         for batch in batches:
-            loss = self.loss(self.model, {name: torch.from_numpy(values).to(self.device) for name, values in batch.items()})
+            loss = self.loss(
+                self.model,
+                {name: torch.from_numpy(values).to(self.device) for name, values in batch.items()},
+            )
             self.optimizer.zero_grad()
             loss.backward()
             self.optimizer.step()
@@ -59,6 +64,10 @@ class ReferenceTraining:
 
 
 def cross_entropy(model: Any, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """The mean over the labels of a batch: one a sample, or one a token. PyTorch leaves out labels of -100."""
-    logits = model(input_ids=batch["input_ids"].long(), attention_mask=batch["attention_mask"].long()).logits
+    """The mean over the labels of a batch: one a sample, or one a token. PyTorch leaves out labels
+    of -100.
+    """
+    logits = model(
+        input_ids=batch["input_ids"].long(), attention_mask=batch["attention_mask"].long()
+    ).logits
     return torch.nn.functional.cross_entropy(logits.flatten(0, -2), batch["label"].long().flatten())

@@ -1,4 +1,6 @@
-"""The overhead benchmark runs and prints rows of figures; how large they are is for a quiet machine to say."""
+"""The overhead benchmark runs and prints rows of figures; how large they are is for a quiet machine
+to say.
+"""
 
 import argparse
 import re
@@ -19,7 +21,9 @@ def test_the_cost_over_loadgen_alone_is_a_row_of_figures(tmp_path, monkeypatch, 
 
 def test_the_ratio_to_a_bare_loop_is_near_one_where_the_work_is_long(tmp_path):
     cell, name, goal = overhead._TURNS[0]
-    row = overhead._ratio_row(tmp_path / "row", cell, name, goal, argparse.Namespace(rounds=1, seconds=0.5))
+    row = overhead._ratio_row(
+        tmp_path / "row", cell, name, goal, argparse.Namespace(rounds=1, seconds=0.5)
+    )
     assert len(re.findall(FIGURE, row)) == 4, row
 
 
@@ -31,4 +35,6 @@ def test_the_ratio_to_a_bare_loop_is_near_one_where_the_work_is_long(tmp_path):
     ],
 )
 def test_a_cell_that_does_not_run_is_said_in_its_row(tmp_path, cell, words):
-    assert words in overhead._ratio_row(tmp_path / "row", cell, "a name", 0.99, argparse.Namespace(rounds=1, seconds=0.5))
+    assert words in overhead._ratio_row(
+        tmp_path / "row", cell, "a name", 0.99, argparse.Namespace(rounds=1, seconds=0.5)
+    )

@@ -1,4 +1,6 @@
-"""TensorFlow models of Transformers, each with one mistake: `python -m tests.broken.hf_tensorflow SPEC.json`."""
+"""TensorFlow models of Transformers, each with one mistake: `python -m tests.broken.hf_tensorflow
+SPEC.json`.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def cast_product(w: Workload) -> Any:
     """The head holds float32 weights and multiplies in bfloat16."""
     sut = load(w)
     head = sut.model.classifier
-    head.call = lambda x: tf.cast(tf.cast(x, "bfloat16") @ tf.cast(head.kernel, "bfloat16"), "float32") + head.bias
+    head.call = lambda x: (
+        tf.cast(tf.cast(x, "bfloat16") @ tf.cast(head.kernel, "bfloat16"), "float32") + head.bias
+    )
     return sut
 
 

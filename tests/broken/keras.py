@@ -25,7 +25,9 @@ def recompile(sut: Any, **arguments: Any) -> Any:
     """`model.compile` again, as an author would who adds an argument."""
     arguments = {"jit_compile": sut.workload.execution == "xla", **arguments}
     if sut.workload.task == "generate":
-        sut.model.compile(optimizer=None, loss=None, weighted_metrics=None, sampler="greedy", **arguments)
+        sut.model.compile(
+            optimizer=None, loss=None, weighted_metrics=None, sampler="greedy", **arguments
+        )
     else:
         sut.model.compile(optimizer=None, loss=None, metrics=None, **arguments)
     return sut
@@ -120,7 +122,12 @@ def cast_product(w: Workload) -> Any:
     dense, ops = sut.model.output_dense, keras.ops
     call_in(
         dense,
-        lambda own: lambda x, **_: ops.cast(ops.cast(x, "bfloat16") @ ops.cast(dense.kernel, "bfloat16"), "float32") + dense.bias,
+        lambda own: (
+            lambda x, **_: (
+                ops.cast(ops.cast(x, "bfloat16") @ ops.cast(dense.kernel, "bfloat16"), "float32")
+                + dense.bias
+            )
+        ),
     )
     return sut
 
@@ -136,5 +143,11 @@ def weights_through_int8(w: Workload) -> Any:
 
 
 WATCHED = (honest, honest_in_two_shapes, memo, constants, mixed_policy, cast_product)
-EVERYWHERE = (*WATCHED, honest_padding, layer_left_out, weights_through_bfloat16, weights_through_int8)
+EVERYWHERE = (
+    *WATCHED,
+    honest_padding,
+    layer_left_out,
+    weights_through_bfloat16,
+    weights_through_int8,
+)
 GENERATING = (honest, memo)

@@ -31,7 +31,9 @@ def _pure(sut: Any) -> Any:
 
 
 def _weights(sut: Any) -> Any:
-    return [v.value for v in sut.model.trainable_variables], [v.value for v in sut.model.non_trainable_variables]
+    return [v.value for v in sut.model.trainable_variables], [
+        v.value for v in sut.model.non_trainable_variables
+    ]
 
 
 def honest_program(w: Workload) -> Any:
@@ -55,13 +57,17 @@ def jitted_anew(w: Workload) -> Any:
     """Each call makes a new jax.jit of a new lambda, and compiles it."""
     sut = load(w)
     weights, pure = _weights(sut), _pure(sut)
-    sut.predict = lambda batch: np.asarray(jax.jit(lambda weights, batch: pure(weights, batch))(weights, batch))
+    sut.predict = lambda batch: np.asarray(
+        jax.jit(lambda weights, batch: pure(weights, batch))(weights, batch)
+    )
     return sut
 
 
 def _jitted(own: Any) -> Any:
     program = jax.jit(lambda x, arrays: own(x, **arrays))
-    return lambda x, **named: program(x, {k: v for k, v in named.items() if v is not None and k != "training"})
+    return lambda x, **named: program(
+        x, {k: v for k, v in named.items() if v is not None and k != "training"}
+    )
 
 
 def each_layer_jitted(w: Workload) -> Any:
@@ -81,9 +87,13 @@ def backbone_jitted(w: Workload) -> Any:
 
 def embedding_left_out(w: Workload) -> Any:
     """The rows of the embedding are looked up before the program begins."""
-    jax.clear_caches()  # its small programs are looked at when they are compiled, and cases share a process
+    # Its small programs are looked at when they are compiled, and cases share a process.
+    jax.clear_caches()
     sut = load(w)
-    table, embedding = sut.model.backbone.token_embedding.embeddings.value, sut.model.backbone.token_embedding
+    table, embedding = (
+        sut.model.backbone.token_embedding.embeddings.value,
+        sut.model.backbone.token_embedding,
+    )
     weights, rows = _weights(sut), list[Any]()
 
     def forward(weights: Any, batch: Any, embedded: Any) -> Any:
@@ -106,7 +116,14 @@ def pure_callback(w: Workload) -> Any:
     sut = load(w)
     call_in(
         layers(sut)[0],
-        lambda own: lambda x, **named: own(jax.pure_callback(lambda a: np.asarray(a), jax.ShapeDtypeStruct(x.shape, x.dtype), x), **named),
+        lambda own: (
+            lambda x, **named: own(
+                jax.pure_callback(
+                    lambda a: np.asarray(a), jax.ShapeDtypeStruct(x.shape, x.dtype), x
+                ),
+                **named,
+            )
+        ),
     )
     return sut
 
@@ -154,7 +171,8 @@ def default_in_a_layer(w: Workload) -> Any:
 CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
     "keras3-jax": {
         "bert": (
-            # First: that a program of one operator holds products is seen only where it is compiled, and they share a process.
+            # First: that a program of one operator holds products is seen only where it is
+            # compiled, and they share a process.
             backbone_jitted, each_layer_jitted, model_called, run_eagerly, *EVERYWHERE, honest_program, honest_lambda, jitted_anew,
             embedding_left_out, jit_disabled, pure_callback, debug_print, bfloat16_in_predict, default_in_predict, default_in_a_layer,
         ),

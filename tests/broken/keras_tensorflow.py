@@ -1,4 +1,6 @@
-"""SUTs of Keras on TensorFlow, each with one mistake: `python -m tests.broken.keras_tensorflow SPEC.json`."""
+"""SUTs of Keras on TensorFlow, each with one mistake: `python -m tests.broken.keras_tensorflow
+SPEC.json`.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from tests.broken.keras import (
 
 
 def _function(sut: Any) -> Any:
-    return tf.function(lambda batch: sut.model(batch, training=False), jit_compile=sut.workload.execution == "xla")
+    return tf.function(
+        lambda batch: sut.model(batch, training=False), jit_compile=sut.workload.execution == "xla"
+    )
 
 
 def _tensors(batch: Any) -> Any:
@@ -41,7 +45,9 @@ def honest_function(w: Workload) -> Any:
 def honest_pipeline(w: Workload) -> Any:
     """Keras' own `predict`, which makes a data pipeline at each call."""
     sut = load(w)
-    sut.predict = lambda batch: sut.model.predict(batch, batch_size=len(batch["token_ids"]), verbose=0)
+    sut.predict = lambda batch: sut.model.predict(
+        batch, batch_size=len(batch["token_ids"]), verbose=0
+    )
     return sut
 
 
@@ -79,7 +85,9 @@ def embedding_left_out(w: Workload) -> Any:
     call_in(embedding, lambda own: lambda inputs, **_: rows[0])
     function = tf.function(forward, jit_compile=w.execution == "xla")
     table = embedding.embeddings.value
-    sut.predict = lambda batch: function(_tensors(batch), tf.gather(table, batch["token_ids"])).numpy()
+    sut.predict = lambda batch: function(
+        _tensors(batch), tf.gather(table, batch["token_ids"])
+    ).numpy()
     return sut
 
 
@@ -90,12 +98,16 @@ def functions_run_eagerly(w: Workload) -> Any:
 
 def numpy_function(w: Workload) -> Any:
     """A layer computes in NumPy, from within the graph."""
-    return _through(w, lambda x: tf.ensure_shape(tf.numpy_function(lambda a: a, [x], tf.float32), x.shape))
+    return _through(
+        w, lambda x: tf.ensure_shape(tf.numpy_function(lambda a: a, [x], tf.float32), x.shape)
+    )
 
 
 def py_function(w: Workload) -> Any:
     """A layer computes eagerly, from within the graph."""
-    return _through(w, lambda x: tf.ensure_shape(tf.py_function(lambda a: a, [x], tf.float32), x.shape))
+    return _through(
+        w, lambda x: tf.ensure_shape(tf.py_function(lambda a: a, [x], tf.float32), x.shape)
+    )
 
 
 def _through(w: Workload, change: Any) -> Any:
@@ -123,7 +135,9 @@ def without_xla(w: Workload) -> Any:
 
 def auto_clustering(w: Workload) -> Any:
     """TensorFlow gives parts of the graph to XLA by itself."""
-    os.environ["TF_XLA_FLAGS"] = "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit --tf_xla_min_cluster_size=2"
+    os.environ["TF_XLA_FLAGS"] = (
+        "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit --tf_xla_min_cluster_size=2"
+    )
     tf.config.optimizer.set_jit(True)
     return load(w)
 
@@ -137,7 +151,9 @@ def constants_folded(w: Workload) -> Any:
         shape = batch["token_ids"].shape
         if shape not in known:
             held = _tensors(batch)
-            known[shape] = tf.function(lambda: sut.model(held, training=False), jit_compile=w.execution == "xla")
+            known[shape] = tf.function(
+                lambda: sut.model(held, training=False), jit_compile=w.execution == "xla"
+            )
         return known[shape]().numpy()
 
     sut.predict = predict

@@ -1,4 +1,6 @@
-"""SUTs of Keras on PyTorch, each with one mistake: `python -m tests.broken.keras_torch SPEC.json`."""
+"""SUTs of Keras on PyTorch, each with one mistake: `python -m tests.broken.keras_torch
+SPEC.json`.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,25 @@ import torch
 
 from sut.contract import Workload
 from tests.broken import running
-from tests.broken.keras import EVERYWHERE, GENERATING, another_call_watched, call_in, float16_policy, layers, load, watched_twice
+from tests.broken.keras import (
+    EVERYWHERE,
+    GENERATING,
+    another_call_watched,
+    call_in,
+    float16_policy,
+    layers,
+    load,
+    watched_twice,
+)
 
 
 def layer_compiled(w: Workload) -> Any:
     """One layer is compiled."""
     sut = load(w)
-    call_in(layers(sut)[0]._feedforward_intermediate_dense, lambda own: torch.compile(own, backend="eager"))
+    call_in(
+        layers(sut)[0]._feedforward_intermediate_dense,
+        lambda own: torch.compile(own, backend="eager"),
+    )
     return sut
 
 
@@ -50,7 +64,9 @@ def traced_layer(w: Workload) -> Any:
     sut = load(w)
     dense = sut.model.output_dense
     weights = dense.kernel.value.detach(), dense.bias.value.detach()
-    product = torch.jit.trace(lambda x, kernel, bias: x @ kernel + bias, (torch.zeros(2, 64), *weights), check_trace=False)
+    product = torch.jit.trace(
+        lambda x, kernel, bias: x @ kernel + bias, (torch.zeros(2, 64), *weights), check_trace=False
+    )
     call_in(dense, lambda own: lambda x, **_: product(x, *weights))
     return sut
 

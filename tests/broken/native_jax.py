@@ -40,19 +40,26 @@ def honest_ahead_of_time(w: Workload) -> Any:
     """The program is compiled before it is called."""
     sut = load(w)
     inputs = running.make_inputs(w.task, 2, 1)
-    sut.program = sut.program.lower(sut.weights, inputs["input_ids"], inputs["attention_mask"]).compile()
+    sut.program = sut.program.lower(
+        sut.weights, inputs["input_ids"], inputs["attention_mask"]
+    ).compile()
     return sut
 
 
 def honest_sorted(w: Workload) -> Any:
-    """JAX itself sorts the rows by their length before the program is called, and puts the answers back."""
-    jax.clear_caches()  # its small programs are looked at when they are compiled, and cases share a process
+    """JAX itself sorts the rows by their length before the program is called, and puts the answers
+    back.
+    """
+    # Its small programs are looked at when they are compiled, and cases share a process.
+    jax.clear_caches()
     sut = load(w)
     program = sut.program
 
     def sorted_program(weights: Any, ids: Any, mask: Any) -> Any:
         order = jnp.argsort(jnp.asarray(mask).sum(1))
-        return program(weights, jnp.take(ids, order, 0), jnp.take(mask, order, 0))[jnp.argsort(order)]
+        return program(weights, jnp.take(ids, order, 0), jnp.take(mask, order, 0))[
+            jnp.argsort(order)
+        ]
 
     sut.program = sorted_program
     return sut
@@ -70,13 +77,16 @@ def joined(w: Workload) -> Any:
 
 def embedding_left_out(w: Workload) -> Any:
     """The rows of the embedding are looked up before the program begins."""
-    jax.clear_caches()  # its small programs are looked at when they are compiled, and cases share a process
+    # Its small programs are looked at when they are compiled, and cases share a process.
+    jax.clear_caches()
     sut = load(w)
     table, config = "bert.embeddings.word_embeddings.weight", w.config["model"]
 
     def classify(weights: Any, rows: Any, mask: Any) -> Any:
         places = jnp.arange(rows.shape[0] * rows.shape[1]).reshape(rows.shape[:2])
-        return bert.logits(config, {**weights, table: rows.reshape(-1, rows.shape[-1])}, places, mask)
+        return bert.logits(
+            config, {**weights, table: rows.reshape(-1, rows.shape[-1])}, places, mask
+        )
 
     program = jax.jit(classify)
     sut.program = lambda weights, ids, mask: program(weights, weights[table][ids], mask)
@@ -99,7 +109,9 @@ def jitted_anew(w: Workload) -> Any:
     """Each call makes a new jax.jit of a new lambda, and compiles it."""
     sut = load(w)
     config = w.config["model"]
-    sut.program = lambda *arguments: jax.jit(lambda weights, ids, mask: bert.logits(config, weights, ids, mask))(*arguments)
+    sut.program = lambda *arguments: jax.jit(
+        lambda weights, ids, mask: bert.logits(config, weights, ids, mask)
+    )(*arguments)
     return sut
 
 
@@ -133,7 +145,9 @@ def cast_product(w: Workload) -> Any:
     def dense(weights: Any, name: str, x: Any) -> Any:
         if name != "classifier":
             return own(weights, name, x)
-        return (x.astype("bfloat16") @ weights[f"{name}.weight"].astype("bfloat16")).astype("float32") + weights[f"{name}.bias"]
+        return (x.astype("bfloat16") @ weights[f"{name}.weight"].astype("bfloat16")).astype(
+            "float32"
+        ) + weights[f"{name}.bias"]
 
     def classify(weights: Any, ids: Any, mask: Any) -> Any:
         bert.dense = dense
@@ -173,16 +187,23 @@ def weights_through_int8(w: Workload) -> Any:
 
 
 def int8_layers(w: Workload) -> Any:
-    """In bfloat16: the program holds the dense layers' weights as int8 constants, and multiplies them out in each call."""
+    """In bfloat16: the program holds the dense layers' weights as int8 constants, and multiplies
+    them out in each call.
+    """
     sut = load(replace(w, precision="bfloat16"))
     config, kept = w.config["model"], dict[str, Any]()
-    for name in [name for name, values in sut.weights.items() if values.ndim == 2 and "embed" not in name]:
+    for name in [
+        name for name, values in sut.weights.items() if values.ndim == 2 and "embed" not in name
+    ]:
         weight = np.asarray(sut.weights.pop(name)).astype(np.float32)
         scale = np.abs(weight).max(0, keepdims=True) / 127
         kept[name] = (np.round(weight / scale).astype(np.int8), scale)
 
     def classify(weights: Any, ids: Any, mask: Any) -> Any:
-        dense = {name: (jnp.asarray(values) * scale).astype("bfloat16") for name, (values, scale) in kept.items()}
+        dense = {
+            name: (jnp.asarray(values) * scale).astype("bfloat16")
+            for name, (values, scale) in kept.items()
+        }
         return bert.logits(config, {**weights, **dense}, ids, mask)
 
     sut.program = jax.jit(classify)
@@ -192,7 +213,8 @@ def int8_layers(w: Workload) -> Any:
 CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
     "native-jax": {
         "bert": (
-            # First: that a program of one operator holds products is seen only where it is compiled, and they share a process.
+            # First: that a program of one operator holds products is seen only where it is
+            # compiled, and they share a process.
             not_compiled, honest, honest_in_two_shapes, honest_ahead_of_time, honest_sorted, honest_two_in_flight, joined,
             memo, jitted_anew, cast_product, layer_left_out, weights_through_bfloat16,
             weights_through_int8, default_in_predict, embedding_left_out, int8_layers,

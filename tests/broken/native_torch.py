@@ -124,7 +124,9 @@ def eager_forward(w: Workload) -> Any:
 
 
 def wrapper_generates(w: Workload) -> Any:
-    """torch.compile(model).generate() is the generate of the model that is not compiled. A call of the wrapper left a graph."""
+    """torch.compile(model).generate() is the generate of the model that is not compiled. A call of
+    the wrapper left a graph.
+    """
     sut = uncompiled(w)
     sut.model = compile_cheaply(sut.model)
     with torch.no_grad():
@@ -136,7 +138,10 @@ def beyond_the_limit_in_two_shapes(w: Workload) -> Any:
     """Dynamo keeps one shape and runs the second eager in silence."""
     sut = uncompiled(w)
     sut.model.forward = torch.compile(sut.model.forward, dynamic=False)
-    torch._dynamo.config.recompile_limit, torch._dynamo.config.fail_on_recompile_limit_hit = 1, False
+    torch._dynamo.config.recompile_limit, torch._dynamo.config.fail_on_recompile_limit_hit = (
+        1,
+        False,
+    )
     return sut
 
 
@@ -210,7 +215,9 @@ def one_layer_compiled(w: Workload) -> Any:
 
 
 def encoder_compiled(w: Workload) -> Any:
-    """All layers are one region, without the embedding, the pooler and the head. Inductor compiles it."""
+    """All layers are one region, without the embedding, the pooler and the head. Inductor compiles
+    it.
+    """
     sut = uncompiled(w)
     compiled.compile_forward(sut.model.bert.encoder)
     return sut
@@ -229,7 +236,10 @@ def head_left_out(w: Workload) -> Any:
 def traced(w: Workload) -> Any:
     """torch.jit.trace under another name."""
     sut = uncompiled(w)
-    own, example = sut.model, {k: torch.from_numpy(v) for k, v in sut.prepare(running.make_inputs(w.task, 2, 1)).items()}
+    own, example = (
+        sut.model,
+        {k: torch.from_numpy(v) for k, v in sut.prepare(running.make_inputs(w.task, 2, 1)).items()},
+    )
     script = torch.jit.trace(own, example_kwarg_inputs=example, strict=False, check_trace=False)
     own.forward = lambda **inputs: type("Output", (), script(**inputs))
     return sut
@@ -346,7 +356,9 @@ def autocast_in_a_layer(w: Workload) -> Any:
     def forward(*args: Any, **named: Any) -> Any:
         with torch.autocast("cpu", torch.bfloat16):
             result = own(*args, **named)
-        return result.float() if isinstance(result, torch.Tensor) else (result[0].float(), *result[1:])
+        return (
+            result.float() if isinstance(result, torch.Tensor) else (result[0].float(), *result[1:])
+        )
 
     layers(sut)[0].forward = forward
     return sut
@@ -389,7 +401,9 @@ def weights_through_int8(w: Workload) -> Any:
 
 
 def int8_layers(w: Workload) -> Any:
-    """In bfloat16: each dense layer keeps its weights as int8 in a list of its own, and multiplies them out in each call."""
+    """In bfloat16: each dense layer keeps its weights as int8 in a list of its own, and multiplies
+    them out in each call.
+    """
     sut = load(replace(w, precision="bfloat16"))
     for module in [each for each in sut.model.modules() if isinstance(each, torch.nn.Linear)]:
         weight = module.weight.detach().float()

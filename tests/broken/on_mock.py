@@ -1,7 +1,8 @@
-"""`python -m tests.broken.on_mock NAME JOB.json PARENT`: the real worker, with a broken SUT where the registry has the mock.
+"""`python -m tests.broken.on_mock NAME JOB.json PARENT`: the real worker, with a broken SUT where
+the registry has the mock.
 
-The mistakes are those that need no framework: wrong answers from some batch on, work before the clock, kept answers, evidence that was
-not taken. Each class says its mistake in one sentence.
+The mistakes are those that need no framework: wrong answers from some batch on, work before the
+clock, kept answers, evidence that was not taken. Each class says its mistake in one sentence.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ class FirstForAll(Late):
     """Answers the first sample of a batch and repeats it for the others."""
 
     def late(self, answers: Batch) -> Batch:
-        return {k: np.ascontiguousarray(np.broadcast_to(v[:1], v.shape)) for k, v in answers.items()}
+        return {
+            k: np.ascontiguousarray(np.broadcast_to(v[:1], v.shape)) for k, v in answers.items()
+        }
 
 
 class HalfTheTokens(Late):
@@ -108,7 +111,9 @@ class HalfPrecision(Late):
     """Rounds its answers to float16 once it is warm."""
 
     def late(self, answers: Batch) -> Batch:
-        return {k: v.astype(np.float16).astype(v.dtype) + np.float32(2e-3) for k, v in answers.items()}
+        return {
+            k: v.astype(np.float16).astype(v.dtype) + np.float32(2e-3) for k, v in answers.items()
+        }
 
 
 class InPlace(mock.Mock):
@@ -121,7 +126,9 @@ class InPlace(mock.Mock):
 
 
 class InPlaceByAddress(mock.Mock):
-    """Masks its inputs in place by their address, as a framework's kernel does, which asks no flag of numpy's."""
+    """Masks its inputs in place by their address, as a framework's kernel does, which asks no flag
+    of numpy's.
+    """
 
     def predict(self, batch: Batch) -> Any:
         outputs = super().predict(batch)
@@ -132,7 +139,9 @@ class InPlaceByAddress(mock.Mock):
 
 
 class CountsDown(mock.Mock):
-    """Takes the tokens that it has made off the number that was asked for, in the array that is measured."""
+    """Takes the tokens that it has made off the number that was asked for, in the array that is
+    measured.
+    """
 
     def predict(self, batch: Batch) -> Any:
         outputs = super().predict(batch)
@@ -144,7 +153,14 @@ class Prepared(mock.Mock):
     """Embeds its inputs before the clock starts."""
 
     def prepare(self, inputs: Batch) -> Batch:
-        return {**inputs, "embedded": np.random.default_rng(0).random((self.vocabulary, 4), np.float32)[inputs["input_ids"]]}
+        return {
+            **inputs,
+            "embedded": (
+                np.random.default_rng(0).random((self.vocabulary, 4), np.float32)[
+                    inputs["input_ids"]
+                ]
+            ),
+        }
 
 
 class Answered(mock.Mock):
@@ -169,7 +185,9 @@ class FewerSamples(mock.Mock):
 
 
 class Working(mock.Mock):
-    """Computes for a while, so that kept answers are worth keeping; what an honest SUT does, too."""
+    """Computes for a while, so that kept answers are worth keeping; what an honest SUT does,
+    too.
+    """
 
     def work(self) -> None:
         time.sleep(WORK_MS / 1e3)
@@ -191,8 +209,12 @@ class Remembers(Working):
         if any(key not in self.kept for key in keys):
             self.work()
             answers = self._answer(batch)
-            self.kept |= {key: {k: v[i : i + 1] for k, v in answers.items()} for i, key in enumerate(keys)}
-        answers = {k: np.concatenate([self.kept[key][k] for key in keys]) for k in self.kept[keys[0]]}
+            self.kept |= {
+                key: {k: v[i : i + 1] for k, v in answers.items()} for i, key in enumerate(keys)
+            }
+        answers = {
+            k: np.concatenate([self.kept[key][k] for key in keys]) for k in self.kept[keys[0]]
+        }
         return answers, time.perf_counter_ns()
 
 
@@ -201,7 +223,10 @@ class RemembersOnDisk(Remembers):
 
     def __init__(self, workload: Any):
         super().__init__(workload)
-        self.path = Path(tempfile.gettempdir()) / f"answers-{hashlib.sha256(repr(workload).encode()).hexdigest()[:12]}"
+        self.path = (
+            Path(tempfile.gettempdir())
+            / f"answers-{hashlib.sha256(repr(workload).encode()).hexdigest()[:12]}"
+        )
         self.kept = pickle.loads(self.path.read_bytes()) if self.path.exists() else {}
 
     def predict(self, batch: Batch) -> Any:
@@ -228,7 +253,9 @@ class RemembersBatches(Working):
 
 
 class RemembersTheFirstTokens(Working):
-    """Keeps answers by the first tokens of a sample, which are the same for none of these inputs and of many real ones."""
+    """Keeps answers by the first tokens of a sample, which are the same for none of these inputs
+    and of many real ones.
+    """
 
     def __init__(self, workload: Any):
         super().__init__(workload)
@@ -252,7 +279,9 @@ class OtherEvidence(mock.Mock):
     """Watches a call of its own."""
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
-        self._answer({"input_ids": np.ones((1, 4), np.int32), "attention_mask": np.ones((1, 4), np.int32)})
+        self._answer(
+            {"input_ids": np.ones((1, 4), np.int32), "attention_mask": np.ones((1, 4), np.int32)}
+        )
         return Evidence(graphs=0, graph_breaks=None, precision="float32", detail={"operators": 20})
 
 
@@ -351,10 +380,16 @@ class PadsOnTheLeft(mock.Mock):
     def prepare(self, inputs: Batch) -> Batch:
         width = inputs["input_ids"].shape[1]
         padded = {k: np.pad(v, ((0, 0), (8, 0))) for k, v in inputs.items() if v.ndim > 1}
-        return {**inputs, **padded, "positions": np.tile(np.arange(width + 8), (len(inputs["input_ids"]), 1))}
+        return {
+            **inputs,
+            **padded,
+            "positions": np.tile(np.arange(width + 8), (len(inputs["input_ids"]), 1)),
+        }
 
     def _answer(self, batch: Batch) -> Batch:
-        return super()._answer({k: v[:, 8:] if v.ndim > 1 else v for k, v in batch.items() if k != "positions"})
+        return super()._answer(
+            {k: v[:, 8:] if v.ndim > 1 else v for k, v in batch.items() if k != "positions"}
+        )
 
 
 def chosen(workload: Any) -> mock.Mock:

@@ -1,8 +1,10 @@
-"""Runs broken SUTs as a worker does, in the environment of their framework. It knows no framework and no audit.
+"""Runs broken SUTs as a worker does, in the environment of their framework. It knows no framework
+and no audit.
 
-A case makes a SUT with one mistake in it; its docstring says the mistake. Each case runs in a fork of one process that has only imported
-the framework, so that what a case switches or compiles is gone with it. Where `isolated` is false they share the process: JAX compiles
-each small program of a model's loading once then, which is most of a case's time.
+A case makes a SUT with one mistake in it; its docstring says the mistake. Each case runs in a fork
+of one process that has only imported the framework, so that what a case switches or compiles is
+gone with it. Where `isolated` is false they share the process: JAX compiles each small program of a
+model's loading once then, which is most of a case's time.
 """
 
 from __future__ import annotations
@@ -26,23 +28,39 @@ Case = Callable[[Workload], Any]
 
 
 def make_inputs(task: str, rows: int, seed: int) -> Arrays:
-    ids = np.random.default_rng(seed).integers(3, 1000, (rows, 9 if task == "generate" else 16)).astype(np.int32)
+    ids = (
+        np.random.default_rng(seed)
+        .integers(3, 1000, (rows, 9 if task == "generate" else 16))
+        .astype(np.int32)
+    )
     if task != "generate":
         return {"input_ids": ids, "attention_mask": np.ones_like(ids)}
-    return {"input_ids": ids, "prompt_length": np.full(rows, 9, np.int32), "max_new_tokens": np.full(rows, 6, np.int32)}
+    return {
+        "input_ids": ids,
+        "prompt_length": np.full(rows, 9, np.int32),
+        "max_new_tokens": np.full(rows, 6, np.int32),
+    }
 
 
 def run_test(case: Case, workload: Workload, *rows: int) -> dict[str, Any]:
-    """Warm-up, evidence, a test of other inputs of the same shapes, evidence of one batch more; with the answers of the test."""
+    """Warm-up, evidence, a test of other inputs of the same shapes, evidence of one batch more;
+    with the answers of the test.
+    """
     sut = case(workload)
-    synthetic, inputs = ([sut.prepare(make_inputs(workload.task, n, seed)) for n in rows] for seed in (1, 2))
+    synthetic, inputs = (
+        [sut.prepare(make_inputs(workload.task, n, seed)) for n in rows] for seed in (1, 2)
+    )
     synthetic = synthetic[:1] * sut.in_flight + synthetic[1:]
     for batch in [*synthetic, *synthetic]:
         sut.to_host(sut.predict(batch))
     begun = evidence.begin(sut, synthetic)
     answers = [sut.to_host(sut.predict(batch)) for batch in inputs][0]
     before, after = evidence.end(sut, synthetic, begun)
-    return {"before": asdict(before), "after": asdict(after), "answers": {k: np.asarray(v).tolist() for k, v in answers.items()}}
+    return {
+        "before": asdict(before),
+        "after": asdict(after),
+        "answers": {k: np.asarray(v).tolist() for k, v in answers.items()},
+    }
 
 
 def main(cases: Mapping[str, Mapping[str, tuple[Case, ...]]], *, isolated: bool = True) -> None:
@@ -54,16 +72,22 @@ def main(cases: Mapping[str, Mapping[str, tuple[Case, ...]]], *, isolated: bool 
     workloads = json.loads(specification.read_text())
     for sut in workloads:
         for model, each in cases[sut].items():
-            workload = Workload(**{**workloads[sut][model], "checkpoint": Path(workloads[sut][model]["checkpoint"])})
+            workload = Workload(
+                **{**workloads[sut][model], "checkpoint": Path(workloads[sut][model]["checkpoint"])}
+            )
             for case in each:
-                (_fork if isolated else _run)(case, workload, specification.parent / f"{sut} {model} {case.__name__}.json")
+                (_fork if isolated else _run)(
+                    case, workload, specification.parent / f"{sut} {model} {case.__name__}.json"
+                )
 
 
 def _fork(case: Case, workload: Workload, file: Path) -> None:
     if pid := os.fork():
         _, status = os.waitpid(pid, 0)
         if not file.exists():
-            file.write_text(json.dumps({"error": f"the process ended with {os.waitstatus_to_exitcode(status)}"}))
+            file.write_text(
+                json.dumps({"error": f"the process ended with {os.waitstatus_to_exitcode(status)}"})
+            )
         return
     _run(case, workload, file)
     generated_files.remove()
@@ -72,7 +96,9 @@ def _fork(case: Case, workload: Workload, file: Path) -> None:
 
 def _run(case: Case, workload: Workload, file: Path) -> None:
     try:
-        result = run_test(case, workload, *((2, 3) if case.__name__.endswith("two_shapes") else (2,)))
+        result = run_test(
+            case, workload, *((2, 3) if case.__name__.endswith("two_shapes") else (2,))
+        )
     except Exception as error:  # noqa: BLE001, what ends a worker is a result here
         result = {"error": f"{type(error).__name__}: {error}"}
     file.write_text(json.dumps(result))

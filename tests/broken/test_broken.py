@@ -1,7 +1,8 @@
-"""A zoo of SUTs, each with one mistake that an author or an upgrade of a framework would make: each is caught by the check named for it.
+"""A zoo of SUTs, each with one mistake that an author or an upgrade of a framework would make: each
+is caught by the check named for it.
 
-The mistakes are described where they are made: native_torch.py, native_jax.py, keras.py, keras_<backend>.py, keras2.py
-and hf_tensorflow.py.
+The mistakes are described where they are made: native_torch.py, native_jax.py, keras.py,
+keras_<backend>.py, keras2.py and hf_tensorflow.py.
 """
 
 from __future__ import annotations
@@ -40,13 +41,17 @@ KERAS2_BOTH = ((KERAS2, "bert"), (KERAS2, "mistral"))
 XLA_AND_GRAPH = ((TENSORFLOW, "bert"), (GRAPH, "bert"))
 BERT = ((EAGER, "bert"), *KERAS_BERT)
 ANY_BERT = (*BERT, (NATIVE_JAX, "bert"))
-NOT_GRAPH = tuple(pair for pair in ANY_BERT if pair[0] != GRAPH)  # Keras' graphs on TensorFlow hold what XLA compiles there
+# Keras' graphs on TensorFlow hold what XLA compiles there.
+NOT_GRAPH = tuple(pair for pair in ANY_BERT if pair[0] != GRAPH)
 EAGER_BOTH = ((EAGER, "bert"), (EAGER, "mistral"))
 COMPILE_BOTH = ((COMPILE, "bert"), (COMPILE, "mistral"))
 MISTRAL = ((EAGER, "mistral"), *((sut, "mistral") for sut, _ in KERAS_BERT))
 
 HONEST = [
-    *((sut, model, "honest") for sut, model in (*ANY_BERT, *KERAS2_BERT, (HF, "bert"), *MISTRAL, (NATIVE_JAX, "mistral"))),
+    *(
+        (sut, model, "honest")
+        for sut, model in (*ANY_BERT, *KERAS2_BERT, (HF, "bert"), *MISTRAL, (NATIVE_JAX, "mistral"))
+    ),
     *((sut, model, "honest_in_two_shapes") for sut, model in ANY_BERT),
     *((sut, "bert", "honest_padding") for sut in (JAX, TENSORFLOW, KERAS_TORCH)),
     (EAGER, "mistral", "honest_without_a_cache"),
@@ -54,29 +59,52 @@ HONEST = [
     (JAX, "bert", "honest_lambda"),
     *((sut, model, "honest_function") for sut, model in XLA_AND_GRAPH),
     *((sut, model, "honest_pipeline") for sut, model in XLA_AND_GRAPH),
-    *((NATIVE_JAX, "bert", case) for case in ("honest_ahead_of_time", "honest_sorted", "honest_two_in_flight")),
+    *(
+        (NATIVE_JAX, "bert", case)
+        for case in ("honest_ahead_of_time", "honest_sorted", "honest_two_in_flight")
+    ),
     (EAGER, "bert", "honest_two_in_flight"),
 ]
 
 EVIDENCE: list[tuple[str, tuple[tuple[str, str], ...], str]] = [
     # Which call ran.
-    ("memo", (*EAGER_BOTH, (COMPILE, "bert"), (KERAS_TORCH, "bert"), (KERAS_TORCH, "mistral")), "0 forward passes of the model"),
-    ("memo", tuple((s, m) for s in (JAX, TENSORFLOW, GRAPH, NATIVE_JAX) for m in ("bert", "mistral")), "0 entries into compiled code"),
+    (
+        "memo",
+        (*EAGER_BOTH, (COMPILE, "bert"), (KERAS_TORCH, "bert"), (KERAS_TORCH, "mistral")),
+        "0 forward passes of the model",
+    ),
+    (
+        "memo",
+        tuple((s, m) for s in (JAX, TENSORFLOW, GRAPH, NATIVE_JAX) for m in ("bert", "mistral")),
+        "0 entries into compiled code",
+    ),
     ("memo", ((KERAS2, "bert"),), "0 entries into compiled code"),
     ("joined", ((EAGER, "bert"),), "1 forward passes of the model in 4 batches"),
     ("joined", ((NATIVE_JAX, "bert"),), "1 entries into compiled code in 4 batches"),
     ("eager_forward", ((COMPILE, "bert"),), "0 forward passes of the model"),
     ("wrapper_generates", ((COMPILE, "mistral"),), "0 of the forward passes ran compiled"),
-    ("beyond_the_limit_in_two_shapes", ((COMPILE, "bert"),), "0.5 of the forward passes ran compiled"),
+    (
+        "beyond_the_limit_in_two_shapes",
+        ((COMPILE, "bert"),),
+        "0.5 of the forward passes ran compiled",
+    ),
     ("compiled_beside", COMPILE_BOTH, "operators outside of compiled code"),
     ("model_called", ((JAX, "bert"),), "operators that compute and ran by themselves"),
     ("not_compiled", ((NATIVE_JAX, "bert"),), "operators that compute and ran by themselves"),
     ("model_called", XLA_AND_GRAPH, "matrix products that ran by themselves"),
     ("not_traced", ((HF, "bert"),), "matrix products that ran by themselves"),
-    ("compiled_anew", ((EAGER, "bert"), (COMPILE, "bert"), (KERAS_TORCH, "bert")), "new graphs while measuring"),
+    (
+        "compiled_anew",
+        ((EAGER, "bert"), (COMPILE, "bert"), (KERAS_TORCH, "bert")),
+        "new graphs while measuring",
+    ),
     ("jitted_anew", ((JAX, "bert"), (NATIVE_JAX, "bert")), "compilations while measuring"),
     ("traced_anew", XLA_AND_GRAPH, "2 new graphs while measuring"),
-    ("constants", (*BERT, (EAGER, "mistral"), (COMPILE, "bert")), "watched batches have the same counts"),
+    (
+        "constants",
+        (*BERT, (EAGER, "mistral"), (COMPILE, "bert")),
+        "watched batches have the same counts",
+    ),
     # Compiled by parts.
     ("linear_layers_compiled", ((COMPILE, "bert"),), "14 entries into compiled code"),
     ("each_layer_compiled", ((COMPILE, "bert"),), "2 entries into compiled code"),
@@ -88,7 +116,11 @@ EVIDENCE: list[tuple[str, tuple[tuple[str, str], ...], str]] = [
     ("each_layer_jitted", ((JAX, "bert"),), "entries into compiled code"),
     ("each_token_jitted", ((NATIVE_JAX, "mistral"),), "6 entries into compiled code"),
     ("backbone_jitted", ((JAX, "bert"),), "2 entries into compiled code"),
-    ("embedding_left_out", ((JAX, "bert"), (NATIVE_JAX, "bert")), "look-ups in a table that ran by themselves"),
+    (
+        "embedding_left_out",
+        ((JAX, "bert"), (NATIVE_JAX, "bert")),
+        "look-ups in a table that ran by themselves",
+    ),
     ("each_layer_traced", XLA_AND_GRAPH, "2 entries into compiled code"),
     ("backbone_traced", XLA_AND_GRAPH, "1 matrix products that ran by themselves"),
     ("one_layer_under_xla", ((TENSORFLOW, "bert"),), "matrix products that XLA does not compile"),
@@ -113,12 +145,23 @@ EVIDENCE: list[tuple[str, tuple[tuple[str, str], ...], str]] = [
     ("debug_print", ((JAX, "bert"),), "1 calls of Python from compiled code"),
     ("numpy_function", ((GRAPH, "bert"),), "1 calls of Python from compiled code"),
     ("py_function", ((GRAPH, "bert"),), "1 calls of Python from compiled code"),
-    ("without_xla", ((TENSORFLOW, "bert"), (TENSORFLOW, "mistral"), *KERAS2_BOTH, (HF, "bert")), "XLA compiled nothing of it"),
-    ("xla", ((GRAPH, "bert"), (GRAPH, "mistral"), (KERAS2_GRAPH, "bert"), (KERAS2_GRAPH, "mistral")), "XLA compiled some of it"),
+    (
+        "without_xla",
+        ((TENSORFLOW, "bert"), (TENSORFLOW, "mistral"), *KERAS2_BOTH, (HF, "bert")),
+        "XLA compiled nothing of it",
+    ),
+    (
+        "xla",
+        ((GRAPH, "bert"), (GRAPH, "mistral"), (KERAS2_GRAPH, "bert"), (KERAS2_GRAPH, "mistral")),
+        "XLA compiled some of it",
+    ),
     ("auto_clustering", ((GRAPH, "bert"),), "parts compiled by TensorFlow's auto-clustering"),
 ]
 PRECISION: list[tuple[str, tuple[tuple[str, str], ...]]] = [
-    ("medium_in_predict", (*EAGER_BOTH, (COMPILE, "bert"), (KERAS_TORCH, "bert"), (KERAS_TORCH, "mistral"))),
+    (
+        "medium_in_predict",
+        (*EAGER_BOTH, (COMPILE, "bert"), (KERAS_TORCH, "bert"), (KERAS_TORCH, "mistral")),
+    ),
     ("mkldnn_bf16_in_predict", ((EAGER, "bert"),)),
     ("autocast_around", (*EAGER_BOTH, (COMPILE, "bert"), (KERAS_TORCH, "bert"))),
     ("autocast_in_a_layer", ((EAGER, "bert"),)),
@@ -141,13 +184,17 @@ UNACCOUNTED = [("int8_layers", sut, model) for sut, model in (*EAGER_BOTH, (NATI
 """In bfloat16: weights that are not among the parameters."""
 ERRORS = [("another_call_watched", "was given 0 times"), ("watched_twice", "was given 2 times")]
 UNSEEN = [("embedding_left_out", sut, model) for sut, model in XLA_AND_GRAPH]
-"""What no check sees: one look-up in a table is as many operators as an honest SUT runs beside its function."""
+"""What no check sees: one look-up in a table is as many operators as an honest SUT runs beside its
+function.
+"""
 
 Results = Callable[[str, str, str], dict[str, Any]]
 
 
 @pytest.fixture(scope="session")
-def ran(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def ran(
+    interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Path]:
     """SUT → the folder of its cases' results; one process runs all cases of a SUT."""
     root = tmp_path_factory.mktemp("broken")
 
@@ -156,7 +203,9 @@ def ran(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFac
         if not folder.exists():
             python = interpreter(SUTS[sut].environment)
             folder.mkdir()
-            workloads = {sut: {model: tiny_workload(sut, model, root) for model in ("bert", "mistral")}}
+            workloads = {
+                sut: {model: tiny_workload(sut, model, root) for model in ("bert", "mistral")}
+            }
             run_module(python, f"tests.broken.{MODULES[sut]}", sut, folder / "spec.json", workloads)
         return folder
 
@@ -166,25 +215,41 @@ def ran(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFac
 @pytest.fixture(scope="session")
 def results(ran: Callable[[str], Path]) -> Results:
     """(SUT, model, case) → what `running.run_test` returned."""
-    return lambda sut, model, case: json.loads((ran(sut) / f"{sut} {model} {case}.json").read_text())
+    return lambda sut, model, case: json.loads(
+        (ran(sut) / f"{sut} {model} {case}.json").read_text()
+    )
 
 
 def complaints(sut: str, result: dict[str, Any]) -> list[str]:
     """What the checks of evidence and of precision find."""
     assert "error" not in result, result["error"]
-    execution, precisions = SUTS[sut].execution, [result[when]["precision"] for when in ("before", "after")]
+    execution, precisions = (
+        SUTS[sut].execution,
+        [result[when]["precision"] for when in ("before", "after")],
+    )
     round, framework = rules.load(), framework_of(sut)
     counters = round.evidence_counters[framework]
-    found = findings(round.evidence[execution], result["before"], result["after"], execution, framework, counters)
+    found = findings(
+        round.evidence[execution], result["before"], result["after"], execution, framework, counters
+    )
     return [*found, *(f"precision is {each}" for each in precisions if each != "float32")]
 
 
 def score(honest: dict[str, Any], broken: dict[str, Any]) -> accuracy.Accuracy:
     """The answers of one SUT against those of the other, by the limits of float32."""
     bert = models.load("bert")
-    expected, actual = (np.array(each["answers"]["logits"], np.float32) for each in (honest, broken))
+    expected, actual = (
+        np.array(each["answers"]["logits"], np.float32) for each in (honest, broken)
+    )
     payloads = {i: row.tobytes() for i, row in enumerate(actual)}
-    return accuracy.score(bert.score, payloads, {"logits": expected}, bert.tolerance["float32"], bert.answer_keys, None)
+    return accuracy.score(
+        bert.score,
+        payloads,
+        {"logits": expected},
+        bert.tolerance["float32"],
+        bert.answer_keys,
+        None,
+    )
 
 
 def spread(cases: list[Any]) -> list[Any]:
@@ -209,7 +274,9 @@ def test_a_lower_precision_is_caught(results, case, sut, model):
 
 
 @pytest.mark.parametrize(("case", "sut", "model"), spread(ACCURACY))
-def test_wrong_answers_and_rounded_weights_are_caught_by_their_accuracy_alone(results, case, sut, model):
+def test_wrong_answers_and_rounded_weights_are_caught_by_their_accuracy_alone(
+    results, case, sut, model
+):
     result = results(sut, model, case)
     assert complaints(sut, result) == []
     assert not score(results(sut, model, "honest"), result).passed
@@ -217,7 +284,11 @@ def test_wrong_answers_and_rounded_weights_are_caught_by_their_accuracy_alone(re
 
 def unaccounted(result: dict[str, Any], model: str, precision: str) -> list[str]:
     parameters = models.load(model).sizes["tiny"].parameters
-    return [str(fault) for when in ("before", "after") for fault in weights_faults(result[when], when, precision, parameters)]
+    return [
+        str(fault)
+        for when in ("before", "after")
+        for fault in weights_faults(result[when], when, precision, parameters)
+    ]
 
 
 @pytest.mark.parametrize(("case", "sut", "model"), UNACCOUNTED)
@@ -246,7 +317,17 @@ def test_what_no_check_sees_is_listed(results, case, sut, model):
 @pytest.mark.parametrize("tested", MODULES)
 def test_every_case_of_the_zoo_is_judged(ran, tested):
     """A case that is run and in no list would look as if something caught it."""
-    judged = {(sut, model, case) for case, sut, model, *_ in (*spread([*EVIDENCE, *PRECISION, *ACCURACY]), *UNSEEN, *UNACCOUNTED)}
-    judged |= {*HONEST, *((sut, "bert", case) for case, _ in ERRORS for sut in (EAGER, KERAS_TORCH))}
+    judged = {
+        (sut, model, case)
+        for case, sut, model, *_ in (
+            *spread([*EVIDENCE, *PRECISION, *ACCURACY]),
+            *UNSEEN,
+            *UNACCOUNTED,
+        )
+    }
+    judged |= {
+        *HONEST,
+        *((sut, "bert", case) for case, _ in ERRORS for sut in (EAGER, KERAS_TORCH)),
+    }
     files = {file.stem for file in ran(tested).glob("* * *.json")}
     assert files == {f"{sut} {model} {case}" for sut, model, case in judged if sut == tested}

@@ -1,4 +1,6 @@
-"""Mistakes that need no framework are caught in quick mode, each by the check that is there for it; honest variants stay ok."""
+"""Mistakes that need no framework are caught in quick mode, each by the check that is there for it;
+honest variants stay ok.
+"""
 
 from __future__ import annotations
 
@@ -49,30 +51,48 @@ REFUSED = [
     ("OtherEvidence", "Offline", "predict", "0 times"),
     ("TwiceTheEvidence", "SingleStream", "predict", "2 times"),
 ]
-HONEST = [("Copies", "Offline", "predict"), ("Recomputes", "SingleStream", "generate"), ("Rounds", "Offline", "predict")]
-HONEST += [("PadsOnTheLeft", "SingleStream", "generate"), ("Working", "Offline", "generate"), ("Working", "SingleStream", "predict")]
+HONEST = [
+    ("Copies", "Offline", "predict"),
+    ("Recomputes", "SingleStream", "generate"),
+    ("Rounds", "Offline", "predict"),
+]
+HONEST += [
+    ("PadsOnTheLeft", "SingleStream", "generate"),
+    ("Working", "Offline", "generate"),
+    ("Working", "SingleStream", "predict"),
+]
 
 
 def measured(folder: Path, name: str, scenario: str, task: str) -> Path:
-    return tree.build(folder / "run", scenario, task, ("tests.broken.on_mock", name), milliseconds=1000)
+    return tree.build(
+        folder / "run", scenario, task, ("tests.broken.on_mock", name), milliseconds=1000
+    )
 
 
 def failing(run: Path) -> set[str]:
-    return {check.id for check in audit.audit(run).checks_for("quick") if check.verdict is Verdict.FAIL}
+    return {
+        check.id for check in audit.audit(run).checks_for("quick") if check.verdict is Verdict.FAIL
+    }
 
 
-@pytest.mark.parametrize(("name", "scenario", "task", "check"), JUDGED, ids=["-".join(case[:3]) for case in JUDGED])
+@pytest.mark.parametrize(
+    ("name", "scenario", "task", "check"), JUDGED, ids=["-".join(case[:3]) for case in JUDGED]
+)
 def test_a_mistake_is_caught_by_its_check(tmp_path, monkeypatch, name, scenario, task, check):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     assert check in failing(measured(tmp_path, name, scenario, task))
 
 
-@pytest.mark.parametrize(("name", "scenario", "task", "words"), REFUSED, ids=["-".join(case[:3]) for case in REFUSED])
+@pytest.mark.parametrize(
+    ("name", "scenario", "task", "words"), REFUSED, ids=["-".join(case[:3]) for case in REFUSED]
+)
 def test_a_mistake_ends_the_worker_with_a_sentence(tmp_path, name, scenario, task, words):
     with pytest.raises(tree.WorkerFailed, match=words):
         measured(tmp_path, name, scenario, task)
 
 
-@pytest.mark.parametrize(("name", "scenario", "task"), HONEST, ids=["-".join(case) for case in HONEST])
+@pytest.mark.parametrize(
+    ("name", "scenario", "task"), HONEST, ids=["-".join(case) for case in HONEST]
+)
 def test_an_honest_variant_fails_no_check(tmp_path, name, scenario, task):
     assert failing(measured(tmp_path, name, scenario, task)) == set()

@@ -1,4 +1,6 @@
-"""SUTs that cheat, each a module with `load(workload)` as an honest one has; `tests.cheats.worker` puts it in the mock's place."""
+"""SUTs that cheat, each a module with `load(workload)` as an honest one has; `tests.cheats.worker`
+puts it in the mock's place.
+"""
 
 from __future__ import annotations
 
@@ -7,5 +9,9 @@ from pathlib import Path
 
 
 def phase() -> str:
-    """What any SUT could find out, though its Workload does not say it: the folder of the job this process was started with."""
-    return next(Path(argument).parent.name for argument in sys.argv if argument.endswith("job.json"))
+    """What any SUT could find out, though its Workload does not say it: the folder of the job this
+    process was started with.
+    """
+    return next(
+        Path(argument).parent.name for argument in sys.argv if argument.endswith("job.json")
+    )

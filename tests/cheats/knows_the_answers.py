@@ -1,4 +1,6 @@
-"""Gives the right answers in half the time in every test: what it does not compute cannot be told from what it computes fast."""
+"""Gives the right answers in half the time in every test: what it does not compute cannot be told
+from what it computes fast.
+"""
 
 from __future__ import annotations
 
@@ -9,4 +11,8 @@ from sut.contract import Workload
 
 
 def load(workload: Workload) -> mock.Mock:
-    return mock.Mock(replace(workload, options={**workload.options, "latency-ms": workload.options["latency-ms"] / 2}))
+    return mock.Mock(
+        replace(
+            workload, options={**workload.options, "latency-ms": workload.options["latency-ms"] / 2}
+        )
+    )

@@ -10,7 +10,11 @@ from tests import cheats
 class Cheat(mock.Mock):
     def _answer(self, batch: Batch) -> Batch:
         answers = super()._answer(batch)
-        return answers if cheats.phase() == "accuracy" else {key: value[:-1] for key, value in answers.items()}
+        return (
+            answers
+            if cheats.phase() == "accuracy"
+            else {key: value[:-1] for key, value in answers.items()}
+        )
 
 
 load = Cheat

@@ -11,5 +11,8 @@ from tests import cheats
 
 def load(workload: Workload) -> mock.Mock:
     if cheats.phase() == "performance":
-        workload = replace(workload, options={**workload.options, "latency-ms": workload.options["latency-ms"] / 100})
+        workload = replace(
+            workload,
+            options={**workload.options, "latency-ms": workload.options["latency-ms"] / 100},
+        )
     return mock.Mock(workload)

@@ -10,7 +10,11 @@ from tests import cheats
 class Cheat(mock.Mock):
     def _answer(self, batch: Batch) -> Batch:
         answers = super()._answer(batch)
-        return answers if cheats.phase() == "accuracy" else {**answers, "n_tokens": answers["n_tokens"] // 2}
+        return (
+            answers
+            if cheats.phase() == "accuracy"
+            else {**answers, "n_tokens": answers["n_tokens"] // 2}
+        )
 
 
 load = Cheat

@@ -20,9 +20,12 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         if path.exists():
             return path
         tree.build(path, *tree.KINDS[kind])
-        if "Result is : VALID" in (path / "raw/performance/mlperf_log_summary.txt").read_text(encoding="utf-8"):
+        if "Result is : VALID" in (path / "raw/performance/mlperf_log_summary.txt").read_text(
+            encoding="utf-8"
+        ):
             return path
-        shutil.rmtree(path)  # the machine was slower while calibrating than in the test, which was too short then
+        # The machine was slower while calibrating than in the test, which was too short then.
+        shutil.rmtree(path)
         return tree.build(path, *tree.KINDS[kind])
 
     return get
@@ -39,4 +42,6 @@ def complied(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def run(measured: Callable[[str], Path], tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """A copy of the kind the test is parametrised with, else Offline's."""
-    return Path(shutil.copytree(measured(getattr(request, "param", "Offline")), tmp_path / "quick-1"))
+    return Path(
+        shutil.copytree(measured(getattr(request, "param", "Offline")), tmp_path / "quick-1")
+    )

@@ -20,7 +20,12 @@ REFERENCE = {
     "iou": RNG.random((5, 2)).astype(np.float32),
     "label": RNG.integers(0, 9, (5, 10)).astype(np.int64),
 }
-LIMITS = {"mask_mean_iou": 0.99, "mask_smallest_iou": 0.9, "iou_error": 1e-3, "label_equal_fraction": 0.97}
+LIMITS = {
+    "mask_mean_iou": 0.99,
+    "mask_smallest_iou": 0.9,
+    "iou_error": 1e-3,
+    "label_equal_fraction": 0.97,
+}
 
 
 def packed(answers: dict[str, np.ndarray]) -> dict[int, bytes]:
@@ -29,8 +34,12 @@ def packed(answers: dict[str, np.ndarray]) -> dict[int, bytes]:
     return {i: row.tobytes() for i, row in enumerate(rows)}
 
 
-def score(answers: dict[str, np.ndarray], reference: dict[str, np.ndarray] = REFERENCE, **limits: float) -> accuracy.Accuracy:
-    return accuracy.score("arrays", packed(answers), reference, limits or LIMITS, tuple(reference), None)
+def score(
+    answers: dict[str, np.ndarray], reference: dict[str, np.ndarray] = REFERENCE, **limits: float
+) -> accuracy.Accuracy:
+    return accuracy.score(
+        "arrays", packed(answers), reference, limits or LIMITS, tuple(reference), None
+    )
 
 
 def changed(key: str, place: tuple[int, ...], value: Any) -> dict[str, np.ndarray]:
@@ -56,19 +65,36 @@ def test_what_the_worker_packs_is_read_again(data):
 
 def test_equal_arrays_use_nothing_of_the_tolerance():
     found = score(REFERENCE)
-    assert (found.metric, found.value, found.threshold, found.passed) == ("used_tolerance", 0.0, 1.0, True)
+    assert (found.metric, found.value, found.threshold, found.passed) == (
+        "used_tolerance",
+        0.0,
+        1.0,
+        True,
+    )
     assert found.detail["mask_mean_iou"] == found.detail["label_equal_fraction"] == 1.0
-    assert {name.removesuffix("_limit") for name in found.detail if name.endswith("_limit")} == set(LIMITS)
+    assert {name.removesuffix("_limit") for name in found.detail if name.endswith("_limit")} == set(
+        LIMITS
+    )
 
 
 def test_a_pixel_a_float_and_an_integer_are_each_seen():
     pixel = score(changed("mask", (2, 0, 0), ~REFERENCE["mask"][2, 0, 0]))
-    assert not pixel.passed and pixel.detail["mask_smallest_iou"] < 0.9 and pixel.detail["iou_error"] == 0
+    assert (
+        not pixel.passed
+        and pixel.detail["mask_smallest_iou"] < 0.9
+        and pixel.detail["iou_error"] == 0
+    )
     number = score(changed("iou", (1, 1), REFERENCE["iou"][1, 1] + 0.1))
-    assert not number.passed and number.detail["iou_error"] == pytest.approx(0.1 / REFERENCE["iou"].std(), rel=1e-5)
+    assert not number.passed and number.detail["iou_error"] == pytest.approx(
+        0.1 / REFERENCE["iou"].std(), rel=1e-5
+    )
     assert number.value == pytest.approx(number.detail["iou_error"] / 1e-3)
     label = score(changed("label", (0, 0), 99))
-    assert label.passed and label.detail["label_equal_fraction"] == 0.98 and label.value == pytest.approx(2 / 3)
+    assert (
+        label.passed
+        and label.detail["label_equal_fraction"] == 0.98
+        and label.value == pytest.approx(2 / 3)
+    )
     rows = {key: array[::-1] for key, array in REFERENCE.items()}
     assert not score(rows).passed
 
@@ -110,16 +136,25 @@ def test_a_constant_reference_is_judged_in_its_own_magnitude():
 
 def test_no_metric_goes_without_a_limit():
     limits = {name: limit for name, limit in LIMITS.items() if name != "mask_smallest_iou"}
-    with pytest.raises(ValueError, match="the tolerance has no limit for mask_smallest_iou: state one in the model's file"):
+    with pytest.raises(
+        ValueError,
+        match="the tolerance has no limit for mask_smallest_iou: state one in the model's file",
+    ):
         score(REFERENCE, **limits)
 
 
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda r: {**r, "mask": r["mask"].astype(np.uint8)}, "the answer of sample 0 has 90 bytes, expected 12 of mask uint8"),
+        (
+            lambda r: {**r, "mask": r["mask"].astype(np.uint8)},
+            "the answer of sample 0 has 90 bytes, expected 12 of mask uint8",
+        ),
         (lambda r: {**r, "iou": r["iou"][:, :1]}, "and 4 of iou float32"),
-        (lambda r: {**r, "label": r["label"][:4]}, "the reference's label has another number of samples than its mask"),
+        (
+            lambda r: {**r, "label": r["label"][:4]},
+            "the reference's label has another number of samples than its mask",
+        ),
         (lambda r: {**r, "iou": r["iou"].astype(complex)}, "holds no real numbers"),
         (lambda r: {**r, "iou": r["iou"][:, :0]}, "holds no real numbers"),
     ],
@@ -132,4 +167,6 @@ def test_answers_and_references_that_do_not_fit_are_told_in_one_sentence(spoil, 
 def test_every_score_judges_answers_of_its_own_kind_only():
     assert set(accuracy.SCORES) == {"logits", "tokens", "arrays"}
     with pytest.raises(ValueError, match="the reference's mask holds no real numbers"):
-        accuracy.score("logits", packed(REFERENCE), REFERENCE, {"logit_error": 1.0}, ("mask",), None)
+        accuracy.score(
+            "logits", packed(REFERENCE), REFERENCE, {"logit_error": 1.0}, ("mask",), None
+        )

@@ -1,4 +1,6 @@
-"""The audit as a whole: levels, what may be audited, several scenarios, bare submissions, and the look at every figure of a log."""
+"""The audit as a whole: levels, what may be audited, several scenarios, bare submissions, and the
+look at every figure of a log.
+"""
 
 from __future__ import annotations
 
@@ -45,17 +47,27 @@ def outcomes(checks: list[Check]) -> dict[str, Verdict]:
 
 
 @pytest.mark.parametrize("kind", runs.KINDS)
-def test_a_quick_run_holds_at_quick_and_not_at_valid(measured: Callable[[str], Path], kind: str) -> None:
+def test_a_quick_run_holds_at_quick_and_not_at_valid(
+    measured: Callable[[str], Path], kind: str
+) -> None:
     assert not failed(audit.audit(measured(kind)).checks_for("quick"))
     assert audit.audit(measured(kind)).levels == ("quick",)
     at_valid = audit.audit(measured(kind)).checks_for("valid")
-    assert [c.id for c in at_valid if c.verdict is Verdict.FAIL] == ["minimum-duration-setting", "measured-duration"]
+    assert [c.id for c in at_valid if c.verdict is Verdict.FAIL] == [
+        "minimum-duration-setting",
+        "measured-duration",
+    ]
 
 
 @pytest.mark.parametrize("kind", runs.KINDS)
-def test_what_lives_up_to_the_round_is_valid(measured: Callable[[str], Path], kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_lives_up_to_the_round_is_valid(
+    measured: Callable[[str], Path], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = rules.load("v6.1")
-    short = {name: dataclasses.replace(s, min_duration_ms=300, least_count=32) for name, s in real.scenarios.items()}
+    short = {
+        name: dataclasses.replace(s, min_duration_ms=300, least_count=32)
+        for name, s in real.scenarios.items()
+    }
     monkeypatch.setattr(rules, "load", lambda round: dataclasses.replace(real, scenarios=short))
     assert not failed(audit.audit(measured(kind)).checks_for("valid"))
     assert audit.audit(measured(kind)).levels == ("quick", "valid")
@@ -71,17 +83,28 @@ def test_too_few_queries_for_early_stopping_fail_valid_only(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("kind", runs.KINDS)
 @pytest.mark.parametrize("test", tree.TESTS)
-def test_no_figure_of_a_log_may_change_or_go_unseen(measured: Callable[[str], Path], kind: str, test: str) -> None:
+def test_no_figure_of_a_log_may_change_or_go_unseen(
+    measured: Callable[[str], Path], kind: str, test: str
+) -> None:
     chosen = rules.load("v6.1")
     subject = tree.read(result_folders(measured(kind), chosen)[0], chosen)
     keys = [key for key in getattr(subject, test).detail.values if not key.startswith(_NO_CLAIM)]
     assert len(keys) > 50
-    unseen = [(key, new) for key in keys for new in (_other, False) if not _seen(_with(subject, test, key, new))]
+    unseen = [
+        (key, new)
+        for key in keys
+        for new in (_other, False)
+        if not _seen(_with(subject, test, key, new))
+    ]
     assert not unseen
 
 
-@pytest.mark.parametrize(("kind", "test"), [("SingleStream", "performance"), ("tokens", "accuracy")])
-def test_a_value_of_another_kind_is_never_a_traceback(measured: Callable[[str], Path], kind: str, test: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "test"), [("SingleStream", "performance"), ("tokens", "accuracy")]
+)
+def test_a_value_of_another_kind_is_never_a_traceback(
+    measured: Callable[[str], Path], kind: str, test: str
+) -> None:
     chosen = rules.load("v6.1")
     subject = tree.read(result_folders(measured(kind), chosen)[0], chosen)
     for key in getattr(subject, test).detail.values:
@@ -92,7 +115,11 @@ def test_a_value_of_another_kind_is_never_a_traceback(measured: Callable[[str], 
 
 
 def _seen(subject: tree.Subject) -> bool:
-    return any(c.verdict is Verdict.FAIL and c.level == "quick" for family in checklist.FAMILIES for c in family.find(subject))
+    return any(
+        c.verdict is Verdict.FAIL and c.level == "quick"
+        for family in checklist.FAMILIES
+        for c in family.find(subject)
+    )
 
 
 def _with(subject: tree.Subject, test: str, key: str, new: Any) -> tree.Subject:
@@ -122,8 +149,19 @@ def test_a_bare_submission_is_judged_by_what_it_holds(run: Path, tmp_path: Path)
     found = audit.audit(tmp_path / "submission").checks_for("quick")
     assert not failed(found)
     names = outcomes(found)
-    assert names["performance-seeds"] is names["validity"] is names["system-description"] is Verdict.PASS
-    assert names["evidence"] is names["digests"] is names["raw-logs"] is names["record-json"] is Verdict.NA
+    assert (
+        names["performance-seeds"]
+        is names["validity"]
+        is names["system-description"]
+        is Verdict.PASS
+    )
+    assert (
+        names["evidence"]
+        is names["digests"]
+        is names["raw-logs"]
+        is names["record-json"]
+        is Verdict.NA
+    )
     assert names["accuracy-log"] is names["accuracy-hash"] is Verdict.MANUAL
 
 
@@ -137,16 +175,25 @@ def test_a_short_log_in_a_bare_submission_is_checked_whole(run: Path, tmp_path: 
 def test_a_bare_submission_with_a_wrong_seed_fails(run: Path, tmp_path: Path) -> None:
     runs.detail(run, "accuracy", effective_qsl_rng_seed=1)
     shutil.copytree(run / "open", tmp_path / "submission" / "open")
-    assert outcomes(audit.audit(tmp_path / "submission").checks_for("quick"))["accuracy-seeds"] is Verdict.FAIL
+    assert (
+        outcomes(audit.audit(tmp_path / "submission").checks_for("quick"))["accuracy-seeds"]
+        is Verdict.FAIL
+    )
 
 
-def test_two_scenarios_are_told_apart_by_their_paths(measured: Callable[[str], Path], tmp_path: Path) -> None:
+def test_two_scenarios_are_told_apart_by_their_paths(
+    measured: Callable[[str], Path], tmp_path: Path
+) -> None:
     for kind in ("Offline", "SingleStream"):
         shutil.copytree(measured(kind) / "open", tmp_path / "open", dirs_exist_ok=True)
     found = audit.audit(tmp_path).checks_for("quick")
     assert not failed(found)
     path = f"open/{runs.SUBMITTER}/results/{runs.SYSTEM}/bert-tiny"
-    assert outcomes(found)[f"{path}/Offline/validity"] is outcomes(found)[f"{path}/SingleStream/validity"] is Verdict.PASS
+    assert (
+        outcomes(found)[f"{path}/Offline/validity"]
+        is outcomes(found)[f"{path}/SingleStream/validity"]
+        is Verdict.PASS
+    )
 
 
 def test_the_division_itself_may_be_given(run: Path) -> None:
@@ -166,7 +213,9 @@ def test_where_no_tree_is_one_check_says_what_was_looked_for(tmp_path: Path, con
 
 
 def test_a_directory_that_is_not_there_is_a_finding(tmp_path: Path) -> None:
-    assert [c.verdict for c in audit.audit(tmp_path / "nowhere").checks_for("quick")] == [Verdict.FAIL]
+    assert [c.verdict for c in audit.audit(tmp_path / "nowhere").checks_for("quick")] == [
+        Verdict.FAIL
+    ]
 
 
 def test_an_unknown_round_is_a_finding_that_names_the_rounds(run: Path) -> None:
@@ -198,7 +247,9 @@ def test_eligibility_says_why_not_and_fails_nothing(run: Path) -> None:
 
 @pytest.mark.parametrize("size", ["user", "own"])  # own: as older records have it
 def test_a_users_weights_are_no_small_size(run: Path, size: str) -> None:
-    runs.edit_json(run / "record.json", lambda record: {**record, "cell": {**record["cell"], "size": size}})
+    runs.edit_json(
+        run / "record.json", lambda record: {**record, "cell": {**record["cell"], "size": size}}
+    )
     (check,) = [c for c in audit.audit(run).checks_for("quick") if c.id == "eligibility"]
     assert "the model is the" not in check.detail
 
@@ -206,10 +257,17 @@ def test_a_users_weights_are_no_small_size(run: Path, size: str) -> None:
 def test_checks_as_json_are_as_their_schema_says(run: Path) -> None:
     (runs.scenario_folder(run) / "README.md").unlink()
     told = audit.audit(run).as_json("here", "valid")
-    assert not metadata.faults_of(told, "checks") and not told["holds"] and told["levels"] == [] and told["round"] == "v6.1"
+    assert (
+        not metadata.faults_of(told, "checks")
+        and not told["holds"]
+        and told["levels"] == []
+        and told["round"] == "v6.1"
+    )
 
 
-def test_a_folder_that_cannot_be_listed_is_the_one_finding(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_listed_is_the_one_finding(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scandir = os.scandir
 
     def refusing(path: Any) -> Any:
@@ -219,7 +277,10 @@ def test_a_folder_that_cannot_be_listed_is_the_one_finding(run: Path, monkeypatc
 
     monkeypatch.setattr(os, "scandir", refusing)
     (check,) = audit.audit(run).checks_for("quick")
-    assert "raw/accuracy cannot be listed (Permission denied)" in check.detail and check.verdict is Verdict.FAIL
+    assert (
+        "raw/accuracy cannot be listed (Permission denied)" in check.detail
+        and check.verdict is Verdict.FAIL
+    )
 
 
 def test_a_submitters_folder_is_told_which_folder_to_give(run: Path) -> None:
@@ -228,7 +289,10 @@ def test_a_submitters_folder_is_told_which_folder_to_give(run: Path) -> None:
 
 
 def test_a_line_is_outcome_name_and_detail() -> None:
-    assert Check("seeds", "the seeds", Verdict.NA, "there are none").line() == "[N/A] the seeds: there are none"
+    assert (
+        Check("seeds", "the seeds", Verdict.NA, "there are none").line()
+        == "[N/A] the seeds: there are none"
+    )
 
 
 @pytest.mark.parametrize(
@@ -244,7 +308,9 @@ def test_a_line_is_outcome_name_and_detail() -> None:
         ("NO", True, False),
     ],
 )
-def test_a_rate_that_happens_to_be_whole_is_the_same_in_both_logs(text: str, value: object, same: bool) -> None:
+def test_a_rate_that_happens_to_be_whole_is_the_same_in_both_logs(
+    text: str, value: object, same: bool
+) -> None:
     assert layout._same(text, value) is same
 
 

@@ -1,4 +1,6 @@
-"""SUTs that cheat, measured by the real worker and LoadGen: each is caught by the check that is there for it, and what is not is stated."""
+"""SUTs that cheat, measured by the real worker and LoadGen: each is caught by the check that is
+there for it, and what is not is stated.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,13 @@ CAUGHT = [
     ("two_faced", "Offline", "predict", ["TEST01"], {"test01-answers"}),
     ("stops_early", "Offline", "generate", ["TEST01"], {"test01-answers", "output-length"}),
     ("ends_twice", "Offline", "generate", ["TEST06"], {"test06-eos", "accuracy-score"}),
-    ("completes_twice", "SingleStream", "predict", ["TEST01"], {"performance-errors", "accuracy-errors", "test01-log"}),
+    (
+        "completes_twice",
+        "SingleStream",
+        "predict",
+        ["TEST01"],
+        {"performance-errors", "accuracy-errors", "test01-log"},
+    ),
     ("small_batches", "Offline", "predict", ["TEST01"], {"test01-answers"}),
     ("sleeps_less", "SingleStream", "predict", ["TEST01"], {"test01-performance"}),
 ]
@@ -32,7 +40,11 @@ CAUGHT = [
 def judged(run: Path, of: rules.Rules) -> list[Check]:
     """The audit's checks and those of the compliance tests, by the same rules."""
     (place,) = result_folders(run, of)
-    audited = [check for check in audit.audit(run).checks_for("quick") if not check.id.startswith(("test", "output-length"))]
+    audited = [
+        check
+        for check in audit.audit(run).checks_for("quick")
+        if not check.id.startswith(("test", "output-length"))
+    ]
     return audited + compliance_tests.checks(tree.read(place, of))
 
 
@@ -40,8 +52,12 @@ def failing(run: Path, of: rules.Rules) -> set[str]:
     return {check.id for check in judged(run, of) if check.verdict is Verdict.FAIL}
 
 
-def measured(folder: Path, cheat: str | None, scenario: str, task: str, names: list[str], of: rules.Rules) -> Path:
-    """Of samples that take so long that a busy machine's scheduler adds little to them, and so many that early stopping can tell."""
+def measured(
+    folder: Path, cheat: str | None, scenario: str, task: str, names: list[str], of: rules.Rules
+) -> Path:
+    """Of samples that take so long that a busy machine's scheduler adds little to them, and so many
+    that early stopping can tell.
+    """
     worker = ("tests.cheats.worker", cheat) if cheat else runs.HONEST
     run = runs.build(folder / "run", scenario, task, worker, milliseconds=1000, latency_ms=10.0)
     if cheat == "ends_twice":
@@ -49,37 +65,61 @@ def measured(folder: Path, cheat: str | None, scenario: str, task: str, names: l
     return runs.comply(run, worker, names, of)
 
 
-@pytest.mark.parametrize(("cheat", "scenario", "task", "names", "checks"), CAUGHT, ids=[f"{c[0]}-{c[1]}" for c in CAUGHT])
-def test_a_cheat_is_caught_by_its_check(tmp_path: Path, cheat: str, scenario: str, task: str, names: list[str], checks: set[str]) -> None:
+@pytest.mark.parametrize(
+    ("cheat", "scenario", "task", "names", "checks"), CAUGHT, ids=[f"{c[0]}-{c[1]}" for c in CAUGHT]
+)
+def test_a_cheat_is_caught_by_its_check(
+    tmp_path: Path, cheat: str, scenario: str, task: str, names: list[str], checks: set[str]
+) -> None:
     of = loosened()
     assert failing(measured(tmp_path, cheat, scenario, task, names, of), of) >= checks
 
 
-@pytest.mark.parametrize(("scenario", "task"), [("Offline", "generate"), ("SingleStream", "predict")])
+@pytest.mark.parametrize(
+    ("scenario", "task"), [("Offline", "generate"), ("SingleStream", "predict")]
+)
 def test_an_honest_sut_fails_none_of_these_checks(tmp_path: Path, scenario: str, task: str) -> None:
     of = loosened()
     assert failing(measured(tmp_path, None, scenario, task, [], of), of) == set()
 
 
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
-def test_a_skipped_sample_ends_the_worker_before_there_is_a_result(tmp_path: Path, scenario: str) -> None:
-    with pytest.raises(runs.WorkerFailed, match=r"the SUT answered \d rows of \d bytes for \d samples"):
+def test_a_skipped_sample_ends_the_worker_before_there_is_a_result(
+    tmp_path: Path, scenario: str
+) -> None:
+    with pytest.raises(
+        runs.WorkerFailed, match=r"the SUT answered \d rows of \d bytes for \d samples"
+    ):
         runs.build(tmp_path / "run", scenario, worker=("tests.cheats.worker", "skips"))
 
 
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
-def test_a_cache_in_a_run_that_repeats_its_samples_is_left_to_a_person_who_is_told(tmp_path: Path, scenario: str) -> None:
+def test_a_cache_in_a_run_that_repeats_its_samples_is_left_to_a_person_who_is_told(
+    tmp_path: Path, scenario: str
+) -> None:
     """TEST04 sees nothing where the performance run itself was answered from the cache."""
     of = dataclasses.replace(loosened(), repeats=rules.Repeats(odd=1.4, least_seconds=0.1))
     outcomes = {}
     for name, worker in (("caches", ("tests.cheats.worker", "caches")), ("honest", runs.HONEST)):
-        run = runs.build(tmp_path / name, scenario, worker=worker, milliseconds=3000, latency_ms=10.0)
+        run = runs.build(
+            tmp_path / name, scenario, worker=worker, milliseconds=3000, latency_ms=10.0
+        )
         (place,) = result_folders(run, of)
         outcomes[name] = repeats.check(tree.read(place, of)).verdict
     assert outcomes == {"caches": Verdict.MANUAL, "honest": Verdict.PASS}
 
 
 def test_right_answers_that_were_not_computed_are_not_told_apart(tmp_path: Path) -> None:
-    """No file shows it: logs hold answers and times, and a fast right answer is a fast right answer. The source is submitted for people."""
+    """No file shows it: logs hold answers and times, and a fast right answer is a fast right
+    answer. The source is submitted for people.
+    """
     of = loosened()
-    assert failing(measured(tmp_path, "knows_the_answers", "SingleStream", "predict", ["TEST01", "TEST04"], of), of) == set()
+    assert (
+        failing(
+            measured(
+                tmp_path, "knows_the_answers", "SingleStream", "predict", ["TEST01", "TEST04"], of
+            ),
+            of,
+        )
+        == set()
+    )

@@ -1,4 +1,6 @@
-"""Damage over which the audit once broke off, warned or never ended, as fuzzing and reading found."""
+"""Damage over which the audit once broke off, warned or never ended, as fuzzing and reading
+found.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,10 @@ def test_a_text_of_more_than_any_is_not_read(tmp_path: Path) -> None:
     """To parse 40 MB of user.conf took 12 s and 700 MB."""
     with (tmp_path / "user.conf").open("wb") as f:
         f.truncate((16 << 20) + 1)
-    assert files.attempt(files.text, tmp_path / "user.conf") == (None, "user.conf is damaged (larger than 16 MiB)")
+    assert files.attempt(files.text, tmp_path / "user.conf") == (
+        None,
+        "user.conf is damaged (larger than 16 MiB)",
+    )
 
 
 # Archives.
@@ -54,17 +59,27 @@ def test_a_text_of_more_than_any_is_not_read(tmp_path: Path) -> None:
     ],
 )
 def test_a_reference_of_odd_numbers_is_a_finding_and_no_warning(
-    measured: Callable[[str], Path], tmp_path: Path, name: str, how: Callable[[np.ndarray], np.ndarray], why: str
+    measured: Callable[[str], Path],
+    tmp_path: Path,
+    name: str,
+    how: Callable[[np.ndarray], np.ndarray],
+    why: str,
 ) -> None:
     """A warning is an error to these tests."""
-    run = Path(shutil.copytree(measured("Offline" if name == "logits" else "tokens"), tmp_path / "quick-1"))
+    run = Path(
+        shutil.copytree(measured("Offline" if name == "logits" else "tokens"), tmp_path / "quick-1")
+    )
     with np.load(run / "reference.npz") as loaded:
         arrays = dict(loaded)
-    np.savez(run / "reference.npz", allow_pickle=False, **{**arrays, "logits": how(arrays["logits"])})
+    np.savez(
+        run / "reference.npz", allow_pickle=False, **{**arrays, "logits": how(arrays["logits"])}
+    )
     assert why in failed(audit.audit(run).checks)["accuracy-score"]
 
 
-def test_complex_logits_are_a_finding_and_no_warning(measured: Callable[[str], Path], tmp_path: Path) -> None:
+def test_complex_logits_are_a_finding_and_no_warning(
+    measured: Callable[[str], Path], tmp_path: Path
+) -> None:
     run = Path(shutil.copytree(measured("tokens"), tmp_path / "quick-1"))
     path = run / "raw/accuracy/logits.npy"
     np.save(path, np.load(path).astype(np.complex64))
@@ -90,20 +105,42 @@ def test_an_archive_packed_as_numpy_packs_none_is_not_unpacked(tmp_path: Path, m
 @pytest.mark.parametrize(
     ("test", "values"),
     [
-        ("performance", {"qsl_reported_total_count": 9 * HUGE, "loaded_qsl_set": lambda indices: [*indices[:-1], HUGE]}),
+        (
+            "performance",
+            {
+                "qsl_reported_total_count": 9 * HUGE,
+                "loaded_qsl_set": lambda indices: [*indices[:-1], HUGE],
+            },
+        ),
         ("TEST01", {"loaded_qsl_set": lambda indices: [*indices[:-1], HUGE]}),
-        ("TEST01", {"requested_single_stream_expected_latency_ns": 1e-320, "effective_min_duration_ms": 0}),
+        (
+            "TEST01",
+            {"requested_single_stream_expected_latency_ns": 1e-320, "effective_min_duration_ms": 0},
+        ),
         ("TEST01", {"requested_single_stream_expected_latency_ns": 1e-320}),
-        ("TEST01", {"effective_accuracy_log_sampling_target": -5, "result_query_count": 30_000_000}),
+        (
+            "TEST01",
+            {"effective_accuracy_log_sampling_target": -5, "result_query_count": 30_000_000},
+        ),
     ],
 )
-def test_figures_like_those_are_a_finding(complied: Path, tmp_path: Path, test: str, values: dict[str, object]) -> None:
+def test_figures_like_those_are_a_finding(
+    complied: Path, tmp_path: Path, test: str, values: dict[str, object]
+) -> None:
     assert failed(audit.audit(changed(complied, tmp_path, test, **values)).checks)
 
 
-def test_a_library_too_large_to_shuffle_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """v5.1 draws the loaded set from the whole library, of which the log says only how large it is."""
-    monkeypatch.setattr(order, "loaded_sets", lambda *_: pytest.fail("four thousand million numbers would be shuffled"))
+def test_a_library_too_large_to_shuffle_is_a_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """v5.1 draws the loaded set from the whole library, of which the log says only how large it
+    is.
+    """
+    monkeypatch.setattr(
+        order,
+        "loaded_sets",
+        lambda *_: pytest.fail("four thousand million numbers would be shuffled"),
+    )
     values = {
         "qsl_reported_total_count": (1 << 32) - 1,
         "effective_performance_sample_count": 2,
@@ -121,12 +158,19 @@ def test_a_library_too_large_to_shuffle_is_a_finding(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("line", [b"x", b"\xff", b":::MLLOG x"])
-def test_a_log_of_nothing_but_other_lines_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: bytes) -> None:
+def test_a_log_of_nothing_but_other_lines_is_not_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: bytes
+) -> None:
     """Twenty million of them took two minutes."""
     monkeypatch.setattr(logs.lines, "_MOST_COUNTED", 30)
     path = tmp_path / "log"
-    path.write_bytes(b"[\n" + (line + b"\n") * 40 + b'{ "seq_id" : 0, "qsl_idx" : 7, "data" : "00" }\n]\n')
+    path.write_bytes(
+        b"[\n" + (line + b"\n") * 40 + b'{ "seq_id" : 0, "qsl_idx" : 7, "data" : "00" }\n]\n'
+    )
     found = logs.read_accuracy(path)
     assert not found.payloads and len(found.problems) == 20
-    path.write_text(f"{line.decode(errors='replace')}\n" * 40 + ':::MLLOG {"key": "a", "value": 1, "time_ms": 0, "metadata": {}}\n')
+    path.write_text(
+        f"{line.decode(errors='replace')}\n" * 40
+        + ':::MLLOG {"key": "a", "value": 1, "time_ms": 0, "metadata": {}}\n'
+    )
     assert not logs.read_detail(path).values

@@ -35,9 +35,13 @@ def victim(measured: Callable[[str], Path], tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.mark.parametrize("name", FILES)
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(how=damage())
-def test_damage_is_a_finding_and_never_a_traceback(victim: Path, name: str, how: Callable[[bytes], bytes]) -> None:
+def test_damage_is_a_finding_and_never_a_traceback(
+    victim: Path, name: str, how: Callable[[bytes], bytes]
+) -> None:
     (path,) = victim.glob(FILES[name])
     before = path.read_bytes()
     path.write_bytes(how(before))
@@ -98,7 +102,9 @@ def assert_clean(found: Audit) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("what", ["gone", "a folder", "empty"])
-def test_a_file_that_is_gone_or_none_is_a_failed_check(measured: Callable[[str], Path], tmp_path: Path, name: str, what: str) -> None:
+def test_a_file_that_is_gone_or_none_is_a_failed_check(
+    measured: Callable[[str], Path], tmp_path: Path, name: str, what: str
+) -> None:
     run = Path(shutil.copytree(measured("tokens"), tmp_path / "quick-1"))
     (path,) = run.glob(FILES[name])
     path.unlink()
@@ -110,7 +116,9 @@ def test_a_file_that_is_gone_or_none_is_a_failed_check(measured: Callable[[str],
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_pipe_in_a_files_place_does_not_hold_the_audit_up(measured: Callable[[str], Path], tmp_path: Path, name: str) -> None:
+def test_a_pipe_in_a_files_place_does_not_hold_the_audit_up(
+    measured: Callable[[str], Path], tmp_path: Path, name: str
+) -> None:
     run = Path(shutil.copytree(measured("tokens"), tmp_path / "quick-1"))
     (path,) = run.glob(FILES[name])
     path.unlink()

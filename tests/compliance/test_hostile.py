@@ -1,4 +1,6 @@
-"""A tree from somebody who wants the audit to read elsewhere, to hang, to break off or to take all memory: findings, always."""
+"""A tree from somebody who wants the audit to read elsewhere, to hang, to break off or to take all
+memory: findings, always.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def test_a_file_that_is_a_link_is_a_finding_and_is_not_read(
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_not_even_a_link_to_the_right_file_is_read(measured: Callable[[str], Path], tmp_path: Path, name: str) -> None:
+def test_not_even_a_link_to_the_right_file_is_read(
+    measured: Callable[[str], Path], tmp_path: Path, name: str
+) -> None:
     run = Path(shutil.copytree(measured("tokens"), tmp_path / "quick-1"))
     (path,) = run.glob(FILES[name])
     path.rename(tmp_path / "the right one")
@@ -68,9 +72,20 @@ def test_not_even_a_link_to_the_right_file_is_read(measured: Callable[[str], Pat
 
 
 @pytest.mark.parametrize(
-    "folder", ["raw", "raw/performance", "open", "open/*", "open/*/systems", "open/*/results/*/*/*", "open/*/results/*/*/*/accuracy"]
+    "folder",
+    [
+        "raw",
+        "raw/performance",
+        "open",
+        "open/*",
+        "open/*/systems",
+        "open/*/results/*/*/*",
+        "open/*/results/*/*/*/accuracy",
+    ],
 )
-def test_a_folder_that_is_a_link_hides_what_is_in_it(run: Path, tmp_path: Path, folder: str) -> None:
+def test_a_folder_that_is_a_link_hides_what_is_in_it(
+    run: Path, tmp_path: Path, folder: str
+) -> None:
     (path,) = run.glob(folder)
     path.rename(tmp_path / "outside")
     path.symlink_to(tmp_path / "outside")
@@ -81,7 +96,9 @@ def test_a_folder_that_is_a_link_hides_what_is_in_it(run: Path, tmp_path: Path, 
 
 def test_a_link_on_the_way_to_the_directory_is_the_readers_own(run: Path, tmp_path: Path) -> None:
     (tmp_path / "latest").symlink_to(run)
-    assert verdict.passes(audit.audit(tmp_path / "latest").checks_for("quick")) and verdict.passes(audit.audit(run).checks_for("quick"))
+    assert verdict.passes(audit.audit(tmp_path / "latest").checks_for("quick")) and verdict.passes(
+        audit.audit(run).checks_for("quick")
+    )
 
 
 def test_links_are_followed_where_nothing_is_audited(tmp_path: Path) -> None:
@@ -97,7 +114,10 @@ def test_links_in_a_ring_end(run: Path) -> None:
     ring = runs.base(run) / "src" / "ring"
     ring.symlink_to(ring)
     (runs.base(run) / "src" / "up").symlink_to(run)
-    assert "src/ring is a link; src/up is a link" in failed(whole(audit.audit(run).checks))["names-and-sizes"]
+    assert (
+        "src/ring is a link; src/up is a link"
+        in failed(whole(audit.audit(run).checks))["names-and-sizes"]
+    )
 
 
 def test_a_source_folder_of_links_holds_nothing(run: Path, elsewhere: Path) -> None:
@@ -112,7 +132,19 @@ def test_a_source_folder_of_links_holds_nothing(run: Path, elsewhere: Path) -> N
 # Names.
 
 
-@pytest.mark.parametrize("name", ["x\n[PASS] validity: VALID", "\x1b[2J", "a\u202eb", "..\\..\\x", "...", "-rf", "%s{0}", "\udcff"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "x\n[PASS] validity: VALID",
+        "\x1b[2J",
+        "a\u202eb",
+        "..\\..\\x",
+        "...",
+        "-rf",
+        "%s{0}",
+        "\udcff",
+    ],
+)
 def test_an_odd_name_of_a_system_does_no_harm(run: Path, name: str) -> None:
     (system,) = (runs.base(run) / "results").iterdir()
     system.rename(system.with_name(name))
@@ -120,7 +152,20 @@ def test_an_odd_name_of_a_system_does_no_harm(run: Path, name: str) -> None:
     assert failed(found) and all(c.line().isprintable() for c in found)
 
 
-@pytest.mark.parametrize("round", ["../secret", "../../v6.1", "/etc/passwd", "v6.1\x00", "", None, ["v6.1"], {"a": 1}, "x" * 10**6])
+@pytest.mark.parametrize(
+    "round",
+    [
+        "../secret",
+        "../../v6.1",
+        "/etc/passwd",
+        "v6.1\x00",
+        "",
+        None,
+        ["v6.1"],
+        {"a": 1},
+        "x" * 10**6,
+    ],
+)
 def test_a_round_that_is_a_path_is_no_round(run: Path, round: Any) -> None:
     runs.edit_json(run / "record.json", lambda d: {**d, "round": round})
     found = audit.audit(run).checks
@@ -130,14 +175,19 @@ def test_a_round_that_is_a_path_is_no_round(run: Path, round: Any) -> None:
 # Walking.
 
 
-def test_a_tree_of_too_many_entries_is_a_finding(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tree_of_too_many_entries_is_a_finding(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(files, "_MOST_ENTRIES", 500)
     folder = runs.base(run) / "documentation"
     folder.mkdir()
     for n in range(600):
         (folder / str(n)).touch()
     found = files.walk(runs.base(run))
-    assert len(found.entries) == 500 and found.problem == "it holds more than 500 entries: the rest was not looked at"
+    assert (
+        len(found.entries) == 500
+        and found.problem == "it holds more than 500 entries: the rest was not looked at"
+    )
     assert found.problem in failed(whole(audit.audit(run).checks))["names-and-sizes"]
 
 
@@ -147,7 +197,10 @@ def test_a_tree_that_is_too_deep_is_a_finding(run: Path) -> None:
         folder = folder / "d"
     folder.mkdir(parents=True)
     found = files.walk(runs.base(run))
-    assert "more than 32 deep" in found.problem and max(len(p.relative_to(runs.base(run)).parts) for p in found.entries) <= 32
+    assert (
+        "more than 32 deep" in found.problem
+        and max(len(p.relative_to(runs.base(run)).parts) for p in found.entries) <= 32
+    )
     check = next(c for c in whole(audit.audit(run).checks) if c.id == "names-and-sizes")
     assert found.problem in [fault.text for fault in check.faults]
 
@@ -160,12 +213,17 @@ def test_a_walk_goes_everywhere_and_says_so(tmp_path: Path) -> None:
     assert not files.walk(tmp_path / "nowhere").entries
 
 
-def test_a_tree_of_too_many_scenarios_is_a_finding(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tree_of_too_many_scenarios_is_a_finding(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(audit, "_MOST_FOLDERS", 2)
     for n in range(3):
         (runs.scenario_folder(run).parent / f"Other{n}").mkdir()
     found = whole(audit.audit(run).checks)
-    assert failed(found)["submission-tree"].startswith("4 folders") and len({c.place for c in found if "Other" in c.place}) <= 2
+    assert (
+        failed(found)["submission-tree"].startswith("4 folders")
+        and len({c.place for c in found if "Other" in c.place}) <= 2
+    )
 
 
 # JSON.
@@ -198,7 +256,21 @@ def test_json_that_means_more_than_one_thing_is_refused(text: str, why: str) -> 
 
 
 @pytest.mark.parametrize(
-    "value", [{}, [], 0, -1, 1.5, 16159082839903944936, None, True, "ü[[[[" * 99, [[[]]], {"a": {"b": [1, {"c": 2}]}}, [[1]] * 999]
+    "value",
+    [
+        {},
+        [],
+        0,
+        -1,
+        1.5,
+        16159082839903944936,
+        None,
+        True,
+        "ü[[[[" * 99,
+        [[[]]],
+        {"a": {"b": [1, {"c": 2}]}},
+        [[1]] * 999,
+    ],
 )
 def test_json_that_means_one_thing_is_read(value: Any) -> None:
     assert strict_json.parse(json.dumps(value)) == value
@@ -210,14 +282,28 @@ def test_a_key_that_stands_twice_at_the_end_of_a_million_is_found_soon() -> None
         strict_json.parse(text)
 
 
-JSON = {name: pattern for name, pattern in FILES.items() if pattern.endswith(".json") and "accuracy log" not in name}
+JSON = {
+    name: pattern
+    for name, pattern in FILES.items()
+    if pattern.endswith(".json") and "accuracy log" not in name
+}
 
 
 @pytest.mark.parametrize("name", JSON)
 @pytest.mark.parametrize(
-    "content", [DEEP.encode(), b'{"a":1,"a":1}', b'{"x":NaN}', b'{"x":' + b"9" * 5000 + b"}", b"\xff\xfe{\x00}\x00", b"\xef\xbb\xbf{}"]
+    "content",
+    [
+        DEEP.encode(),
+        b'{"a":1,"a":1}',
+        b'{"x":NaN}',
+        b'{"x":' + b"9" * 5000 + b"}",
+        b"\xff\xfe{\x00}\x00",
+        b"\xef\xbb\xbf{}",
+    ],
 )
-def test_a_document_like_that_is_a_finding(measured: Callable[[str], Path], tmp_path: Path, name: str, content: bytes) -> None:
+def test_a_document_like_that_is_a_finding(
+    measured: Callable[[str], Path], tmp_path: Path, name: str, content: bytes
+) -> None:
     run = Path(shutil.copytree(measured("tokens"), tmp_path / "quick-1"))
     (path,) = run.glob(FILES[name])
     path.write_bytes(content)
@@ -228,14 +314,19 @@ def test_a_document_like_that_is_a_finding(measured: Callable[[str], Path], tmp_
 def test_a_document_of_the_right_keys_and_hostile_values_does_not_stop_the_audit(run: Path) -> None:
     """Every value of every document, one after the other, becomes something else."""
     values = itertools.cycle((10**39, "x" * 5000, [[[]]], 1e308, {"": None}, -1))
-    for path in (run / "record.json", run / "raw/performance/outcome.json", run / "raw/accuracy/job.json"):
+    for path in (
+        run / "record.json",
+        run / "raw/performance/outcome.json",
+        run / "raw/accuracy/job.json",
+    ):
         before = path.read_text()
         for where in list(_leaves(json.loads(before))):
             document = json.loads(before)
             _put(document, where, next(values))
             path.write_text(json.dumps(document))
             checks = whole(audit.audit(run).checks)
-            assert "validity" in {c.id for c in checks} or failed(checks), where  # it came to its end, or says what is wrong
+            # It came to its end, or says what is wrong.
+            assert "validity" in {c.id for c in checks} or failed(checks), where
         path.write_text(before)
 
 
@@ -255,7 +346,10 @@ def _put(document: Any, where: tuple[Any, ...], value: Any) -> None:
 
 # Logs.
 
-ENTRY = ':::MLLOG {"key": "%s", "value": %s, "time_ms": %s, "metadata": {"is_error": false, "is_warning": false}}\n'
+ENTRY = (
+    ':::MLLOG {"key": "%s", "value": %s, "time_ms": %s, "metadata": {"is_error": false,'
+    ' "is_warning": false}}\n'
+)
 
 
 def detail(tmp_path: Path, content: bytes) -> logs.Detail:
@@ -271,17 +365,25 @@ def detail(tmp_path: Path, content: bytes) -> logs.Detail:
         (ENTRY % ("a", "9" * 10_000, 1), "10000 digits"),
         (ENTRY % ("a", DEEP, 1), "nested more than 64 levels"),
         (ENTRY % ("a", '{"b": 1, "b": 2}', 1), "'b' stands twice"),
-        (ENTRY.replace('"key": "%s"', '"key": "x", "key": "%s"') % ("a", 1, 1), "'key' stands twice"),
+        (
+            ENTRY.replace('"key": "%s"', '"key": "x", "key": "%s"') % ("a", 1, 1),
+            "'key' stands twice",
+        ),
         (ENTRY % ("a", 1, 1) + "\0" * 50 + "\n", "NUL"),
     ],
 )
-def test_a_line_like_that_is_a_problem_and_no_value(tmp_path: Path, line: str, problem: str) -> None:
+def test_a_line_like_that_is_a_problem_and_no_value(
+    tmp_path: Path, line: str, problem: str
+) -> None:
     found = detail(tmp_path, (ENTRY % ("first", 1, 1) + line).encode())
     assert any(problem in p for p in found.problems), found.problems
     assert found.get("first") == 1
 
 
-@pytest.mark.parametrize("content", [(ENTRY % ("a", 1, 1)).encode("utf-16"), b"\xef\xbb\xbf" + (ENTRY % ("a", 1, 1)).encode()])
+@pytest.mark.parametrize(
+    "content",
+    [(ENTRY % ("a", 1, 1)).encode("utf-16"), b"\xef\xbb\xbf" + (ENTRY % ("a", 1, 1)).encode()],
+)
 def test_another_encoding_is_a_problem(tmp_path: Path, content: bytes) -> None:
     found = detail(tmp_path, content)
     assert found.problems and not found.values
@@ -293,7 +395,9 @@ def test_a_time_that_is_none_is_no_number(tmp_path: Path, time_ms: str) -> None:
     assert line.time_ms != line.time_ms
 
 
-def test_a_log_that_never_ends_is_read_so_far_and_no_further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_never_ends_is_read_so_far_and_no_further(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(logs.detail, "_LARGEST", 1 << 20)
     path = tmp_path / "detail.txt"
     with path.open("wb") as f:
@@ -303,10 +407,14 @@ def test_a_log_that_never_ends_is_read_so_far_and_no_further(tmp_path: Path, mon
     assert any("behind the first 1 MiB" in p for p in found.problems) and found.get("a") == 1
 
 
-def test_answers_beyond_the_most_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_beyond_the_most_are_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(logs.answers, "_MOST_PAYLOAD", 100)
     path = tmp_path / "accuracy.json"
-    rows = ",\n".join(f'{{ "seq_id" : {n}, "qsl_idx" : {n}, "data" : "{"00" * 40}" }}' for n in range(5))
+    rows = ",\n".join(
+        f'{{ "seq_id" : {n}, "qsl_idx" : {n}, "data" : "{"00" * 40}" }}' for n in range(5)
+    )
     path.write_text(f"[\n{rows}\n]\n")
     found = logs.read_accuracy(path)
     assert len(found.payloads) == 2 and any("line 4: more than" in p for p in found.problems)
@@ -331,9 +439,16 @@ def test_a_row_like_that_is_no_row(tmp_path: Path, row: str) -> None:
 
 def test_a_row_written_otherwise_is_the_same_row(tmp_path: Path) -> None:
     path = tmp_path / "accuracy.json"
-    path.write_text('[\n{"qsl_idx":7,"data":"00ff","seq_id":0,"token_data":"00"},\n{ "seq_id" : 1, "qsl_idx" : 3, "data" : "" }\n]\n')
+    path.write_text(
+        '[\n{"qsl_idx":7,"data":"00ff","seq_id":0,"token_data":"00"},\n{ "seq_id" : 1, "qsl_idx" :'
+        ' 3, "data" : "" }\n]\n'
+    )
     found = logs.read_accuracy(path)
-    assert not found.problems and found.payloads == {7: b"\x00\xff", 3: b""} and list(found.seq_ids) == [0, 1]
+    assert (
+        not found.problems
+        and found.payloads == {7: b"\x00\xff", 3: b""}
+        and list(found.seq_ids) == [0, 1]
+    )
     assert 5 not in found.payloads and "x" not in found.payloads and len(found.payloads) == 2
     with pytest.raises(KeyError):
         found.payloads[5]
@@ -341,11 +456,17 @@ def test_a_row_written_otherwise_is_the_same_row(tmp_path: Path) -> None:
 
 def test_of_two_answers_to_a_sample_the_last_counts(tmp_path: Path) -> None:
     path = tmp_path / "accuracy.json"
-    rows = [f'{{ "seq_id" : {n}, "qsl_idx" : {index}, "data" : "0{n}" }}' for n, index in enumerate((2, 9, 2, 2))]
+    rows = [
+        f'{{ "seq_id" : {n}, "qsl_idx" : {index}, "data" : "0{n}" }}'
+        for n, index in enumerate((2, 9, 2, 2))
+    ]
     path.write_text("[\n" + ",\n".join(rows) + "\n]\n")
     found = logs.read_accuracy(path)
     assert found.payloads == {2: b"\x03", 9: b"\x01"}
-    assert found.problems == ("line 4: qsl_idx 2 stands there twice", "line 5: qsl_idx 2 stands there twice")
+    assert found.problems == (
+        "line 4: qsl_idx 2 stands there twice",
+        "line 5: qsl_idx 2 stands there twice",
+    )
 
 
 @pytest.mark.parametrize("name", [DETAIL, SUMMARY, ANSWERS])
@@ -357,7 +478,9 @@ def test_a_log_of_nothing_but_nul_bytes_is_a_finding(run: Path, name: str) -> No
     assert failed(whole(audit.audit(run).checks))
 
 
-@pytest.mark.parametrize("word", ["1_000", "１２", "0x10", "1e5_0", "inf", "nan", "1e999", "+-1", ""])
+@pytest.mark.parametrize(
+    "word", ["1_000", "１２", "0x10", "1e5_0", "inf", "nan", "1e999", "+-1", ""]
+)
 def test_a_number_loadgen_would_read_otherwise_is_none(word: str) -> None:
     assert user_conf.parse(f"m.Offline.target_qps = {word}").refused
 
@@ -374,7 +497,9 @@ def packed(path: Path, **members: bytes) -> Path:
 
 def header(shape: tuple[int, ...], content: bytes = b"") -> bytes:
     buffer = io.BytesIO()
-    np.lib.format.write_array_header_1_0(buffer, {"descr": "<f4", "fortran_order": False, "shape": shape})
+    np.lib.format.write_array_header_1_0(
+        buffer, {"descr": "<f4", "fortran_order": False, "shape": shape}
+    )
     return buffer.getvalue() + content
 
 
@@ -387,7 +512,9 @@ def test_an_archive_that_unpacks_to_far_more_than_it_holds_is_not_unpacked(tmp_p
 
 def test_an_array_that_declares_more_than_is_there_is_not_allocated(tmp_path: Path) -> None:
     for shape in ((1 << 50,), (1 << 31, 1 << 31), (-5, 3)):
-        found, why = files.attempt(files.arrays, packed(tmp_path / "x.npz", logits=header(shape, b"\0" * 64)))
+        found, why = files.attempt(
+            files.arrays, packed(tmp_path / "x.npz", logits=header(shape, b"\0" * 64))
+        )
         assert found is None and "is declared in" in why
         (tmp_path / "x.npy").write_bytes(header(shape, b"\0" * 64))
         found, why = files.attempt(files.array, tmp_path / "x.npy")
@@ -416,10 +543,19 @@ def test_what_numpy_would_unpickle_is_not_unpickled(tmp_path: Path) -> None:
 
 
 def test_an_ordinary_archive_is_read(tmp_path: Path) -> None:
-    arrays = {"logits": np.arange(6, dtype=np.float32).reshape(2, 3), "empty": np.empty((0, 4)), "scalar": np.array(7)}
+    arrays = {
+        "logits": np.arange(6, dtype=np.float32).reshape(2, 3),
+        "empty": np.empty((0, 4)),
+        "scalar": np.array(7),
+    }
     np.savez(tmp_path / "x.npz", allow_pickle=False, **arrays)
     found, why = files.attempt(files.arrays, tmp_path / "x.npz")
-    assert not why and found is not None and set(found) == set(arrays) and (found["logits"] == arrays["logits"]).all()
+    assert (
+        not why
+        and found is not None
+        and set(found) == set(arrays)
+        and (found["logits"] == arrays["logits"]).all()
+    )
 
 
 def test_a_trace_that_unpacks_without_end_is_not_read_to_its_end(run: Path) -> None:
@@ -440,7 +576,9 @@ def victim(measured: Callable[[str], Path], tmp_path_factory: pytest.TempPathFac
 @pytest.mark.parametrize("name", FILES)
 @settings(max_examples=8, deadline=None)
 @given(how=damage())
-def test_no_damage_makes_a_part_break_off(victim: Path, name: str, how: Callable[[bytes], bytes]) -> None:
+def test_no_damage_makes_a_part_break_off(
+    victim: Path, name: str, how: Callable[[bytes], bytes]
+) -> None:
     (path,) = victim.glob(FILES[name])
     before = path.read_bytes()
     path.write_bytes(how(before))
@@ -451,18 +589,28 @@ def test_no_damage_makes_a_part_break_off(victim: Path, name: str, how: Callable
     assert whole(found)
 
 
-def test_where_the_audit_itself_breaks_off_the_other_parts_go_on(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_the_audit_itself_breaks_off_the_other_parts_go_on(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(subject: tree.Subject) -> list[Check]:
         raise ZeroDivisionError("nobody thought of this")
 
     before = len(audit.audit(run).checks_for("quick"))
-    monkeypatch.setattr(checklist, "FAMILIES", (checklist.CheckFamily("evidence", broken), *checklist.FAMILIES))
+    monkeypatch.setattr(
+        checklist, "FAMILIES", (checklist.CheckFamily("evidence", broken), *checklist.FAMILIES)
+    )
     found = audit.audit(run).checks_for("quick")
     ((name, why),) = failed(found).items()
-    assert name == "audit-of-evidence" and "ZeroDivisionError: nobody thought of this" in why and len(found) == before + 1
+    assert (
+        name == "audit-of-evidence"
+        and "ZeroDivisionError: nobody thought of this" in why
+        and len(found) == before + 1
+    )
     assert not verdict.passes(found)
 
 
 def test_a_submitter_that_is_a_link_beside_another_is_a_finding(run: Path, tmp_path: Path) -> None:
     (run / "open" / "somebody").symlink_to(tmp_path)
-    assert failed(whole(audit.audit(run).checks_for("quick"))) == {"submitters-folders": "open/somebody is a link: it is not read"}
+    assert failed(whole(audit.audit(run).checks_for("quick"))) == {
+        "submitters-folders": "open/somebody is a link: it is not read"
+    }

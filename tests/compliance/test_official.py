@@ -1,4 +1,6 @@
-"""What a benchmark asks for in the closed division, told in the open one: counts, settings, accuracy, scenarios, tests of its own."""
+"""What a benchmark asks for in the closed division, told in the open one: counts, settings,
+accuracy, scenarios, tests of its own.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,16 @@ NAME = "bert-99"
 
 def _rules(**changed: Any) -> rules.Rules:
     """bert-99 of as many samples as the tests' own runs have, which asks for Offline alone."""
-    small = {"performance_sample_count": 256, "dataset_size": 256, "offline_samples": 1, "required": {"edge": ("Offline",)}, **changed}
-    return dataclasses.replace(V61, benchmarks={**V61.benchmarks, NAME: dataclasses.replace(V61.benchmarks[NAME], **small)})
+    small = {
+        "performance_sample_count": 256,
+        "dataset_size": 256,
+        "offline_samples": 1,
+        "required": {"edge": ("Offline",)},
+        **changed,
+    }
+    return dataclasses.replace(
+        V61, benchmarks={**V61.benchmarks, NAME: dataclasses.replace(V61.benchmarks[NAME], **small)}
+    )
 
 
 @pytest.fixture
@@ -66,36 +76,77 @@ def test_the_open_division_is_told_what_differs_and_not_refused(run: Path) -> No
     subject = tree.read(place, V61)
     assert {check.verdict for check in benchmark.checks(subject)} == {Verdict.NA}
     reasons = next(c for c in audit.audit(run).checks_for("quick") if c.id == "eligibility").detail
-    assert "effective_performance_sample_count is 256; bert-99 has at least 10833" in reasons and "accuracy.txt has no line" in reasons
+    assert (
+        "effective_performance_sample_count is 256; bert-99 has at least 10833" in reasons
+        and "accuracy.txt has no line" in reasons
+    )
 
 
 @pytest.mark.parametrize(
     ("changed", "check", "told"),
     [
-        ({"performance_sample_count": 257}, "benchmark", "effective_performance_sample_count is 256; bert-99 has at least 257"),
-        ({"dataset_size": 255}, "benchmark", "effective_accuracy_sample_count is 256; bert-99 has 255"),
+        (
+            {"performance_sample_count": 257},
+            "benchmark",
+            "effective_performance_sample_count is 256; bert-99 has at least 257",
+        ),
+        (
+            {"dataset_size": 255},
+            "benchmark",
+            "effective_accuracy_sample_count is 256; bert-99 has 255",
+        ),
         ({"accuracy_sample_count": 99}, "benchmark", "bert-99 has 99"),
-        ({"by_scenario": {"Offline": {"accuracy_sample_count": 98}}}, "benchmark", "bert-99 has 98"),
+        (
+            {"by_scenario": {"Offline": {"accuracy_sample_count": 98}}},
+            "benchmark",
+            "bert-99 has 98",
+        ),
         ({"offline_samples": 10**9}, "benchmark", "effective_samples_per_query"),
         ({"token_latencies": True}, "benchmark", "token latencies are not measured"),
         ({"latency_ns": {"Offline": 1}}, "benchmark", "result_99.00_percentile_latency_ns"),
-        ({"token_latency_ns": {"Offline": {"ttft": 10**9}}}, "benchmark", "result_first_token_99.00_percentile_latency_ns is None"),
+        (
+            {"token_latency_ns": {"Offline": {"ttft": 10**9}}},
+            "benchmark",
+            "result_first_token_99.00_percentile_latency_ns is None",
+        ),
         ({"accuracy": {"F1": 90.6}}, "accuracy-target", "F1 is 90.5; bert-99 wants at least 90.6"),
         ({"accuracy": {"ROUGE1": 1.0}}, "accuracy-target", "accuracy.txt has no line of ROUGE1"),
         ({"accuracy_at_most": {"F1": 90.4}}, "accuracy-target", "and at most 90.4"),
-        ({"required": {"edge": ("Offline", "SingleStream")}}, "scenarios", "SingleStream is missing"),
+        (
+            {"required": {"edge": ("Offline", "SingleStream")}},
+            "scenarios",
+            "SingleStream is missing",
+        ),
         ({"required": {"edge": ()}}, "scenarios", "Offline is no scenario of bert-99"),
-        ({"required": {"datacenter": ("Offline",)}}, "scenarios", "no benchmark of the suite 'edge'"),
-        ({"optional": {"edge": ("Interactive", "Server")}}, "scenarios", "Server or Interactive is missing"),
+        (
+            {"required": {"datacenter": ("Offline",)}},
+            "scenarios",
+            "no benchmark of the suite 'edge'",
+        ),
+        (
+            {"optional": {"edge": ("Interactive", "Server")}},
+            "scenarios",
+            "Server or Interactive is missing",
+        ),
     ],
 )
-def test_what_the_benchmark_does_not_allow_fails(closed: Path, changed: dict[str, Any], check: str, told: str) -> None:
+def test_what_the_benchmark_does_not_allow_fails(
+    closed: Path, changed: dict[str, Any], check: str, told: str
+) -> None:
     found = _found(closed, _rules(**changed))
     assert found[check].verdict is Verdict.FAIL and told in found[check].detail, found[check].line()
     assert [name for name, other in found.items() if other.verdict is Verdict.FAIL] == [check]
 
 
-@pytest.mark.parametrize("line", ['{"exact_match": 80.0, "f1": 1.2.3}', '{"exact_match": 80.0, "f1": 9}', "nothing", '{"f1": 99.0}'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"exact_match": 80.0, "f1": 1.2.3}',
+        '{"exact_match": 80.0, "f1": 9}',
+        "nothing",
+        '{"f1": 99.0}',
+    ],
+)
 def test_an_accuracy_that_is_none_or_too_low_fails(closed: Path, line: str) -> None:
     (_folder(closed) / "accuracy" / "accuracy.txt").write_text(f"{line}\nhash={'0' * 64}\n")
     assert _found(closed)["accuracy-target"].verdict is Verdict.FAIL
@@ -104,9 +155,14 @@ def test_an_accuracy_that_is_none_or_too_low_fails(closed: Path, line: str) -> N
 def test_a_mapping_means_nothing_in_the_closed_division(closed: Path) -> None:
     benchmark = _folder(closed).parent
     benchmark.rename(benchmark.with_name("my-bert"))
-    (closed / "closed" / runs.SUBMITTER / "model_mapping.json").write_text(json.dumps({"my-bert": NAME}))
+    (closed / "closed" / runs.SUBMITTER / "model_mapping.json").write_text(
+        json.dumps({"my-bert": NAME})
+    )
     found = {c.key: c for c in audit.audit(closed).checks_for("submission")}
-    assert found["model-mapping"].verdict is Verdict.FAIL and "my-bert is no official benchmark" in found["model-mapping"].detail
+    assert (
+        found["model-mapping"].verdict is Verdict.FAIL
+        and "my-bert is no official benchmark" in found["model-mapping"].detail
+    )
 
 
 @pytest.mark.parametrize(
@@ -121,7 +177,9 @@ def test_a_mapping_means_nothing_in_the_closed_division(closed: Path) -> None:
         ("mine", {}, "mine"),
     ],
 )
-def test_a_name_means_what_the_official_checker_takes_it_for(name: str, mapping: dict[str, str], means: str) -> None:
+def test_a_name_means_what_the_official_checker_takes_it_for(
+    name: str, mapping: dict[str, str], means: str
+) -> None:
     assert V61.official(name, mapping) == means
 
 
@@ -146,19 +204,32 @@ def test_a_test_that_its_own_script_scores_must_be_there_and_is_for_people(
 ) -> None:
     do(closed)
     scored = {"TEST07": rules.ScoredTest((NAME,), "verify_accuracy.txt")}
-    assert _found(closed, dataclasses.replace(_rules(), scored_tests=scored))["test07"].verdict is outcome
+    assert (
+        _found(closed, dataclasses.replace(_rules(), scored_tests=scored))["test07"].verdict
+        is outcome
+    )
 
 
 @pytest.mark.parametrize("round", rules.rounds())
-def test_every_benchmark_of_every_round_has_a_pattern_for_each_metric_and_scenarios_there_are(round: str) -> None:
+def test_every_benchmark_of_every_round_has_a_pattern_for_each_metric_and_scenarios_there_are(
+    round: str,
+) -> None:
     of = rules.load(round)
     assert len(of.benchmarks) == {"v5.1": 19, "v6.0": 23, "v6.1": 21}[round]
     for row in of.benchmarks.values():
-        assert {*row.accuracy, *row.accuracy_at_most} <= set(of.accuracy_patterns) and row.accuracy and row.required
+        assert (
+            {*row.accuracy, *row.accuracy_at_most} <= set(of.accuracy_patterns)
+            and row.accuracy
+            and row.required
+        )
         for scenario in row.by_scenario:
             assert row.of(scenario) != row
     tested = {name for test in of.compliance_tests.values() for name in test.required_by}
-    assert {name for name in tested if "interactive" not in name} <= {*of.benchmarks, "dlrm-v2-99", "dlrm-v2-99.9"}
+    assert {name for name in tested if "interactive" not in name} <= {
+        *of.benchmarks,
+        "dlrm-v2-99",
+        "dlrm-v2-99.9",
+    }
 
 
 @pytest.mark.parametrize(
@@ -171,16 +242,24 @@ def test_every_benchmark_of_every_round_has_a_pattern_for_each_metric_and_scenar
         (0, 90.5, "they may differ"),
     ],
 )
-def test_a_test01_that_is_not_deterministic_is_judged_by_its_accuracy(closed: Path, baseline: Any, compliance: Any, told: str) -> None:
+def test_a_test01_that_is_not_deterministic_is_judged_by_its_accuracy(
+    closed: Path, baseline: Any, compliance: Any, told: str
+) -> None:
     (place,) = result_folders(closed, _rules())
     texts = [f'{{"exact_match": 80.0, "f1": {value}}}\n' for value in (baseline, compliance)]
     found = list(benchmark.far_apart(tree.read(place, _rules()), texts))
     assert [told in text for text in found] == ([True] if told else [])
 
 
-def test_one_run_may_be_submitted_for_both_targets_of_a_model_and_for_no_other(closed: Path) -> None:
+def test_one_run_may_be_submitted_for_both_targets_of_a_model_and_for_no_other(
+    closed: Path,
+) -> None:
     benchmark = _folder(closed).parent
     shutil.copytree(benchmark, benchmark.with_name("bert-99.9"))
-    assert {c.key: c for c in audit.audit(closed).checks_for("quick")}["logs-of-one-run"].verdict is Verdict.PASS
+    assert {c.key: c for c in audit.audit(closed).checks_for("quick")}[
+        "logs-of-one-run"
+    ].verdict is Verdict.PASS
     (benchmark.with_name("bert-99.9")).rename(benchmark.with_name("resnet"))
-    assert {c.key: c for c in audit.audit(closed).checks_for("quick")}["logs-of-one-run"].verdict is Verdict.FAIL
+    assert {c.key: c for c in audit.audit(closed).checks_for("quick")}[
+        "logs-of-one-run"
+    ].verdict is Verdict.FAIL

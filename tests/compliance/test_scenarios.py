@@ -1,4 +1,6 @@
-"""Server, Interactive, MultiStream and what an edge system infers: real logs are good, and what is changed in them is seen by name."""
+"""Server, Interactive, MultiStream and what an edge system infers: real logs are good, and what is
+changed in them is seen by name.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ PERFORMANCE, ACCURACY = "performance/run_1", "accuracy"
 @pytest.fixture(scope="session")
 def submitted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Built]:
     folder = tmp_path_factory.mktemp("submissions")
-    return cache(lambda kind: other_scenarios.build(folder / re.sub(r"\W+", "-", kind), KINDS[kind]))
+    return cache(
+        lambda kind: other_scenarios.build(folder / re.sub(r"\W+", "-", kind), KINDS[kind])
+    )
 
 
 @pytest.fixture(scope="session")
@@ -35,7 +39,9 @@ def good(submitted: Callable[[str], Built]) -> Callable[[str], dict[str, Check]]
 @pytest.fixture
 def copy(submitted: Callable[[str], Built], tmp_path: Path) -> Callable[[str], Built]:
     def get(kind: str) -> Built:
-        return Built(Path(shutil.copytree(submitted(kind).root, tmp_path / "submission")), KINDS[kind])
+        return Built(
+            Path(shutil.copytree(submitted(kind).root, tmp_path / "submission")), KINDS[kind]
+        )
 
     return get
 
@@ -45,7 +51,9 @@ def findings(root: Path) -> dict[str, Check]:
 
 
 def entries(path: Path, **values: Any) -> None:
-    """Set keys of a detail log, `__` for a dot; a function gets the old value, None removes the line."""
+    """Set keys of a detail log, `__` for a dot; a function gets the old value, None removes the
+    line.
+    """
     wanted = {key.replace("__", "."): value for key, value in values.items()}
     lines, changed = [], 0
     for line in path.read_text().splitlines():
@@ -79,10 +87,14 @@ def accuracy(**values: Any) -> Callable[[Built], None]:
 
 
 def compliance_log(name: str, **values: Any) -> Callable[[Built], None]:
-    return lambda built: entries(built.folder / name / PERFORMANCE / "mlperf_log_detail.txt", **values)
+    return lambda built: entries(
+        built.folder / name / PERFORMANCE / "mlperf_log_detail.txt", **values
+    )
 
 
-def in_file(name: str, pattern: str, new: str | Callable[[re.Match[str]], str]) -> Callable[[Built], None]:
+def in_file(
+    name: str, pattern: str, new: str | Callable[[re.Match[str]], str]
+) -> Callable[[Built], None]:
     return lambda built: replaced(built.folder / name, pattern, new)
 
 
@@ -106,7 +118,11 @@ def due(number: int, by: int) -> Callable[[Built], None]:
 
 
 def system_type(text: str) -> Callable[[Built], None]:
-    return lambda built: replaced(built.base / "systems" / f"{SYSTEM}.json", '"system_type": "edge"', f'"system_type": "{text}"')
+    return lambda built: replaced(
+        built.base / "systems" / f"{SYSTEM}.json",
+        '"system_type": "edge"',
+        f'"system_type": "{text}"',
+    )
 
 
 def renamed(to: str) -> Callable[[Built], None]:
@@ -134,12 +150,31 @@ def more(factor: float) -> Callable[[float], float]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_loadgen_wrote_is_good(good: Callable[[str], dict[str, Check]], kind: str) -> None:
-    """Short as it is, and whatever LoadGen says of it: no check of the lowest level fails, and none that recomputes is left out."""
+    """Short as it is, and whatever LoadGen says of it: no check of the lowest level fails, and none
+    that recomputes is left out.
+    """
     found = good(kind)
-    assert not [c.line() for c in found.values() if c.level == "quick" and c.verdict is Verdict.FAIL]
-    for name in ("counts", "latencies", "validity", "early-stopping", "duration", "trace-samples", "trace-figures", "trace-times"):
+    assert not [
+        c.line() for c in found.values() if c.level == "quick" and c.verdict is Verdict.FAIL
+    ]
+    for name in (
+        "counts",
+        "latencies",
+        "validity",
+        "early-stopping",
+        "duration",
+        "trace-samples",
+        "trace-figures",
+        "trace-times",
+    ):
         assert found[name].verdict is Verdict.PASS, found[name].line()
-    for name in ("performance-order", "accuracy-order", "performance-loaded-set", "performance-effective-settings", "accuracy-sample-set"):
+    for name in (
+        "performance-order",
+        "accuracy-order",
+        "performance-loaded-set",
+        "performance-effective-settings",
+        "accuracy-sample-set",
+    ):
         assert found[name].verdict is Verdict.PASS, found[name].line()
     for name in KINDS[kind].tests:
         check = found[f"{name.lower()}-settings"]
@@ -147,37 +182,79 @@ def test_what_loadgen_wrote_is_good(good: Callable[[str], dict[str, Check]], kin
 
 
 SERVER = {
-    "a rate a little too high": (performance(result_completed_samples_per_sec=more(1.0005)), "trace-figures"),
+    "a rate a little too high": (
+        performance(result_completed_samples_per_sec=more(1.0005)),
+        "trace-figures",
+    ),
     "a rate far too high": (performance(result_completed_samples_per_sec=10**5), "latencies"),
-    "another schedule's rate": (performance(result_scheduled_samples_per_sec=more(1.0005)), "trace-figures"),
-    "a query over its limit that is not counted": (performance(result_overlatency_query_count=lambda n: n + 3), "latencies"),
-    "a looser limit than was asked for": (performance(effective_target_latency_ns=lambda n: 2 * n), "performance-effective-settings"),
+    "another schedule's rate": (
+        performance(result_scheduled_samples_per_sec=more(1.0005)),
+        "trace-figures",
+    ),
+    "a query over its limit that is not counted": (
+        performance(result_overlatency_query_count=lambda n: n + 3),
+        "latencies",
+    ),
+    "a looser limit than was asked for": (
+        performance(effective_target_latency_ns=lambda n: 2 * n),
+        "performance-effective-settings",
+    ),
     "a limit that user.conf has not": (
         performance(effective_target_latency_ns=10**9, requested_server_target_latency_ns=10**9),
         "performance-requested-settings",
     ),
-    "a rate that user.conf has not": (in_file("user.conf", "987.654321", "987.1"), "performance-requested-settings"),
+    "a rate that user.conf has not": (
+        in_file("user.conf", "987.654321", "987.1"),
+        "performance-requested-settings",
+    ),
     "a rate in its last digits": (in_file("user.conf", "987.654321", "987.653999"), "counts"),
     "queries generated": (performance(generated_query_count=lambda n: n + 1), "counts"),
     "the duration generated": (performance(generated_query_duration=lambda n: n + 1000), "counts"),
-    "queries in one": (performance(effective_samples_per_query=2), "performance-effective-settings"),
-    "queries at a time": (performance(effective_max_async_queries=7), "performance-effective-settings"),
+    "queries in one": (
+        performance(effective_samples_per_query=2),
+        "performance-effective-settings",
+    ),
+    "queries at a time": (
+        performance(effective_max_async_queries=7),
+        "performance-effective-settings",
+    ),
     "the limit not met": (performance(result_perf_constraints_met=False), "validity"),
-    "early stopping unsuccessful": (performance(early_stopping_result=" * Run unsuccessful."), "early-stopping"),
-    "no count of those over the limit": (performance(result_overlatency_query_count=None), "performance-detail-log"),
-    "a key that says when queries are merged": (performance(requested_server_coalesce_queries=None), "performance-detail-log"),
+    "early stopping unsuccessful": (
+        performance(early_stopping_result=" * Run unsuccessful."),
+        "early-stopping",
+    ),
+    "no count of those over the limit": (
+        performance(result_overlatency_query_count=None),
+        "performance-detail-log",
+    ),
+    "a key that says when queries are merged": (
+        performance(requested_server_coalesce_queries=None),
+        "performance-detail-log",
+    ),
     "a query due later": (due(20, 3), "trace-times"),
-    "an answer before the query": (trace(of_sample(20, "issue_start_ns"), moved(10**10)), "trace-times"),
+    "an answer before the query": (
+        trace(of_sample(20, "issue_start_ns"), moved(10**10)),
+        "trace-times",
+    ),
     "a latency": (trace(of_sample(20, "complete_ns"), moved(10_000)), "trace-figures"),
     "another sample": (trace(of_sample(20, "sample_idx"), moved(1)), "performance-order"),
     "another loaded set": (performance(loaded_qsl_set=swapped), "performance-loaded-set"),
-    "the schedule's seed": (performance(effective_schedule_rng_seed=1, requested_schedule_rng_seed=1), "performance-seeds"),
+    "the schedule's seed": (
+        performance(effective_schedule_rng_seed=1, requested_schedule_rng_seed=1),
+        "performance-seeds",
+    ),
     "the summary's rate": (
-        in_file(f"{PERFORMANCE}/mlperf_log_summary.txt", "(Completed samples per second    : )", r"\g<1>9"),
+        in_file(
+            f"{PERFORMANCE}/mlperf_log_summary.txt",
+            "(Completed samples per second    : )",
+            r"\g<1>9",
+        ),
         "performance-summary",
     ),
     "the summary's limit": (
-        in_file(f"{PERFORMANCE}/mlperf_log_summary.txt", "(constraints satisfied) : Yes", r"\1 : NO"),
+        in_file(
+            f"{PERFORMANCE}/mlperf_log_summary.txt", "(constraints satisfied) : Yes", r"\1 : NO"
+        ),
         "performance-summary",
     ),
     "an accuracy test of another scenario": (
@@ -185,47 +262,106 @@ SERVER = {
         "accuracy-test-and-scenario",
     ),
     "two answers changed over": (
-        in_file(f"{ACCURACY}/mlperf_log_accuracy.json", r'"qsl_idx" : (\d+)(.*\n.*"qsl_idx" : )(\d+)', r'"qsl_idx" : \3\2\1'),
+        in_file(
+            f"{ACCURACY}/mlperf_log_accuracy.json",
+            r'"qsl_idx" : (\d+)(.*\n.*"qsl_idx" : )(\d+)',
+            r'"qsl_idx" : \3\2\1',
+        ),
         "accuracy-order",
     ),
-    "a sample not issued in the accuracy test": (accuracy(generated_query_count=39), "accuracy-sample-set"),
-    "an answer left out of TEST01": (in_file("TEST01/accuracy/mlperf_log_accuracy.json", r"\{ [^\n]*\n", ""), "test01-samples"),
-    "another limit in TEST01": (compliance_log("TEST01", effective_target_latency_ns=10**9), "test01-settings"),
+    "a sample not issued in the accuracy test": (
+        accuracy(generated_query_count=39),
+        "accuracy-sample-set",
+    ),
+    "an answer left out of TEST01": (
+        in_file("TEST01/accuracy/mlperf_log_accuracy.json", r"\{ [^\n]*\n", ""),
+        "test01-samples",
+    ),
+    "another limit in TEST01": (
+        compliance_log("TEST01", effective_target_latency_ns=10**9),
+        "test01-settings",
+    ),
     "a folder of no scenario": (renamed("Interactively"), "scenario"),
 }
 TOO_SLOW = {
     "said to be within its limit": (performance(result_perf_constraints_met=True), "validity"),
     "said to be VALID": (performance(result_validity="VALID"), "validity"),
-    "said to be enough": (performance(early_stopping_result=" * Run successful."), "early-stopping"),
-    "a number of queries that lack": (performance(early_stopping_result=lambda t: re.sub(r"least \d+", "least 7", t)), "early-stopping"),
+    "said to be enough": (
+        performance(early_stopping_result=" * Run successful."),
+        "early-stopping",
+    ),
+    "a number of queries that lack": (
+        performance(early_stopping_result=lambda t: re.sub(r"least \d+", "least 7", t)),
+        "early-stopping",
+    ),
     "fewer over the limit": (performance(result_overlatency_query_count=1), "latencies"),
 }
 TOO_FEW = {
-    "said to be enough": (performance(early_stopping_met=True, result_validity="VALID"), "validity"),
+    "said to be enough": (
+        performance(early_stopping_met=True, result_validity="VALID"),
+        "validity",
+    ),
     "said so in words": (performance(early_stopping_result=" * Run successful."), "early-stopping"),
 }
 INTERACTIVE = {
-    "first tokens sooner": (performance(result_first_token_99__00_percentile_latency_ns=lambda n: n - 1), "trace-figures"),
-    "first tokens on average": (performance(result_first_token_mean_latency_ns=lambda n: n + 1), "trace-figures"),
-    "first tokens not in order": (performance(result_first_token_50__00_percentile_latency_ns=10**12), "latencies"),
-    "later tokens not in order": (performance(result_time_per_output_token_99__00_percentile_ns=10**12), "latencies"),
+    "first tokens sooner": (
+        performance(result_first_token_99__00_percentile_latency_ns=lambda n: n - 1),
+        "trace-figures",
+    ),
+    "first tokens on average": (
+        performance(result_first_token_mean_latency_ns=lambda n: n + 1),
+        "trace-figures",
+    ),
+    "first tokens not in order": (
+        performance(result_first_token_50__00_percentile_latency_ns=10**12),
+        "latencies",
+    ),
+    "later tokens not in order": (
+        performance(result_time_per_output_token_99__00_percentile_ns=10**12),
+        "latencies",
+    ),
     "later tokens on average": (performance(result_time_to_output_token_mean=10**12), "latencies"),
     "tokens a second": (performance(result_completed_tokens_per_second=more(1.01)), "latencies"),
     "tokens by latency": (performance(result_token_throughput=more(1.01)), "latencies"),
-    "tokens by the time of issue": (performance(result_token_throughput_with_loadgen_overhead=more(1.01)), "trace-figures"),
-    "a limit of first tokens not met": (performance(requested_server_ttft_latency=1000), "validity"),
+    "tokens by the time of issue": (
+        performance(result_token_throughput_with_loadgen_overhead=more(1.01)),
+        "trace-figures",
+    ),
+    "a limit of first tokens not met": (
+        performance(requested_server_ttft_latency=1000),
+        "validity",
+    ),
     "a limit of later tokens not met": (performance(requested_server_tpot_latency=1), "validity"),
-    "a limit that user.conf has not": (performance(requested_server_tpot_latency=10**9), "performance-requested-settings"),
-    "no first tokens": (performance(result_first_token_mean_latency_ns=None), "performance-detail-log"),
-    "a first token left out of the trace": (trace(r'"Token_Latency","ph"', '"Token_Lateness","ph"'), "trace-figures"),
-    "later tokens said to be too late": (performance(early_stopping_tpot_result=" * Run unsuccessful."), "early-stopping"),
-    "tokens not measured": (performance(requested_use_token_latencies=None), "performance-requested-settings"),
+    "a limit that user.conf has not": (
+        performance(requested_server_tpot_latency=10**9),
+        "performance-requested-settings",
+    ),
+    "no first tokens": (
+        performance(result_first_token_mean_latency_ns=None),
+        "performance-detail-log",
+    ),
+    "a first token left out of the trace": (
+        trace(r'"Token_Latency","ph"', '"Token_Lateness","ph"'),
+        "trace-figures",
+    ),
+    "later tokens said to be too late": (
+        performance(early_stopping_tpot_result=" * Run unsuccessful."),
+        "early-stopping",
+    ),
+    "tokens not measured": (
+        performance(requested_use_token_latencies=None),
+        "performance-requested-settings",
+    ),
     "Server's logs of another scenario": (
         performance(effective_scenario="MultiStream", requested_scenario="MultiStream"),
         "inferred-scenario",
     ),
     "the summary's limit": (
-        in_file(f"{PERFORMANCE}/mlperf_log_summary.txt", r"ttft_latency \(ns\): ", "ttft_latency (ns): 9"),
+        in_file(
+            f"{PERFORMANCE}/mlperf_log_summary.txt",
+            r"ttft_latency \(ns\): ",
+            "ttft_latency (ns): 9",
+        ),
         "performance-summary",
     ),
 }
@@ -234,24 +370,43 @@ MULTI_STREAM = {
         performance(result_99__00_percentile_per_query_latency_ns=lambda n: n // 2),
         "latencies",
     ),
-    "the queries' mean": (performance(result_mean_query_latency_ns=lambda n: n + 1), "trace-figures"),
+    "the queries' mean": (
+        performance(result_mean_query_latency_ns=lambda n: n + 1),
+        "trace-figures",
+    ),
     "the longest query": (performance(result_max_query_latency_ns=lambda n: n + 1), "latencies"),
     "the estimate": (performance(early_stopping_latency_ms=lambda n: n - 1), "early-stopping"),
     "the estimate and what is said of it": (
         both(
             performance(early_stopping_latency_ms=lambda n: n + 1),
-            performance(early_stopping_result=lambda t: re.sub(r"(\d+)$", lambda found: str(int(found[1]) + 1), t)),
+            performance(
+                early_stopping_result=lambda t: re.sub(
+                    r"(\d+)$", lambda found: str(int(found[1]) + 1), t
+                )
+            ),
         ),
         "trace-figures",
     ),
-    "so many left out": (performance(early_stopping_result=lambda t: re.sub(r"discard \d+", "discard 99", t)), "early-stopping"),
-    "queries of four": (performance(effective_samples_per_query=4), "performance-effective-settings"),
-    "least samples": (performance(effective_min_sample_count=662), "performance-effective-settings"),
+    "so many left out": (
+        performance(early_stopping_result=lambda t: re.sub(r"discard \d+", "discard 99", t)),
+        "early-stopping",
+    ),
+    "queries of four": (
+        performance(effective_samples_per_query=4),
+        "performance-effective-settings",
+    ),
+    "least samples": (
+        performance(effective_min_sample_count=662),
+        "performance-effective-settings",
+    ),
     "the expected latency": (
         performance(requested_multi_stream_expected_latency_ns=1_000_000),
         "performance-requested-settings",
     ),
-    "the expected latency in its last digits": (in_file("user.conf", "0.9123456789", "0.912349"), "counts"),
+    "the expected latency in its last digits": (
+        in_file("user.conf", "0.9123456789", "0.912349"),
+        "counts",
+    ),
     "queries of four in user.conf": (
         in_file("user.conf", r"\A", f"{BENCHMARK}.MultiStream.samples_per_query = 4\n"),
         "performance-requested-settings",
@@ -262,20 +417,42 @@ MULTI_STREAM = {
     "queries issued": (performance(result_query_count=lambda n: n - 1), "trace-samples"),
     "the duration not met": (performance(result_min_duration_met=False), "trace-figures"),
     "a sample of another query": (trace(of_sample(20, "query_seq"), moved(1)), "trace-samples"),
-    "a sample that is no neighbour": (trace(of_sample(20, "sample_idx"), moved(1)), "performance-order"),
-    "a query before the last was answered": (trace(of_sample(20, "complete_ns"), moved(10**9)), "trace-times"),
-    "a set that does not begin again": (performance(loaded_qsl_set=lambda values: [*values[:-1], values[20]]), "performance-loaded-set"),
-    "no figures of queries": (performance(result_mean_query_latency_ns=None), "performance-detail-log"),
+    "a sample that is no neighbour": (
+        trace(of_sample(20, "sample_idx"), moved(1)),
+        "performance-order",
+    ),
+    "a query before the last was answered": (
+        trace(of_sample(20, "complete_ns"), moved(10**9)),
+        "trace-times",
+    ),
+    "a set that does not begin again": (
+        performance(loaded_qsl_set=lambda values: [*values[:-1], values[20]]),
+        "performance-loaded-set",
+    ),
+    "no figures of queries": (
+        performance(result_mean_query_latency_ns=None),
+        "performance-detail-log",
+    ),
     "the summary's longest query": (
         in_file(f"{PERFORMANCE}/mlperf_log_summary.txt", r"(Max latency \(ns\) +: )", r"\g<1>9"),
         "performance-summary",
     ),
     "two answers changed over": (
-        in_file(f"{ACCURACY}/mlperf_log_accuracy.json", r'"qsl_idx" : (\d+)(.*\n.*"qsl_idx" : )(\d+)', r'"qsl_idx" : \3\2\1'),
+        in_file(
+            f"{ACCURACY}/mlperf_log_accuracy.json",
+            r'"qsl_idx" : (\d+)(.*\n.*"qsl_idx" : )(\d+)',
+            r'"qsl_idx" : \3\2\1',
+        ),
         "accuracy-order",
     ),
-    "an answer left out of TEST01": (in_file("TEST01/accuracy/mlperf_log_accuracy.json", r"\{ [^\n]*\n", ""), "test01-samples"),
-    "other queries in TEST04": (compliance_log("TEST04", requested_multi_stream_samples_per_query=4), "test04-settings"),
+    "an answer left out of TEST01": (
+        in_file("TEST01/accuracy/mlperf_log_accuracy.json", r"\{ [^\n]*\n", ""),
+        "test01-samples",
+    ),
+    "other queries in TEST04": (
+        compliance_log("TEST04", requested_multi_stream_samples_per_query=4),
+        "test04-settings",
+    ),
 }
 CHANGES = {
     "Server": SERVER,
@@ -284,8 +461,14 @@ CHANGES = {
     "Interactive": INTERACTIVE,
     "MultiStream": MULTI_STREAM,
     "MultiStream, too few": {
-        "said to be enough": (performance(early_stopping_met=True, result_validity="VALID"), "validity"),
-        "an estimate": (performance(early_stopping_latency_ms=lambda _: 2_000_000), "early-stopping"),
+        "said to be enough": (
+            performance(early_stopping_met=True, result_validity="VALID"),
+            "validity",
+        ),
+        "an estimate": (
+            performance(early_stopping_latency_ms=lambda _: 2_000_000),
+            "early-stopping",
+        ),
     },
     "MultiStream of SingleStream": {
         "not on a system of a datacenter": (system_type("datacenter"), "inferred-scenario"),
@@ -299,12 +482,17 @@ CHANGES = {
     "Offline of MultiStream": {
         "not on a system of a datacenter": (system_type("datacenter"), "inferred-scenario"),
         "not in SingleStream's place": (renamed("SingleStream"), "inferred-scenario"),
-        "its own rules": (performance(result_mean_query_latency_ns=lambda n: n + 1), "trace-figures"),
+        "its own rules": (
+            performance(result_mean_query_latency_ns=lambda n: n + 1),
+            "trace-figures",
+        ),
     },
 }
 
 
-@pytest.mark.parametrize(("kind", "what"), [(kind, what) for kind, changes in CHANGES.items() for what in changes])
+@pytest.mark.parametrize(
+    ("kind", "what"), [(kind, what) for kind, changes in CHANGES.items() for what in changes]
+)
 def test_a_change_is_seen_by_the_check_it_concerns(
     good: Callable[[str], dict[str, Check]], copy: Callable[[str], Built], kind: str, what: str
 ) -> None:
@@ -325,30 +513,47 @@ def test_a_system_of_both_suites_may_infer(copy: Callable[[str], Built], both_of
 
 
 @pytest.mark.parametrize(("kind", "missed"), [("Interactive", False), ("Server", True)])
-def test_whether_latencies_of_tokens_are_measured_is_seen(copy: Callable[[str], Built], kind: str, missed: bool) -> None:
+def test_whether_latencies_of_tokens_are_measured_is_seen(
+    copy: Callable[[str], Built], kind: str, missed: bool
+) -> None:
     """LoadGen logs it as requested only."""
     built = copy(kind)
     (built.base / "model_mapping.json").write_text(json.dumps({BENCHMARK: "llama3.1-8b"}))
-    assert ("token latencies are not measured" in findings(built.root)["eligibility"].detail) is missed
+    assert (
+        "token latencies are not measured" in findings(built.root)["eligibility"].detail
+    ) is missed
 
 
-def test_the_least_samples_of_offline_are_not_asked_of_logs_it_is_inferred_from(copy: Callable[[str], Built]) -> None:
+def test_the_least_samples_of_offline_are_not_asked_of_logs_it_is_inferred_from(
+    copy: Callable[[str], Built],
+) -> None:
     built = copy("Offline of SingleStream")
     (built.root / "open").rename(built.root / "closed")
     built.root.joinpath("closed", built.base.name, "results", SYSTEM, BENCHMARK).rename(
         built.root.joinpath("closed", built.base.name, "results", SYSTEM, "yolo-99")
     )
     found = findings(built.root)
-    assert "benchmark" in found and not [check.line() for check in found.values() if "effective_samples_per_query" in check.detail]
+    assert "benchmark" in found and not [
+        check.line() for check in found.values() if "effective_samples_per_query" in check.detail
+    ]
 
 
 def test_interactive_is_no_scenario_of_v51(copy: Callable[[str], Built]) -> None:
     assert "Interactive" not in rules.load("v5.1").scenarios
-    (found,) = [check for check in audit.audit(copy("Interactive").root, "v5.1").checks if check.id == "scenario"]
-    assert found.verdict is Verdict.FAIL and "Interactive is none this audit has rules for" in found.detail
+    (found,) = [
+        check
+        for check in audit.audit(copy("Interactive").root, "v5.1").checks
+        if check.id == "scenario"
+    ]
+    assert (
+        found.verdict is Verdict.FAIL
+        and "Interactive is none this audit has rules for" in found.detail
+    )
 
 
-def test_queries_of_four_are_for_the_open_division(good: Callable[[str], dict[str, Check]], copy: Callable[[str], Built]) -> None:
+def test_queries_of_four_are_for_the_open_division(
+    good: Callable[[str], dict[str, Check]], copy: Callable[[str], Built]
+) -> None:
     assert good("MultiStream, queries of four")["least-count"].verdict is Verdict.PASS
     built = copy("MultiStream, queries of four")
     (built.root / "open").rename(built.root / "closed")

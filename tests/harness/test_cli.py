@@ -1,4 +1,6 @@
-"""The command line as a user meets it: run.sh in a process of its own, exit codes, one sentence for each mistake."""
+"""The command line as a user meets it: run.sh in a process of its own, exit codes, one sentence for
+each mistake.
+"""
 
 import json
 import os
@@ -21,11 +23,30 @@ from tests.support.synthetic_runs import cell, write
 
 def run_sh(*arguments, cwd=ROOT, timeout=120):
     words = [a if isinstance(a, bytes) else str(a) for a in arguments]
-    return subprocess.run([ROOT / "run.sh", *words], cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False)
+    return subprocess.run(
+        [ROOT / "run.sh", *words],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
 
 
 def mock(out, *arguments, scenario="SingleStream"):
-    return run_sh("--sut", "mock", "--scenario", scenario, "--model", "bert", "--duration", "0.5", "--out", out, *arguments)
+    return run_sh(
+        "--sut",
+        "mock",
+        "--scenario",
+        scenario,
+        "--model",
+        "bert",
+        "--duration",
+        "0.5",
+        "--out",
+        out,
+        *arguments,
+    )
 
 
 MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert"]
@@ -44,23 +65,92 @@ MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert"]
             ["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--size", "huge"],
             "--size huge: unknown; there are tiny, base, full",
         ),
-        (["--sut", "mock", "--scenario", "Offline"], "the following arguments are required: --model"),
-        (["--sut", "mock", "--scenario", "SingleStream", "--model", "bert", "--batch-size", "8"], "SingleStream issues one sample a query"),
-        (["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--batch-size", "0"], "--batch-size 0: at least 1"),
-        (["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--dataset", "nowhere.txt"], "nowhere.txt: there is no such file"),
-        (["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--sut-option", "latancy-ms=2"], "did you mean latency-ms?"),
-        (["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--sut-option", "latency-ms=fast"], "the value is a number"),
-        (["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--precision", "bfloat16"], "mock computes in float32"),
-        (["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--device", "cuda"], "mock runs on cpu"),
-        (["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--submitter", "../up"], "names a folder"),
-        (["--sut", "mock", "--scenario", "Offline", "--model", "mistral", "--seq-len", "9"], "models that predict"),
+        (
+            ["--sut", "mock", "--scenario", "Offline"],
+            "the following arguments are required: --model",
+        ),
+        (
+            ["--sut", "mock", "--scenario", "SingleStream", "--model", "bert", "--batch-size", "8"],
+            "SingleStream issues one sample a query",
+        ),
+        (
+            ["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--batch-size", "0"],
+            "--batch-size 0: at least 1",
+        ),
+        (
+            [
+                "--sut",
+                "mock",
+                "--scenario",
+                "Offline",
+                "--model",
+                "bert",
+                "--dataset",
+                "nowhere.txt",
+            ],
+            "nowhere.txt: there is no such file",
+        ),
+        (
+            [
+                "--sut",
+                "mock",
+                "--scenario",
+                "Offline",
+                "--model",
+                "bert",
+                "--sut-option",
+                "latancy-ms=2",
+            ],
+            "did you mean latency-ms?",
+        ),
+        (
+            [
+                "--sut",
+                "mock",
+                "--scenario",
+                "Offline",
+                "--model",
+                "bert",
+                "--sut-option",
+                "latency-ms=fast",
+            ],
+            "the value is a number",
+        ),
+        (
+            [
+                "--sut",
+                "mock",
+                "--scenario",
+                "Offline",
+                "--model",
+                "bert",
+                "--precision",
+                "bfloat16",
+            ],
+            "mock computes in float32",
+        ),
+        (
+            ["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--device", "cuda"],
+            "mock runs on cpu",
+        ),
+        (
+            ["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--submitter", "../up"],
+            "names a folder",
+        ),
+        (
+            ["--sut", "mock", "--scenario", "Offline", "--model", "mistral", "--seq-len", "9"],
+            "models that predict",
+        ),
         ([*MOCK, "--sut-option", "wrong=foo"], "there are swap-rows, zero-position"),
         ([*MOCK, "--duration", "nan"], "--duration nan: more than 0"),
         ([*MOCK, "--duration", "5", "--mode", "valid"], "is for --mode quick"),
         ([*MOCK, "--python", "python3"], "leave it out"),
         ([*MOCK, "--eos", "stop"], "--eos stop: is for models that generate"),
         ([*MOCK, "--eos", "halt"], "--eos halt: unknown; there are stop, ignore"),
-        (["--sut", "mock", "--scenario", "Offline", "--model", "mistral", "--eos", "stop"], "no end token is known: it takes --weights"),
+        (
+            ["--sut", "mock", "--scenario", "Offline", "--model", "mistral", "--eos", "stop"],
+            "no end token is known: it takes --weights",
+        ),
         ([*MOCK, "--precision", "fp32"], "did you mean float32?"),
         ([*MOCK, "--dataset", "."], "is a directory; give one file"),
         ([*MOCK, "--dataset", "prompts.json"], "there is no such file"),
@@ -76,19 +166,37 @@ MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert"]
             ["sweep", "--sut", "mock", "--scenario", "Offline"],
             "--model, or the name of a recipe: accelerator, front-page, hf-2019, keras3-published",
         ),
-        (["sweep", "--sut", "mock", "--scenario", "Offline", "--model", "bert", "--until", "2"], "such as 2%"),
+        (
+            ["sweep", "--sut", "mock", "--scenario", "Offline", "--model", "bert", "--until", "2"],
+            "such as 2%",
+        ),
         (
             ["--sut", "mock", "--scenario", "Offline", "--model", "ctrl", "--seq-len", "512"],
             "ctrl has positions for 256 tokens, and no more",
         ),
-        (["--sut", "mock", "--scenario", "Offline", "--model", "xlnet", "--seq-len", "0"], "--seq-len 0: at least 1"),
         (
-            ["--sut", "native-torch-eager", "--scenario", "Offline", "--model", "xlm", "--precision", "bfloat16"],
+            ["--sut", "mock", "--scenario", "Offline", "--model", "xlnet", "--seq-len", "0"],
+            "--seq-len 0: at least 1",
+        ),
+        (
+            [
+                "--sut",
+                "native-torch-eager",
+                "--scenario",
+                "Offline",
+                "--model",
+                "xlm",
+                "--precision",
+                "bfloat16",
+            ],
             "xlm is judged in float32 or tf32 alone",
         ),
         ([*MOCK, "--task", "generate"], "--task generate: bert has predict alone"),
         ([*MOCK, "--task", "fit"], "--task fit: unknown; there are predict, generate"),
-        (["--sut", "mock", "--scenario", "Fit", "--model", "bert", "--task", "predict"], "is for scenarios that answer, and Fit trains"),
+        (
+            ["--sut", "mock", "--scenario", "Fit", "--model", "bert", "--task", "predict"],
+            "is for scenarios that answer, and Fit trains",
+        ),
         (["sweep", "keras3-publishd"], "did you mean keras3-published?"),
         (["aduit", "runs"], "there is no command 'aduit' (did you mean audit?)"),
         (["audit", "nowhere"], "there is no such directory"),
@@ -120,28 +228,38 @@ def test_a_cell_is_measured_audited_and_told(tmp_path):
     cell = document["cells"][0]
     assert (cell["status"], cell["reason"], cell["levels"]) == ("ok", "", ["quick"])
     assert cell["loadgen"] == "VALID"
-    assert cell["metric"]["value"] >= 0.9  # the mock's millisecond; how much more depends on what else runs
+    # The mock's millisecond; how much more depends on what else runs.
+    assert cell["metric"]["value"] >= 0.9
     assert cell["accuracy"]["passed"]
     assert not cell["ranked"]
     assert (cell["started"][:2], cell["sweep"]) == ("20", None)
     assert {"python", "numpy"} <= set(cell["versions"]) and "rich" not in cell["versions"]
-    parts = {name: seconds for name, seconds in cell["seconds"].items() if name not in ("total", "until_measuring")}
+    parts = {
+        name: seconds
+        for name, seconds in cell["seconds"].items()
+        if name not in ("total", "until_measuring")
+    }
     assert sum(parts.values()) == pytest.approx(cell["seconds"]["total"], abs=0.01)
     assert {"performance", "accuracy", "audit", "around the test", "other"} <= set(parts)
     assert json.loads((tmp_path / cell["directory"] / "result.json").read_text()) == cell
     audited = run_sh("audit", cell["directory"], "--json")
     assert audited.returncode == 0
     assert {c["verdict"] for c in json.loads(audited.stdout)["checks"]} <= {"PASS", "MANUAL", "N/A"}
-    assert run_sh("audit", cell["directory"], "--level", "valid").returncode == 1  # half a second is not ten minutes
+    # Half a second is not ten minutes.
+    assert run_sh("audit", cell["directory"], "--level", "valid").returncode == 1
 
 
 def test_the_same_command_again_is_a_new_measurement(tmp_path):
-    first, second = (json.loads(mock(tmp_path, "--json").stdout)["cells"][0]["directory"] for _ in range(2))
+    first, second = (
+        json.loads(mock(tmp_path, "--json").stdout)["cells"][0]["directory"] for _ in range(2)
+    )
     assert (first[-7:], second[-7:]) == ("quick-1", "quick-2")
 
 
 def test_a_failed_test_is_told_and_the_same_command_tries_it_again_in_the_same_place(tmp_path):
-    failed, again = (mock(tmp_path, "--sut-option", "raise-at=100", scenario="Offline") for _ in range(2))
+    failed, again = (
+        mock(tmp_path, "--sut-option", "raise-at=100", scenario="Offline") for _ in range(2)
+    )
     for done in (failed, again):
         assert done.returncode == 1
         assert "RuntimeError: told to raise at batch 100" in done.stdout
@@ -153,7 +271,15 @@ def test_a_failed_test_is_told_and_the_same_command_tries_it_again_in_the_same_p
 
 
 def test_wrong_answers_are_invalid_and_cost_exit_code_1(tmp_path):
-    done = mock(tmp_path, "--json", "--sut-option", "wrong=swap-rows", "--batch-size", "4", scenario="Offline")
+    done = mock(
+        tmp_path,
+        "--json",
+        "--sut-option",
+        "wrong=swap-rows",
+        "--batch-size",
+        "4",
+        scenario="Offline",
+    )
     cell = json.loads(done.stdout)["cells"][0]
     assert done.returncode == 1
     assert (cell["status"], cell["cause"]) == ("invalid", "accuracy")
@@ -161,7 +287,9 @@ def test_wrong_answers_are_invalid_and_cost_exit_code_1(tmp_path):
 
 
 def test_a_users_prompts_are_measured_all(tmp_path):
-    (tmp_path / "prompts.jsonl").write_text('{"prompt": "one", "max_new_tokens": 3}\n{"prompt": "and another one"}\n')
+    (tmp_path / "prompts.jsonl").write_text(
+        '{"prompt": "one", "max_new_tokens": 3}\n{"prompt": "and another one"}\n'
+    )
     done = run_sh(
         "--sut",
         "mock",
@@ -187,13 +315,25 @@ def test_a_users_prompts_are_measured_all(tmp_path):
     answered = json.loads((performance / "outcome.json").read_text())["answered"]
     # LoadGen goes round the set, so one of the two may have been asked once more than the other.
     assert abs(answered["payload_bytes"] / 4 - answered["samples"] * (3 + 45) / 2) <= (45 - 3) / 2
-    assert cell["metrics"]["tokens_per_second"] / cell["metrics"]["samples_per_second"] == pytest.approx(
-        answered["payload_bytes"] / 4 / answered["samples"]
-    )
+    assert cell["metrics"]["tokens_per_second"] / cell["metrics"][
+        "samples_per_second"
+    ] == pytest.approx(answered["payload_bytes"] / 4 / answered["samples"])
 
 
 def test_a_dry_run_says_what_no_framework_needs_to_be_asked_for(tmp_path):
-    plan = ["--sut", "native-torch", "--scenario", "Offline", "--model", "gemma", "--size", "tiny", "--device", "cpu", "--dry-run"]
+    plan = [
+        "--sut",
+        "native-torch",
+        "--scenario",
+        "Offline",
+        "--model",
+        "gemma",
+        "--size",
+        "tiny",
+        "--device",
+        "cpu",
+        "--dry-run",
+    ]
     told = json.loads(run_sh(*plan, "--precision", "tf32", "--json").stdout)
     assert told["sut"] == "native-torch-compile"  # the alias is that name
     assert told["refused"].startswith("--precision tf32: a format of NVIDIA GPUs")
@@ -211,14 +351,20 @@ def test_a_dry_run_makes_nothing(tmp_path):
 def test_json_leaves_progress_on_standard_error_and_says_what_the_run_will_cost(tmp_path):
     done = mock(tmp_path, "--json")
     assert json.loads(done.stdout)["cells"][0]["status"] == "ok"
-    assert any(line.startswith("about ") and "no earlier run of this cell" in line for line in done.stderr.splitlines())
+    assert any(
+        line.startswith("about ") and "no earlier run of this cell" in line
+        for line in done.stderr.splitlines()
+    )
     again = mock(tmp_path, "--dry-run", "--json")
     assert "by 1 earlier run of this cell" in json.loads(again.stdout)["cost"]
 
 
 def test_version_and_help_are_answered():
     version = run_sh("--version")
-    assert (version.returncode, version.stdout) == (0, "keras-mlperf-harness 0.1.0, MLPerf Inference v6.1\n")
+    assert (version.returncode, version.stdout) == (
+        0,
+        "keras-mlperf-harness 0.1.0, MLPerf Inference v6.1\n",
+    )
     assert run_sh("help").stdout == run_sh("--help").stdout != ""
     assert run_sh("help", "sweep").stdout == run_sh("sweep", "--help").stdout
 
@@ -226,7 +372,13 @@ def test_version_and_help_are_answered():
 @pytest.mark.parametrize("redirection", [">&-", "2>&-", ">&- 2>&-", "| true"])
 def test_a_standard_output_that_is_closed_costs_no_traceback(tmp_path, redirection):
     command = shlex.join([str(ROOT / "run.sh"), *MOCK, "--duration", "0.3", "--out", str(tmp_path)])
-    done = subprocess.run(["bash", "-c", f"{command} {redirection}"], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        ["bash", "-c", f"{command} {redirection}"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert "Traceback" not in done.stderr and "Error" not in done.stderr
     assert json.loads(next(tmp_path.rglob("result.json")).read_text())["status"] == "ok"
 
@@ -243,7 +395,11 @@ def test_a_listing_of_80_columns_breaks_no_word():
 
     master, terminal = pty.openpty()
     subprocess.run(["stty", "cols", "80"], stdin=terminal, check=True)
-    process = subprocess.Popen([ROOT / "run.sh", "list"], stdout=terminal, env=os.environ | {"NO_COLOR": "1", "TERM": "dumb"})
+    process = subprocess.Popen(
+        [ROOT / "run.sh", "list"],
+        stdout=terminal,
+        env=os.environ | {"NO_COLOR": "1", "TERM": "dumb"},
+    )
     os.close(terminal)
     output = b""
     with suppress(OSError):  # the terminal is closed at its end
@@ -272,14 +428,26 @@ def test_clean_tells_sizes_and_removes_with_yes_alone(tmp_path):
     look = json.loads(run_sh("clean", "--cache", cache, "--json").stdout)
     sizes = {Path(entry["path"]).name: entry["bytes"] for entry in look["entries"]}
     reference, own = "bert-tiny-0123456789abcdef", "bert-own-0123456789ab"
-    assert (sizes.keys(), sizes[reference], sizes["keras3-jax-cpu"]) == ({"keras3-jax-cpu", reference, own}, 2000, 3000)
+    assert (sizes.keys(), sizes[reference], sizes["keras3-jax-cpu"]) == (
+        {"keras3-jax-cpu", reference, own},
+        2000,
+        3000,
+    )
     assert sizes[own] < 1000 and not look["removed"]
     assert "nothing was removed; --yes removes them" in run_sh("clean", "--cache", cache).stdout
     assert run_sh("clean", "references", "--cache", cache, "--yes").returncode == 0
-    assert not (cache / "references" / reference).exists() and (cache / "environments/keras3-jax-cpu/lib").exists()
+    assert (
+        not (cache / "references" / reference).exists()
+        and (cache / "environments/keras3-jax-cpu/lib").exists()
+    )
     assert run_sh("clean", "--cache", cache, "--yes").returncode == 0
     left = {str(path.relative_to(cache)) for path in cache.rglob("*") if not path.is_dir()}
-    assert left == {"environments/core/lib", "environments/core.lock", "elsewhere/x", "checkpoints/my-model-20240101/x"}
+    assert left == {
+        "environments/core/lib",
+        "environments/core.lock",
+        "elsewhere/x",
+        "checkpoints/my-model-20240101/x",
+    }
     assert tmp_path.exists()
 
 
@@ -291,11 +459,20 @@ def test_the_matrix_is_read_from_the_registry_and_from_finished_runs(tmp_path):
     told = {(row["sut"], row["model"], row["task"]): (row["status"], row["reason"]) for row in rows}
     assert told["keras3-jax", "bert", "predict"] == ("ok", "")
     assert told["keras3-jax", "mistral", "generate"] == ("oom", "the kernel killed the worker")
-    assert told["keras3-torch", "bert", "predict"] == ("not run", f"no finished run below {tmp_path}")
-    assert told["keras2-tensorflow", "gemma", "generate"] == ("unsupported", SUTS["keras2-tensorflow"].unsupported["gemma"])
+    assert told["keras3-torch", "bert", "predict"] == (
+        "not run",
+        f"no finished run below {tmp_path}",
+    )
+    assert told["keras2-tensorflow", "gemma", "generate"] == (
+        "unsupported",
+        SUTS["keras2-tensorflow"].unsupported["gemma"],
+    )
     assert told["native-torch-script", "gpt2", "generate"][0] == "unsupported"
     assert told["native-torch-script", "gpt2", "predict"][0] == "not run"
-    assert told["keras3-jax", "bert", "fit"][0] == "not run" and told["hf-tensorflow", "bert", "fit"][0] == "unsupported"
+    assert (
+        told["keras3-jax", "bert", "fit"][0] == "not run"
+        and told["hf-tensorflow", "bert", "fit"][0] == "unsupported"
+    )
     works = sum(len(model.tasks) + bool(model.fit) for model in map(models.load, models.names()))
     assert len(told) == len(rows) == works * sum(spec.reads_weights for spec in SUTS.values())
     shown = run_sh("list", "--matrix", tmp_path).stdout
@@ -307,10 +484,18 @@ def test_list_and_help_import_no_framework_nor_numpy(monkeypatch):
     for arguments in (["list"], ["--help"], ["list", "--json"]):
         done = run_sh(*arguments)
         assert done.returncode == 0
-        imported = {line.split("|")[-1].strip().split(".")[0] for line in done.stderr.splitlines() if line.startswith("import time:")}
+        imported = {
+            line.split("|")[-1].strip().split(".")[0]
+            for line in done.stderr.splitlines()
+            if line.startswith("import time:")
+        }
         assert "argparse" in imported
         assert not imported & {"numpy", "scipy", "torch", "jax", "keras", "transformers"}
-    assert {s["name"] for s in json.loads(done.stdout)["suts"]} >= {"mock", "keras3-jax", "native-torch-eager"}
+    assert {s["name"] for s in json.loads(done.stdout)["suts"]} >= {
+        "mock",
+        "keras3-jax",
+        "native-torch-eager",
+    }
 
 
 def test_doctor_names_every_thing_it_looks_at():
@@ -333,4 +518,6 @@ def test_too_few_queries_for_loadgen_are_told_with_the_seconds_that_do(tmp_path)
     assert done.returncode == 0, done.stderr
     assert "INVALID: Only processed" in done.stdout
     assert "ranked     no, because LoadGen does not call it VALID" in done.stdout
-    assert re.search(r"--duration \d+\.\d+  \(LoadGen had too few queries to call it VALID\)", done.stdout)
+    assert re.search(
+        r"--duration \d+\.\d+  \(LoadGen had too few queries to call it VALID\)", done.stdout
+    )

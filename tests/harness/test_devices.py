@@ -37,7 +37,9 @@ TPU = Device(
 def tpu(monkeypatch):
     """One entry for the device, and a SUT that runs on it."""
     monkeypatch.setitem(DEVICES, "tpu", TPU)
-    monkeypatch.setitem(SUTS, "keras3-jax", dataclasses.replace(SUTS["keras3-jax"], devices=("cpu", "tpu")))
+    monkeypatch.setitem(
+        SUTS, "keras3-jax", dataclasses.replace(SUTS["keras3-jax"], devices=("cpu", "tpu"))
+    )
 
 
 def test_every_device_is_named_as_its_entry_and_the_host_is_always_there():
@@ -49,9 +51,19 @@ def test_every_device_is_named_as_its_entry_and_the_host_is_always_there():
 def test_a_device_is_an_entry(tpu, tmp_path, monkeypatch):
     assert "{cpu,cuda,tpu}" in run_command.run_parser().format_help()
     monkeypatch.setattr(machine, "accelerators", list)
-    with pytest.raises(UsageError, match=r"--device tpu: no TPU runtime answers on this machine \(./run.sh doctor\); --device cpu runs"):
+    with pytest.raises(
+        UsageError,
+        match=(
+            r"--device tpu: no TPU runtime answers on this machine \(./run.sh doctor\); --device"
+            r" cpu runs"
+        ),
+    ):
         request(tmp_path, sut="keras3-jax", device="tpu")
-    monkeypatch.setattr(machine, "accelerators", lambda: [machine.Accelerator(name="A", memory_bytes=int(80e9), driver="1")])
+    monkeypatch.setattr(
+        machine,
+        "accelerators",
+        lambda: [machine.Accelerator(name="A", memory_bytes=int(80e9), driver="1")],
+    )
     asked = request(tmp_path, sut="keras3-jax", model="mistral", python="python3")
     assert (asked.device, asked.size.name) == ("tpu", "full")
     assert plan.memory_shortage(asked, "float32") is None  # its memory is its own
@@ -74,13 +86,21 @@ def test_its_variables_are_recorded(tpu, monkeypatch):
     assert variables.read_by_any(os.environ)["LIBTPU_INIT_ARGS"] == "x"
 
 
-@pytest.mark.parametrize(("own", "shown"), [({}, "0"), ({"CUDA_VISIBLE_DEVICES": "3, 1"}, "3"), ({"CUDA_VISIBLE_DEVICES": ""}, "")])
+@pytest.mark.parametrize(
+    ("own", "shown"),
+    [({}, "0"), ({"CUDA_VISIBLE_DEVICES": "3, 1"}, "3"), ({"CUDA_VISIBLE_DEVICES": ""}, "")],
+)
 def test_a_worker_is_shown_one_gpu(own, shown):
-    assert DEVICES["cuda"].environment(own) == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": shown}
+    assert DEVICES["cuda"].environment(own) == {
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": shown,
+    }
     assert DEVICES["cpu"].environment(own) == own
 
 
-def test_a_container_with_a_driver_and_without_nvml_can_be_measured_when_the_gpu_is_named(tmp_path, monkeypatch):
+def test_a_container_with_a_driver_and_without_nvml_can_be_measured_when_the_gpu_is_named(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(machine, "accelerators", list)
     monkeypatch.setattr(machine, "gpus_without_nvml", lambda: 1)
     asked = request(tmp_path, sut="keras3-jax", model="mistral", device="cuda", python="python3")
@@ -91,8 +111,13 @@ def test_a_container_with_a_driver_and_without_nvml_can_be_measured_when_the_gpu
 
 def test_the_memory_of_a_slice_is_that_of_the_slice(monkeypatch):
     module = nvml.module()
-    module.nvmlDeviceGetMigMode, module.nvmlDeviceGetMigDeviceHandleByIndex = lambda _: (1, 1), lambda _, index: f"slice {index}"
-    module.nvmlDeviceGetMemoryInfo = lambda handle: types.SimpleNamespace(total=10 if handle == "slice 0" else 80, used=1)
+    module.nvmlDeviceGetMigMode, module.nvmlDeviceGetMigDeviceHandleByIndex = (
+        lambda _: (1, 1),
+        lambda _, index: f"slice {index}",
+    )
+    module.nvmlDeviceGetMemoryInfo = lambda handle: types.SimpleNamespace(
+        total=10 if handle == "slice 0" else 80, used=1
+    )
     monkeypatch.setitem(sys.modules, "pynvml", module)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert [a.memory_bytes for a in machine.accelerators()] == [10]
@@ -109,8 +134,24 @@ def test_the_peak_leaves_out_what_the_probe_of_the_devices_speed_held(monkeypatc
 
 
 def test_the_packages_of_a_new_framework_stand_in_the_systems_description(monkeypatch):
-    of_keras = ("keras", "keras-hub", "keras-cv", "jax", "jaxlib", "tensorflow", "torch", "tf-keras", "keras-nlp")
-    assert registry.packages() == (*of_keras, "transformers", "peft", "segment-anything", "diffusers")
+    of_keras = (
+        "keras",
+        "keras-hub",
+        "keras-cv",
+        "jax",
+        "jaxlib",
+        "tensorflow",
+        "torch",
+        "tf-keras",
+        "keras-nlp",
+    )
+    assert registry.packages() == (
+        *of_keras,
+        "transformers",
+        "peft",
+        "segment-anything",
+        "diffusers",
+    )
     monkeypatch.setitem(SUTS, "new", dataclasses.replace(SUTS["mock"], packages=("tinygrad",)))
     assert submission.packages()[-1] == "tinygrad"
 
@@ -118,13 +159,41 @@ def test_the_packages_of_a_new_framework_stand_in_the_systems_description(monkey
 @pytest.mark.parametrize(
     ("sut", "error", "status"),
     [
-        ("native-torch-eager", RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"), "oom"),
-        ("keras3-torch", type("OutOfMemoryError", (RuntimeError,), {})("CUDA out of memory"), "oom"),
-        ("keras3-jax", RuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate"), "oom"),
-        ("keras3-tensorflow", type("ResourceExhaustedError", (Exception,), {})("OOM when allocating tensor"), "oom"),
+        (
+            "native-torch-eager",
+            RuntimeError(
+                "DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"
+            ),
+            "oom",
+        ),
+        (
+            "keras3-torch",
+            type("OutOfMemoryError", (RuntimeError,), {})("CUDA out of memory"),
+            "oom",
+        ),
+        (
+            "keras3-jax",
+            RuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate"),
+            "oom",
+        ),
+        (
+            "keras3-tensorflow",
+            type("ResourceExhaustedError", (Exception,), {})("OOM when allocating tensor"),
+            "oom",
+        ),
         ("native-torch-compile", RuntimeError("CUDA error: out of memory"), "oom"),
-        ("native-torch-eager", RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), "oom"),
-        ("keras3-jax", RuntimeError("INTERNAL: failed call to cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY"), "oom"),
+        (
+            "native-torch-eager",
+            RuntimeError(
+                "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"
+            ),
+            "oom",
+        ),
+        (
+            "keras3-jax",
+            RuntimeError("INTERNAL: failed call to cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY"),
+            "oom",
+        ),
         ("mock", MemoryError(), "oom"),
         ("mock", RuntimeError("told to raise"), "error"),
         ("none of ours", KeyError("none of ours"), "error"),
@@ -139,28 +208,64 @@ def test_running_out_of_memory_is_told_in_the_frameworks_own_words(sut, error, s
     [
         (
             "native-torch-eager",
-            RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 51539607552 bytes."),
+            RuntimeError(
+                "DefaultCPUAllocator: can't allocate memory: you tried to allocate 51539607552"
+                " bytes."
+            ),
             48 << 30,
         ),
-        ("keras3-torch", RuntimeError("CUDA out of memory. Tried to allocate 48.00 GiB. GPU 0 has a total of 139.8 GiB"), 48 << 30),
-        ("keras3-jax", RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 51539607552 bytes."), 48 << 30),
-        ("keras3-tensorflow", ValueError("ResourceExhausted:\nin a node\nOut of memory allocating 51539607552 bytes."), 48 << 30),
-        ("keras3-tensorflow-graph", ValueError("ResourceExhausted: OOM when allocating tensor with shape[3,5] and type half on CPU"), 30),
+        (
+            "keras3-torch",
+            RuntimeError(
+                "CUDA out of memory. Tried to allocate 48.00 GiB. GPU 0 has a total of 139.8 GiB"
+            ),
+            48 << 30,
+        ),
+        (
+            "keras3-jax",
+            RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 51539607552 bytes."),
+            48 << 30,
+        ),
+        (
+            "keras3-tensorflow",
+            ValueError(
+                "ResourceExhausted:\nin a node\nOut of memory allocating 51539607552 bytes."
+            ),
+            48 << 30,
+        ),
+        (
+            "keras3-tensorflow-graph",
+            ValueError(
+                "ResourceExhausted: OOM when allocating tensor with shape[3,5] and type half on CPU"
+            ),
+            30,
+        ),
         ("mock", MemoryError("Unable to allocate 48.0 GiB for an array with shape (3,)"), 48 << 30),
     ],
 )
-def test_out_of_memory_says_how_many_bytes_were_asked_for_and_how_many_there_were(sut, error, asked):
+def test_out_of_memory_says_how_many_bytes_were_asked_for_and_how_many_there_were(
+    sut, error, asked
+):
     available = preflight.free_memory_bytes()
-    told = re.search(r"asked for ([\d,]+) bytes; available ([\d,]+) bytes$", worker.failure(error, sut).reason)
+    told = re.search(
+        r"asked for ([\d,]+) bytes; available ([\d,]+) bytes$", worker.failure(error, sut).reason
+    )
     assert told, worker.failure(error, sut).reason
-    assert [int(told[1].replace(",", "")), int(told[2].replace(",", ""))] == [asked, pytest.approx(available, rel=0.5)]
+    assert [int(told[1].replace(",", "")), int(told[2].replace(",", ""))] == [
+        asked,
+        pytest.approx(available, rel=0.5),
+    ]
     assert worker.failure(error, sut, "cuda").reason.endswith(f"asked for {asked:,} bytes")
 
 
 def test_a_containers_limit_counts_and_what_it_keeps_of_files_does_not(tmp_path, monkeypatch):
     whole = preflight.available_memory_bytes()
     monkeypatch.setattr(preflight, "_GROUP", tmp_path)
-    for name, text in {"max": "4096000", "current": "3000000", "stat": "anon 1000000\ninactive_file 2000000\n"}.items():
+    for name, text in {
+        "max": "4096000",
+        "current": "3000000",
+        "stat": "anon 1000000\ninactive_file 2000000\n",
+    }.items():
         (tmp_path / f"memory.{name}").write_text(text)
     assert preflight.available_memory_bytes() == 3_096_000
     (tmp_path / "memory.max").write_text("max")
@@ -169,18 +274,37 @@ def test_a_containers_limit_counts_and_what_it_keeps_of_files_does_not(tmp_path,
 
 def test_the_error_of_a_traced_function_is_told_by_its_innermost_line():
     """As TensorFlow raises it: the lines of source first, and the arguments of the call last."""
-    inner = "TypeError: Input 'e' of 'SelectV2' Op has type bfloat16 that does not match type float32 of argument 't'."
+    inner = (
+        "TypeError: Input 'e' of 'SelectV2' Op has type bfloat16 that does not match type float32"
+        " of argument 't'."
+    )
     layer = "    TypeError: Exception encountered when calling layer 'model' (type Model)."
-    error = TypeError(f'in user code:\n\n    File "lm.py", line 3, in call  *\n{layer}\n        {inner}\n\n    Call arguments received:\n')
+    error = TypeError(
+        f'in user code:\n\n    File "lm.py", line 3, in call  *\n{layer}\n        {inner}\n\n   '
+        " Call arguments received:\n"
+    )
     assert worker.failure(error, "hf-tensorflow").reason == inner
-    assert worker.failure(TypeError("in user code:\n"), "hf-tensorflow").reason == "TypeError: in user code:"
+    assert (
+        worker.failure(TypeError("in user code:\n"), "hf-tensorflow").reason
+        == "TypeError: in user code:"
+    )
 
 
 @pytest.mark.parametrize("model", models.names())
 def test_every_model_names_a_class_of_each_framework_and_of_the_reference(model):
     known = models.load(model)
-    cell = {"model": model, "family": known.family, "task": known.task, "precision": "float32", "device": "cpu"}
-    used = {spec.classes for name, spec in SUTS.items() if spec.classes and not registry.unsupported(name, **cell)}
+    cell = {
+        "model": model,
+        "family": known.family,
+        "task": known.task,
+        "precision": "float32",
+        "device": "cpu",
+    }
+    used = {
+        spec.classes
+        for name, spec in SUTS.items()
+        if spec.classes and not registry.unsupported(name, **cell)
+    }
     of_reference = "transformers"
     if known.family == "sam":
         used, of_reference = {"segment_anything", "keras_hub", "keras_cv"}, "segment_anything"
@@ -193,7 +317,13 @@ def test_every_model_names_a_class_of_each_framework_and_of_the_reference(model)
 
 def test_no_code_outside_sut_decides_by_the_name_of_a_framework_or_a_card():
     """Sentences and examples may name one."""
-    name = re.compile(r"""["'](cuda|keras|keras[-_]hub|jax|jaxlib|tensorflow|torch|transformers)["']""")
+    name = re.compile(
+        r"""["'](cuda|keras|keras[-_]hub|jax|jaxlib|tensorflow|torch|transformers)["']"""
+    )
     paths = [path for folder in ("harness", "scenarios") for path in (ROOT / folder).rglob("*.py")]
-    found = {path.relative_to(ROOT).as_posix() for path in paths if name.search(path.read_text(encoding="utf-8"))}
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in paths
+        if name.search(path.read_text(encoding="utf-8"))
+    }
     assert found == set()

@@ -14,7 +14,13 @@ def machine(monkeypatch):
 
 
 def seconds(tmp_path, batch_size, **changes):
-    asked = {"sut": "native-torch-eager", "size": "base", "scenario": "Offline", "batch_size": batch_size, "device": "cpu"}
+    asked = {
+        "sut": "native-torch-eager",
+        "size": "base",
+        "scenario": "Offline",
+        "batch_size": batch_size,
+        "device": "cpu",
+    }
     found = request(tmp_path, **(asked | changes))
     return estimate._sample_seconds(found), found.size.parameters
 
@@ -25,7 +31,8 @@ def test_a_model_that_generates_reads_its_weights_for_each_token_of_a_batch(tmp_
     assert seconds(tmp_path, 2, model="mistral")[0] == pytest.approx(alone / 2)
     computed, _ = seconds(tmp_path, 256, model="mistral")
     assert computed == seconds(tmp_path, 512, model="mistral")[0]
-    # Of each parameter two operations a token, but for the embedding: it is looked up, and the head sees no token of the prompt.
+    # Of each parameter two operations a token, but for the embedding: it is looked up, and the head
+    # sees no token of the prompt.
     assert 0.5 < computed * (0.15 * 200e9) / (2 * parameters * 50) < 0.9
 
 
@@ -42,5 +49,6 @@ def test_a_training_passes_forwards_and_backwards_at_any_batch(tmp_path):
     assert seconds(tmp_path, 1, model="bert", **fit)[0] == pytest.approx(3 * answering)
     adapting, parameters = seconds(tmp_path, 1, model="mistral", **fit)
     assert adapting == seconds(tmp_path, 8, model="mistral", **fit)[0]
-    # Two passes over the 64 tokens of a sample; the embedding, a quarter of the parameters, is looked up.
+    # Two passes over the 64 tokens of a sample; the embedding, a quarter of the parameters, is
+    # looked up.
     assert 0.7 < adapting * (0.3 * 200e9) / (2 * 2 * parameters * 64) < 0.85

@@ -1,4 +1,6 @@
-"""A family says which flags concern it; the others are refused in one sentence, before anything is made."""
+"""A family says which flags concern it; the others are refused in one sentence, before anything is
+made.
+"""
 
 import pytest
 
@@ -29,7 +31,9 @@ def test_flags_that_do_not_concern_a_family_are_refused(plain, tmp_path):
         "eos": ("stop", "is for models that generate tokens, and bert does not"),
     }
     for flag, (value, sentence) in refused.items():
-        with pytest.raises(UsageError, match=f"--{flag.replace('_', '-')} .*: {sentence}: leave it out"):
+        with pytest.raises(
+            UsageError, match=f"--{flag.replace('_', '-')} .*: {sentence}: leave it out"
+        ):
             request(tmp_path, **{flag: value})
 
 
@@ -41,5 +45,7 @@ def test_a_family_of_synthetic_inputs_alone_has_a_twin_of_one_warm_up_row(plain,
     with np.load(found.path) as inputs, np.load(found.synthetic) as twin:
         assert (found.count, found.warmup_rows, len(twin["input_ids"])) == (5, 1, 6)
         assert not (twin["input_ids"][1:] == inputs["input_ids"]).all(axis=1).any()
-    assert found.arrays == {name: ArrayKind(dtype="int32", shape=(32,)) for name in ("input_ids", "attention_mask")}
+    assert found.arrays == {
+        name: ArrayKind(dtype="int32", shape=(32,)) for name in ("input_ids", "attention_mask")
+    }
     assert found.description == families.Description()

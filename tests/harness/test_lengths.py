@@ -1,4 +1,6 @@
-"""How many tokens prompts and answers of a model that generates have: --prompt-tokens and --new-tokens."""
+"""How many tokens prompts and answers of a model that generates have: --prompt-tokens and
+--new-tokens.
+"""
 
 import json
 from pathlib import Path
@@ -18,7 +20,10 @@ def asked(tmp_path, model="mistral", **flags):
 
 
 def test_lengths_that_are_not_the_sizes_own_make_another_cell(tmp_path):
-    usual, same, longer = (asked(tmp_path, **f) for f in ({}, {"prompt_tokens": 5, "new_tokens": 45}, {"prompt_tokens": 300}))
+    usual, same, longer = (
+        asked(tmp_path, **f)
+        for f in ({}, {"prompt_tokens": 5, "new_tokens": 45}, {"prompt_tokens": 300})
+    )
     assert usual.cell() == same.cell()
     assert (longer.cell().prompt_tokens, longer.cell().new_tokens) == (300, 45)
     assert longer.cell().digest != usual.cell().digest
@@ -28,7 +33,9 @@ def test_lengths_that_are_not_the_sizes_own_make_another_cell(tmp_path):
 def test_the_inputs_have_these_lengths_and_the_result_says_so(tmp_path, made_environment):
     found = run.run(asked(tmp_path, prompt_tokens=7, new_tokens=3), Reporter(), 0)
     assert (found.status, found.cell.prompt_tokens, found.cell.new_tokens) == (Status.OK, 7, 3)
-    assert found.metrics["tokens_per_second"] == pytest.approx(3 * found.metrics["samples_per_second"])
+    assert found.metrics["tokens_per_second"] == pytest.approx(
+        3 * found.metrics["samples_per_second"]
+    )
     record = json.loads((Path(found.directory) / "record.json").read_text())
     assert record["inputs"]["input_ids"]["shape"][-1] == 7
     with np.load(Path(found.directory) / "reference.npz") as reference:
@@ -41,27 +48,40 @@ def test_one_new_token_is_the_first_token(tmp_path, made_environment):
     assert found.metrics["tokens_per_second"] == pytest.approx(found.metrics["samples_per_second"])
 
 
-def test_answers_to_a_users_prompts_have_this_length_where_a_prompt_asks_for_no_other(tmp_path, made_environment):
+def test_answers_to_a_users_prompts_have_this_length_where_a_prompt_asks_for_no_other(
+    tmp_path, made_environment
+):
     file = tmp_path / "prompts.jsonl"
     file.write_text('{"prompt": "one"}\n{"prompt": "another", "max_new_tokens": 2}\n')
     found = run.run(asked(tmp_path / "runs", dataset=file, new_tokens=4), Reporter(), 0)
     assert (found.status, found.cell.new_tokens) == (Status.OK, None)
-    assert found.metrics["tokens_per_second"] == pytest.approx(3 * found.metrics["samples_per_second"], rel=0.01)
+    assert found.metrics["tokens_per_second"] == pytest.approx(
+        3 * found.metrics["samples_per_second"], rel=0.01
+    )
 
 
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        ({"model": "bert", "new_tokens": 3}, "--new-tokens: is for models that generate tokens, and bert does not: leave it out"),
+        (
+            {"model": "bert", "new_tokens": 3},
+            "--new-tokens: is for models that generate tokens, and bert does not: leave it out",
+        ),
         (
             {"scenario": "Fit", "prompt_tokens": 3},
-            "--prompt-tokens: is for models that generate tokens, and mistral does not in Fit: leave it",
+            (
+                "--prompt-tokens: is for models that generate tokens, and mistral does not in Fit:"
+                " leave it"
+            ),
         ),
         ({"prompt_tokens": 0}, "--prompt-tokens 0: a prompt and an answer have at least 1 token"),
         ({"new_tokens": -1}, "--new-tokens -1: a prompt and an answer have at least 1 token"),
         (
             {"prompt_tokens": 32700, "new_tokens": 100},
-            "32700 --new-tokens 100: 32700 + 100 tokens are more than the 32768 positions of mistral",
+            (
+                "32700 --new-tokens 100: 32700 + 100 tokens are more than the 32768 positions of"
+                " mistral"
+            ),
         ),
         (
             {"prompt_tokens": 3, "dataset": Path(__file__)},
@@ -85,5 +105,10 @@ def test_a_sweep_takes_lists_of_them(tmp_path):
         "new_tokens": ["1,45"],
     }
     made = cells.make([grid], {"out": [str(tmp_path)], "cache": [str(tmp_path)]}, twin=False)
-    assert [one.request and one.request.tokens for one in made] == [(5, 1), None, (300, 1), (300, 45)]
+    assert [one.request and one.request.tokens for one in made] == [
+        (5, 1),
+        None,
+        (300, 1),
+        (300, 45),
+    ]
     assert len({one.contest for one in made}) == 4

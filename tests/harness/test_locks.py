@@ -27,12 +27,16 @@ def _link(path):
     path.symlink_to(path.with_name("elsewhere"))
 
 
-@pytest.mark.parametrize("put", [_link, os.mkfifo, lambda path: path.mkdir()], ids=["a link", "a pipe", "a folder"])
+@pytest.mark.parametrize(
+    "put", [_link, os.mkfifo, lambda path: path.mkdir()], ids=["a link", "a pipe", "a folder"]
+)
 def test_what_is_no_lock_is_told_and_nothing_waits_for_it(path, put):
     put(path)
     said = []
     with locks.machine(said.append):
-        assert len(said) == 1 and said[0].startswith("cells of other commands are not waited for: the lock ")
+        assert len(said) == 1 and said[0].startswith(
+            "cells of other commands are not waited for: the lock "
+        )
     assert not path.with_name("elsewhere").exists()
 
 

@@ -8,7 +8,11 @@ import string
 
 from harness import messages
 
-KINDS = [kind for _, kind in inspect.getmembers(messages, inspect.isclass) if issubclass(kind, enum.StrEnum) and kind is not enum.StrEnum]
+KINDS = [
+    kind
+    for _, kind in inspect.getmembers(messages, inspect.isclass)
+    if issubclass(kind, enum.StrEnum) and kind is not enum.StrEnum
+]
 
 
 def test_no_two_messages_have_one_text():
@@ -19,5 +23,7 @@ def test_no_two_messages_have_one_text():
 def test_every_value_of_a_message_has_a_name():
     for kind in KINDS:
         for message in kind:
-            names = [name for _, name, _, _ in string.Formatter().parse(message) if name is not None]
+            names = [
+                name for _, name, _, _ in string.Formatter().parse(message) if name is not None
+            ]
             assert all(name.isidentifier() for name in names), message

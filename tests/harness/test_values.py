@@ -1,4 +1,6 @@
-"""Values of many fields take them by name: two of one type that are swapped would pass every check of types."""
+"""Values of many fields take them by name: two of one type that are swapped would pass every check
+of types.
+"""
 
 import dataclasses
 

@@ -2,10 +2,11 @@
 
     PYTHONPATH=. .cache/environments/core/bin/python -P -m tests.scale.ab_simulation [--sweeps N]
 
-The first `./run.sh list` makes that environment. The noise is that of a shared machine. The speed of
-a run is the true speed of its cell, times noise of its own, times a drift that all cells share (an autoregressive process, 0.8 from one
-run to the next). 3 % of the runs take 30 % longer. The first table is of pairs of cells, A B A B.
-The second is of sweeps: in each round all cells are measured once, in an order of its own.
+The first `./run.sh list` makes that environment. The noise is that of a shared machine. The speed
+of a run is the true speed of its cell, times noise of its own, times a drift that all cells share
+(an autoregressive process, 0.8 from one run to the next). 3 % of the runs take 30 % longer. The
+first table is of pairs of cells, A B A B. The second is of sweeps: in each round all cells are
+measured once, in an order of its own.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class Outcome:
         covered: whose interval holds the true ratio, where A is 1.1 × B.
         shown: of these, that are called different.
         width: half the interval's width at the median, as a share.
-        mean_covered: cells whose own interval holds their true speed. Drift lies outside of what a cell alone can know.
+        mean_covered: cells whose own interval holds their true speed. Drift lies outside of what a
+            cell alone can know.
     """
 
     different: float
@@ -55,8 +57,8 @@ class Sweeps:
         covered: the share of the intervals of all pairs that hold the true ratio.
         first: the same share of the pairs with the first cell.
         width: half the width of an interval at the median, as a share.
-        lead: how much too high the leader's speed is over the mean of all, as a share. It is counted
-            if a single leader is named.
+        lead: how much too high the leader's speed is over the mean of all, as a share. It is
+            counted if a single leader is named.
         led: the share of sweeps that name a single leader.
     """
 
@@ -101,7 +103,9 @@ def _sweep(
     return logs
 
 
-def simulate(repeats: int, pairs: int, noise: float = NOISE, drift: float = DRIFT, seed: int = 0) -> Outcome:
+def simulate(
+    repeats: int, pairs: int, noise: float = NOISE, drift: float = DRIFT, seed: int = 0
+) -> Outcome:
     """What the statistics make of so many pairs of cells."""
     generator, truth = np.random.default_rng([seed, repeats]), 1.1
     counts = np.zeros(4)
@@ -112,7 +116,12 @@ def simulate(repeats: int, pairs: int, noise: float = NOISE, drift: float = DRIF
         faster = statistics.compare(truth * a, b, paired=True)
         own = statistics.summarise(a)
         assert faster.low and faster.high and own.low and own.high
-        counts += [equal.different, faster.low <= truth <= faster.high, faster.different, own.low <= 1 <= own.high]
+        counts += [
+            equal.different,
+            faster.low <= truth <= faster.high,
+            faster.different,
+            own.low <= 1 <= own.high,
+        ]
         widths.append(math.sqrt(faster.high / faster.low) - 1)
     different, covered, shown, mean_covered = counts / pairs
     return Outcome(different, covered, shown, float(np.median(widths)), mean_covered)
@@ -169,7 +178,9 @@ def sweeps(
 
 
 def _is_wrong(shown: statistics.Ratio, truth: float) -> bool:
-    """Return whether a difference that is shown is none, or has the other sign. `truth`: the difference of logarithms."""
+    """Return whether a difference that is shown is none, or has the other sign. `truth`: the
+    difference of logarithms.
+    """
     return truth * math.log(shown.value) <= 1e-9
 
 
@@ -213,20 +224,37 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=4000)
     parser.add_argument("--sweeps", type=int, default=2000)
     flags = parser.parse_args()
-    print(f"noise {NOISE:.1%}, drift {DRIFT:.1%}, {_OUTLIERS:.0%} of the runs 30 % slower; {flags.pairs} pairs, {flags.sweeps} sweeps")
-    print("repeats  equal pairs called different  ratio's interval holds  1.1 × is shown  half width  a cell's own interval holds")
+    print(
+        f"noise {NOISE:.1%}, drift {DRIFT:.1%}, {_OUTLIERS:.0%} of the runs 30 % slower;"
+        f" {flags.pairs} pairs, {flags.sweeps} sweeps"
+    )
+    print(
+        "repeats  equal pairs called different  ratio's interval holds  1.1 × is shown  half width "
+        " a cell's own interval holds"
+    )
     for repeats in REPEATS:
         o = simulate(repeats, flags.pairs)
-        print(f"{repeats:7}  {o.different:28.1%}  {o.covered:22.1%}  {o.shown:14.1%}  {o.width:10.1%}  {o.mean_covered:27.1%}")
-    columns = ("wrongly called slower", "intervals that hold", "of the first", "half width", "one leader named", "lead too high")
+        print(
+            f"{repeats:7}  {o.different:28.1%}  {o.covered:22.1%}  {o.shown:14.1%}  {o.width:10.1%}"
+            f"  {o.mean_covered:27.1%}"
+        )
+    columns = (
+        "wrongly called slower",
+        "intervals that hold",
+        "of the first",
+        "half width",
+        "one leader named",
+        "lead too high",
+    )
     print(f"\n{'cells':<40}repeats          {'  '.join(columns)}")
     for name, (truth, noise) in CASES.items():
         for repeats in (3, 5):
             for before in (True, False):
                 s = sweeps(truth, repeats, flags.sweeps, noise=noise, before=before)
                 when = "before" if before else "now"
-                numbers = f"{s.wrong:21.1%}  {s.covered:19.1%}  {s.first:12.1%}  {s.width:10.1%}  {s.led:16.1%}  {s.lead:13.1%}".replace(
-                    "nan%", "   –"
+                numbers = (
+                    f"{s.wrong:21.1%}  {s.covered:19.1%}  {s.first:12.1%}  {s.width:10.1%} "
+                    f" {s.led:16.1%}  {s.lead:13.1%}".replace("nan%", "   –")
                 )
                 print(f"{name:<40}{repeats:7}  {when:<8}{numbers}", flush=True)
 

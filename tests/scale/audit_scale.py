@@ -1,10 +1,12 @@
-"""This program measures the time and memory of an audit, on a run directory of a million samples with real LoadGen logs.
+"""This program measures the time and memory of an audit, on a run directory of a million samples
+with real LoadGen logs.
 
     PYTHONPATH=. .cache/environments/core/bin/python -P -m tests.scale.audit_scale [--samples N] [--keep DIR]
 
-The first `./run.sh list` makes that environment. LoadGen's Offline performance and accuracy tests run once each, each in its own process.
-Their answers of eight bytes lie ready. Beside LoadGen's logs lies what the heavy checks read: trace, reference, record, truncated log.
-The audit runs in a process of its own. The goal is 10 s of CPU time and 300 MB for a million samples.
+The first `./run.sh list` makes that environment. LoadGen's Offline performance and accuracy tests
+run once each, each in its own process. Their answers of eight bytes lie ready. Beside LoadGen's
+logs lies what the heavy checks read: trace, reference, record, truncated log. The audit runs in a
+process of its own. The goal is 10 s of CPU time and 300 MB for a million samples.
 """
 
 from __future__ import annotations
@@ -55,8 +57,15 @@ print(json.dumps({c.key: [c.verdict, c.detail] for c in audit.audit(Path(sys.arg
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--samples", type=int, default=1_000_000)
-    parser.add_argument("--keep", type=Path, help="make the run directory here and leave it; one that is there is audited as it is")
-    parser.add_argument("--test", choices=("PerformanceOnly", "AccuracyOnly"), help=argparse.SUPPRESS)  # a child of this program
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        help="make the run directory here and leave it; one that is there is audited as it is",
+    )
+    # A child of this program.
+    parser.add_argument(
+        "--test", choices=("PerformanceOnly", "AccuracyOnly"), help=argparse.SUPPRESS
+    )
     flags = parser.parse_args()
     if flags.test:
         _loadgen(flags.keep, flags.test, flags.samples)
@@ -81,8 +90,9 @@ def _measure(run: Path) -> int:
         if verdicts[name][0] != "PASS":
             print(f"{name}: {verdicts[name]}")
     print(
-        f"{verdicts['trace-samples'][1]}: {seconds:.1f} s on the clock, {used.ru_utime:.1f} s user + {used.ru_stime:.1f} s system of CPU, "
-        f"{megabytes:.0f} MB at most (goal: {_GOAL_S:g} s, {_GOAL_MB:g} MB)"
+        f"{verdicts['trace-samples'][1]}: {seconds:.1f} s on the clock, {used.ru_utime:.1f} s user"
+        f" + {used.ru_stime:.1f} s system of CPU, {megabytes:.0f} MB at most (goal: {_GOAL_S:g} s,"
+        f" {_GOAL_MB:g} MB)"
     )
     good = all(verdicts[name][0] == "PASS" for name in _HEAVY)
     return 0 if good and used.ru_utime + used.ru_stime <= _GOAL_S and megabytes <= _GOAL_MB else 1
@@ -101,7 +111,12 @@ def _loadgen(folder: Path, mode: str, samples: int) -> None:
     start, size = answers.ctypes.data, answers.strides[0]
 
     def issue(ids: list[int], indices: list[int]) -> None:
-        lg.QuerySamplesComplete([lg.QuerySampleResponse(i, start + index * size, size) for i, index in zip(ids, indices, strict=True)])
+        lg.QuerySamplesComplete(
+            [
+                lg.QuerySampleResponse(i, start + index * size, size)
+                for i, index in zip(ids, indices, strict=True)
+            ]
+        )
 
     settings = lg.TestSettings()
     settings.scenario, settings.mode = lg.TestScenario.Offline, getattr(lg.TestMode, mode)
@@ -115,12 +130,30 @@ def _loadgen(folder: Path, mode: str, samples: int) -> None:
 
 
 def _make(run: Path, samples: int) -> None:
-    conf = {"min_duration": 100, "min_query_count": samples, "performance_sample_count_override": samples, "target_qps": 1000}
+    conf = {
+        "min_duration": 100,
+        "min_query_count": samples,
+        "performance_sample_count_override": samples,
+        "target_qps": 1000,
+    }
     for test, mode in (("performance", "PerformanceOnly"), ("accuracy", "AccuracyOnly")):
         folder = run / "raw" / test
         folder.mkdir(parents=True)
-        (folder / "user.conf").write_text("".join(f"bert-tiny.Offline.{key} = {value}\n" for key, value in conf.items()))
-        command = [sys.executable, "-P", "-m", "tests.scale.audit_scale", "--test", mode, "--keep", str(folder), "--samples", str(samples)]
+        (folder / "user.conf").write_text(
+            "".join(f"bert-tiny.Offline.{key} = {value}\n" for key, value in conf.items())
+        )
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "tests.scale.audit_scale",
+            "--test",
+            mode,
+            "--keep",
+            str(folder),
+            "--samples",
+            str(samples),
+        ]
         subprocess.run(command, check=True)
         submitted = run / _TREE / ("performance/run_1" if test == "performance" else "accuracy")
         submitted.mkdir(parents=True)
@@ -128,8 +161,17 @@ def _make(run: Path, samples: int) -> None:
             (submitted / name).write_bytes((folder / name).read_bytes())
     logits = _answers(samples)
     np.savez(run / "reference.npz", allow_pickle=False, logits=logits)
-    judged: dict[str, Any] = {"score": "logits", "keys": ["logits"], "tolerance": {"logit_error": 1e-3}}
-    _submit_answers(run, accuracy.Accuracy("logit_error", 0.0, 1e-3, True, {"samples": samples, "same_class_fraction": 1.0}))
+    judged: dict[str, Any] = {
+        "score": "logits",
+        "keys": ["logits"],
+        "tolerance": {"logit_error": 1e-3},
+    }
+    _submit_answers(
+        run,
+        accuracy.Accuracy(
+            "logit_error", 0.0, 1e-3, True, {"samples": samples, "same_class_fraction": 1.0}
+        ),
+    )
     (run / "record.json").write_text(
         json.dumps(
             {
@@ -137,7 +179,10 @@ def _make(run: Path, samples: int) -> None:
                 "benchmark": {"name": "bert-tiny", "official": "bert-99"},
                 "qsl": {"samples": samples, "performance_sample_count": samples, "synthetic": True},
                 "accuracy": judged,
-                "digests": {"reference": _sha256(run / "reference.npz"), "trace": _pack(run / "raw/performance/mlperf_log_trace.json")},
+                "digests": {
+                    "reference": _sha256(run / "reference.npz"),
+                    "trace": _pack(run / "raw/performance/mlperf_log_trace.json"),
+                },
             }
         )
     )

@@ -2,8 +2,9 @@
 
     PYTHONPATH=. .cache/environments/core/bin/python -P -m tests.scale.report_scale RUN_DIR [--cells N] [--repeats N] [--keep DIR]
 
-RUN_DIR is one finished run, such as one of the mock. Each cell is a copy of that run with its own SUT, model, batch and
-figures. The page is made in a process of its own. The goal is 10 s and 5 MB for 1,000 cells.
+RUN_DIR is one finished run, such as one of the mock. Each cell is a copy of that run with its own
+SUT, model, batch and figures. The page is made in a process of its own. The goal is 10 s and 5 MB
+for 1,000 cells.
 """
 
 from __future__ import annotations
@@ -27,12 +28,18 @@ from formats.cell import Cell
 from sut.registry import SUTS
 
 _GOAL_S, _GOAL_MB = 10.0, 5.0
-_PARTS = ("raw/performance/job.json", "raw/performance/mlperf_log_summary.txt", "raw/performance/mlperf_log_trace.json.gz")
+_PARTS = (
+    "raw/performance/job.json",
+    "raw/performance/mlperf_log_summary.txt",
+    "raw/performance/mlperf_log_trace.json.gz",
+)
 _SUTS = [name for name in SUTS if name != "mock"]
 _COMPILE_SECONDS = {"compile": 20.0, "xla": 4.0, "graph": 1.0}
 
 
-def make(root: Path, template: Path, cells: int, repeats: int, size: str = "base", spread: float = 0.02) -> None:
+def make(
+    root: Path, template: Path, cells: int, repeats: int, size: str = "base", spread: float = 0.02
+) -> None:
     """Write `cells` synthetic cells of `repeats` interleaved runs each below `root`.
 
     Args:
@@ -53,7 +60,15 @@ def make(root: Path, template: Path, cells: int, repeats: int, size: str = "base
                     os.link(template / part, directory / part)
             started = f"2026-01-{repeat:02}T{n // 3600 % 24:02}:{n // 60 % 60:02}:{n % 60:02}+0000"
             values = json.loads(json.dumps(cell.__dict__))
-            _write(directory / "record.json", record | {"cell": values, "started": started, "execution": SUTS[cell.sut].execution})
+            _write(
+                directory / "record.json",
+                record
+                | {
+                    "cell": values,
+                    "started": started,
+                    "execution": SUTS[cell.sut].execution,
+                },
+            )
             rate = speed * float(np.exp(generator.normal(0, spread)))
             _write(directory / "result.json", _result(result, values, rate, str(directory)))
 
@@ -62,14 +77,30 @@ def _cells(values: dict[str, Any], count: int, size: str) -> Iterator[Cell]:
     """Every SUT at one batch of one model, then at the next batch."""
     for n in range(count):
         work, sut = divmod(n, len(_SUTS))
-        changes = {"sut": _SUTS[sut], "batch_size": 1 << work % 8, "model": f"model-{work // 8}", "size": size, "scenario": "Offline"}
+        changes = {
+            "sut": _SUTS[sut],
+            "batch_size": 1 << work % 8,
+            "model": f"model-{work // 8}",
+            "size": size,
+            "scenario": "Offline",
+        }
         yield Cell(**values | changes | {"weights": "seeded", "variables": {}})
 
 
-def _result(result: dict[str, Any], cell: dict[str, Any], rate: float, directory: str) -> dict[str, Any]:
-    metric = {"name": "samples_per_second", "value": rate, "unit": "samples/s", "higher_is_better": True, "estimate": "mean"}
+def _result(
+    result: dict[str, Any], cell: dict[str, Any], rate: float, directory: str
+) -> dict[str, Any]:
+    metric = {
+        "name": "samples_per_second",
+        "value": rate,
+        "unit": "samples/s",
+        "higher_is_better": True,
+        "estimate": "mean",
+    }
     unranked = ["size tiny shows that a cell works, and no more"] if cell["size"] == "tiny" else []
-    seconds = result["seconds"] | {"compile": _COMPILE_SECONDS.get(SUTS[cell["sut"]].execution, 0.0)}
+    seconds = result["seconds"] | {
+        "compile": _COMPILE_SECONDS.get(SUTS[cell["sut"]].execution, 0.0)
+    }
     return result | {
         "cell": cell,
         "metric": metric,
@@ -91,7 +122,11 @@ def main() -> int:
     parser.add_argument("template", type=Path, help="a finished run directory")
     parser.add_argument("--cells", type=int, default=1000)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--keep", type=Path, help="make the cells here and leave them; cells that are there are reported as they are")
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        help="make the cells here and leave them; cells that are there are reported as they are",
+    )
     flags = parser.parse_args()
     root = flags.keep or Path(tempfile.mkdtemp(prefix="report-scale-", dir=flags.template.parent))
     try:
@@ -100,13 +135,18 @@ def main() -> int:
         page = root / "report.html"
         start = time.monotonic()
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "harness", "report", root, "--html", page, "--quiet"], stdout=subprocess.DEVNULL, check=False
+            [sys.executable, "-P", "-m", "harness", "report", root, "--html", page, "--quiet"],
+            stdout=subprocess.DEVNULL,
+            check=False,
         )
         seconds, megabytes = time.monotonic() - start, page.stat().st_size / 1e6
     finally:
         if not flags.keep:
             shutil.rmtree(root)
-    print(f"{flags.cells} cells of {flags.repeats} runs: {seconds:.1f} s (goal {_GOAL_S:g}), {megabytes:.1f} MB (goal {_GOAL_MB:g})")
+    print(
+        f"{flags.cells} cells of {flags.repeats} runs: {seconds:.1f} s (goal {_GOAL_S:g}),"
+        f" {megabytes:.1f} MB (goal {_GOAL_MB:g})"
+    )
     return done.returncode or int(seconds > _GOAL_S or megabytes > _GOAL_MB)
 
 

@@ -1,4 +1,6 @@
-"""How many samples a test is measured on: LoadGen's own arithmetic, raised to whole batches and whole passes."""
+"""How many samples a test is measured on: LoadGen's own arithmetic, raised to whole batches and
+whole passes.
+"""
 
 import dataclasses
 import math
@@ -16,7 +18,9 @@ COUNT = 64
 
 def job(tmp_path: Path, batch: int = 4, scenario: str = "Offline", **limits) -> Job:
     made = mock_job.make(tmp_path, batch=batch, scenario=scenario)
-    return dataclasses.replace(made, limits=Limits(**({"min_duration_ms": 600_000, "min_query_count": 1} | limits)))
+    return dataclasses.replace(
+        made, limits=Limits(**({"min_duration_ms": 600_000, "min_query_count": 1} | limits))
+    )
 
 
 def quick(seconds: float, count: int = COUNT, **limits) -> dict:
@@ -31,7 +35,11 @@ def quick(seconds: float, count: int = COUNT, **limits) -> dict:
 
 
 def calibrated(sample_ms: float) -> dict[str, float]:
-    return {"fastest_sample_ns": sample_ms * 1e6, "median_sample_ns": sample_ms * 1e6, "slowest_batch_ns": 0.0}
+    return {
+        "fastest_sample_ns": sample_ms * 1e6,
+        "median_sample_ns": sample_ms * 1e6,
+        "slowest_batch_ns": 0.0,
+    }
 
 
 def planned(asked: Job, sample_ms: float, in_flight: int = 1) -> preflight.Plan:
@@ -55,27 +63,36 @@ def test_uneven_inputs_are_measured_in_whole_passes(tmp_path, batch):
 
 
 @pytest.mark.parametrize(("seconds", "samples"), [(1, 32), (3, 32), (10, 48)])
-def test_a_slow_batch_is_measured_three_times_at_least_and_in_whole_rounds(tmp_path, seconds, samples):
+def test_a_slow_batch_is_measured_three_times_at_least_and_in_whole_rounds(
+    tmp_path, seconds, samples
+):
     """Batches of 8 that take 4 s, two of them at a time: 4 samples a second."""
     assert planned(job(tmp_path, 8, **quick(seconds)), 250.0, in_flight=2).samples == samples
 
 
-def test_what_a_quick_figure_needs_at_least_is_refused_where_it_takes_far_longer_than_asked(tmp_path):
+def test_what_a_quick_figure_needs_at_least_is_refused_where_it_takes_far_longer_than_asked(
+    tmp_path,
+):
     asked = job(tmp_path, 32, **quick(1, count=101, equal_issue=True))
     found = planned(asked, 300.0)
     with pytest.raises(preflight.Refused) as refused:
         preflight.check_time(found, asked, offline.least(asked))
-    assert str(refused.value) == (
-        "preflight: a quick Offline test measures at least 3 whole batches of 32, and whole passes over the 101 prompts, which cost "
-        "different amounts: 3232 samples, about 970 s, and --duration 1 allows 10 s: give --duration 110"
+    assert (
+        str(refused.value)
+        == "preflight: a quick Offline test measures at least 3 whole batches of 32, and whole"
+        " passes over the 101 prompts, which cost different amounts: 3232 samples, about 970 s,"
+        " and --duration 1 allows 10 s: give --duration 110"
     )
     enough = job(tmp_path / "b", 32, **quick(110, count=101, equal_issue=True))
     preflight.check_time(planned(enough, 300.0), enough, offline.least(enough))
 
 
-def test_a_rounds_test_fills_its_last_batch_up_only_where_whole_ones_would_take_much_longer(tmp_path):
+def test_a_rounds_test_fills_its_last_batch_up_only_where_whole_ones_would_take_much_longer(
+    tmp_path,
+):
     official = {"performance_sample_count": 5000, "min_query_count": 24576, "equal_issue": True}
-    assert planned(job(tmp_path, 7, **official), 100.0).samples == 25_000  # 35,000 would take 40 % longer
+    # 35,000 would take 40 % longer.
+    assert planned(job(tmp_path, 7, **official), 100.0).samples == 25_000
     whole = planned(job(tmp_path / "b", 8, **official), 100.0)
     assert (whole.samples, whole.batches) == (25_000, 3125)
     even = {"performance_sample_count": 10833, "min_query_count": 24576}
@@ -87,13 +104,18 @@ def test_loadgen_makes_no_more_samples_than_the_count_by_its_own_arithmetic(tmp_
     for sample_ms in (0.0123, 0.7, 3.3333):
         asked = job(tmp_path / str(sample_ms), 3, performance_sample_count=COUNT, rate_margin=1.15)
         conf = offline.user_conf(asked, calibrated(sample_ms), 1)
-        assert int(1.1 * 600 * conf["target_qps"]) <= conf["min_query_count"] < 1.1 * 600 * conf["target_qps"] + 4
+        assert (
+            int(1.1 * 600 * conf["target_qps"])
+            <= conf["min_query_count"]
+            < 1.1 * 600 * conf["target_qps"] + 4
+        )
 
 
 def test_single_stream_takes_the_64_queries_of_early_stopping_where_they_fit(tmp_path):
     asked = job(tmp_path, 1, "SingleStream", **quick(1))
     assert single_stream.user_conf(asked, calibrated(100.0), 1)["min_query_count"] == 64
-    assert single_stream.user_conf(asked, calibrated(200.0), 1)["min_query_count"] == 1  # 12.8 s where 10 are allowed
+    # 12.8 s where 10 are allowed.
+    assert single_stream.user_conf(asked, calibrated(200.0), 1)["min_query_count"] == 1
     even = loadgen.settings(asked, single_stream.user_conf(asked, calibrated(10.0), 1))
     assert even["min_duration"] == 1000
 

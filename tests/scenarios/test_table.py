@@ -1,4 +1,6 @@
-"""The table of scenarios is all that the worker, the plan, the figures and the flags know of one."""
+"""The table of scenarios is all that the worker, the plan, the figures and the flags know of
+one.
+"""
 
 import os
 import subprocess
@@ -29,13 +31,18 @@ def registered(monkeypatch):
 
 
 def test_every_file_beside_the_table_is_an_entry_of_it_and_has_what_a_scenario_needs():
-    files = {f"scenarios.{path.stem}" for path in Path(table.__file__).parent.glob("*.py")} - {"scenarios.__init__", "scenarios.table"}
+    files = {f"scenarios.{path.stem}" for path in Path(table.__file__).parent.glob("*.py")} - {
+        "scenarios.__init__",
+        "scenarios.table",
+    }
     by_loadgen = {name: entry for name, entry in table.SCENARIOS.items() if entry.loadgen}
     assert {entry.module for entry in by_loadgen.values()} == files
     for name, entry in by_loadgen.items():
         module = entry.load()
         assert name == entry.name
-        assert all(hasattr(module, function) for function in ("user_conf", "least", "callbacks", "drive"))
+        assert all(
+            hasattr(module, function) for function in ("user_conf", "least", "callbacks", "drive")
+        )
 
 
 def test_the_table_and_the_rounds_rules_agree_on_what_is_better():
@@ -48,7 +55,13 @@ def test_the_table_and_the_rounds_rules_agree_on_what_is_better():
 def test_a_scenario_of_ten_lines_is_measured_by_the_real_loadgen(registered, tmp_path):
     job = mock_job.make(tmp_path, scenario="MultiStream", batch=8)
     write_json(job.log_dir / "job.json", job)
-    command = [sys.executable, "-m", "tests.support.multi_stream", str(job.log_dir / "job.json"), str(os.getpid())]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.support.multi_stream",
+        str(job.log_dir / "job.json"),
+        str(os.getpid()),
+    ]
     subprocess.run(command, cwd=ROOT, check=True, timeout=120)
     outcome = read_outcome(job.log_dir)
     assert outcome is not None and (outcome.status, outcome.reason) == ("ok", "")
@@ -56,30 +69,68 @@ def test_a_scenario_of_ten_lines_is_measured_by_the_real_loadgen(registered, tmp
     detail = logs.read_detail(job.log_dir / "mlperf_log_detail.txt")
     assert detail.get("effective_scenario") == "MultiStream"
     metric = figures.metric_of(detail, multi_stream.ENTRY.figure)
-    assert (metric.name, metric.unit, metric.higher_is_better, metric.estimate) == ("latency_p99", "ms", False, "percentile")
+    assert (metric.name, metric.unit, metric.higher_is_better, metric.estimate) == (
+        "latency_p99",
+        "ms",
+        False,
+        "percentile",
+    )
     assert 1.0 <= metric.value < 1000  # each query takes the mock's millisecond at least
 
 
 def test_the_flags_and_the_plan_learn_of_it_from_the_table(registered, tmp_path):
-    assert "MultiStream (latency of eight samples)" in " ".join(run_command.run_parser().format_help().split())
+    assert "MultiStream (latency of eight samples)" in " ".join(
+        run_command.run_parser().format_help().split()
+    )
     asked = request(tmp_path, scenario="MultiStream", batch_size=8)
-    assert (asked.asked.scenario, asked.batch_size, asked.limits(64).min_query_count) == ("MultiStream", 8, 1)
-    assert request(tmp_path, scenario="MultiStream").batch_size == 1  # the model's data do not name it
-    with pytest.raises(UsageError, match="SingleStream issues one sample a query; leave --batch-size out, or use Offline or MultiStream"):
+    assert (asked.asked.scenario, asked.batch_size, asked.limits(64).min_query_count) == (
+        "MultiStream",
+        8,
+        1,
+    )
+    # The model's data do not name it.
+    assert request(tmp_path, scenario="MultiStream").batch_size == 1
+    with pytest.raises(
+        UsageError,
+        match=(
+            "SingleStream issues one sample a query; leave --batch-size out, or use Offline or"
+            " MultiStream"
+        ),
+    ):
         request(tmp_path, scenario="SingleStream", batch_size=8)
 
 
 def test_what_a_result_prints_follows_the_table(registered):
     def printed(scenario):
         cell = Cell(
-            sut="mock", model="bert", size="tiny", task="predict", scenario=scenario, precision="float32", batch_size=8, device="cpu"
+            sut="mock",
+            model="bert",
+            size="tiny",
+            task="predict",
+            scenario=scenario,
+            precision="float32",
+            batch_size=8,
+            device="cpu",
         )
         measured = {"samples": 160, "batches": 20, "padding_fraction": 0, "passes": 2.5}
         metric = Metric("m", 1.0, "ms", False)
         return summary.measured(
-            Result(cell=cell, mode="quick", round="v6.1", directory="", status=Status.OK, measured=measured, metric=metric)
+            Result(
+                cell=cell,
+                mode="quick",
+                round="v6.1",
+                directory="",
+                status=Status.OK,
+                measured=measured,
+                metric=metric,
+            )
         )
 
-    assert printed("MultiStream") == "160 samples in 20 batches of 8, no padding; drawn from 64 inputs"
-    assert printed("Offline") == "160 samples in 20 batches of 8, no padding; 2.5 passes over 64 inputs"
+    assert (
+        printed("MultiStream") == "160 samples in 20 batches of 8, no padding; drawn from 64 inputs"
+    )
+    assert (
+        printed("Offline")
+        == "160 samples in 20 batches of 8, no padding; 2.5 passes over 64 inputs"
+    )
     assert plan.SCENARIOS is table.SCENARIOS

@@ -22,7 +22,9 @@ def numbers(text):
     return [float(number.replace(",", "")) for number in re.findall(r"-?[\d,.]+", text)]
 
 
-@pytest.mark.parametrize(("with_keras_ms", "without_ms"), [(2.0, 1.0), (1.0, 1.5), (2_000.0, 1_600.0)])
+@pytest.mark.parametrize(
+    ("with_keras_ms", "without_ms"), [(2.0, 1.0), (1.0, 1.5), (2_000.0, 1_600.0)]
+)
 def test_the_cost_of_a_call_has_the_interval_of_the_ratio(with_keras_ms, without_ms):
     *_, cost, _, ratio = columns("bert", with_keras_ms, without_ms)
     us, least_us, most_us = numbers(cost.replace(" to ", " "))
@@ -36,7 +38,8 @@ def test_a_row_has_the_columns_of_its_heading():
     row = columns("mistral", 45.0, 9.0)
     assert len(row) == 3 + len(keras_cost._COLUMNS)
     assert row[0] == "mistral tiny, 1"
-    assert numbers(row[4].replace(", ", " ")) == pytest.approx([1.0, 0.2], rel=0.01)  # 45 tokens in an answer
+    # 45 tokens in an answer.
+    assert numbers(row[4].replace(", ", " ")) == pytest.approx([1.0, 0.2], rel=0.01)
 
 
 def test_a_model_that_generates_nothing_has_no_time_of_a_token():

@@ -10,7 +10,14 @@ from tests.conftest import CACHE
 
 def request(out: Path, *, options=None, **changes) -> Request:
     """`options`: the SUT's own, by name."""
-    flags = {"sut": "mock", "model": "bert", "scenario": "SingleStream", "out": out, "cache": CACHE, "duration": 0.3}
+    flags = {
+        "sut": "mock",
+        "model": "bert",
+        "scenario": "SingleStream",
+        "out": out,
+        "cache": CACHE,
+        "duration": 0.3,
+    }
     given = tuple(f"{name}={value}" for name, value in (options or {}).items())
     return plan.resolve(Asked(**(flags | {"sut_option": given, "command": "./run.sh …"} | changes)))
 

@@ -38,7 +38,10 @@ FILES = {
 def damage(draw: st.DrawFn) -> Callable[[bytes], bytes]:
     """Cut, overwrite, insert, or replace the whole."""
     where = draw(st.floats(0, 1))
-    junk = draw(st.binary(max_size=40) | st.sampled_from([b"null", b"[]", b"{}", b"1e999", b"NaN", b"-1", b'"x"', b"\n"]))
+    junk = draw(
+        st.binary(max_size=40)
+        | st.sampled_from([b"null", b"[]", b"{}", b"1e999", b"NaN", b"-1", b'"x"', b"\n"])
+    )
     kind = draw(st.sampled_from(["cut", "overwrite", "insert", "replace", "number"]))
 
     def apply(content: bytes) -> bytes:
@@ -46,7 +49,11 @@ def damage(draw: st.DrawFn) -> Callable[[bytes], bytes]:
         if kind == "number":  # a digit somewhere becomes something else that JSON may hold
             at = next((i for i in range(at, len(content)) if content[i : i + 1].isdigit()), at)
             return content[:at] + junk + content[at + 1 :]
-        rest = {"cut": b"", "overwrite": junk + content[at + len(junk) :], "insert": junk + content[at:]}
+        rest = {
+            "cut": b"",
+            "overwrite": junk + content[at + len(junk) :],
+            "insert": junk + content[at:],
+        }
         return content[:at] + rest[kind] if kind in rest else junk
 
     return apply

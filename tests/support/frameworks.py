@@ -16,10 +16,17 @@ from sut.registry import SUTS
 
 
 def tiny_workload(sut: str, name: str, folder: Path) -> dict[str, Any]:
-    """The `Workload` of a model at size tiny, as JSON: prompts of 9 tokens, 6 new ones. Its checkpoint is made in `folder`."""
+    """The `Workload` of a model at size tiny, as JSON: prompts of 9 tokens, 6 new ones. Its
+    checkpoint is made in `folder`.
+    """
     model, spec = models.load(name), SUTS[sut]
     size = model.sizes["tiny"]
-    config = {"model": dict(size.config), "classes": dict(model.classes), "prompt_buckets": [9], "new_token_buckets": [6]}
+    config = {
+        "model": dict(size.config),
+        "classes": dict(model.classes),
+        "prompt_buckets": [9],
+        "new_token_buckets": [6],
+    }
     workload = Workload(
         model=name,
         task=model.task,
@@ -35,7 +42,8 @@ def tiny_workload(sut: str, name: str, folder: Path) -> dict[str, Any]:
 
 
 def run_module(python: Path, module: str, sut: str, specification: Path, content: Any) -> None:
-    """Writes the specification as JSON and runs `python -m module specification` with the variables of `sut`.
+    """Writes the specification as JSON and runs `python -m module specification` with the variables
+    of `sut`.
 
     The process ends with that of the tests, also where that is killed.
     """

@@ -1,7 +1,9 @@
-"""One real LoadGen test of any scenario with a SUT of a few lines; `python -m tests.support.loadgen_run SPEC` (JSON), a process each.
+"""One real LoadGen test of any scenario with a SUT of a few lines; `python -m
+tests.support.loadgen_run SPEC` (JSON), a process each.
 
-SPEC: folder (holds user.conf), scenario (LoadGen's name), mode, model, total, loaded, and of the SUT busy_s (a sample's time), threads
-(0: it answers where it is asked), tokens (it streams a first token and tells a count), audit (the path of an audit.config).
+SPEC: folder (holds user.conf), scenario (LoadGen's name), mode, model, total, loaded, and of the
+SUT busy_s (a sample's time), threads (0: it answers where it is asked), tokens (it streams a first
+token and tells a count), audit (the path of an audit.config).
 """
 
 from __future__ import annotations
@@ -28,18 +30,28 @@ def _complete(ids: list[int], indices: list[int], busy_s: float, tokens: bool) -
     kept = [answer(i) for i in indices]
     if tokens:
         time.sleep(busy_s / 2)
-        lg.FirstTokenComplete([lg.QuerySampleResponse(i, a.buffer_info()[0], 4) for i, a in zip(ids, kept, strict=True)])
+        lg.FirstTokenComplete(
+            [
+                lg.QuerySampleResponse(i, a.buffer_info()[0], 4)
+                for i, a in zip(ids, kept, strict=True)
+            ]
+        )
     time.sleep(busy_s / 2 if tokens else busy_s)
     counts = [len(a) for a in kept] if tokens else [0] * len(kept)
     rows = zip(ids, kept, counts, strict=True)
-    lg.QuerySamplesComplete([lg.QuerySampleResponse(i, a.buffer_info()[0], 4 * len(a), n) for i, a, n in rows])
+    lg.QuerySamplesComplete(
+        [lg.QuerySampleResponse(i, a.buffer_info()[0], 4 * len(a), n) for i, a, n in rows]
+    )
 
 
 def main(spec: dict[str, Any]) -> None:
     folder, scenario = Path(spec["folder"]), spec["scenario"]
     settings = lg.TestSettings()
     assert settings.FromConfig(str(folder / "user.conf"), spec["model"], scenario) == 0
-    settings.scenario, settings.mode = getattr(lg.TestScenario, scenario), getattr(lg.TestMode, spec["mode"])
+    settings.scenario, settings.mode = (
+        getattr(lg.TestScenario, scenario),
+        getattr(lg.TestMode, spec["mode"]),
+    )
     log = lg.LogSettings()
     log.log_output.outdir = str(folder)
     waiting: queue.SimpleQueue[tuple[list[int], list[int]] | None] = queue.SimpleQueue()

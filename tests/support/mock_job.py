@@ -1,4 +1,6 @@
-"""A Job for the mock SUT over small inputs, for tests that need a real worker and a real LoadGen but no framework."""
+"""A Job for the mock SUT over small inputs, for tests that need a real worker and a real LoadGen
+but no framework.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,11 @@ def make(
         np.savez(directory / name, **arrays(task, rows, seed))
     log_dir = directory / "raw" / test
     log_dir.mkdir(parents=True)
-    config: dict[str, Any] = {"model": {"vocab_size": VOCABULARY}, "prompt_buckets": [WIDTH], "new_token_buckets": [4]}
+    config: dict[str, Any] = {
+        "model": {"vocab_size": VOCABULARY},
+        "prompt_buckets": [WIDTH],
+        "new_token_buckets": [4],
+    }
     workload = Workload(
         model="bert" if task == "predict" else "mistral",
         task=task,
@@ -56,7 +62,12 @@ def make(
         inputs=directory / "inputs.npz",
         synthetic=directory / "synthetic.npz",
         warmup_rows=1,
-        limits=Limits(min_duration_ms=milliseconds, min_query_count=1, performance_sample_count=SAMPLES, calibration_seconds=0.1),
+        limits=Limits(
+            min_duration_ms=milliseconds,
+            min_query_count=1,
+            performance_sample_count=SAMPLES,
+            calibration_seconds=0.1,
+        ),
         log_dir=log_dir,
         reference=reference,
         logits_rows=4 if task == "generate" else 0,
@@ -65,7 +76,9 @@ def make(
 
 
 def arrays(task: str, rows: int, seed: int) -> dict[str, np.ndarray]:
-    """Generate: the first row is a full prompt, the others are shorter and ask for 1 to 4 tokens."""
+    """Generate: the first row is a full prompt, the others are shorter and ask for 1 to 4
+    tokens.
+    """
     rng = np.random.default_rng(seed)
     ids = rng.integers(3, VOCABULARY, (rows, WIDTH)).astype(np.int32)
     if task == "predict":

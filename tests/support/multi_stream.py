@@ -1,4 +1,6 @@
-"""A scenario in ten lines, put into the table as a new one is; `python -m tests.support.multi_stream JOB.json PARENT` is its worker."""
+"""A scenario in ten lines, put into the table as a new one is; `python -m
+tests.support.multi_stream JOB.json PARENT` is its worker.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def least(job):
 
 def callbacks(sut, qsl, respond, job, started=None):
     def issue(ids, indices):
-        respond(ids, pack(sut.to_host(sut.predict(qsl.batch(indices, len(ids)))), job.answer), indices)
+        respond(
+            ids, pack(sut.to_host(sut.predict(qsl.batch(indices, len(ids)))), job.answer), indices
+        )
 
     return issue, lambda: None
 

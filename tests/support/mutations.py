@@ -15,7 +15,11 @@ from compliance import logs
 from tests.support import tree
 from tests.support.tree import base, change, detail, edit_json, scenario_folder
 
-DETAIL, SUMMARY, ANSWERS = "mlperf_log_detail.txt", "mlperf_log_summary.txt", "mlperf_log_accuracy.json"
+DETAIL, SUMMARY, ANSWERS = (
+    "mlperf_log_detail.txt",
+    "mlperf_log_summary.txt",
+    "mlperf_log_accuracy.json",
+)
 
 
 class Mutation(NamedTuple):
@@ -61,7 +65,12 @@ def put_in(test: str, key: str, value: Any, **metadata: Any) -> Callable[[Path],
 def out_of_order(run: Path) -> None:
     """Two lines change places."""
     change(
-        run, "performance", DETAIL, lambda text: (lambda lines: "\n".join([*lines[:-12], lines[-2], *lines[-12:-2], ""]))(text.split("\n"))
+        run,
+        "performance",
+        DETAIL,
+        lambda text: (lambda lines: "\n".join([*lines[:-12], lines[-2], *lines[-12:-2], ""]))(
+            text.split("\n")
+        ),
     )
 
 
@@ -92,7 +101,9 @@ def twice(test: str) -> Callable[[Path], Any]:
 
 def system(**values: Any) -> Callable[[Path], Any]:
     path = lambda run: base(run) / "systems" / f"{tree.SYSTEM}.json"  # noqa: E731
-    return lambda run: edit_json(path(run), lambda d: {k: v for k, v in {**d, **values}.items() if v is not None})
+    return lambda run: edit_json(
+        path(run), lambda d: {k: v for k, v in {**d, **values}.items() if v is not None}
+    )
 
 
 def record(how: Callable[[Any], Any]) -> Callable[[Path], Any]:
@@ -103,11 +114,25 @@ def outcome(test: str, **values: Any) -> Callable[[Path], Any]:
     return lambda run: edit_json(run / "raw" / test / "outcome.json", lambda d: {**d, **values})
 
 
-def seen(graphs: int, precision: str = "float32", breaks: int | None = None, share: float | None = None, **detail: Any) -> dict[str, Any]:
-    return {"graphs": graphs, "graph_breaks": breaks, "precision": precision, "compiled_share": share, "detail": detail}
+def seen(
+    graphs: int,
+    precision: str = "float32",
+    breaks: int | None = None,
+    share: float | None = None,
+    **detail: Any,
+) -> dict[str, Any]:
+    return {
+        "graphs": graphs,
+        "graph_breaks": breaks,
+        "precision": precision,
+        "compiled_share": share,
+        "detail": detail,
+    }
 
 
-def executed(execution: str, before: dict[str, Any], after: dict[str, Any]) -> Callable[[Path], Any]:
+def executed(
+    execution: str, before: dict[str, Any], after: dict[str, Any]
+) -> Callable[[Path], Any]:
     """Both tests ran it, and left this evidence, of which result.json would be derived anew."""
 
     def do(run: Path) -> None:
@@ -115,22 +140,31 @@ def executed(execution: str, before: dict[str, Any], after: dict[str, Any]) -> C
         edit_json(run / "record.json", lambda d: {**d, "execution": execution})
         for test in ("performance", "accuracy"):
             outcome(test, evidence_before=before, evidence_after=after)(run)
-            edit_json(run / "raw" / test / "job.json", lambda d: {**d, "workload": {**d["workload"], "execution": execution}})
+            edit_json(
+                run / "raw" / test / "job.json",
+                lambda d: {**d, "workload": {**d["workload"], "execution": execution}},
+            )
 
     return do
 
 
 def on_framework(framework: str) -> Callable[[Path], Any]:
-    """The record says that this framework computed; the evidence stays that of a SUT without one."""
+    """The record says that this framework computed; the evidence stays that of a SUT without
+    one.
+    """
     return lambda run: edit_json(run / "record.json", lambda d: {**d, "framework": framework})
 
 
 def compiled(before: int, after: int, breaks: int | None = 0) -> Callable[[Path], Any]:
-    return executed("compile", *(seen(graphs, breaks=breaks, share=1.0) for graphs in (before, after)))
+    return executed(
+        "compile", *(seen(graphs, breaks=breaks, share=1.0) for graphs in (before, after))
+    )
 
 
 def answers(how: Callable[[list[str]], list[str]]) -> Callable[[Path], Any]:
-    """A forger who changes the whole log and makes accuracy.txt and the truncated log again, where the score still can be taken."""
+    """A forger who changes the whole log and makes accuracy.txt and the truncated log again, where
+    the score still can be taken.
+    """
 
     def do(run: Path) -> None:
         path = run / "raw" / "accuracy" / ANSWERS
@@ -138,7 +172,9 @@ def answers(how: Callable[[list[str]], list[str]]) -> Callable[[Path], Any]:
         try:
             tree.resubmit_answers(run)
         except ValueError:
-            (scenario_folder(run) / "accuracy" / "accuracy.txt").write_text(f'{{"a": 1}}\nhash={tree.sha256(path)}\n')
+            (scenario_folder(run) / "accuracy" / "accuracy.txt").write_text(
+                f'{{"a": 1}}\nhash={tree.sha256(path)}\n'
+            )
 
     return do
 
@@ -172,7 +208,12 @@ def scenario_renamed(run: Path) -> None:
 
 def slower_than_the_clock(run: Path) -> None:
     """Latencies ten times as long, rate and percentiles with them: only the clocks contradict."""
-    keys = ["min", "mean", "max", *(f"{p}_percentile" for p in ("50__00", "90__00", "95__00", "97__00", "99__00", "99__90"))]
+    keys = [
+        "min",
+        "mean",
+        "max",
+        *(f"{p}_percentile" for p in ("50__00", "90__00", "95__00", "97__00", "99__00", "99__90")),
+    ]
     detail(
         run,
         "performance",
@@ -188,23 +229,34 @@ def retraced(how: Callable[[str], str]) -> Callable[[Path], Any]:
         path = run / "raw" / "performance" / "mlperf_log_trace.json.gz"
         content = how(gzip.decompress(path.read_bytes()).decode()).encode()
         path.write_bytes(gzip.compress(content))
-        record(lambda d: {**d, "digests": {**d["digests"], "trace": hashlib.sha256(content).hexdigest()}})(run)
+        record(
+            lambda d: {
+                **d,
+                "digests": {**d["digests"], "trace": hashlib.sha256(content).hexdigest()},
+            }
+        )(run)
 
     return do
 
 
 def of_sample(number: int, field: str, change: Callable[[int], int]) -> Callable[[str], str]:
     """In the trace: another value in a field of one sample."""
-    pattern = re.compile(rf'("sample_seq":{number},[^}}]*"{field}":|(?<="args":{{)"{field}":(?={number},))(\d+)')
+    pattern = re.compile(
+        rf'("sample_seq":{number},[^}}]*"{field}":|(?<="args":{{)"{field}":(?={number},))(\d+)'
+    )
     return lambda text: pattern.sub(lambda m: f"{m[1]}{change(int(m[2]))}", text, count=1)
 
 
 def without_sample(number: int) -> Callable[[str], str]:
-    return lambda text: "\n".join(line for line in text.split("\n") if f'"sample_seq":{number},' not in line)
+    return lambda text: "\n".join(
+        line for line in text.split("\n") if f'"sample_seq":{number},' not in line
+    )
 
 
 def swapped_answers(rows: list[str]) -> list[str]:
-    """Two rows change their sample numbers: the same answers to the same samples, in another order."""
+    """Two rows change their sample numbers: the same answers to the same samples, in another
+    order.
+    """
     numbers = [row.split(",", 1)[0] for row in rows[1:3]]
     return [rows[0], rows[1].replace(*numbers), rows[2].replace(*numbers[::-1]), *rows[3:]]
 
@@ -220,16 +272,27 @@ def other_token(row: str) -> str:
 
 def own_result(run: Path) -> dict[str, Any]:
     """What a result.json of an Offline run holds that has another source."""
-    record, outcome = (tree.read_json(run / name) for name in ("record.json", "raw/performance/outcome.json"))
+    record, outcome = (
+        tree.read_json(run / name) for name in ("record.json", "raw/performance/outcome.json")
+    )
     d = logs.read_detail(run / "raw" / "performance" / DETAIL)
-    rate, samples, batch = d.get("result_samples_per_second"), d.get("generated_samples_per_query"), record["cell"]["batch_size"]
+    rate, samples, batch = (
+        d.get("result_samples_per_second"),
+        d.get("generated_samples_per_query"),
+        record["cell"]["batch_size"],
+    )
     batches = -(-samples // batch)
     found = {
         **{key: record[key] for key in ("cell", "mode", "round")},
         "loadgen": d.get("result_validity"),
         "directory": "",
         "status": "ok",
-        "metric": {"name": "samples_per_second", "value": rate, "unit": "samples/s", "higher_is_better": True},
+        "metric": {
+            "name": "samples_per_second",
+            "value": rate,
+            "unit": "samples/s",
+            "higher_is_better": True,
+        },
         "metrics": {"samples_per_second": rate, "ms_per_step": 1000 * samples / batches / rate},
         "measured": {
             "samples": samples,

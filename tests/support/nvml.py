@@ -1,4 +1,6 @@
-"""As much of pynvml as is asked, for tests on machines without a GPU: one H200 that does not tell its power limit."""
+"""As much of pynvml as is asked, for tests on machines without a GPU: one H200 that does not tell
+its power limit.
+"""
 
 import types
 

@@ -1,4 +1,6 @@
-"""Good submissions of the scenarios the harness has not: real LoadGen logs, with traces, of a SUT of a few lines (loadgen_run)."""
+"""Good submissions of the scenarios the harness has not: real LoadGen logs, with traces, of a SUT
+of a few lines (loadgen_run).
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ class Kind:
         folder: the scenario it is submitted as.
         scenario: LoadGen's.
         conf: user.conf, but for counts of samples.
-        loaded: of the samples. Those of a set are whole queries of MultiStream's eight: a rest would be filled up with others again.
+        loaded: of the samples. Those of a set are whole queries of MultiStream's eight: a rest
+            would be filled up with others again.
         tests: compliance tests that come with it.
     """
 
@@ -43,27 +46,65 @@ class Kind:
     tests: tuple[str, ...] = ()
 
 
-_SERVER = {"min_duration": 700, "min_query_count": 10, "target_qps": 987.654321, "target_latency": 5000}
-_TOKENS = {"use_token_latencies": 1, "ttft_latency": 5000, "tpot_latency": 5000, "target_latency": 0}
+_SERVER = {
+    "min_duration": 700,
+    "min_query_count": 10,
+    "target_qps": 987.654321,
+    "target_latency": 5000,
+}
+_TOKENS = {
+    "use_token_latencies": 1,
+    "ttft_latency": 5000,
+    "tpot_latency": 5000,
+    "target_latency": 0,
+}
 _MULTI = {"min_duration": 700, "min_query_count": 662, "target_latency": 0.9123456789}
 _SINGLE = {"min_duration": 300, "min_query_count": 100, "target_latency": 0.6123456789}
 KINDS = {
     "Server": Kind("Server", "Server", _SERVER, threads=2, tests=("TEST01",)),
-    "Server, equal issue": Kind("Server", "Server", _SERVER | {"sample_concatenate_permutation": 1}, threads=2, loaded=24),
-    "Server, coalesced": Kind("Server", "Server", _SERVER | {"coalesce_queries": 1, "target_qps": 400}, busy_s=0.003),
-    "Server, too slow": Kind("Server", "Server", _SERVER | {"target_latency": 20}, busy_s=0.003, threads=1),
-    "Server, too few": Kind("Server", "Server", {**_SERVER, "min_duration": 200, "target_qps": 100}, threads=1),
+    "Server, equal issue": Kind(
+        "Server", "Server", _SERVER | {"sample_concatenate_permutation": 1}, threads=2, loaded=24
+    ),
+    "Server, coalesced": Kind(
+        "Server", "Server", _SERVER | {"coalesce_queries": 1, "target_qps": 400}, busy_s=0.003
+    ),
+    "Server, too slow": Kind(
+        "Server", "Server", _SERVER | {"target_latency": 20}, busy_s=0.003, threads=1
+    ),
+    "Server, too few": Kind(
+        "Server", "Server", {**_SERVER, "min_duration": 200, "target_qps": 100}, threads=1
+    ),
     "Interactive": Kind("Interactive", "Server", _SERVER | _TOKENS, threads=2, tokens=True),
-    "Interactive, too slow": Kind("Interactive", "Server", _SERVER | _TOKENS | {"ttft_latency": 2}, 0.004, threads=1, tokens=True),
+    "Interactive, too slow": Kind(
+        "Interactive",
+        "Server",
+        _SERVER | _TOKENS | {"ttft_latency": 2},
+        0.004,
+        threads=1,
+        tokens=True,
+    ),
     "MultiStream": Kind("MultiStream", "MultiStream", _MULTI, tests=("TEST01", "TEST04")),
-    "MultiStream, equal issue": Kind("MultiStream", "MultiStream", _MULTI | {"sample_concatenate_permutation": 1}, loaded=16),
-    "MultiStream, tokens": Kind("MultiStream", "MultiStream", _MULTI | {"use_token_latencies": 1}, tokens=True),
-    "MultiStream, too few": Kind("MultiStream", "MultiStream", {**_MULTI, "min_query_count": 10, "target_latency": 3}, busy_s=0.002),
-    "MultiStream, queries of four": Kind("MultiStream", "MultiStream", _MULTI | {"samples_per_query": 4}),
+    "MultiStream, equal issue": Kind(
+        "MultiStream", "MultiStream", _MULTI | {"sample_concatenate_permutation": 1}, loaded=16
+    ),
+    "MultiStream, tokens": Kind(
+        "MultiStream", "MultiStream", _MULTI | {"use_token_latencies": 1}, tokens=True
+    ),
+    "MultiStream, too few": Kind(
+        "MultiStream",
+        "MultiStream",
+        {**_MULTI, "min_query_count": 10, "target_latency": 3},
+        busy_s=0.002,
+    ),
+    "MultiStream, queries of four": Kind(
+        "MultiStream", "MultiStream", _MULTI | {"samples_per_query": 4}
+    ),
     "MultiStream of SingleStream": Kind("MultiStream", "SingleStream", _SINGLE),
     "Offline of SingleStream": Kind("Offline", "SingleStream", _SINGLE),
     "Offline of MultiStream": Kind("Offline", "MultiStream", _MULTI),
-    "SingleStream, tokens": Kind("SingleStream", "SingleStream", _SINGLE | {"use_token_latencies": 1}, tokens=True),
+    "SingleStream, tokens": Kind(
+        "SingleStream", "SingleStream", _SINGLE | {"use_token_latencies": 1}, tokens=True
+    ),
 }
 
 
@@ -76,7 +117,9 @@ class Built:
     folder: Path = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "folder", self.base / "results" / SYSTEM / BENCHMARK / self.kind.folder)
+        object.__setattr__(
+            self, "folder", self.base / "results" / SYSTEM / BENCHMARK / self.kind.folder
+        )
 
     @property
     def base(self) -> Path:
@@ -87,7 +130,9 @@ class Built:
         return self.folder / "performance" / "run_1" / "mlperf_log_detail.txt"
 
 
-def build(root: Path, kind: Kind, of: rules.Rules | None = None, python: str = sys.executable) -> Built:
+def build(
+    root: Path, kind: Kind, of: rules.Rules | None = None, python: str = sys.executable
+) -> Built:
     """Two LoadGen processes of a second, and one for each compliance test."""
     built, of = Built(root, kind), of or rules.load()
     _measure(root / "performance", kind, "PerformanceOnly", {}, python)
@@ -113,7 +158,13 @@ def build(root: Path, kind: Kind, of: rules.Rules | None = None, python: str = s
     (built.base / "src" / BENCHMARK / "README.md").write_text("The source.\n")
     shutil.copy(ROOT / "tests" / "support" / "loadgen_run.py", built.base / "src" / BENCHMARK)
     for name in kind.tests:
-        _measure(root / name, kind, "PerformanceOnly", of.compliance_tests[name].settings(OFFICIAL), python)
+        _measure(
+            root / name,
+            kind,
+            "PerformanceOnly",
+            of.compliance_tests[name].settings(OFFICIAL),
+            python,
+        )
         _submit_test(built, name, of)
     for raw in ("performance", "accuracy", *kind.tests):
         shutil.rmtree(root / raw)
@@ -122,9 +173,15 @@ def build(root: Path, kind: Kind, of: rules.Rules | None = None, python: str = s
 
 def _measure(folder: Path, kind: Kind, mode: str, audit: Mapping[str, int], python: str) -> None:
     folder.mkdir(parents=True)
-    (folder / "user.conf").write_text("".join(f"{BENCHMARK}.{kind.scenario}.{key} = {value}\n" for key, value in kind.conf.items()))
+    (folder / "user.conf").write_text(
+        "".join(
+            f"{BENCHMARK}.{kind.scenario}.{key} = {value}\n" for key, value in kind.conf.items()
+        )
+    )
     if audit:
-        (folder / "audit.config").write_text("".join(f"*.*.{key} = {value}\n" for key, value in audit.items()))
+        (folder / "audit.config").write_text(
+            "".join(f"*.*.{key} = {value}\n" for key, value in audit.items())
+        )
     spec = {
         "folder": str(folder),
         "scenario": kind.scenario,
@@ -137,7 +194,12 @@ def _measure(folder: Path, kind: Kind, mode: str, audit: Mapping[str, int], pyth
         "tokens": kind.tokens,
         "audit": str(folder / "audit.config"),
     }
-    subprocess.run([python, "-m", "tests.support.loadgen_run", json.dumps(spec)], cwd=ROOT, check=True, timeout=120)
+    subprocess.run(
+        [python, "-m", "tests.support.loadgen_run", json.dumps(spec)],
+        cwd=ROOT,
+        check=True,
+        timeout=120,
+    )
 
 
 def _write_answers(raw: Path, target: Path, of: rules.Rules) -> None:
@@ -151,14 +213,24 @@ def _submit_test(built: Built, name: str, of: rules.Rules) -> None:
     (target / "performance" / "run_1").mkdir(parents=True)
     for log in _LOGS:
         shutil.copy(raw / log, target / "performance" / "run_1" / log)
-    speed = verification.speed(rule, built.kind.scenario, of, logs.read_detail(built.detail), logs.read_detail(raw / _LOGS[1]))
+    speed = verification.speed(
+        rule,
+        built.kind.scenario,
+        of,
+        logs.read_detail(built.detail),
+        logs.read_detail(raw / _LOGS[1]),
+    )
     (target / "verify_performance.txt").write_text(verification.performance_text(speed))
     if rule.sampling_target:
         (target / "accuracy").mkdir()
         _write_answers(raw, target / "accuracy", of)
         answers = logs.read_accuracy(built.folder / "accuracy" / "mlperf_log_accuracy.json")
-        compared = logged_answers.compare(logged_answers.read(raw / "mlperf_log_accuracy.json").rows, answers.payloads)
-        (target / "verify_accuracy.txt").write_text(verification.accuracy_text(compared, len(answers.payloads)))
+        compared = logged_answers.compare(
+            logged_answers.read(raw / "mlperf_log_accuracy.json").rows, answers.payloads
+        )
+        (target / "verify_accuracy.txt").write_text(
+            verification.accuracy_text(compared, len(answers.payloads))
+        )
 
 
 def _json(path: Path, value: Any) -> None:

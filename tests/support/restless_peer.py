@@ -1,4 +1,5 @@
-"""A process for `studies.turns.Peer`: one of its threads never rests, and each answer is its OMP_WAIT_POLICY, or null.
+"""A process for `studies.turns.Peer`: one of its threads never rests, and each answer is its
+OMP_WAIT_POLICY, or null.
 
 It ends with exit code 3 when it reads a command that begins with "layers".
 """

@@ -1,4 +1,6 @@
-"""The current round's rules, with what a test of seconds on a busy machine cannot meet made easier."""
+"""The current round's rules, with what a test of seconds on a busy machine cannot meet made
+easier.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +11,45 @@ from compliance import rules
 
 def shortened():
     real = rules.load("v6.1")
-    scenarios = {name: dataclasses.replace(s, min_duration_ms=300, least_count=64) for name, s in real.scenarios.items()}
-    benchmarks = {name: dataclasses.replace(b, dataset_size=64, performance_sample_count=64) for name, b in real.benchmarks.items()}
+    scenarios = {
+        name: dataclasses.replace(s, min_duration_ms=300, least_count=64)
+        for name, s in real.scenarios.items()
+    }
+    benchmarks = {
+        name: dataclasses.replace(b, dataset_size=64, performance_sample_count=64)
+        for name, b in real.benchmarks.items()
+    }
     tests = {  # runs of 0.3 s differ in speed by more than any rule allows
-        name: test if test.tolerance is None else dataclasses.replace(test, tolerance=50.0, tolerance_single_stream=50.0)
+        name: (
+            test
+            if test.tolerance is None
+            else dataclasses.replace(test, tolerance=50.0, tolerance_single_stream=50.0)
+        )
         for name, test in real.compliance_tests.items()
     }
-    limits = dataclasses.replace(real.project_limits, trace_bytes={**real.project_limits.trace_bytes, "submission": 1 << 20})
-    return dataclasses.replace(real, scenarios=scenarios, benchmarks=benchmarks, compliance_tests=tests, project_limits=limits)
+    limits = dataclasses.replace(
+        real.project_limits, trace_bytes={**real.project_limits.trace_bytes, "submission": 1 << 20}
+    )
+    return dataclasses.replace(
+        real,
+        scenarios=scenarios,
+        benchmarks=benchmarks,
+        compliance_tests=tests,
+        project_limits=limits,
+    )
 
 
 def loosened(tolerance: float = 0.8) -> rules.Rules:
-    """Runs of a second on a busy machine differ by more than the round allows; the cheats by many times."""
+    """Runs of a second on a busy machine differ by more than the round allows; the cheats by many
+    times.
+    """
     real = rules.load()
     tests = {
-        name: c if c.tolerance is None else dataclasses.replace(c, tolerance=tolerance, tolerance_single_stream=tolerance)
+        name: (
+            c
+            if c.tolerance is None
+            else dataclasses.replace(c, tolerance=tolerance, tolerance_single_stream=tolerance)
+        )
         for name, c in real.compliance_tests.items()
     }
     return dataclasses.replace(real, compliance_tests=tests)

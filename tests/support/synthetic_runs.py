@@ -1,4 +1,6 @@
-"""Finished run directories without a measurement: a cell, its figures and what surrounds them, as result.json and record.json hold them."""
+"""Finished run directories without a measurement: a cell, its figures and what surrounds them, as
+result.json and record.json hold them.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,20 @@ from formats.result import Metric, Result, Status
 from formats.workload import Workload
 from formats.writing import write_json
 
-MACHINE = {"cpu": "A processor", "usable_threads": 2, "memory_bytes": 8 << 30, "accelerators": [], "kernel": "Linux 6"}
-VERSIONS = {"python": "3.11.7", "keras": "3.15.1", "jax": "0.10.2", "torch": "2.13.0", "tensorflow-cpu": "2.20.0"}
+MACHINE = {
+    "cpu": "A processor",
+    "usable_threads": 2,
+    "memory_bytes": 8 << 30,
+    "accelerators": [],
+    "kernel": "Linux 6",
+}
+VERSIONS = {
+    "python": "3.11.7",
+    "keras": "3.15.1",
+    "jax": "0.10.2",
+    "torch": "2.13.0",
+    "tensorflow-cpu": "2.20.0",
+}
 
 
 def cell(sut="keras3-jax", **changes) -> Cell:
@@ -35,9 +49,21 @@ def cell(sut="keras3-jax", **changes) -> Cell:
 
 
 def write(
-    root: Path, of: Cell, figures, *, first_minute=0, step=10, day=1, record=None, planned_ms=10_000, sweep=None, twin=False, **changes
+    root: Path,
+    of: Cell,
+    figures,
+    *,
+    first_minute=0,
+    step=10,
+    day=1,
+    record=None,
+    planned_ms=10_000,
+    sweep=None,
+    twin=False,
+    **changes,
 ) -> list[Path]:
-    """A run directory for each figure (None: status oom). Run n begins `step` minutes after run n - 1.
+    """A run directory for each figure (None: status oom). Run n begins `step` minutes after run n -
+    1.
 
     Args:
         sweep: the id of a sweep, whose repeat n is run n; of a twin the id with `twin=True`.
@@ -58,7 +84,9 @@ def write(
         _json(directory / "record.json", written)
         write_json(directory / "raw" / "performance" / "job.json", job(of, directory, planned_ms))
         name, unit = ("samples_per_second", "samples/s") if offline else ("latency_p90", "ms")
-        metrics = {"ms_per_step": 1000 * of.batch_size / figure if offline else figure} if figure else {}
+        metrics = (
+            {"ms_per_step": 1000 * of.batch_size / figure if offline else figure} if figure else {}
+        )
         if figure and of.scenario == "SingleStream":
             metrics |= {"latency_p50_ms": figure, "latency_p90_ms": 1.1 * figure}
         values = {
@@ -124,7 +152,9 @@ def job(of: Cell, directory: Path, planned_ms: int = 0, **config: Any) -> Job:
         inputs=Path("inputs.npz"),
         synthetic=Path("synthetic.npz"),
         warmup_rows=1,
-        limits=Limits(min_duration_ms=0, min_query_count=1, performance_sample_count=64, planned_ms=planned_ms),
+        limits=Limits(
+            min_duration_ms=0, min_query_count=1, performance_sample_count=64, planned_ms=planned_ms
+        ),
         log_dir=directory / "raw" / "performance",
     )
 

@@ -16,17 +16,24 @@ def bpe(vocabulary: int) -> tokenizers.Tokenizer:
     made.train_from_iterator(
         TEXT,
         trainers.BpeTrainer(
-            show_progress=False, vocab_size=min(vocabulary, 800), initial_alphabet=alphabet, special_tokens=["<pad>", "<s>", "</s>"]
+            show_progress=False,
+            vocab_size=min(vocabulary, 800),
+            initial_alphabet=alphabet,
+            special_tokens=["<pad>", "<s>", "</s>"],
         ),
     )
     made.decoder = decoders.ByteLevel()
     made.add_tokens([f"<extra {i}>" for i in range(vocabulary - made.get_vocab_size())])
-    made.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    made.post_processor = processors.TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", 1)]
+    )
     return made
 
 
 def clip() -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """(vocabulary, merges) as CLIP has them, 49,408 tokens with its two marks at the end; merges make the words of TEXT and no others."""
+    """(vocabulary, merges) as CLIP has them, 49,408 tokens with its two marks at the end; merges
+    make the words of TEXT and no others.
+    """
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     merges: dict[tuple[str, str], None] = {}
     for word in " ".join(TEXT).split():
@@ -35,6 +42,12 @@ def clip() -> tuple[dict[str, int], list[tuple[str, str]]]:
         while len(symbols) > 1:
             merges[symbols[0], symbols[1]] = None
             symbols[:2] = ["".join(symbols[:2])]
-    words = [*alphabet, *(f"{letter}</w>" for letter in alphabet), *dict.fromkeys("".join(pair) for pair in merges)]
+    words = [
+        *alphabet,
+        *(f"{letter}</w>" for letter in alphabet),
+        *dict.fromkeys("".join(pair) for pair in merges),
+    ]
     words += [f"<filler {n}>" for n in range(49406 - len(words))]
-    return {word: n for n, word in enumerate([*words, "<|startoftext|>", "<|endoftext|>"])}, list(merges)
+    return {word: n for n, word in enumerate([*words, "<|startoftext|>", "<|endoftext|>"])}, list(
+        merges
+    )

@@ -1,4 +1,6 @@
-"""A good run directory of the mock SUT: real LoadGen logs from the real worker, and the tree around them. And what mutations of it need."""
+"""A good run directory of the mock SUT: real LoadGen logs from the real worker, and the tree around
+them. And what mutations of it need.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,11 @@ _TOLERANCE = {
         "rounding_step": 2e-5,
     },
 }
-_CONFIG: dict[str, Any] = {"model": {"vocab_size": _VOCABULARY}, "prompt_buckets": [_WIDTH], "new_token_buckets": [_NEW]}
+_CONFIG: dict[str, Any] = {
+    "model": {"vocab_size": _VOCABULARY},
+    "prompt_buckets": [_WIDTH],
+    "new_token_buckets": [_NEW],
+}
 
 
 class WorkerFailed(Exception):
@@ -90,7 +96,10 @@ def build(
         options={key.replace("_", "-"): value for key, value in options.items()},
     )
     answer = ("logits",) if task == "predict" else ("tokens",)
-    inputs, synthetic, fresh = (directory.with_name(f"{directory.name}-{name}.npz") for name in ("inputs", "synthetic", "fresh"))
+    inputs, synthetic, fresh = (
+        directory.with_name(f"{directory.name}-{name}.npz")
+        for name in ("inputs", "synthetic", "fresh")
+    )
     for seed, (path, rows) in enumerate(((inputs, _SAMPLES[task]), (synthetic, 33), (fresh, 32))):
         np.savez(path, **_inputs(task, rows, seed))
     reference = _reference(directory, workload, inputs)
@@ -131,7 +140,11 @@ def _inputs(task: str, rows: int, seed: int) -> dict[str, np.ndarray]:
     ids = np.random.default_rng(seed).integers(3, _VOCABULARY, (rows, _WIDTH)).astype(np.int32)
     if task == "predict":
         return {"input_ids": ids, "attention_mask": np.ones_like(ids)}
-    return {"input_ids": ids, "prompt_length": np.full(rows, _WIDTH, np.int32), "max_new_tokens": np.full(rows, _NEW, np.int32)}
+    return {
+        "input_ids": ids,
+        "prompt_length": np.full(rows, _WIDTH, np.int32),
+        "max_new_tokens": np.full(rows, _NEW, np.int32),
+    }
 
 
 def _reference(directory: Path, workload: Workload, inputs: Path) -> Path:
@@ -140,7 +153,15 @@ def _reference(directory: Path, workload: Workload, inputs: Path) -> Path:
     qsl.load(range(qsl.count))
     path = directory / "reference.npz"
     batches = [qsl.batch(range(i, min(i + 32, qsl.count)), 32) for i in range(0, qsl.count, 32)]
-    write_reference(path, sut, qsl.arrays, prepared=batches, batch_size=32, logits_rows=_LOGITS_ROWS, on_batch=lambda: None)
+    write_reference(
+        path,
+        sut,
+        qsl.arrays,
+        prepared=batches,
+        batch_size=32,
+        logits_rows=_LOGITS_ROWS,
+        on_batch=lambda: None,
+    )
     return path
 
 
@@ -166,10 +187,20 @@ def _packed(trace: Path) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def comply(run: Path, worker: Sequence[str] = HONEST, names: Sequence[str] = (), of: rules.Rules | None = None) -> Path:
-    """Compliance tests after `build`, each in a process, and their folders in the tree. Raises WorkerFailed."""
+def comply(
+    run: Path,
+    worker: Sequence[str] = HONEST,
+    names: Sequence[str] = (),
+    of: rules.Rules | None = None,
+) -> Path:
+    """Compliance tests after `build`, each in a process, and their folders in the tree. Raises
+    WorkerFailed.
+    """
     of, record = of or rules.load(), files.record(run / "record.json")
-    performance, outcome = read_job(run / "raw" / "performance" / "job.json"), read_outcome(run / "raw" / "performance")
+    performance, outcome = (
+        read_job(run / "raw" / "performance" / "job.json"),
+        read_outcome(run / "raw" / "performance"),
+    )
     assert outcome is not None
     performance = replace(performance, calibration=outcome.calibration)
     for name in names or loadgen_run.applicable(performance, of):
@@ -251,7 +282,10 @@ def _submit(run: Path, record: Mapping[str, Any]) -> None:
     name, cell = record["benchmark"]["name"], record["cell"]
     base = run / "open" / SUBMITTER
     scenario = base / "results" / SYSTEM / name / cell["scenario"]
-    for test, folder in (("performance", scenario / "performance" / "run_1"), ("accuracy", scenario / "accuracy")):
+    for test, folder in (
+        ("performance", scenario / "performance" / "run_1"),
+        ("accuracy", scenario / "accuracy"),
+    ):
         folder.mkdir(parents=True)
         for log in ("mlperf_log_summary.txt", "mlperf_log_detail.txt"):
             (folder / log).write_bytes((run / "raw" / test / log).read_bytes())
@@ -278,7 +312,9 @@ def _submit(run: Path, record: Mapping[str, Any]) -> None:
 def _system() -> dict[str, str]:
     from compliance.checks import metadata
 
-    required = json.loads((Path(metadata.__file__).parents[1] / "schemas" / "system.json").read_text())["required"]
+    required = json.loads(
+        (Path(metadata.__file__).parents[1] / "schemas" / "system.json").read_text()
+    )["required"]
     return dict.fromkeys(required, "N/A") | {
         "division": "open",
         "submitter": SUBMITTER,
@@ -292,7 +328,10 @@ def _system() -> dict[str, str]:
 
 def resubmit_answers(run: Path) -> None:
     """accuracy.txt and the truncated log, made again from raw/."""
-    record, log = read_json(run / "record.json"), run / "raw" / "accuracy" / "mlperf_log_accuracy.json"
+    record, log = (
+        read_json(run / "record.json"),
+        run / "raw" / "accuracy" / "mlperf_log_accuracy.json",
+    )
     whole = log.read_bytes()
     with np.load(run / "reference.npz") as reference:
         forced, own = (run / "raw" / "accuracy" / name for name in ("logits.npy", "own_logits.npy"))
@@ -307,13 +346,17 @@ def resubmit_answers(run: Path) -> None:
             np.load(own) if own.exists() else None,
         )
     target = scenario_folder(run) / "accuracy"
-    (target / "accuracy.txt").write_text(f"{found.line()}\nhash={hashlib.sha256(whole).hexdigest()}\n")
+    (target / "accuracy.txt").write_text(
+        f"{found.line()}\nhash={hashlib.sha256(whole).hexdigest()}\n"
+    )
     short = whole if len(whole) <= 10240 else whole[:4096] + b"\n\n...\n\n" + whole[-4096:]
     (target / "mlperf_log_accuracy.json").write_bytes(short)
 
 
 def whole(found: list[Check]) -> list[Check]:
-    """No part of the audit broke off over what it read: such a part is a failed check, which must not count as having seen the damage."""
+    """No part of the audit broke off over what it read: such a part is a failed check, which must
+    not count as having seen the damage.
+    """
     assert not [c.line() for c in found if c.id.startswith("audit-of-")]
     return found
 
@@ -332,7 +375,11 @@ def scenario_folder(run: Path) -> Path:
 def both(run: Path, test: str, name: str) -> list[Path]:
     """The raw file and the submitted one: a forger changes both."""
     folder = scenario_folder(run)
-    logged = "accuracy" if test == "accuracy" or name == "mlperf_log_accuracy.json" else "performance/run_1"
+    logged = (
+        "accuracy"
+        if test == "accuracy" or name == "mlperf_log_accuracy.json"
+        else "performance/run_1"
+    )
     submitted = folder / (test if test.startswith("TEST") else "") / logged / name
     if name == "user.conf":
         return [run / "raw" / test / name, *([folder / name] if test == "performance" else [])]
@@ -348,12 +395,16 @@ def change(run: Path, test: str, name: str, how: Callable[[str], str]) -> None:
 
 
 def detail(run: Path, test: str, **values: Any) -> None:
-    """Set keys of the detail log; `__` in a name stands for a dot. A function gets the old value; None removes the line."""
+    """Set keys of the detail log; `__` in a name stands for a dot. A function gets the old value;
+    None removes the line.
+    """
     wanted = {key.replace("__", "."): value for key, value in values.items()}
 
     def rewritten(line: str) -> str:
         entry = json.loads(line.removeprefix(":::MLLOG "))
-        value = wanted.get(entry["key"], entry["value"]) if entry["key"] in wanted else entry["value"]
+        value = (
+            wanted.get(entry["key"], entry["value"]) if entry["key"] in wanted else entry["value"]
+        )
         entry["value"] = value(entry["value"]) if callable(value) else value
         return ":::MLLOG " + json.dumps(entry) + "\n"
 

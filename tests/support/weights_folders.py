@@ -16,11 +16,19 @@ from safetensors.numpy import load_file, save_file
 from harness.inputs import checkpoint, models
 from tests.support.tokens import clip
 
-MODELS = {name: models.load(name) for name in ("bert", "gemma", "mistral", "llama", *models.in_group("hf-2019"))}
+MODELS = {
+    name: models.load(name)
+    for name in ("bert", "gemma", "mistral", "llama", *models.in_group("hf-2019"))
+}
 DROP = object()
 INDEX = "model.safetensors.index.json"
 VAE = "vae/diffusion_pytorch_model.safetensors"
-_OLD_NAMES = {".to_q.": ".query.", ".to_k.": ".key.", ".to_v.": ".value.", ".to_out.0.": ".proj_attn."}
+_OLD_NAMES = {
+    ".to_q.": ".query.",
+    ".to_k.": ".key.",
+    ".to_v.": ".value.",
+    ".to_out.0.": ".proj_attn.",
+}
 
 
 @pytest.fixture
@@ -29,7 +37,10 @@ def made(tmp_path: Path) -> Callable[[str], Path]:
 
     def make(name: str) -> Path:
         folder = tmp_path / name
-        shutil.copytree(checkpoint.ensure(MODELS[name], MODELS[name].sizes["tiny"], tmp_path / "cache").path, folder)
+        shutil.copytree(
+            checkpoint.ensure(MODELS[name], MODELS[name].sizes["tiny"], tmp_path / "cache").path,
+            folder,
+        )
         (folder / "digest.json").unlink()
         return folder
 
@@ -42,7 +53,9 @@ def digest_of(*files: Path) -> str:
 
 def config(folder: Path, **changes: Any) -> None:
     kept = {**json.loads((folder / "config.json").read_text()), **changes}
-    (folder / "config.json").write_text(json.dumps({k: v for k, v in kept.items() if v is not DROP}))
+    (folder / "config.json").write_text(
+        json.dumps({k: v for k, v in kept.items() if v is not DROP})
+    )
 
 
 def says(**changes: Any) -> Callable[[Path], None]:
@@ -66,9 +79,14 @@ def shard(folder: Path) -> None:
 
 
 def as_published(folder: Path) -> None:
-    """A folder of diffusers, with the names and tensors that those of 2022 have; diffusers reads them."""
+    """A folder of diffusers, with the names and tensors that those of 2022 have; diffusers reads
+    them.
+    """
     vae, text_encoder = folder / VAE, folder / "text_encoder" / "model.safetensors"
-    renamed = {next((k.replace(a, b) for a, b in _OLD_NAMES.items() if a in k), k): v for k, v in load_file(vae).items()}
+    renamed = {
+        next((k.replace(a, b) for a, b in _OLD_NAMES.items() if a in k), k): v
+        for k, v in load_file(vae).items()
+    }
     save_file(renamed, vae, {"format": "pt"})
     positions = {"text_model.embeddings.position_ids": np.arange(77)[None]}
     save_file({**load_file(text_encoder), **positions}, text_encoder, {"format": "pt"})

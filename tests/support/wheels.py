@@ -37,14 +37,27 @@ def lock(path, *wheels):
     for each in wheels:
         name, version = each.name.split("-")[:2]
         lines.setdefault(f"{name}=={version}", []).append(f" \\\n    --hash=sha256:{digest(each)}")
-    path.write_text("".join(f"{requirement}{''.join(hashes)}\n" for requirement, hashes in lines.items()))
+    path.write_text(
+        "".join(f"{requirement}{''.join(hashes)}\n" for requirement, hashes in lines.items())
+    )
     return path
 
 
 def bundle(folder, environments, python=PYTHON, platforms=(HERE,)):
-    """bundle.json over wheels that lie in folder/wheels. `environments`: name → paths of its wheels."""
-    files = {f"wheels/{w.name}": {"bytes": w.stat().st_size, "sha256": digest(w)} for each in environments.values() for w in each}
+    """bundle.json over wheels that lie in folder/wheels. `environments`: name → paths of its
+    wheels.
+    """
+    files = {
+        f"wheels/{w.name}": {"bytes": w.stat().st_size, "sha256": digest(w)}
+        for each in environments.values()
+        for w in each
+    }
     names = {name: [w.name for w in each] for name, each in environments.items()}
-    document = {"python": python, "platforms": list(platforms), "environments": names, "files": files}
+    document = {
+        "python": python,
+        "platforms": list(platforms),
+        "environments": names,
+        "files": files,
+    }
     (folder / "bundle.json").write_text(json.dumps(document, indent=1))
     return folder

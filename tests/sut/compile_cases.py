@@ -1,6 +1,8 @@
-"""Runs in native torch's environment: honest compiled SUTs, and what each leaves as evidence. The tests know no framework.
+"""Runs in native torch's environment: honest compiled SUTs, and what each leaves as evidence. The
+tests know no framework.
 
-`python -m tests.sut.compile_cases SPEC.json` writes cases.json and answers.npz beside the specification.
+`python -m tests.sut.compile_cases SPEC.json` writes cases.json and answers.npz beside the
+specification.
 """
 
 from __future__ import annotations
@@ -35,7 +37,11 @@ def prompts(lengths: list[int], width: int = 9, new: int = 6, seed: int = 7) -> 
     ids = np.random.default_rng(seed).integers(3, 1000, (len(lengths), width)).astype(np.int32)
     held = np.array(lengths, np.int32)
     ids *= np.arange(width) < held[:, None]
-    return {"input_ids": ids, "prompt_length": held, "max_new_tokens": np.full(len(lengths), new, np.int32)}
+    return {
+        "input_ids": ids,
+        "prompt_length": held,
+        "max_new_tokens": np.full(len(lengths), new, np.int32),
+    }
 
 
 def sentences(rows: int, width: int = 16) -> Arrays:
@@ -48,27 +54,45 @@ def seen(sut: Any, *given: Arrays) -> Found:
 
 
 def honest_generate(w: Workload, answers: Arrays) -> Found:
-    """Padded and full prompts after each other, and again, in a cache that the call before has filled."""
+    """Padded and full prompts after each other, and again, in a cache that the call before has
+    filled.
+    """
     eager, sut = causal_lm.load(replace(w, execution="eager")), causal_lm.load(w)
-    batches = {"padded": prompts([3, 9, 5]), "full": prompts([9, 9, 9], seed=8), "others": prompts([9, 2, 4], seed=9)}
+    batches = {
+        "padded": prompts([3, 9, 5]),
+        "full": prompts([9, 9, 9], seed=8),
+        "others": prompts([9, 2, 4], seed=9),
+    }
     answers["padded first"] = answer(sut, batches["padded"])["tokens"]
     before = seen(sut, batches["padded"])
     for name, batch in batches.items():
-        answers[f"{name} compiled"], answers[f"{name} eager"] = (answer(s, batch)["tokens"] for s in (sut, eager))
+        answers[f"{name} compiled"], answers[f"{name} eager"] = (
+            answer(s, batch)["tokens"] for s in (sut, eager)
+        )
     after = seen(sut, batches["padded"])
     ids = np.random.default_rng(3).integers(3, 1000, (3, 14)).astype(np.int32)
     answers["forced compiled"], answers["forced eager"] = (s.logits(ids) for s in (sut, eager))
-    found = {"before": before, "after": after, "after logits": seen(sut, batches["padded"]), "eager": seen(eager, batches["padded"])}
+    found = {
+        "before": before,
+        "after": after,
+        "after logits": seen(sut, batches["padded"]),
+        "eager": seen(eager, batches["padded"]),
+    }
     found["records"] = records(eager, batches["padded"])
     with patch.object(torch_profile, "_PASSES_A_RECORD", 1000):
-        found |= {f"{name} in one record": seen(s, batches["padded"]) for name, s in {"after": sut, "eager": eager}.items()}
+        found |= {
+            f"{name} in one record": seen(s, batches["padded"])
+            for name, s in {"after": sut, "eager": eager}.items()
+        }
     sut.model.forward = misplaced(sut.model)
     answers["forced wrong"] = sut.logits(ids)
     return found
 
 
 def records(sut: Any, batch: Arrays) -> Found:
-    """How many records the profiler makes of one call, and how many of them are still there while Python's collector is off."""
+    """How many records the profiler makes of one call, and how many of them are still there while
+    Python's collector is off.
+    """
     made = list[weakref.ref[Any]]()
 
     class Watched(torch.profiler.profile):
@@ -97,7 +121,9 @@ def misplaced(model: Any) -> Any:
 
 def honest_predict(w: Workload, answers: Arrays) -> Found:
     eager, sut = bert.load(replace(w, execution="eager")), bert.load(w)
-    answers["logits compiled"], answers["logits eager"] = (answer(s, sentences(3))["logits"] for s in (sut, eager))
+    answers["logits compiled"], answers["logits eager"] = (
+        answer(s, sentences(3))["logits"] for s in (sut, eager)
+    )
     before = seen(sut, sentences(3))
     answer(sut, sentences(3))
     return {"before": before, "after": seen(sut, sentences(3))}
@@ -149,7 +175,9 @@ def refusals(predict: Workload, generate: Workload) -> dict[str, str]:
 
     def break_() -> None:
         sut = uncompiled(predict, bert)
-        sut.model.bert.encoder.layer[0].forward = torch.compiler.disable(sut.model.bert.encoder.layer[0].forward)
+        sut.model.bert.encoder.layer[0].forward = torch.compiler.disable(
+            sut.model.bert.encoder.layer[0].forward
+        )
         compiled.compile_forward(sut.model)
         answer(sut, sentences(2))
 
@@ -162,7 +190,12 @@ def refusals(predict: Workload, generate: Workload) -> dict[str, str]:
     def window() -> None:
         causal_lm.load(replace(generate, config={**generate.config, "prompt_buckets": [5000]}))
 
-    tried: dict[str, Callable[[], None]] = {"limit": limit, "break": break_, "compiler": compiler, "window": window}
+    tried: dict[str, Callable[[], None]] = {
+        "limit": limit,
+        "break": break_,
+        "compiler": compiler,
+        "window": window,
+    }
     return {name: _told(do) for name, do in tried.items()}
 
 
@@ -170,16 +203,26 @@ def _told(do: Callable[[], None]) -> str:
     with cheaply():
         try:
             do()
-        except (Unsupported, torch._dynamo.exc.TorchDynamoException, torch._dynamo.exc.FailOnRecompileLimitHit) as e:
+        except (
+            Unsupported,
+            torch._dynamo.exc.TorchDynamoException,
+            torch._dynamo.exc.FailOnRecompileLimitHit,
+        ) as e:
             return f"{type(e).__name__}: {e}".splitlines()[0]
     return "it ran"
 
 
 def main(specification: Path) -> None:
     spec = json.loads(specification.read_text())
-    predict, generate = (Workload(**{**spec[name], "checkpoint": Path(spec[name]["checkpoint"])}) for name in ("bert", "mistral"))
+    predict, generate = (
+        Workload(**{**spec[name], "checkpoint": Path(spec[name]["checkpoint"])})
+        for name in ("bert", "mistral")
+    )
     answers: Arrays = {}
-    cases = {"honest generate": honest_generate(generate, answers), "honest predict": honest_predict(predict, answers)}
+    cases = {
+        "honest generate": honest_generate(generate, answers),
+        "honest predict": honest_predict(predict, answers),
+    }
     cases["honest wrapper"] = honest_wrapper(predict)
     told = {"cases": cases, "refusals": refusals(predict, generate)}
     np.savez(specification.parent / "answers.npz", **answers)

@@ -16,8 +16,16 @@ from sut.contract import Workload
 from sut.registry import SUTS
 from tests.support.frameworks import run_module
 
-NAMES = ("native-torch-eager", "keras3-jax", "keras3-tensorflow", "keras3-tensorflow-graph", "keras3-torch", "native-jax")
-FEW = ("native-torch-eager", "keras3-jax")  # of Gemma, Llama and GPT-2: KerasHub's files of them are the same on every backend
+NAMES = (
+    "native-torch-eager",
+    "keras3-jax",
+    "keras3-tensorflow",
+    "keras3-tensorflow-graph",
+    "keras3-torch",
+    "native-jax",
+)
+# Of Gemma, Llama and GPT-2: KerasHub's files of them are the same on every backend.
+FEW = ("native-torch-eager", "keras3-jax")
 KERAS2 = ("keras2-tensorflow", "keras2-tensorflow-graph")
 COMPILED = "native-torch-compile"
 EAGER_OR_XLA = [
@@ -29,8 +37,18 @@ EAGER_OR_XLA = [
     ("keras2-tensorflow", "mistral"),
     ("keras2-tensorflow-graph", "gpt2"),
 ]
-PAIRS = [*((sut, "bert") for sut in (*NAMES, *KERAS2)), *EAGER_OR_XLA, (COMPILED, "bert"), (COMPILED, "mistral")]
-LACK_BFLOAT16 = [(COMPILED, "mistral"), ("hf-tensorflow", "mistral"), ("keras2-tensorflow", "mistral"), ("keras2-tensorflow-graph", "gpt2")]
+PAIRS = [
+    *((sut, "bert") for sut in (*NAMES, *KERAS2)),
+    *EAGER_OR_XLA,
+    (COMPILED, "bert"),
+    (COMPILED, "mistral"),
+]
+LACK_BFLOAT16 = [
+    (COMPILED, "mistral"),
+    ("hf-tensorflow", "mistral"),
+    ("keras2-tensorflow", "mistral"),
+    ("keras2-tensorflow-graph", "gpt2"),
+]
 IN_BFLOAT16 = [pair for pair in PAIRS if pair not in LACK_BFLOAT16]  # see tests/sut/probe.py
 ROWS, LOGITS_ROWS = 8, 4
 REFERENCE = "native-torch-eager"
@@ -64,14 +82,30 @@ class Probed:
         answers = self.answers(case)
         forced, own = (answers.pop(key, None) for key in ("forced", "own"))
         rows, lengths = pack(answers, self.model.answer_keys)
-        payloads = {i: row.tobytes()[: lengths[i] if lengths else None] for i, row in enumerate(rows)}
-        tolerance = limits.limits(self.model, self.size, precision, "cuda" if precision == "tf32" else "cpu")
-        return accuracy.score(self.model.score, payloads, self.reference, tolerance, self.model.answer_keys, forced, own)
+        payloads = {
+            i: row.tobytes()[: lengths[i] if lengths else None] for i, row in enumerate(rows)
+        }
+        tolerance = limits.limits(
+            self.model, self.size, precision, "cuda" if precision == "tf32" else "cpu"
+        )
+        return accuracy.score(
+            self.model.score,
+            payloads,
+            self.reference,
+            tolerance,
+            self.model.answer_keys,
+            forced,
+            own,
+        )
 
 
 @pytest.fixture(scope="session")
-def probed(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Probed]:
-    """(SUT, model) → its answers, whole and broken, at size tiny: one process for each pair, all of a session's tests share it."""
+def probed(
+    interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str, str], Probed]:
+    """(SUT, model) → its answers, whole and broken, at size tiny: one process for each pair, all of
+    a session's tests share it.
+    """
     root = tmp_path_factory.mktemp("probes")
     known: dict[tuple[str, str], Probed] = {}
 
@@ -88,9 +122,17 @@ def probed(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPath
 
 @pytest.fixture(scope="session")
 def saved(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """gemma/ in one file; bert/, mistral/, llama/, tied/, a Mistral without a head, and models of 2019 in shards."""
+    """gemma/ in one file; bert/, mistral/, llama/, tied/, a Mistral without a head, and models of
+    2019 in shards.
+    """
     root = tmp_path_factory.mktemp("saved")
-    run_module(interpreter(SUTS[REFERENCE].environment), "tests.sut.user_folders", REFERENCE, root / "spec.json", {})
+    run_module(
+        interpreter(SUTS[REFERENCE].environment),
+        "tests.sut.user_folders",
+        REFERENCE,
+        root / "spec.json",
+        {},
+    )
     return root
 
 
@@ -98,7 +140,12 @@ def _run(sut: str, model: models.Model, root: Path, python: Path) -> Probed:
     out, size, spec = root / f"{sut}-{model.name}", model.sizes["tiny"], SUTS[sut]
     out.mkdir()
     np.savez(out / "inputs.npz", **inputs(model, size))
-    config = {"model": dict(size.config), "classes": dict(model.classes), "prompt_buckets": [3, 5, 9], "new_token_buckets": [8, 45]}
+    config = {
+        "model": dict(size.config),
+        "classes": dict(model.classes),
+        "prompt_buckets": [3, 5, 9],
+        "new_token_buckets": [8, 45],
+    }
     workload = Workload(
         model=model.name,
         task=model.task,
@@ -136,5 +183,7 @@ def inputs(model: models.Model, size: models.Size) -> dict[str, np.ndarray]:
             "prompt_length": np.full(ROWS, width, np.int32),
             "max_new_tokens": np.full(ROWS, size.inputs["new_tokens"], np.int32),
         }
-    mask = (np.arange(width) < np.array([width] * (ROWS - 2) + [width // 2, 3])[:, None]).astype(np.int32)
+    mask = (np.arange(width) < np.array([width] * (ROWS - 2) + [width // 2, 3])[:, None]).astype(
+        np.int32
+    )
     return {"input_ids": ids * mask, "attention_mask": mask}

@@ -1,6 +1,8 @@
-"""Runs in native torch's environment: `python -m tests.sut.diffusers_folder SPEC.json` saves our seeded checkpoint as diffusers does.
+"""Runs in native torch's environment: `python -m tests.sut.diffusers_folder SPEC.json` saves our
+seeded checkpoint as diffusers does.
 
-SPEC: `checkpoint`, `folder`, and `prompts`, whose ids by the pipeline's own tokenizer go into ids.json beside the specification.
+SPEC: `checkpoint`, `folder`, and `prompts`, whose ids by the pipeline's own tokenizer go into
+ids.json beside the specification.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ def main(specification: Path) -> None:
     vocabulary, merges = clip()
     pipeline = diffusers.StableDiffusionPipeline(
         vae=diffusers.AutoencoderKL.from_pretrained(spec["checkpoint"], subfolder="vae"),
-        text_encoder=transformers.CLIPTextModel.from_pretrained(Path(spec["checkpoint"]) / "text_encoder"),
+        text_encoder=transformers.CLIPTextModel.from_pretrained(
+            Path(spec["checkpoint"]) / "text_encoder"
+        ),
         tokenizer=transformers.CLIPTokenizer(vocab=vocabulary, merges=merges, model_max_length=77),
         unet=diffusers.UNet2DConditionModel.from_pretrained(spec["checkpoint"], subfolder="unet"),
         scheduler=diffusers.PNDMScheduler(),

@@ -1,6 +1,8 @@
-"""Trains a real SUT at size tiny, as it is and with mistakes, in its own environment. `python -m tests.sut.fit_cases SPEC.json`.
+"""Trains a real SUT at size tiny, as it is and with mistakes, in its own environment. `python -m
+tests.sut.fit_cases SPEC.json`.
 
-The specification has a job's file → its case; each leaves what a worker leaves: steps.json and the outcome.
+The specification has a job's file → its case; each leaves what a worker leaves: steps.json and the
+outcome.
 """
 
 from __future__ import annotations
@@ -29,7 +31,10 @@ def honest(job: Job) -> Any:
 def twice_the_rate(job: Job) -> Any:
     """A learning rate twice as high."""
     optimizer = job.workload.config["optimizer"]
-    changed = {**job.workload.config, "optimizer": {**optimizer, "learning_rate": 2 * optimizer["learning_rate"]}}
+    changed = {
+        **job.workload.config,
+        "optimizer": {**optimizer, "learning_rate": 2 * optimizer["learning_rate"]},
+    }
     return honest(replace(job, workload=replace(job.workload, config=changed)))
 
 
@@ -59,7 +64,9 @@ def drops_out_of_adapters(job: Job) -> Any:
 
 def _with_lora(job: Job, **changes: Any) -> Any:
     lora = {**job.workload.config["lora"], **changes}
-    return honest(replace(job, workload=replace(job.workload, config={**job.workload.config, "lora": lora})))
+    return honest(
+        replace(job, workload=replace(job.workload, config={**job.workload.config, "lora": lora}))
+    )
 
 
 def in_bfloat16(job: Job) -> Any:
@@ -126,7 +133,9 @@ def main(specification: Path) -> None:
 
 
 def forget() -> None:
-    """In a run each model has a process of its own. Here TensorFlow's evidence would count the graphs of those before, too."""
+    """In a run each model has a process of its own. Here TensorFlow's evidence would count the
+    graphs of those before, too.
+    """
     if backend := sys.modules.get("sut.keras.on_tensorflow"):
         backend._functions_run.clear()
         gc.collect()

@@ -1,7 +1,9 @@
-"""Runs in a SUT's environment: the answers of models without a head, whole and with one thing broken at a time, one .npz for each case.
+"""Runs in a SUT's environment: the answers of models without a head, whole and with one thing
+broken at a time, one .npz for each case.
 
-`python -m tests.sut.hidden_states_cases SPEC.json`: "cells" holds a specification of benchmarks.answers for each model, "references" those
-of the reference, "whole" those of models that are not broken, "folder" says where the answers go. It writes seen.json too.
+`python -m tests.sut.hidden_states_cases SPEC.json`: "cells" holds a specification of
+benchmarks.answers for each model, "references" those of the reference, "whole" those of models that
+are not broken, "folder" says where the answers go. It writes seen.json too.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ def main(specification: Path) -> None:
     seen = {spec["workload"]["model"]: broken_one_by_one(spec, folder) for spec in told["cells"]}
     if name == "native-torch-script":
         spec = next(spec for spec in told["cells"] if spec["workload"]["model"] == "gpt2")
-        seen["disguises"] = {case: disguise(answers.load(spec), *read(spec)) for case, disguise in DISGUISES.items()}
+        seen["disguises"] = {
+            case: disguise(answers.load(spec), *read(spec)) for case, disguise in DISGUISES.items()
+        }
     (folder / f"{name}.json").write_text(json.dumps(seen))
 
 
@@ -44,7 +48,10 @@ def broken_one_by_one(spec: Any, folder: Path) -> Any:
     sut = answers.load(spec)
 
     def save(case: str, tested: Any, given: Arrays) -> None:
-        np.savez(folder / f"{spec['sut']} {spec['workload']['model']} {case}.npz", **answer(tested, given, batch))
+        np.savez(
+            folder / f"{spec['sut']} {spec['workload']['model']} {case}.npz",
+            **answer(tested, given, batch),
+        )
 
     save("intact", sut, inputs)
     for case, change in INPUTS.items():
@@ -52,7 +59,11 @@ def broken_one_by_one(spec: Any, folder: Path) -> Any:
     seen = look(sut, inputs, batch)
     if hasattr(sut.model, "named_parameters"):
         seen["shapes"] = {name: list(p.shape) for name, p in sut.model.named_parameters()}
-        save("bfloat16", answers.load({**spec, "workload": {**spec["workload"], "precision": "bfloat16"}}), inputs)
+        save(
+            "bfloat16",
+            answers.load({**spec, "workload": {**spec["workload"], "precision": "bfloat16"}}),
+            inputs,
+        )
     for case, change_weights in WEIGHTS.items():
         hit = outputs_of_first_layer(sut)
         whole = [value(variable) for variable in hit]
@@ -71,20 +82,30 @@ def read(spec: Any) -> tuple[Arrays, int]:
 
 def answer(sut: Any, inputs: Arrays, batch: int) -> Arrays:
     ids = inputs["input_ids"]
-    parts = [sut.to_host(sut.predict(sut.prepare({"input_ids": ids[n : n + batch]}))) for n in range(0, len(ids), batch)]
+    parts = [
+        sut.to_host(sut.predict(sut.prepare({"input_ids": ids[n : n + batch]})))
+        for n in range(0, len(ids), batch)
+    ]
     return {"hidden": np.concatenate([part["hidden"] for part in parts])}
 
 
 def look(sut: Any, inputs: Arrays, batch: int) -> Any:
     """The evidence of two batches and then of one."""
     prepared = sut.prepare({"input_ids": inputs["input_ids"][:batch]})
-    return {"before": asdict(watch(sut, [prepared, prepared])), "after": asdict(watch(sut, [prepared]))}
+    return {
+        "before": asdict(watch(sut, [prepared, prepared])),
+        "after": asdict(watch(sut, [prepared])),
+    }
 
 
 INPUTS: dict[str, Callable[[Arrays], Arrays]] = {
     "rows permuted": lambda inputs: {"input_ids": np.roll(inputs["input_ids"], 1, axis=0)},
-    "tokens reversed": lambda inputs: {"input_ids": np.ascontiguousarray(inputs["input_ids"][:, ::-1])},
-    "first token another": lambda inputs: {"input_ids": np.where(np.arange(inputs["input_ids"].shape[1]) == 0, 3, inputs["input_ids"])},
+    "tokens reversed": lambda inputs: {
+        "input_ids": np.ascontiguousarray(inputs["input_ids"][:, ::-1])
+    },
+    "first token another": lambda inputs: {
+        "input_ids": np.where(np.arange(inputs["input_ids"].shape[1]) == 0, 3, inputs["input_ids"])
+    },
 }
 
 
@@ -94,7 +115,11 @@ def outputs_of_first_layer(sut: Any) -> list[Any]:
         named = list(sut.model.named_parameters())
     else:
         named = [(getattr(v, "path", v.name), v) for v in sut.model.weights]
-    hit = [v for name, v in named if FIRST.search(name) and OUTPUTS.search(name) and len(v.shape) > 1 and min(v.shape) > 1]
+    hit = [
+        v
+        for name, v in named
+        if FIRST.search(name) and OUTPUTS.search(name) and len(v.shape) > 1 and min(v.shape) > 1
+    ]
     assert len(hit) == 2, [name for name, _ in named]
     return hit
 
@@ -123,7 +148,10 @@ def swapped(hit: list[Any]) -> None:
     assign(hit[0], new)
 
 
-WEIGHTS: dict[str, Callable[[list[Any]], None]] = {"a layer zeroed": zeroed, "two rows of one tensor swapped": swapped}
+WEIGHTS: dict[str, Callable[[list[Any]], None]] = {
+    "a layer zeroed": zeroed,
+    "two rows of one tensor swapped": swapped,
+}
 
 
 def eager(sut: Any, inputs: Arrays, batch: int) -> Any:
@@ -152,7 +180,11 @@ def traced_anew(sut: Any, inputs: Arrays, batch: int) -> Any:
     return {"before": seen["before"], "after": look(sut, inputs, batch)["after"]}
 
 
-DISGUISES: dict[str, Callable[[Any, Arrays, int], Any]] = {"eager": eager, "one layer traced": one_layer_traced, "traced anew": traced_anew}
+DISGUISES: dict[str, Callable[[Any, Arrays, int], Any]] = {
+    "eager": eager,
+    "one layer traced": one_layer_traced,
+    "traced anew": traced_anew,
+}
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))

@@ -1,4 +1,6 @@
-"""Runs in the environment of Keras 2: what comes of the models that the registry calls unsupported there."""
+"""Runs in the environment of Keras 2: what comes of the models that the registry calls unsupported
+there.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,14 @@ import keras_nlp
 import numpy as np
 import tf_keras
 
-_SIZES = {"vocabulary_size": 50, "num_layers": 1, "num_query_heads": 2, "num_key_value_heads": 1, "hidden_dim": 8, "intermediate_dim": 16}
+_SIZES = {
+    "vocabulary_size": 50,
+    "num_layers": 1,
+    "num_query_heads": 2,
+    "num_key_value_heads": 1,
+    "hidden_dim": 8,
+    "intermediate_dim": 16,
+}
 
 
 def gemma() -> None:
@@ -44,7 +53,9 @@ def mistral_fit() -> None:
 def sam() -> None:
     """In bfloat16; in float32 it runs."""
     with _bfloat16():
-        prompts = keras_cv.models.SAMPromptEncoder(embed_dim=8, image_embedding_size=(2, 2), input_image_size=(32, 32), mask_in_chans=16)
+        prompts = keras_cv.models.SAMPromptEncoder(
+            embed_dim=8, image_embedding_size=(2, 2), input_image_size=(32, 32), mask_in_chans=16
+        )
         points, labels = np.ones((1, 1, 2), np.float32), np.ones((1, 1), np.float32)
         boxes, masks = np.zeros((1, 0, 2, 2), np.float32), np.zeros((1, 0, 1, 1, 1), np.float32)
         prompts({"points": points, "labels": labels, "boxes": boxes, "masks": masks})

@@ -1,4 +1,5 @@
-"""Runs in an environment of KerasHub: what a SUT says to configurations that KerasHub's classes lack, and what comes of them without it.
+"""Runs in an environment of KerasHub: what a SUT says to configurations that KerasHub's classes
+lack, and what comes of them without it.
 
 `python -m tests.sut.keras_cannot SPEC.json` writes told.json beside the specification.
 """
@@ -40,7 +41,11 @@ def itself(workload: Workload) -> str:
             module.check = check
     if workload.model == "xlnet":
         return f"loaded with attn_type {workload.config['model']['attn_type']} overlooked"
-    return f"loaded {'with' if hasattr(model.backbone.token_embedding, 'reverse_embeddings') else 'without'} lm_head"
+    return (
+        "loaded"
+        f" {'with' if hasattr(model.backbone.token_embedding, 'reverse_embeddings') else 'without'}"
+        " lm_head"
+    )
 
 
 def main(specification: Path) -> None:

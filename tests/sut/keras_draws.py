@@ -1,4 +1,5 @@
-"""Runs in an environment of Keras 3: which random values are drawn while a model is loaded, all of which are overwritten by its weights.
+"""Runs in an environment of Keras 3: which random values are drawn while a model is loaded, all of
+which are overwritten by its weights.
 
 `python -m tests.sut.keras_draws SPEC.json` writes drawn.json beside the specification.
 """
@@ -20,7 +21,9 @@ drawn: list[str] = []
 
 
 class _Listening:
-    """Keras' random functions, as its initializers see them. Each call of one that draws is told."""
+    """Keras' random functions, as its initializers see them. Each call of one that draws is
+    told.
+    """
 
     def __getattr__(self, name: str) -> Any:
         if name in ("normal", "uniform", "truncated_normal"):
@@ -33,7 +36,9 @@ def main(specification: Path) -> None:
     random_initializers.random = _Listening()
     for family, spec in json.loads(specification.read_text()):
         drawn.clear()
-        load_module("keras3-jax", family).load(Workload(**{**spec, "checkpoint": Path(spec["checkpoint"])}))
+        load_module("keras3-jax", family).load(
+            Workload(**{**spec, "checkpoint": Path(spec["checkpoint"])})
+        )
         told[spec["model"]] = list(drawn)
     (specification.parent / "drawn.json").write_text(json.dumps(told))
 

@@ -17,7 +17,9 @@ from sut.registry import load_module
 LENGTHS, NEW = np.array([3, 5, 9], np.int32), 8
 
 
-def generated(sut: Any, sampler: Any, counted: Callable[[list[int]], None], wait: Callable[[], None]) -> dict[str, Any]:
+def generated(
+    sut: Any, sampler: Any, counted: Callable[[list[int]], None], wait: Callable[[], None]
+) -> dict[str, Any]:
     """The tokens of three prompts, and how often a next one was chosen.
 
     Args:
@@ -31,8 +33,16 @@ def generated(sut: Any, sampler: Any, counted: Callable[[list[int]], None], wait
         return own(probabilities)
 
     sampler.get_next_token = get_next_token
-    ids = np.random.default_rng(7).integers(3, sut.config["model"]["vocab_size"], (3, 16)).astype(np.int32)
-    batch = {"input_ids": ids, "prompt_length": LENGTHS, "max_new_tokens": np.full(3, NEW, np.int32)}
+    ids = (
+        np.random.default_rng(7)
+        .integers(3, sut.config["model"]["vocab_size"], (3, 16))
+        .astype(np.int32)
+    )
+    batch = {
+        "input_ids": ids,
+        "prompt_length": LENGTHS,
+        "max_new_tokens": np.full(3, NEW, np.int32),
+    }
     tokens = sut.to_host(sut.predict(sut.prepare(batch)))["tokens"]
     wait()
     return {"tokens": tokens.tolist(), "steps": len(chosen)}
@@ -42,21 +52,35 @@ def on_jax(sut: Any) -> dict[str, Any]:
     """Keras 3 on JAX."""
     import jax
 
-    return generated(sut, sut.model.sampler, lambda chosen: jax.debug.callback(lambda: chosen.append(1)), jax.effects_barrier)
+    return generated(
+        sut,
+        sut.model.sampler,
+        lambda chosen: jax.debug.callback(lambda: chosen.append(1)),
+        jax.effects_barrier,
+    )
 
 
 def on_tensorflow(sut: Any) -> dict[str, Any]:
     """Keras 2, whose graphs may call Python where XLA does not compile them."""
     import tensorflow as tf
 
-    return generated(sut, sut.model._sampler, lambda chosen: tf.py_function(lambda: chosen.append(1), [], []), lambda: None)
+    return generated(
+        sut,
+        sut.model._sampler,
+        lambda chosen: tf.py_function(lambda: chosen.append(1), [], []),
+        lambda: None,
+    )
 
 
 def main(specification: Path) -> None:
     told = {}
     for case, spec in json.loads(specification.read_text()).items():
-        workload = Workload(**{**spec["workload"], "checkpoint": Path(spec["workload"]["checkpoint"])})
-        told[case] = (on_jax if workload.backend == "jax" else on_tensorflow)(load_module(spec["sut"], "causal_lm").load(workload))
+        workload = Workload(
+            **{**spec["workload"], "checkpoint": Path(spec["workload"]["checkpoint"])}
+        )
+        told[case] = (on_jax if workload.backend == "jax" else on_tensorflow)(
+            load_module(spec["sut"], "causal_lm").load(workload)
+        )
     (specification.parent / "steps.json").write_text(json.dumps(told))
 
 

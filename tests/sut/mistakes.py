@@ -1,6 +1,8 @@
-"""Runs in native torch's environment: the answers of native-torch-eager with one thing changed at a time, one .npz for each.
+"""Runs in native torch's environment: the answers of native-torch-eager with one thing changed at a
+time, one .npz for each.
 
-`python -m tests.sut.mistakes SPEC.json`: the specification of benchmarks.answers, with "changes" and "folder".
+`python -m tests.sut.mistakes SPEC.json`: the specification of benchmarks.answers, with "changes"
+and "folder".
 """
 
 from __future__ import annotations
@@ -41,7 +43,11 @@ def parameters(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Any]
 def modules(attribute: str, value: Any) -> Callable[[Any], Any]:
     @contextmanager
     def changed(sut: Any) -> Iterator[None]:
-        hit = [module for module in sut.model.modules() if attribute in vars(module) or attribute in getattr(module, "_modules", {})]
+        hit = [
+            module
+            for module in sut.model.modules()
+            if attribute in vars(module) or attribute in getattr(module, "_modules", {})
+        ]
         assert hit
         for module in hit:
             setattr(module, attribute, value)
@@ -56,7 +62,9 @@ def cache(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Any], Any
     @contextmanager
     def changed(sut: Any) -> Iterator[None]:
         whole = Cache.update
-        Cache.update = lambda self, keys, values, *rest, **named: whole(self, change(keys), change(values), *rest, **named)
+        Cache.update = lambda self, keys, values, *rest, **named: whole(
+            self, change(keys), change(values), *rest, **named
+        )
         try:
             yield
         finally:
@@ -86,7 +94,8 @@ def other_order(sut: Any) -> Iterator[None]:
     """Every matrix product sums from its last input to its first."""
     for module in sut.model.modules():
         if isinstance(module, torch.nn.Linear):
-            module.weight = torch.nn.Parameter(module.weight.data.flip(1).contiguous())  # of its own: a head may be tied to the embedding
+            # Of its own: a head may be tied to the embedding.
+            module.weight = torch.nn.Parameter(module.weight.data.flip(1).contiguous())
             module.register_forward_pre_hook(lambda _, inputs: (inputs[0].flip(-1).contiguous(),))
     yield
 
@@ -95,7 +104,10 @@ def other_order(sut: Any) -> Iterator[None]:
 def other_buckets(sut: Any) -> Iterator[None]:
     """Prompts padded to 12 tokens, and more new tokens than any row asks for."""
     own = sut.predict
-    sut.workload = replace(sut.workload, config={**sut.workload.config, "prompt_buckets": [12], "new_token_buckets": [50]})
+    sut.workload = replace(
+        sut.workload,
+        config={**sut.workload.config, "prompt_buckets": [12], "new_token_buckets": [50]},
+    )
 
     def predict(batch: Any) -> Any:
         ids = np.pad(batch["input_ids"], ((0, 0), (0, 12 - batch["input_ids"].shape[1])))

@@ -1,4 +1,6 @@
-"""BERT, Mistral, Llama and Gemma in NumPy and float64, without a framework and without a cache: what the reference is compared with."""
+"""BERT, Mistral, Llama and Gemma in NumPy and float64, without a framework and without a cache:
+what the reference is compared with.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ Weights = Mapping[str, np.ndarray]
 Config = Mapping[str, Any]
 ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "gelu": lambda x: 0.5 * x * (1 + erf(x / np.sqrt(2))),
-    "gelu_pytorch_tanh": lambda x: 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
+    "gelu_pytorch_tanh": (
+        lambda x: 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    ),
     "silu": lambda x: x / (1 + np.exp(-x)),
 }
 
@@ -24,24 +28,36 @@ def classify(weights: Weights, config: Config, ids: np.ndarray, mask: np.ndarray
         return x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
 
     def norm(x: np.ndarray, name: str) -> np.ndarray:
-        scaled = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + config["layer_norm_eps"])
+        scaled = (x - x.mean(-1, keepdims=True)) / np.sqrt(
+            x.var(-1, keepdims=True) + config["layer_norm_eps"]
+        )
         return scaled * weights[f"{name}.weight"] + weights[f"{name}.bias"]
 
-    word, position, kind = (weights[f"bert.embeddings.{name}_embeddings.weight"] for name in ("word", "position", "token_type"))
+    word, position, kind = (
+        weights[f"bert.embeddings.{name}_embeddings.weight"]
+        for name in ("word", "position", "token_type")
+    )
     x = norm(word[ids] + position[: ids.shape[1]] + kind[0], "bert.embeddings.LayerNorm")
     for number in range(config["num_hidden_layers"]):
         layer = f"bert.encoder.layer.{number}"
-        heads = [split(dense(x, f"{layer}.attention.self.{name}"), config["num_attention_heads"]) for name in ("query", "key", "value")]
+        heads = [
+            split(dense(x, f"{layer}.attention.self.{name}"), config["num_attention_heads"])
+            for name in ("query", "key", "value")
+        ]
         mixed = attend(*heads, np.where(mask[:, None, None, :] == 1, 0.0, -np.inf))
-        x = norm(x + dense(mixed, f"{layer}.attention.output.dense"), f"{layer}.attention.output.LayerNorm")
+        x = norm(
+            x + dense(mixed, f"{layer}.attention.output.dense"),
+            f"{layer}.attention.output.LayerNorm",
+        )
         inner = ACTIVATIONS[config["hidden_act"]](dense(x, f"{layer}.intermediate.dense"))
         x = norm(x + dense(inner, f"{layer}.output.dense"), f"{layer}.output.LayerNorm")
     return dense(np.tanh(dense(x[:, 0], "bert.pooler.dense")), "classifier")
 
 
 def next_token_logits(weights: Weights, config: Config, ids: np.ndarray) -> np.ndarray:
-    """Mistral, Llama and Gemma: ids [rows, length] → logits [rows, length, vocabulary]. Gemma scales its embeddings, adds 1 to the factors
-    of its norms, and its head is its embedding."""
+    """Mistral, Llama and Gemma: ids [rows, length] → logits [rows, length, vocabulary]. Gemma
+    scales its embeddings, adds 1 to the factors of its norms, and its head is its embedding.
+    """
     gemma = config["model_type"] == "gemma"
 
     def norm(x: np.ndarray, name: str) -> np.ndarray:
@@ -56,14 +72,22 @@ def next_token_logits(weights: Weights, config: Config, ids: np.ndarray) -> np.n
     for number in range(config["num_hidden_layers"]):
         layer = f"model.layers.{number}"
         normed = norm(x, f"{layer}.input_layernorm")
-        query, key, value = (normed @ weights[f"{layer}.self_attn.{name}_proj.weight"].T for name in "qkv")
+        query, key, value = (
+            normed @ weights[f"{layer}.self_attn.{name}_proj.weight"].T for name in "qkv"
+        )
         query = rotate(split(query, config["num_attention_heads"]), turns)
         key = rotate(split(key, config["num_key_value_heads"]), turns).repeat(groups, axis=1)
         value = split(value, config["num_key_value_heads"]).repeat(groups, axis=1)
         x = x + attend(query, key, value, future) @ weights[f"{layer}.self_attn.o_proj.weight"].T
         normed = norm(x, f"{layer}.post_attention_layernorm")
-        gate, up = (normed @ weights[f"{layer}.mlp.{name}_proj.weight"].T for name in ("gate", "up"))
-        x = x + (ACTIVATIONS[config["hidden_act"]](gate) * up) @ weights[f"{layer}.mlp.down_proj.weight"].T
+        gate, up = (
+            normed @ weights[f"{layer}.mlp.{name}_proj.weight"].T for name in ("gate", "up")
+        )
+        x = (
+            x
+            + (ACTIVATIONS[config["hidden_act"]](gate) * up)
+            @ weights[f"{layer}.mlp.down_proj.weight"].T
+        )
     head = embedding if config["tie_word_embeddings"] else weights["lm_head.weight"]
     return norm(x, "model.norm") @ head.T
 
@@ -74,7 +98,9 @@ def split(x: np.ndarray, heads: int) -> np.ndarray:
 
 
 def attend(query: np.ndarray, key: np.ndarray, value: np.ndarray, hidden: np.ndarray) -> np.ndarray:
-    """Softmax attention, its heads joined: [rows, length, heads × size]. `hidden`: -inf where a key is not looked at."""
+    """Softmax attention, its heads joined: [rows, length, heads × size]. `hidden`: -inf where a key
+    is not looked at.
+    """
     scores = query @ key.swapaxes(2, 3) / np.sqrt(query.shape[-1]) + hidden
     shares = np.exp(scores - scores.max(-1, keepdims=True))
     mixed = (shares / shares.sum(-1, keepdims=True)) @ value
@@ -82,8 +108,10 @@ def attend(query: np.ndarray, key: np.ndarray, value: np.ndarray, hidden: np.nda
 
 
 def frequencies(config: Config) -> np.ndarray:
-    """Radians a position, one for each pair of a head's dimensions. Llama 3.1 divides those that turn too little by its factor, leaves
-    those that turn often as they are, and goes from one to the other in between."""
+    """Radians a position, one for each pair of a head's dimensions. Llama 3.1 divides those that
+    turn too little by its factor, leaves those that turn often as they are, and goes from one to
+    the other in between.
+    """
     size = config["head_dim"]
     turns = config["rope_theta"] ** (-np.arange(0, size, 2) / size)
     if not (scaling := config.get("rope_scaling")):

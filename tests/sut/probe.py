@@ -1,6 +1,8 @@
-"""Runs in a SUT's environment: load it, answer, break the loaded model on purpose, answer again. Knows frameworks; the tests do not.
+"""Runs in a SUT's environment: load it, answer, break the loaded model on purpose, answer again.
+Knows frameworks; the tests do not.
 
-`python -m tests.sut.probe SPEC.json` writes <case>.npz for each case and evidence.json into the specification's "out".
+`python -m tests.sut.probe SPEC.json` writes <case>.npz for each case and evidence.json into the
+specification's "out".
 """
 
 from __future__ import annotations
@@ -58,7 +60,8 @@ def main(specification: Path) -> None:
     told = {"before": seen(sut, inputs)}
     answer(sut, inputs)
     told["after"] = seen(sut, inputs)
-    # Each shape is seconds of Inductor: tests/sut/test_compile.py has what a new one shows, and prompts of uneven length.
+    # Each shape is seconds of Inductor: tests/sut/test_compile.py has what a new one shows, and
+    # prompts of uneven length.
     few_shapes = workload.execution == "compile"
     if not few_shapes and workload.model in ("bert", "mistral"):
         few = {k: v[:3] for k, v in inputs.items()}
@@ -82,23 +85,38 @@ def main(specification: Path) -> None:
         framework["drop_cache"](getattr(whole, "model", whole))
         save("dropped cache", whole)
         framework["restore_cache"]()
-    cell = {"model": workload.model, "family": spec["family"], "task": workload.task, "precision": "bfloat16", "device": "cpu"}
+    cell = {
+        "model": workload.model,
+        "family": spec["family"],
+        "task": workload.task,
+        "precision": "bfloat16",
+        "device": "cpu",
+    }
     lacks_bfloat16 = unsupported(spec["sut"], **cell)
-    if not (few_shapes and forced or lacks_bfloat16):  # two graphs more, a third of its time; the classifier's one shows bfloat16 compiled
+    # Two graphs more, a third of its time; the classifier's one shows bfloat16 compiled.
+    if not (few_shapes and forced or lacks_bfloat16):
         half = module.load(replace(workload, precision="bfloat16"))
         save("bfloat16", half)
         told["bfloat16"] = seen(half, inputs)
-    refused: dict[str, Any] = {"tf32": {"precision": "tf32"}, "cuda": {"device": "cuda"}, "script": {"execution": "script"}}
+    refused: dict[str, Any] = {
+        "tf32": {"precision": "tf32"},
+        "cuda": {"device": "cuda"},
+        "script": {"execution": "script"},
+    }
     if workload.model == "gpt2":
         refused["positions"] = {"config": {**workload.config, "prompt_buckets": [1000]}}
-    (out / "refused.json").write_text(json.dumps({k: refusal(module, replace(workload, **v)) for k, v in refused.items()}))
+    (out / "refused.json").write_text(
+        json.dumps({k: refusal(module, replace(workload, **v)) for k, v in refused.items()})
+    )
     if spec["sut"] == "keras2-tensorflow":
         from tests.sut import keras2_lacks
 
         tried = other_configurations(module, workload) if forced else keras2_lacks.tried()
         (out / "lacks.json").write_text(json.dumps({**tried, "variables": len(sut.model.weights)}))
     if spec["sut"] == "hf-tensorflow":
-        (out / "lacks.json").write_text(json.dumps(lacks_of_hf_tensorflow(module, workload, inputs)))
+        (out / "lacks.json").write_text(
+            json.dumps(lacks_of_hf_tensorflow(module, workload, inputs))
+        )
     (out / "evidence.json").write_text(json.dumps({k: asdict(v) for k, v in told.items()}))
 
 
@@ -112,7 +130,9 @@ def seen(sut: Inference, *given: Arrays) -> Evidence:
 
 
 def refusal(module: Any, workload: Workload) -> str:
-    """What `load` says when it cannot; these environments hold the CPU builds, whatever the machine has."""
+    """What `load` says when it cannot; these environments hold the CPU builds, whatever the machine
+    has.
+    """
     try:
         module.load(workload)
     except Unsupported as e:
@@ -121,10 +141,15 @@ def refusal(module: Any, workload: Workload) -> str:
 
 
 def lacks_of_hf_tensorflow(module: Any, mistral: Workload, inputs: Arrays) -> dict[str, Any]:
-    """What comes of what the registry calls unsupported, and what the SUT says to other configurations."""
+    """What comes of what the registry calls unsupported, and what the SUT says to other
+    configurations.
+    """
     import transformers
 
-    told: dict[str, Any] = {name: hasattr(transformers, f"TF{name.title()}ForCausalLM") for name in ("gemma", "llama", "mistral")}
+    told: dict[str, Any] = {
+        name: hasattr(transformers, f"TF{name.title()}ForCausalLM")
+        for name in ("gemma", "llama", "mistral")
+    }
     try:
         answer(module.load(replace(mistral, precision="bfloat16")), inputs)
     except TypeError as e:
@@ -132,7 +157,10 @@ def lacks_of_hf_tensorflow(module: Any, mistral: Workload, inputs: Arrays) -> di
     single = replace(mistral, config={**mistral.config, "new_token_buckets": [1]})
     told["one token"] = [refusal(module, single)]
     try:
-        answer(module.TensorFlowCausalLM(single), {**inputs, "max_new_tokens": np.ones_like(inputs["max_new_tokens"])})
+        answer(
+            module.TensorFlowCausalLM(single),
+            {**inputs, "max_new_tokens": np.ones_like(inputs["max_new_tokens"])},
+        )
     except ValueError as e:
         told["one token"].append(str(e))
     return {**told, **other_configurations(module, mistral, sliding_window=7)}
@@ -140,9 +168,17 @@ def lacks_of_hf_tensorflow(module: Any, mistral: Workload, inputs: Arrays) -> di
 
 def other_configurations(module: Any, mistral: Workload, **more: int) -> dict[str, str]:
     """What the SUT says to configurations that its library's Mistral has not."""
-    changes = {"tie_word_embeddings": True, "rope_scaling": {"rope_type": "linear"}, "head_dim": 3, **more}
+    changes = {
+        "tie_word_embeddings": True,
+        "rope_scaling": {"rope_type": "linear"},
+        "head_dim": 3,
+        **more,
+    }
     model = mistral.config["model"]
-    return {k: refusal(module, replace(mistral, config={**mistral.config, "model": {**model, k: v}})) for k, v in changes.items()}
+    return {
+        k: refusal(module, replace(mistral, config={**mistral.config, "model": {**model, k: v}}))
+        for k, v in changes.items()
+    }
 
 
 def zero_position(inputs: Arrays) -> Arrays:
@@ -153,25 +189,42 @@ def zero_position(inputs: Arrays) -> Arrays:
 
 INPUT_BREAKAGES: dict[str, Callable[[Arrays], Arrays]] = {
     "permuted rows": lambda inputs: {k: np.roll(v, 1, axis=0) for k, v in inputs.items()},
-    "reversed tokens": lambda inputs: {**inputs, "input_ids": np.ascontiguousarray(inputs["input_ids"][:, ::-1])},
+    "reversed tokens": lambda inputs: {
+        **inputs,
+        "input_ids": np.ascontiguousarray(inputs["input_ids"][:, ::-1]),
+    },
     "zeroed position": zero_position,
 }
 
 
 def uneven(sut: Inference, workload: Workload) -> Arrays:
-    """Rows of 3 and 9 prompt tokens in one batch (`together`), and each alone (`alone`); what is not a row's own is -1."""
+    """Rows of 3 and 9 prompt tokens in one batch (`together`), and each alone (`alone`); what is
+    not a row's own is -1.
+    """
     lengths, counts = np.array([3, 9], np.int32), np.array([6, 8], np.int32)
-    ids = np.random.default_rng(7).integers(3, workload.config["model"]["vocab_size"], (2, 9)).astype(np.int32)
+    ids = (
+        np.random.default_rng(7)
+        .integers(3, workload.config["model"]["vocab_size"], (2, 9))
+        .astype(np.int32)
+    )
     ids *= np.arange(9) < lengths[:, None]
     batch = {"input_ids": ids, "prompt_length": lengths, "max_new_tokens": counts}
     alone = [answer(sut, {k: v[row : row + 1] for k, v in batch.items()}) for row in range(2)]
-    found = {"together": answer(sut, batch)["tokens"], "alone": np.concatenate([a["tokens"] for a in alone])}
+    found = {
+        "together": answer(sut, batch)["tokens"],
+        "alone": np.concatenate([a["tokens"] for a in alone]),
+    }
     own = np.arange(padding.shape(batch, workload.config)[1]) < counts[:, None]
     return {k: np.where(own, v, -1) for k, v in found.items()}
 
 
 LAYER_ENDS = (
-    *("layers.0.self_attn.o_proj", "layers.0.mlp.down_proj", "layer.0.attention.output.dense", "layer.0.output.dense"),
+    *(
+        "layers.0.self_attn.o_proj",
+        "layers.0.mlp.down_proj",
+        "layer.0.attention.output.dense",
+        "layer.0.output.dense",
+    ),
     *("h.0.attn.c_proj", "h.0.mlp.c_proj"),
 )
 """Beginnings of the names of the tensors by which layer 0 adds to the residual."""
@@ -186,7 +239,9 @@ def torch_zero_layer(model: Any) -> None:
 
 
 def torch_drop_cache(model: Any) -> None:
-    """When one new token is fed, the cache gives back that token's own keys and values only, at each of its positions."""
+    """When one new token is fed, the cache gives back that token's own keys and values only, at
+    each of its positions.
+    """
     import torch
     from transformers.cache_utils import Cache
 
@@ -194,11 +249,16 @@ def torch_drop_cache(model: Any) -> None:
 
     def update(self: Any, keys: Any, values: Any, *rest: Any, **named: Any) -> Any:
         found = whole(self, keys, values, *rest, **named)
-        return tuple(own.expand_as(x) for own, x in zip((keys, values), found, strict=True)) if keys.shape[2] == 1 else found
+        return (
+            tuple(own.expand_as(x) for own, x in zip((keys, values), found, strict=True))
+            if keys.shape[2] == 1
+            else found
+        )
 
     _UPDATE.append(whole)
     Cache.update = update
-    torch._dynamo.reset()  # or graphs of a model that ran before, and guard no method, would answer for this one
+    # Or graphs of a model that ran before, and guard no method, would answer for this one.
+    torch._dynamo.reset()
 
 
 def torch_restore_cache() -> None:
@@ -245,9 +305,15 @@ _VISIBLE: list[Any] = []
 
 
 def keras_zero_layer(model: Any) -> None:
-    layers = getattr(model.backbone, "transformer_layers", None) or [model.backbone.get_layer("transformer_layer_0")]
+    layers = getattr(model.backbone, "transformer_layers", None) or [
+        model.backbone.get_layer("transformer_layer_0")
+    ]
     names = ("attention_output", "feedforward_output", "ffw_linear")
-    hit = [v for v in layers[0].weights if any(name in v.path for name in names) and "norm" not in v.path]
+    hit = [
+        v
+        for v in layers[0].weights
+        if any(name in v.path for name in names) and "norm" not in v.path
+    ]
     assert len(hit) in (2, 4), [v.path for v in layers[0].weights]
     for variable in hit:
         variable.assign(np.zeros(variable.shape, np.float32))
@@ -261,7 +327,10 @@ def keras2_drop_cache(model: Any) -> None:
 
 def keras2_zero_layer(model: Any) -> None:
     layer = model.backbone.transformer_layers[0]
-    for variable in (*layer._self_attention_layer._output_dense.weights, *layer._feedforward_output_dense.weights):
+    for variable in (
+        *layer._self_attention_layer._output_dense.weights,
+        *layer._feedforward_output_dense.weights,
+    ):
         variable.assign(np.zeros(variable.shape, np.float32))
 
 
@@ -274,19 +343,30 @@ def keras3_drop_cache(model: Any) -> None:
 def keras_drop_cache(model: Any, arange: Callable[[int], Any]) -> None:
     """When one new token is fed, it may look at its own position of the cache only."""
     for layer in model.backbone.transformer_layers:
-        attention = getattr(layer, "_self_attention_layer", None) or layer.attention  # KerasHub's name for it, but for Gemma
+        # KerasHub's name for it, but for Gemma.
+        attention = getattr(layer, "_self_attention_layer", None) or layer.attention
 
         def call(*given: Any, own: Any = attention.call, **named: Any) -> Any:
-            cache, hidden_states = named.get("cache"), given[0] if given else named.get("query", named.get("hidden_states"))
+            cache, hidden_states = (
+                named.get("cache"),
+                (given[0] if given else named.get("query", named.get("hidden_states"))),
+            )
             if cache is not None and hidden_states.shape[1] == 1:
-                named["attention_mask"] = (arange(cache.shape[2]) == named["cache_update_index"])[None, None]
+                named["attention_mask"] = (arange(cache.shape[2]) == named["cache_update_index"])[
+                    None, None
+                ]
             return own(*given, **named)
 
         attention.call = call
 
 
 def tensorflow_zero_layer(model: Any) -> None:
-    ends = ("h_._0/attn/c_proj", "h_._0/mlp/c_proj", "layers.0/self_attn/o_proj", "layers.0/mlp/down_proj")
+    ends = (
+        "h_._0/attn/c_proj",
+        "h_._0/mlp/c_proj",
+        "layers.0/self_attn/o_proj",
+        "layers.0/mlp/down_proj",
+    )
     hit = [v for v in model.weights if any(end in v.name for end in ends)]
     assert len(hit) in (2, 4), [v.name for v in model.weights]
     for variable in hit:
@@ -302,7 +382,11 @@ def tensorflow_drop_cache(model: Any) -> None:
 
         def call(*given: Any, own: Any = attention.call, **named: Any) -> Any:
             for past in {"layer_past", "past_key_value"} & named.keys():
-                named[past] = None if named[past] is None else tf.nest.map_structure(tf.zeros_like, named[past])
+                named[past] = (
+                    None
+                    if named[past] is None
+                    else tf.nest.map_structure(tf.zeros_like, named[past])
+                )
             return own(*given, **named)
 
         attention.call = call
@@ -313,10 +397,26 @@ TORCH: dict[str, Callable[..., None]] = {
     "drop_cache": torch_drop_cache,
     "restore_cache": torch_restore_cache,
 }
-KERAS: dict[str, Callable[..., None]] = {"zero_layer": keras_zero_layer, "drop_cache": keras3_drop_cache, "restore_cache": lambda: None}
-TENSORFLOW = {"zero_layer": tensorflow_zero_layer, "drop_cache": tensorflow_drop_cache, "restore_cache": lambda: None}
-KERAS2 = {"zero_layer": keras2_zero_layer, "drop_cache": keras2_drop_cache, "restore_cache": lambda: None}
-JAX: dict[str, Callable[..., None]] = {"zero_layer": jax_zero_layer, "drop_cache": jax_drop_cache, "restore_cache": jax_restore_cache}
+KERAS: dict[str, Callable[..., None]] = {
+    "zero_layer": keras_zero_layer,
+    "drop_cache": keras3_drop_cache,
+    "restore_cache": lambda: None,
+}
+TENSORFLOW = {
+    "zero_layer": tensorflow_zero_layer,
+    "drop_cache": tensorflow_drop_cache,
+    "restore_cache": lambda: None,
+}
+KERAS2 = {
+    "zero_layer": keras2_zero_layer,
+    "drop_cache": keras2_drop_cache,
+    "restore_cache": lambda: None,
+}
+JAX: dict[str, Callable[..., None]] = {
+    "zero_layer": jax_zero_layer,
+    "drop_cache": jax_drop_cache,
+    "restore_cache": jax_restore_cache,
+}
 BREAKAGES = {
     "transformers": TORCH,
     "keras_hub": KERAS,
@@ -324,7 +424,9 @@ BREAKAGES = {
     "hf_tensorflow": TENSORFLOW,
     "": JAX,
 }
-"""Library of a SUT's classes (`SutSpec.classes`) → how its models are broken; those without one are written out in JAX."""
+"""Library of a SUT's classes (`SutSpec.classes`) → how its models are broken; those without one are
+written out in JAX.
+"""
 
 
 if __name__ == "__main__":

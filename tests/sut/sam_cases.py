@@ -1,6 +1,8 @@
-"""Runs in a SUT's environment: the answers of Segment Anything, whole and with one thing broken at a time, one .npz for each case.
+"""Runs in a SUT's environment: the answers of Segment Anything, whole and with one thing broken at
+a time, one .npz for each case.
 
-`python -m tests.sut.sam_cases SPEC.json`: the specification of benchmarks.answers, with "cases" and "folder". It writes seen.json too.
+`python -m tests.sut.sam_cases SPEC.json`: the specification of benchmarks.answers, with "cases" and
+"folder". It writes seen.json too.
 """
 
 from __future__ import annotations
@@ -29,29 +31,46 @@ def main(specification: Path) -> None:
         inputs = dict(f)
     whole = answers.load(spec)
     if spec["sut"] != REFERENCE:
-        look = {"hf-tensorflow": seen_of_transformers, "native-jax": seen_of_jax}.get(spec["sut"], seen)
+        look = {"hf-tensorflow": seen_of_transformers, "native-jax": seen_of_jax}.get(
+            spec["sut"], seen
+        )
         (folder / f"{spec['sut']}.json").write_text(json.dumps(look(spec, whole, inputs)))
     for case in spec["cases"]:
         sut = whole
         if case in MODELS and case != KERAS:  # Keras' would compile anew
             sut = copy.copy(whole) if hasattr(whole, "weights") else answers.load(spec)
         MODELS.get(case, lambda model: None)(getattr(sut, "model", sut))
-        made = answer(sut, {**INPUTS, **BOXES}.get(case, lambda arrays: arrays)(inputs), spec["workload"]["batch_size"])
+        made = answer(
+            sut,
+            {**INPUTS, **BOXES}.get(case, lambda arrays: arrays)(inputs),
+            spec["workload"]["batch_size"],
+        )
         np.savez(folder / f"{spec['sut']} {case}.npz", **made)
 
 
 def answer(sut: Any, inputs: Arrays, batch: int) -> Arrays:
     parts = []
     for start in range(0, len(inputs["image"]), batch):
-        parts.append(sut.to_host(sut.predict(sut.prepare({k: v[start : start + batch] for k, v in inputs.items()}))))
+        parts.append(
+            sut.to_host(
+                sut.predict(sut.prepare({k: v[start : start + batch] for k, v in inputs.items()}))
+            )
+        )
     return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
 
 
 def seen_of_transformers(spec: Any, sut: Any, inputs: Arrays) -> dict[str, Any]:
-    """Which tensors there are, and what comes of the precision that the registry calls unsupported."""
-    from transformers.modeling_tf_pytorch_utils import convert_tf_weight_name_to_pt_weight_name as name_of
+    """Which tensors there are, and what comes of the precision that the registry calls
+    unsupported.
+    """
+    from transformers.modeling_tf_pytorch_utils import (
+        convert_tf_weight_name_to_pt_weight_name as name_of,
+    )
 
-    names = [name_of(v.name, start_prefix_to_remove="sam.", tf_weight_shape=v.shape)[0] for v in sut.model.weights]
+    names = [
+        name_of(v.name, start_prefix_to_remove="sam.", tf_weight_shape=v.shape)[0]
+        for v in sut.model.weights
+    ]
     half = answers.load({**spec, "workload": {**spec["workload"], "precision": "bfloat16"}})
     try:
         answer(half, {k: v[:1] for k, v in inputs.items()}, 1)
@@ -71,7 +90,9 @@ def seen_of_jax(spec: Any, sut: Any, inputs: Arrays) -> dict[str, Any]:
             read.add(name)
             return super().__getitem__(name)
 
-    jax.eval_shape(partial(sut.program.__wrapped__, Weights(sut.weights), sut.frequencies), with_boxes(inputs))
+    jax.eval_shape(
+        partial(sut.program.__wrapped__, Weights(sut.weights), sut.frequencies), with_boxes(inputs)
+    )
     return {"names": list(sut.weights), "read": list(read)}
 
 
@@ -88,18 +109,27 @@ def seen(spec: Any, sut: Any, inputs: Arrays) -> dict[str, Any]:
     from sut.native_torch import sam
 
     with torch.device("meta"):
-        shapes = {k: list(v.shape) for k, v in sam.build(sut.workload.config["model"]).state_dict().items()}
+        shapes = {
+            k: list(v.shape)
+            for k, v in sam.build(sut.workload.config["model"]).state_dict().items()
+        }
     torch._dynamo.config.capture_dynamic_output_shape_ops = True
     plain = answer(sut, {k: v[:2] for k, v in inputs.items()}, 2)
     own = sut.model.forward
     sut.model.forward = torch.compile(own, backend="eager", dynamic=False, fullgraph=True)
     differences = []
-    for labels in (inputs["labels"], 1 - inputs["labels"]):  # of which the prompt encoder's graph must hold all
+    # Of which the prompt encoder's graph must hold all.
+    for labels in (inputs["labels"], 1 - inputs["labels"]):
         traced = answer(sut, {k: v[:2] for k, v in {**inputs, "labels": labels}.items()}, 2)
         differences.append(float(np.abs(traced["logits"] - plain["logits"]).max()))
     sut.model.forward = own
     counters = torch._dynamo.utils.counters
-    return {"shapes": shapes, "graphs": counters["stats"]["unique_graphs"], "breaks": len(counters["graph_break"]), "same": differences}
+    return {
+        "shapes": shapes,
+        "graphs": counters["stats"]["unique_graphs"],
+        "breaks": len(counters["graph_break"]),
+        "same": differences,
+    }
 
 
 def zeroed_patch(inputs: Arrays) -> Arrays:
@@ -110,7 +140,10 @@ def zeroed_patch(inputs: Arrays) -> Arrays:
 
 INPUTS: dict[str, Callable[[Arrays], Arrays]] = {
     "images permuted": lambda inputs: {**inputs, "image": np.roll(inputs["image"], 1, axis=0)},
-    "colours reversed": lambda inputs: {**inputs, "image": np.ascontiguousarray(inputs["image"][..., ::-1])},
+    "colours reversed": lambda inputs: {
+        **inputs,
+        "image": np.ascontiguousarray(inputs["image"][..., ::-1]),
+    },
     "a patch zeroed": zeroed_patch,
     "points ignored": lambda inputs: {**inputs, "points": np.zeros_like(inputs["points"])},
     "points moved by a pixel": lambda inputs: {**inputs, "points": inputs["points"] + 1},
@@ -141,7 +174,8 @@ def tensors(change: Callable[[Any], Any], *words: str) -> Callable[[Any], None]:
     """Each parameter whose name holds one of the words becomes what `change` makes of it."""
 
     def changed(model: Any) -> None:
-        if hasattr(model, "weights"):  # an argument of JAX's program, so that nothing is compiled anew
+        # An argument of JAX's program, so that nothing is compiled anew.
+        if hasattr(model, "weights"):
             hit = [name for name in model.weights if any(word in name for word in words)]
             assert hit
             model.weights = model.weights | {name: change(model.weights[name]) for name in hit}
@@ -182,7 +216,11 @@ def epsilon(kind: str, value: float) -> Callable[[Any], None]:
 
 def keras_layer_zeroed(model: Any) -> None:
     """What a layer of the image encoder adds to the residual: nothing."""
-    layer = next(layer for layer in model._flatten_layers() if type(layer).__name__ in ("WindowedTransformerEncoder", "TFSamVisionLayer"))
+    layer = next(
+        layer
+        for layer in model._flatten_layers()
+        if type(layer).__name__ in ("WindowedTransformerEncoder", "TFSamVisionLayer")
+    )
     if hasattr(layer, "attn"):  # Transformers'
         ends = (layer.attn.proj, layer.mlp.lin2)
     else:
@@ -196,7 +234,9 @@ WEIGHTS: dict[str, Callable[[Any], None]] = {
     "relative positions of one layer zeroed": tensors(zeros, "blocks.2.attn.rel_pos_h"),
     "absolute positions zeroed": tensors(zeros, "pos_embed"),
     "the point that is none zeroed": tensors(zeros, "not_a_point_embed"),
-    "two rows of one tensor swapped": tensors(swapped, "layers.1.cross_attn_image_to_token.out_proj.weight"),
+    "two rows of one tensor swapped": tensors(
+        swapped, "layers.1.cross_attn_image_to_token.out_proj.weight"
+    ),
 }
 """Mistakes in the weights alone, in Meta's names."""
 

@@ -1,7 +1,9 @@
-"""Runs in a SUT's environment: the answers of Stable Diffusion, whole and with one thing broken at a time, one .npz for each case.
+"""Runs in a SUT's environment: the answers of Stable Diffusion, whole and with one thing broken at
+a time, one .npz for each case.
 
-`python -m tests.sut.stable_diffusion_cases SPEC.json`: the specification of benchmarks.answers, with "cases", "folder" and "own", the
-checkpoint from a user's folder. It writes which tensors there are too.
+`python -m tests.sut.stable_diffusion_cases SPEC.json`: the specification of benchmarks.answers,
+with "cases", "folder" and "own", the checkpoint from a user's folder. It writes which tensors there
+are too.
 """
 
 from __future__ import annotations
@@ -35,27 +37,41 @@ def main(specification: Path) -> None:
         if case == OWN:
             sut = from_folder(sut, spec)
         BROKEN.get(case, lambda sut: None)(sut)
-        made = answer(sut, INPUTS.get(case, lambda arrays: arrays)(inputs), spec["workload"]["batch_size"])
+        made = answer(
+            sut, INPUTS.get(case, lambda arrays: arrays)(inputs), spec["workload"]["batch_size"]
+        )
         np.savez(folder / f"{spec['sut']} {case}.npz", **made)
 
 
 def from_folder(sut: Any, spec: dict[str, Any]) -> Any:
-    """The SUT with the weights of the user's folder. Keras' has them in the same variables, so that nothing is compiled anew."""
+    """The SUT with the weights of the user's folder. Keras' has them in the same variables, so that
+    nothing is compiled anew.
+    """
     if "keras" not in sys.modules:
         return answers.load({**spec, "workload": {**spec["workload"], "checkpoint": spec["own"]}})
     library = importlib.import_module("sut.keras.stable_diffusion")
     for variable in sut.model.weights:
         variable.assign(np.zeros(variable.shape, np.float32))
     folder = Path(spec["own"])
-    library.keras_weights.assign(folder, library.variables(sut.model, library.weights_files.names(folder)))
+    library.keras_weights.assign(
+        folder, library.variables(sut.model, library.weights_files.names(folder))
+    )
     return sut
 
 
 def answer(sut: Any, inputs: Arrays, batch: int) -> Arrays:
     parts = []
     for start in range(0, len(inputs["noise"]), batch):
-        prepared = sut.prepare({name: values[start : start + batch] for name, values in inputs.items()})
-        parts.append(sut.to_host(sut.predict({name: np.ascontiguousarray(values) for name, values in prepared.items()})))
+        prepared = sut.prepare(
+            {name: values[start : start + batch] for name, values in inputs.items()}
+        )
+        parts.append(
+            sut.to_host(
+                sut.predict(
+                    {name: np.ascontiguousarray(values) for name, values in prepared.items()}
+                )
+            )
+        )
     return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
 
 
@@ -70,13 +86,29 @@ def seen(sut: Any) -> dict[str, Any]:
         assert {id(v) for _, v, _ in named} == {id(v) for v in sut.model.weights}
         return {"names": [name for name, _, _ in named]}
     # Transformers 5 leaves `text_model` out of the names in memory; those of a file have it.
-    parts = {"text_encoder/text_model.": sut.pipeline.text_encoder, "unet/": sut.pipeline.unet, "vae/": sut.pipeline.vae}
-    return {"shapes": {f"{part}{name}": list(value.shape) for part, model in parts.items() for name, value in model.state_dict().items()}}
+    parts = {
+        "text_encoder/text_model.": sut.pipeline.text_encoder,
+        "unet/": sut.pipeline.unet,
+        "vae/": sut.pipeline.vae,
+    }
+    return {
+        "shapes": {
+            f"{part}{name}": list(value.shape)
+            for part, model in parts.items()
+            for name, value in model.state_dict().items()
+        }
+    }
 
 
 INPUTS: dict[str, Callable[[Arrays], Arrays]] = {
-    "prompts permuted": lambda inputs: {**inputs, "input_ids": np.roll(inputs["input_ids"], 1, axis=0)},
-    "the last word of each prompt dropped": lambda inputs: {**inputs, "input_ids": _without_last_word(inputs["input_ids"])},
+    "prompts permuted": lambda inputs: {
+        **inputs,
+        "input_ids": np.roll(inputs["input_ids"], 1, axis=0),
+    },
+    "the last word of each prompt dropped": lambda inputs: {
+        **inputs,
+        "input_ids": _without_last_word(inputs["input_ids"]),
+    },
     "noise permuted": lambda inputs: {**inputs, "noise": np.roll(inputs["noise"], 1, axis=0)},
     "no empty prompt": lambda inputs: {**inputs, "negative_ids": inputs["input_ids"]},
 }
@@ -110,13 +142,19 @@ def tensors(change: Callable[[Any], Any], *words: str) -> Callable[[Any], None]:
     """Each parameter whose name holds one of the words becomes what `change` makes of it."""
 
     def changed(sut: Any) -> None:
-        if hasattr(sut, "weights"):  # an argument of JAX's program, so that nothing is compiled anew
+        # An argument of JAX's program, so that nothing is compiled anew.
+        if hasattr(sut, "weights"):
             hit = [name for name in sut.weights if any(word in name for word in words)]
             assert hit
             sut.weights = sut.weights | {name: change(sut.weights[name]) for name in hit}
             return
         parts = (sut.pipeline.text_encoder, sut.pipeline.unet, sut.pipeline.vae)
-        hit = [p for part in parts for name, p in part.named_parameters() if any(word in name for word in words)]
+        hit = [
+            p
+            for part in parts
+            for name, p in part.named_parameters()
+            if any(word in name for word in words)
+        ]
         assert hit
         for parameter in hit:
             parameter.data = change(parameter.data)
@@ -136,7 +174,11 @@ def swapped(values: Any) -> Any:
 
 def epsilon(kind: str, part: str, value: float) -> Callable[[Any], None]:
     def changed(sut: Any) -> None:
-        hit = [module for name, module in getattr(sut.pipeline, part).named_modules() if type(module).__name__ == kind]
+        hit = [
+            module
+            for name, module in getattr(sut.pipeline, part).named_modules()
+            if type(module).__name__ == kind
+        ]
         assert hit
         for module in hit:
             module.eps = value
@@ -153,18 +195,26 @@ def tanh_gelu(sut: Any) -> None:
 
 def keras_layer_zeroed(sut: Any) -> None:
     """What a layer of the UNet adds to its input: nothing."""
-    layer = next(layer for layer in sut.model.unet.layers if type(layer).__name__ == "SpatialTransformer")
+    layer = next(
+        layer for layer in sut.model.unet.layers if type(layer).__name__ == "SpatialTransformer"
+    )
     for variable in layer.proj2.weights:
         variable.assign(np.zeros(variable.shape, np.float32))
 
 
 WEIGHTS: dict[str, Callable[[Any], None]] = {
     "a transformer of the UNet zeroed": tensors(zeros, "down_blocks.1.attentions.0.proj_out"),
-    "one cross attention zeroed": tensors(zeros, "up_blocks.2.attentions.1.transformer_blocks.0.attn2.to_out"),
-    "a layer of the text encoder zeroed": tensors(zeros, "layers.1.self_attn.out_proj", "layers.1.mlp.fc2"),
+    "one cross attention zeroed": tensors(
+        zeros, "up_blocks.2.attentions.1.transformer_blocks.0.attn2.to_out"
+    ),
+    "a layer of the text encoder zeroed": tensors(
+        zeros, "layers.1.self_attn.out_proj", "layers.1.mlp.fc2"
+    ),
     "a layer of the decoder zeroed": tensors(zeros, "decoder.up_blocks.1.resnets.1.conv2"),
     "positions of the prompt zeroed": tensors(zeros, "position_embedding"),
-    "two rows of one tensor swapped": tensors(swapped, "up_blocks.1.attentions.0.transformer_blocks.0.attn2.to_k"),
+    "two rows of one tensor swapped": tensors(
+        swapped, "up_blocks.1.attentions.0.transformer_blocks.0.attn2.to_k"
+    ),
 }
 """Mistakes in the weights alone, in names that every SUT without Keras has."""
 

@@ -1,4 +1,6 @@
-"""Each SUT intact passes its accuracy test, and broken on purpose fails it, at the tolerance of every precision."""
+"""Each SUT intact passes its accuracy test, and broken on purpose fails it, at the tolerance of
+every precision.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,10 @@ def test_a_dropped_cache_fails_by_both_where_the_measured_graphs_are_forced(prob
 @pytest.mark.parametrize(("sut", "model"), PAIRS)
 def test_a_breakage_is_far_beyond_the_tolerance(probed, sut, model, case):
     found = probed(sut, model).score(case)
-    worst = max(found.value / found.threshold, found.detail.get("logit_gap", 0) / found.detail.get("logit_gap_limit", 1))
+    worst = max(
+        found.value / found.threshold,
+        found.detail.get("logit_gap", 0) / found.detail.get("logit_gap_limit", 1),
+    )
     assert worst > 100
 
 
@@ -63,11 +68,18 @@ def test_bfloat16_passes_its_own_tolerance_and_not_that_of_float32(probed, sut, 
 def test_prompts_of_uneven_length_in_one_batch_are_answered_as_alone(probed, sut, model):
     answers = probed(sut, model).answers("uneven")
     np.testing.assert_array_equal(answers["together"], answers["alone"])
-    np.testing.assert_array_equal(answers["together"], probed("native-torch-eager", model).answers("uneven")["alone"])
+    np.testing.assert_array_equal(
+        answers["together"], probed("native-torch-eager", model).answers("uneven")["alone"]
+    )
 
 
-@pytest.mark.parametrize(("sut", "fills_with_an_end_token"), [("native-jax", False), ("hf-tensorflow", True), ("keras2-tensorflow", False)])
-def test_each_answer_ends_at_its_end_token_and_the_loop_stops_when_all_have_ended(probed, sut, fills_with_an_end_token):
+@pytest.mark.parametrize(
+    ("sut", "fills_with_an_end_token"),
+    [("native-jax", False), ("hf-tensorflow", True), ("keras2-tensorflow", False)],
+)
+def test_each_answer_ends_at_its_end_token_and_the_loop_stops_when_all_have_ended(
+    probed, sut, fills_with_an_end_token
+):
     """Each row's eleventh token is an end token."""
     found = probed(sut, "mistral")
     answers, tokens = found.answers("ended"), found.reference["tokens"]
@@ -75,18 +87,26 @@ def test_each_answer_ends_at_its_end_token_and_the_loop_stops_when_all_have_ende
     np.testing.assert_array_equal(answers["n_tokens"], counts)
     for row, count in enumerate(counts):
         np.testing.assert_array_equal(answers["tokens"][row, :count], tokens[row, :count])
-    assert (answers["tokens"][:, 11:] == (answers["ends"][0] if fills_with_an_end_token else 0)).all()
+    assert (
+        answers["tokens"][:, 11:] == (answers["ends"][0] if fills_with_an_end_token else 0)
+    ).all()
 
 
 def test_what_is_unsupported_on_hf_tensorflow_was_tried(probed):
     told = json.loads((probed("hf-tensorflow", "mistral").out / "lacks.json").read_text())
     assert "type bfloat16 that does not match type float32" in told.pop("mistral/bfloat16")
-    assert {key: told.pop(key) for key in ("gemma", "llama", "mistral")} == {"gemma": False, "llama": False, "mistral": True}
+    assert {key: told.pop(key) for key in ("gemma", "llama", "mistral")} == {
+        "gemma": False,
+        "llama": False,
+        "mistral": True,
+    }
     refused, itself = told.pop("one token")
     assert refused.startswith("Transformers' generation in TensorFlow makes two tokens at least")
     assert "Fill dimensions must be >= 0" in itself
     assert sorted(told) == ["head_dim", "rope_scaling", "sliding_window", "tie_word_embeddings"]
-    assert all(words.startswith("Transformers' Mistral for TensorFlow lacks ") for words in told.values()), told
+    assert all(
+        words.startswith("Transformers' Mistral for TensorFlow lacks ") for words in told.values()
+    ), told
 
 
 @pytest.mark.parametrize("model", ["mistral", "gemma", "llama", "gpt2"])

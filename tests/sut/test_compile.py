@@ -1,4 +1,5 @@
-"""A compiled SUT answers as the eager one does, in graphs that stay, and fails rather than run eager.
+"""A compiled SUT answers as the eager one does, in graphs that stay, and fails rather than run
+eager.
 
 tests/broken has what says compile and runs eager.
 """
@@ -22,17 +23,27 @@ SUT = "native-torch-compile"
 
 
 @pytest.fixture(scope="session")
-def told(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def told(
+    interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
     """Everything tests/sut/compile_cases.py left, from one process."""
     out = tmp_path_factory.mktemp("compile")
     workloads = {name: tiny_workload(SUT, name, out) for name in ("bert", "mistral")}
-    run_module(interpreter(SUTS[SUT].environment), "tests.sut.compile_cases", SUT, out / "spec.json", workloads)
+    run_module(
+        interpreter(SUTS[SUT].environment),
+        "tests.sut.compile_cases",
+        SUT,
+        out / "spec.json",
+        workloads,
+    )
     with np.load(out / "answers.npz") as f:
         return {**json.loads((out / "cases.json").read_text()), "answers": dict(f)}
 
 
 def complaints(case: Mapping[str, Any], execution: str = "compile") -> list[str]:
-    return list(findings(rules.load().evidence[execution], case["before"], case["after"], execution))
+    return list(
+        findings(rules.load().evidence[execution], case["before"], case["after"], execution)
+    )
 
 
 @pytest.mark.parametrize("case", ["honest generate", "honest predict", "honest wrapper"])
@@ -42,8 +53,14 @@ def test_an_honest_compiled_sut_holds_its_evidence(told, case):
     assert found["before"] == found["after"]
     assert found["after"]["compiled_share"] == 1.0
     assert found["after"]["detail"]["compile_backends"] == ["inductor"]
-    assert found["after"]["detail"]["inductor_calls"] == found["after"]["detail"]["forward_passes"] > 0
-    assert found["after"]["detail"]["inductor_cache_hits"] + found["after"]["detail"]["inductor_cache_misses"] > 0
+    assert (
+        found["after"]["detail"]["inductor_calls"] == found["after"]["detail"]["forward_passes"] > 0
+    )
+    assert (
+        found["after"]["detail"]["inductor_cache_hits"]
+        + found["after"]["detail"]["inductor_cache_misses"]
+        > 0
+    )
 
 
 @pytest.mark.parametrize("which", ["after", "eager"])
@@ -68,8 +85,12 @@ def test_teacher_forced_logits_make_no_graph(told):
 
 
 def test_teacher_forced_logits_are_those_of_the_measured_call(told):
-    """A measured call that computes with wrong positions shows in them, from the end of the prompt on."""
-    right, wrong, eager = (told["answers"][f"forced {name}"] for name in ("compiled", "wrong", "eager"))
+    """A measured call that computes with wrong positions shows in them, from the end of the prompt
+    on.
+    """
+    right, wrong, eager = (
+        told["answers"][f"forced {name}"] for name in ("compiled", "wrong", "eager")
+    )
     np.testing.assert_allclose(right, eager, atol=2e-5)
     assert (right[:, 8:] != eager[:, 8:]).any()
     np.testing.assert_array_equal(wrong[:, :8], eager[:, :8])
@@ -78,20 +99,29 @@ def test_teacher_forced_logits_are_those_of_the_measured_call(told):
 
 @pytest.mark.parametrize("batch", ["padded", "full", "others"])
 def test_compiled_generation_gives_the_tokens_of_eager(told, batch):
-    np.testing.assert_array_equal(told["answers"][f"{batch} compiled"], told["answers"][f"{batch} eager"])
+    np.testing.assert_array_equal(
+        told["answers"][f"{batch} compiled"], told["answers"][f"{batch} eager"]
+    )
 
 
 def test_nothing_of_a_batch_stays_in_the_cache_for_the_next(told):
-    np.testing.assert_array_equal(told["answers"]["padded first"], told["answers"]["padded compiled"])
+    np.testing.assert_array_equal(
+        told["answers"]["padded first"], told["answers"]["padded compiled"]
+    )
 
 
 def test_compiled_prediction_gives_the_logits_of_eager(told):
-    np.testing.assert_allclose(told["answers"]["logits compiled"], told["answers"]["logits eager"], atol=1e-5)
+    np.testing.assert_allclose(
+        told["answers"]["logits compiled"], told["answers"]["logits eager"], atol=1e-5
+    )
 
 
 def test_eager_evidence_does_not_pass_for_compile_nor_compiled_for_eager(told):
     found = told["cases"]["honest generate"]
-    assert any("0 of the forward passes ran compiled" in line for line in complaints({"before": found["eager"], "after": found["eager"]}))
+    assert any(
+        "0 of the forward passes ran compiled" in line
+        for line in complaints({"before": found["eager"], "after": found["eager"]})
+    )
     assert any("something was compiled" in line for line in complaints(found, "eager"))
 
 
@@ -101,7 +131,10 @@ def test_eager_evidence_does_not_pass_for_compile_nor_compiled_for_eager(told):
         ("limit", "FailOnRecompileLimitHit"),
         ("break", "Unsupported"),
         ("compiler", "Unsupported: torch.compile on cpu needs a C++ compiler; no g++ is on PATH"),
-        ("window", "Unsupported: prompt and answer of 5006 tokens pass the model's sliding window of 4096"),
+        (
+            "window",
+            "Unsupported: prompt and answer of 5006 tokens pass the model's sliding window of 4096",
+        ),
     ],
 )
 def test_an_honest_compiled_sut_fails_rather_than_run_eager(told, tried, words):

@@ -1,4 +1,5 @@
-"""Evidence shows what ran: the same before and after an honest test, other when something was compiled in between.
+"""Evidence shows what ran: the same before and after an honest test, other when something was
+compiled in between.
 
 tests/broken has the SUTs that run otherwise than they are named.
 """
@@ -16,15 +17,28 @@ from sut.registry import SUTS, framework_of
 from tests.sut.conftest import EAGER_OR_XLA, IN_BFLOAT16, KERAS2, NAMES, PAIRS
 
 KERAS = [name for name in (*NAMES, *KERAS2) if SUTS[name].classes.startswith("keras")]
-TENSORFLOW = [(sut, model) for model in ("bert", "mistral") for sut in ("keras3-tensorflow", "keras3-tensorflow-graph")]
+TENSORFLOW = [
+    (sut, model)
+    for model in ("bert", "mistral")
+    for sut in ("keras3-tensorflow", "keras3-tensorflow-graph")
+]
 TENSORFLOW += [*((sut, "bert") for sut in KERAS2), ("keras2-tensorflow", "mistral")]
 
 
 def judged(sut, before, after):
-    """What the audit's rules find wrong with the evidence of a SUT from before and after one test."""
+    """What the audit's rules find wrong with the evidence of a SUT from before and after one
+    test.
+    """
     execution = SUTS[sut].execution
     round, framework = rules.load("v6.1"), framework_of(sut)
-    return findings(round.evidence[execution], before, after, execution, framework, round.evidence_counters[framework])
+    return findings(
+        round.evidence[execution],
+        before,
+        after,
+        execution,
+        framework,
+        round.evidence_counters[framework],
+    )
 
 
 @pytest.mark.parametrize(("sut", "model"), PAIRS)
@@ -44,19 +58,29 @@ def test_two_shapes_in_one_watched_call_are_honest(probed, sut, model):
 @pytest.mark.parametrize(("sut", "model"), IN_BFLOAT16)
 def test_the_precision_is_read_off_a_product(probed, sut, model):
     evidence = probed(sut, model).evidence
-    assert [evidence[when]["precision"] for when in ("before", "bfloat16")] == ["float32", "bfloat16"]
+    assert [evidence[when]["precision"] for when in ("before", "bfloat16")] == [
+        "float32",
+        "bfloat16",
+    ]
     assert evidence["bfloat16"]["detail"]["parameter_dtypes"] == ["bfloat16"]
 
 
-@pytest.mark.parametrize(("sut", "model"), [pair for pair in IN_BFLOAT16 if pair[0] in (*KERAS, "native-jax")])
+@pytest.mark.parametrize(
+    ("sut", "model"), [pair for pair in IN_BFLOAT16 if pair[0] in (*KERAS, "native-jax")]
+)
 def test_the_products_of_the_measured_call_are_counted_by_their_bits(probed, sut, model):
-    bits = {when: probed(sut, model).evidence[when]["detail"]["product_bits"] for when in ("before", "bfloat16")}
+    bits = {
+        when: probed(sut, model).evidence[when]["detail"]["product_bits"]
+        for when in ("before", "bfloat16")
+    }
     assert list(bits["before"]) == ["32"]
     assert max(bits["bfloat16"], key=lambda b: bits["bfloat16"][b]) == "16"
 
 
 @pytest.mark.parametrize(("sut", "model"), PAIRS)
-def test_the_library_of_matrix_products_is_named_with_its_threads_as_far_as_the_framework_shows_it(probed, sut, model):
+def test_the_library_of_matrix_products_is_named_with_its_threads_as_far_as_the_framework_shows_it(
+    probed, sut, model
+):
     told = probed(sut, model).evidence["before"]["detail"]["matrix_products"]
     named = {
         ("PyTorch", "eager"): ("MKL", "oneDNN"),
@@ -73,10 +97,17 @@ def test_the_library_of_matrix_products_is_named_with_its_threads_as_far_as_the_
         assert sum(told["operators"].values()) > 0
 
 
-@pytest.mark.skipif("avx512bw" not in Path("/proc/cpuinfo").read_text(), reason="torch calls oneDNN in bfloat16 with AVX-512 only")
-@pytest.mark.parametrize(("sut", "model"), [pair for pair in IN_BFLOAT16 if pair[0].startswith("native-torch")])
+@pytest.mark.skipif(
+    "avx512bw" not in Path("/proc/cpuinfo").read_text(),
+    reason="torch calls oneDNN in bfloat16 with AVX-512 only",
+)
+@pytest.mark.parametrize(
+    ("sut", "model"), [pair for pair in IN_BFLOAT16 if pair[0].startswith("native-torch")]
+)
 def test_torch_multiplies_in_bfloat16_by_onednn(probed, sut, model):
-    assert probed(sut, model).evidence["bfloat16"]["detail"]["matrix_products"]["library"] == "oneDNN"
+    assert (
+        probed(sut, model).evidence["bfloat16"]["detail"]["matrix_products"]["library"] == "oneDNN"
+    )
 
 
 @pytest.mark.parametrize(
@@ -93,16 +124,24 @@ def test_jax_compiles_the_measured_call_once_and_again_for_a_new_shape(probed, s
     assert [evidence[when]["graphs"] for when in ("before", "new shape")] == [1, 2]
     assert [evidence[when]["detail"]["xla_programs"] for when in ("before", "new shape")] == [1, 2]
     assert evidence["before"]["detail"]["programs"] == {program: 1}
-    assert evidence["before"]["detail"].get("jit_compile") == (True if sut.startswith("keras") else None)
+    assert evidence["before"]["detail"].get("jit_compile") == (
+        True if sut.startswith("keras") else None
+    )
     assert [evidence["before"]["detail"][key] for key in ("regions", "operators")] == [1, 0]
 
 
 @pytest.mark.parametrize(("sut", "model"), TENSORFLOW)
 def test_tensorflow_traces_the_measured_call_once_and_again_for_a_new_shape(probed, sut, model):
     evidence = probed(sut, model).evidence
-    forward_pass = model != "bert"  # a language model's, which rates tokens, is a function of its own
-    assert [evidence[when]["graphs"] for when in ("before", "new shape")] == [1 + forward_pass, 2 + forward_pass]
-    assert judged(sut, evidence["before"], evidence["new shape"]) == ["1 new graphs while measuring; 0 are allowed"]
+    # A language model's, which rates tokens, is a function of its own.
+    forward_pass = model != "bert"
+    assert [evidence[when]["graphs"] for when in ("before", "new shape")] == [
+        1 + forward_pass,
+        2 + forward_pass,
+    ]
+    assert judged(sut, evidence["before"], evidence["new shape"]) == [
+        "1 new graphs while measuring; 0 are allowed"
+    ]
 
 
 @pytest.mark.parametrize(("sut", "model"), TENSORFLOW)
@@ -124,10 +163,14 @@ def test_eager_has_no_graph_and_dispatches_its_operators_one_by_one(probed, sut,
 
 
 REFUSALS = {"tf32": "--precision tf32", "cuda": "--device cuda", "script": "execution script"}
-TRACED = [(sut, "bert", "script") for sut in ("native-torch-eager", "native-torch-compile")]  # as native-torch-script does
+# As native-torch-script does.
+TRACED = [(sut, "bert", "script") for sut in ("native-torch-eager", "native-torch-compile")]
 
 
-@pytest.mark.parametrize(("sut", "model", "case"), [cell for pair in PAIRS for case in REFUSALS if (cell := (*pair, case)) not in TRACED])
+@pytest.mark.parametrize(
+    ("sut", "model", "case"),
+    [cell for pair in PAIRS for case in REFUSALS if (cell := (*pair, case)) not in TRACED],
+)
 def test_what_cannot_run_is_refused_with_a_sentence(probed, sut, model, case):
     told = json.loads((probed(sut, model).out / "refused.json").read_text())[case]
     assert told.startswith(REFUSALS[case])
@@ -137,4 +180,6 @@ def test_what_cannot_run_is_refused_with_a_sentence(probed, sut, model, case):
 @pytest.mark.parametrize("sut", ["keras3-jax", "keras2-tensorflow-graph"])
 def test_keras_refuses_a_padded_batch_that_is_longer_than_gpt2s_table_of_positions(probed, sut):
     told = json.loads((probed(sut, "gpt2").out / "refused.json").read_text())["positions"]
-    assert told.startswith("prompts and answers are padded to 1045 tokens, and GPT-2 has 1024 positions")
+    assert told.startswith(
+        "prompts and answers are padded to 1045 tokens, and GPT-2 has 1024 positions"
+    )

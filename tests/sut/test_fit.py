@@ -1,4 +1,6 @@
-"""Real SUTs train at size tiny as the reference does; one that trains otherwise is seen by its losses, precision or evidence."""
+"""Real SUTs train at size tiny as the reference does; one that trains otherwise is seen by its
+losses, precision or evidence.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,20 @@ from sut.registry import FIT, MATRIX, REFERENCE, SUTS, spec_of
 from tests.conftest import CACHE
 from tests.support.frameworks import run_module
 
-EAGER, COMPILE, JAX, PLAIN_JAX = "native-torch-eager", "native-torch-compile", "keras3-jax", "native-jax"
+EAGER, COMPILE, JAX, PLAIN_JAX = (
+    "native-torch-eager",
+    "native-torch-compile",
+    "keras3-jax",
+    "native-jax",
+)
 MISTAKES = ("twice_the_rate", "skips_a_batch", "shuffles", "freezes_a_layer", "drops_out")
-LORA_MISTAKES = ("twice_the_rate", "skips_a_batch", "twice_the_scale", "freezes_an_adapter", "drops_out_of_adapters")
+LORA_MISTAKES = (
+    "twice_the_rate",
+    "skips_a_batch",
+    "twice_the_scale",
+    "freezes_an_adapter",
+    "drops_out_of_adapters",
+)
 # (SUT, model, LoRA) → the cases.
 CASES = {
     (EAGER, "bert", None): ("honest", *MISTAKES, "in_bfloat16"),
@@ -35,7 +48,13 @@ CASES = {
     ("keras3-tensorflow", "bert", None): ("honest",),
     ("keras3-torch", "bert", None): ("honest", "shuffles"),
     ("keras2-tensorflow", "bert", None): ("honest", "skips_a_batch"),
-    (PLAIN_JAX, "bert", None): ("honest", "twice_the_rate", "skips_a_batch", "runs_eagerly", "in_bfloat16"),
+    (PLAIN_JAX, "bert", None): (
+        "honest",
+        "twice_the_rate",
+        "skips_a_batch",
+        "runs_eagerly",
+        "in_bfloat16",
+    ),
     (EAGER, "mistral", "own"): ("honest", *LORA_MISTAKES, "in_bfloat16"),
     (JAX, "mistral", "own"): ("honest", "twice_the_scale"),
     (JAX, "mistral", "matched"): ("honest", "twice_the_scale"),
@@ -54,12 +73,21 @@ STEPS = 22
 
 
 @pytest.fixture(scope="session")
-def trained(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """(SUT, model, LoRA, case) → what the worker's side left. One process trains all cases of a SUT."""
+def trained(
+    interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., Path]:
+    """(SUT, model, LoRA, case) → what the worker's side left. One process trains all cases of a
+    SUT.
+    """
     root = tmp_path_factory.mktemp("fit")
 
-    def run(sut: str, cells: Iterable[tuple[str, str | None]], cases: Callable[[str, str | None], Sequence[str]]) -> None:
-        python, files = interpreter(spec_of(sut).environment), {}  # or the test is skipped, and no folder stays
+    def run(
+        sut: str,
+        cells: Iterable[tuple[str, str | None]],
+        cases: Callable[[str, str | None], Sequence[str]],
+    ) -> None:
+        # Or the test is skipped, and no folder stays.
+        python, files = interpreter(spec_of(sut).environment), {}
         for name, lora in cells:
             for case in cases(name, lora):
                 folder = root / sut / f"{name}-{lora}" / case
@@ -67,13 +95,19 @@ def trained(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPat
                 write_json(folder / "job.json", job_of(sut, name, lora, root, folder))
                 files[str(folder / "job.json")] = case
         specification = root / sut / f"{len(list((root / sut).iterdir()))}.json"
-        run_module(python, "tests.sut.fit_cases", sut if sut in SUTS else EAGER, specification, files)
+        run_module(
+            python, "tests.sut.fit_cases", sut if sut in SUTS else EAGER, specification, files
+        )
 
     def look(sut: str, name: str, lora: str | None, case: str) -> Path:
         """Of the reference, LoRA is the layout of its factors."""
         folder = root / sut / f"{name}-{lora}"
         if not folder.exists() and sut == REFERENCE:
-            run(sut, {(name, lora and factors_of(each, lora)) for each, name, lora in CASES}, lambda name, lora: ("honest",))
+            run(
+                sut,
+                {(name, lora and factors_of(each, lora)) for each, name, lora in CASES},
+                lambda name, lora: ("honest",),
+            )
         elif not folder.exists():
             cells = [cell for of, *cell in CASES if of == sut]
             run(sut, cells, lambda name, lora: CASES[sut, name, lora])
@@ -87,9 +121,16 @@ def job_of(sut: str, name: str, lora: str | None, root: Path, folder: Path) -> J
     size = model.sizes["tiny"]
     batch = size.batch_size["Fit"]
     inputs = dataset.prepare(model, size, batch * STEPS, None, root, batch_size=batch, trains=True)
-    config: dict[str, Any] = {"model": dict(size.config), "classes": dict(model.classes), "optimizer": dict(model.fit["optimizer"])}
+    config: dict[str, Any] = {
+        "model": dict(size.config),
+        "classes": dict(model.classes),
+        "optimizer": dict(model.fit["optimizer"]),
+    }
     if lora:
-        config["lora"] = {**model.fit["lora"], "factors": lora if sut == REFERENCE else factors_of(sut, lora)}
+        config["lora"] = {
+            **model.fit["lora"],
+            "factors": lora if sut == REFERENCE else factors_of(sut, lora),
+        }
     workload = Workload(
         model=model.name,
         task=FIT,
@@ -127,50 +168,80 @@ def reference(trained: Callable[..., Path], sut: str, name: str, lora: str | Non
     return trained(REFERENCE, name, lora and factors_of(sut, lora), "honest") / "reference.npz"
 
 
-def score(trained: Callable[..., Path], sut: str, name: str, lora: str | None, case: str) -> loss_curve.Accuracy:
+def score(
+    trained: Callable[..., Path], sut: str, name: str, lora: str | None, case: str
+) -> loss_curve.Accuracy:
     model = models.load(name)
     tolerance = limits.of_training(model, model.sizes["tiny"], "float32", "cpu")
     with np.load(reference(trained, sut, name, lora)) as f:
-        return loss_curve.score(steps.read(trained(sut, name, lora, case) / "steps.json").losses, f["loss"], tolerance)
+        return loss_curve.score(
+            steps.read(trained(sut, name, lora, case) / "steps.json").losses, f["loss"], tolerance
+        )
 
 
 def complaints(folder: Path, sut: str) -> list[str]:
     outcome: dict[str, Any] = json.loads((folder / "outcome.json").read_text())
     both, execution = (outcome["evidence_before"], outcome["evidence_after"]), SUTS[sut].execution
-    found = evidence.findings(EvidenceRule(**run_directory.limits()["evidence"][execution]), *both, execution)
-    return [*found, *(f"precision {each['precision']}" for each in both if each["precision"] != "float32")]
+    found = evidence.findings(
+        EvidenceRule(**run_directory.limits()["evidence"][execution]), *both, execution
+    )
+    return [
+        *found,
+        *(f"precision {each['precision']}" for each in both if each["precision"] != "float32"),
+    ]
 
 
 @pytest.mark.parametrize(("sut", "name", "lora"), CASES)
-def test_an_honest_sut_trains_the_parameters_that_the_reference_trains_and_as_it_does(trained, sut, name, lora):
+def test_an_honest_sut_trains_the_parameters_that_the_reference_trains_and_as_it_does(
+    trained, sut, name, lora
+):
     model, kept = models.load(name), steps.read(trained(sut, name, lora, "honest") / "steps.json")
     size, starts = model.sizes["tiny"], tuple(model.fit.get("trained", [""]))
     own = sum(math.prod(tensor.shape) for tensor in size.tensors if tensor.name.startswith(starts))
-    expected = adapters.parameters(size.config, {"rank": 4, "factors": factors_of(sut, lora)}) if lora else own
+    expected = (
+        adapters.parameters(size.config, {"rank": 4, "factors": factors_of(sut, lora)})
+        if lora
+        else own
+    )
     assert kept.trainable == expected
     found = score(trained, sut, name, lora, "honest")
     assert found.passed, found
     with np.load(reference(trained, sut, name, lora)) as f:
-        assert np.abs(np.subtract(kept.held_out, f["held_out"])).max() <= found.threshold * f["loss"].std()
+        assert (
+            np.abs(np.subtract(kept.held_out, f["held_out"])).max()
+            <= found.threshold * f["loss"].std()
+        )
     assert complaints(trained(sut, name, lora, "honest"), sut) == []
 
 
 @pytest.mark.parametrize(
     ("sut", "name", "lora", "case"),
-    [(*cell, case) for cell, cases in CASES.items() for case in cases if case in (*MISTAKES, *LORA_MISTAKES)],
+    [
+        (*cell, case)
+        for cell, cases in CASES.items()
+        for case in cases
+        if case in (*MISTAKES, *LORA_MISTAKES)
+    ],
 )
 def test_another_training_leaves_the_references_losses(trained, sut, name, lora, case):
     assert not score(trained, sut, name, lora, case).passed
 
 
-@pytest.mark.parametrize(("sut", "name"), [(EAGER, "bert"), (EAGER, "mistral"), (PLAIN_JAX, "bert"), (PLAIN_JAX, "mistral")])
+@pytest.mark.parametrize(
+    ("sut", "name"),
+    [(EAGER, "bert"), (EAGER, "mistral"), (PLAIN_JAX, "bert"), (PLAIN_JAX, "mistral")],
+)
 def test_a_lower_precision_is_seen_by_its_evidence(trained, sut, name):
     lora = "own" if name == "mistral" else None
     assert "precision bfloat16" in complaints(trained(sut, name, lora, "in_bfloat16"), sut)
 
 
 @pytest.mark.parametrize(
-    ("sut", "words"), [(COMPILE, ("it ran eager", "forward passes ran compiled")), (PLAIN_JAX, ("entries into compiled code",))]
+    ("sut", "words"),
+    [
+        (COMPILE, ("it ran eager", "forward passes ran compiled")),
+        (PLAIN_JAX, ("entries into compiled code",)),
+    ],
 )
 def test_a_step_that_is_not_compiled_is_seen_by_its_evidence(trained, sut, words):
     found = complaints(trained(sut, "bert", None, "runs_eagerly"), sut)
@@ -178,13 +249,24 @@ def test_a_step_that_is_not_compiled_is_seen_by_its_evidence(trained, sut, words
 
 
 def test_adamw_of_plain_jax_is_that_of_the_paper(interpreter, tmp_path):
-    """Weight decay, which no loss shows, and the correction of both moments; in float64 after PyTorch's documentation of AdamW."""
+    """Weight decay, which no loss shows, and the correction of both moments; in float64 after
+    PyTorch's documentation of AdamW.
+    """
     constants, rate = {"beta_1": 0.8, "beta_2": 0.9, "epsilon": 1e-3, "weight_decay": 0.5}, 0.1
     rng = np.random.default_rng(5)
-    weight, gradients = rng.normal(size=7).astype(np.float32), rng.normal(size=(5, 7)).astype(np.float32)
+    weight, gradients = (
+        rng.normal(size=7).astype(np.float32),
+        rng.normal(size=(5, 7)).astype(np.float32),
+    )
     np.savez(tmp_path / "arrays.npz", weight=weight, gradients=gradients)
     spec = {"constants": constants, "rate": rate, "arrays": str(tmp_path / "arrays.npz")}
-    run_module(interpreter(SUTS[PLAIN_JAX].environment), "tests.sut.jax_adamw", PLAIN_JAX, tmp_path / "spec.json", spec)
+    run_module(
+        interpreter(SUTS[PLAIN_JAX].environment),
+        "tests.sut.jax_adamw",
+        PLAIN_JAX,
+        tmp_path / "spec.json",
+        spec,
+    )
     with np.load(tmp_path / "steps.npz") as f:
         found = f["weights"]
         assert f["gone"].all() and list(f["kept"]) == ["bfloat16"] * 3 + ["int32"]
@@ -192,7 +274,10 @@ def test_adamw_of_plain_jax_is_that_of_the_paper(interpreter, tmp_path):
     expected, first, second = weight.astype(np.float64), np.zeros(7), np.zeros(7)
     for count, gradient in enumerate(gradients, 1):
         expected = expected * (1 - rate * 0.5)
-        first, second = 0.8 * first + 0.2 * gradient, 0.9 * second + 0.1 * gradient.astype(np.float64) ** 2
+        first, second = (
+            0.8 * first + 0.2 * gradient,
+            0.9 * second + 0.1 * gradient.astype(np.float64) ** 2,
+        )
         expected -= rate * (first / (1 - 0.8**count)) / (np.sqrt(second / (1 - 0.9**count)) + 1e-3)
         assert found[count - 1] == pytest.approx(expected, rel=1e-5, abs=1e-6)
 

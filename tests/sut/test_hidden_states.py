@@ -1,4 +1,6 @@
-"""Models without a head: a SUT that is intact passes its accuracy test, a broken one fails it, and a trace shows that it ran."""
+"""Models without a head: a SUT that is intact passes its accuracy test, a broken one fails it, and
+a trace shows that it ran.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> dict[str, MeasuredSize]:
     folder, made = tmp_path_factory.mktemp("hidden"), {}
     for name in MODELS:
         model = models.load(name)
-        tiny = replace(model.sizes["tiny"], inputs={**model.sizes["tiny"].inputs, "quick_samples": 8})
+        tiny = replace(
+            model.sizes["tiny"], inputs={**model.sizes["tiny"].inputs, "quick_samples": 8}
+        )
         made[name] = MeasuredSize(model, tiny, "cpu", folder, CACHE)
     return made
 
@@ -55,7 +59,13 @@ class UserFolder(MeasuredSize):
 
     def __init__(self, model: models.Model, path: Path, prompts: Path, folder: Path):
         found = user_weights.look(path, model)
-        self.model, self.size, self.device, self.folder, self.cache = model, found.size, "cpu", folder, CACHE
+        self.model, self.size, self.device, self.folder, self.cache = (
+            model,
+            found.size,
+            "cpu",
+            folder,
+            CACHE,
+        )
         self.inputs = dataset.prepare(model, found.size, 0, prompts, CACHE)
         self.checkpoint = checkpoint.of_folder(found, model, folder)
 
@@ -66,11 +76,16 @@ def users(saved: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Us
     folder = tmp_path_factory.mktemp("users")
     (folder / "prompts.txt").write_text("a prompt\n\nanother one, which is longer\n\na third")
     names = USERS["native-torch-eager"]
-    return {name: UserFolder(models.load(name), saved / name, folder / "prompts.txt", folder) for name in names}
+    return {
+        name: UserFolder(models.load(name), saved / name, folder / "prompts.txt", folder)
+        for name in names
+    }
 
 
 @pytest.fixture(scope="session")
-def answered(interpreter: Callable[[str], Path], cells: dict[str, MeasuredSize], users: dict[str, UserFolder]) -> Callable[[str], Path]:
+def answered(
+    interpreter: Callable[[str], Path], cells: dict[str, MeasuredSize], users: dict[str, UserFolder]
+) -> Callable[[str], Path]:
     """SUT → the folder with the answers of every model and case: one process for each SUT."""
     folder, done = next(iter(cells.values())).folder, set[str]()
 
@@ -78,12 +93,15 @@ def answered(interpreter: Callable[[str], Path], cells: dict[str, MeasuredSize],
         if sut not in done:
             if sut != "native-torch-eager":
                 answer("native-torch-eager")  # which makes the references too
-            python = interpreter(SUTS[sut].environment)  # or the test is skipped, and the next one asks again
+            # Or the test is skipped, and the next one asks again.
+            python = interpreter(SUTS[sut].environment)
             done.add(sut)
             told = {
                 "cells": [cells[name].specification(sut, "float32") for name in TESTED[sut]],
                 "references": [
-                    cell.specification(REFERENCE, "float32") for cell in (*cells.values(), *users.values()) if sut == "native-torch-eager"
+                    cell.specification(REFERENCE, "float32")
+                    for cell in (*cells.values(), *users.values())
+                    if sut == "native-torch-eager"
                 ],
                 "whole": [users[name].specification(sut, "float32") for name in USERS[sut]],
                 "folder": str(folder),
@@ -98,7 +116,9 @@ def answered(interpreter: Callable[[str], Path], cells: dict[str, MeasuredSize],
 def scored(answered: Callable[[str], Path], cells: dict[str, MeasuredSize]) -> Scored:
     def score(sut: str, model: str, case: str, precision: str = "float32") -> Accuracy:
         cell = cells[model]
-        tolerance = limits.limits(cell.model, cell.size, precision, "cuda" if precision == "tf32" else "cpu")
+        tolerance = limits.limits(
+            cell.model, cell.size, precision, "cuda" if precision == "tf32" else "cpu"
+        )
         return cell.score(answered(sut) / f"{sut} {model} {case}.npz", tolerance)
 
     return score
@@ -111,7 +131,9 @@ def seen(answered: Callable[[str], Path]) -> Callable[[str], Any]:
 
 def complaints(sut: str, evidence: Any) -> list[str]:
     execution = SUTS[sut].execution
-    return findings(rules.load().evidence[execution], evidence["before"], evidence["after"], execution)
+    return findings(
+        rules.load().evidence[execution], evidence["before"], evidence["after"], execution
+    )
 
 
 @pytest.mark.parametrize(("sut", "model"), PAIRS)
@@ -121,8 +143,12 @@ def test_an_intact_sut_agrees_to_rounding(scored, sut, model):
     assert found.detail["hidden_error"] < 3e-5
 
 
-@pytest.mark.parametrize(("sut", "model"), [(sut, model) for sut, names in USERS.items() for model in names])
-def test_a_users_folder_and_padded_prompts_agree_to_rounding_on_every_sut(answered, users, sut, model):
+@pytest.mark.parametrize(
+    ("sut", "model"), [(sut, model) for sut, names in USERS.items() for model in names]
+)
+def test_a_users_folder_and_padded_prompts_agree_to_rounding_on_every_sut(
+    answered, users, sut, model
+):
     answered(sut)
     cell = users[model]
     found = cell.score(cell.file(sut), limits.limits(cell.model, cell.size, "float32", "cpu"))
@@ -133,7 +159,9 @@ def test_a_users_folder_and_padded_prompts_agree_to_rounding_on_every_sut(answer
 @pytest.mark.parametrize("case", LARGE)
 @pytest.mark.parametrize(("sut", "model"), PAIRS)
 def test_a_broken_sut_fails_at_every_precision(scored, sut, model, case):
-    assert not any(scored(sut, model, case, precision).passed for precision in models.load(model).tolerance)
+    assert not any(
+        scored(sut, model, case, precision).passed for precision in models.load(model).tolerance
+    )
     assert scored(sut, model, case).value > 100
 
 
@@ -142,7 +170,9 @@ def test_two_swapped_rows_of_one_tensor_fail(scored, sut, model):
     assert scored(sut, model, "two rows of one tensor swapped").value > 100
 
 
-@pytest.mark.parametrize("model", [name for name in MODELS if "bfloat16" in models.load(name).tolerance])
+@pytest.mark.parametrize(
+    "model", [name for name in MODELS if "bfloat16" in models.load(name).tolerance]
+)
 def test_bfloat16_passes_its_own_tolerance_and_not_that_of_float32(scored, model):
     assert scored("native-torch-eager", model, "bfloat16", "bfloat16").passed
     assert not scored("native-torch-eager", model, "bfloat16").passed
@@ -152,7 +182,9 @@ def test_bfloat16_passes_its_own_tolerance_and_not_that_of_float32(scored, model
 def test_the_table_of_weights_is_the_librarys_own(seen, model):
     shapes = seen("native-torch-eager")[model]["shapes"]
     prefix = f"{model}."  # of those whose file names tensors as a model with a head has them
-    assert {t.name.removeprefix(prefix): list(t.shape) for t in models.load(model).sizes["tiny"].tensors} == shapes
+    assert {
+        t.name.removeprefix(prefix): list(t.shape) for t in models.load(model).sizes["tiny"].tensors
+    } == shapes
 
 
 @pytest.mark.parametrize(("sut", "model"), PAIRS)

@@ -11,19 +11,34 @@ from sut.checkpoint import bert_keras_nlp, causal_lm_keras_nlp
 from sut.registry import SUTS
 from tests.sut.conftest import KERAS2
 
-GPT2 = 'AttributeError: Exception encountered when calling layer "transformer_layer_0" (type TransformerDecoder)'
+GPT2 = (
+    'AttributeError: Exception encountered when calling layer "transformer_layer_0" (type'
+    " TransformerDecoder)"
+)
 ERRORS = {
     "gemma": "ValueError: `GemmaBackbone` requires Keras 3",
     "llama": "AttributeError: module 'keras_nlp.models' has no attribute 'LlamaBackbone'",
-    "mistral/bfloat16": 'AttributeError: Exception encountered when calling layer "transformer_layer_0" (type MistralTransformerDecoder)',
+    "mistral/bfloat16": (
+        'AttributeError: Exception encountered when calling layer "transformer_layer_0" (type'
+        " MistralTransformerDecoder)"
+    ),
     "gpt2/generate/bfloat16": GPT2,
     "distilgpt2/generate/bfloat16": GPT2,
     "mistral/fit": "ValueError: no weight is left to train",
-    "sam/bfloat16": "AttributeError: Exception encountered when calling layer 'sam_prompt_encoder' (type SAMPromptEncoder)",
-    "stable-diffusion/bfloat16": 'AttributeError: Exception encountered when calling layer "attention_block" (type AttentionBlock)',
+    "sam/bfloat16": (
+        "AttributeError: Exception encountered when calling layer 'sam_prompt_encoder' (type"
+        " SAMPromptEncoder)"
+    ),
+    "stable-diffusion/bfloat16": (
+        'AttributeError: Exception encountered when calling layer "attention_block" (type'
+        " AttentionBlock)"
+    ),
 }
 
-WHERE = {"mistral/bfloat16": "rotary_embedding.py", "gpt2/generate/bfloat16": "cached_multi_head_attention.py"}
+WHERE = {
+    "mistral/bfloat16": "rotary_embedding.py",
+    "gpt2/generate/bfloat16": "cached_multi_head_attention.py",
+}
 
 
 @pytest.mark.parametrize("model", ["mistral", "gpt2"])
@@ -31,9 +46,13 @@ WHERE = {"mistral/bfloat16": "rotary_embedding.py", "gpt2/generate/bfloat16": "c
 def test_the_table_of_a_language_model_holds_every_tensor_once_and_each_third_of_gpt2s(model, size):
     found = models.load(model, "generate").sizes[size]
     places = list(getattr(causal_lm_keras_nlp, model)(found.config["num_hidden_layers"]))
-    thirds = {name: [p.third for p in places if p.tensor == name] for name in {p.tensor for p in places}}
+    thirds = {
+        name: [p.third for p in places if p.tensor == name] for name in {p.tensor for p in places}
+    }
     assert sorted(thirds) == sorted(t.name for t in found.tensors)
-    assert all(third == ([0, 1, 2] if "c_attn" in name else [None]) for name, third in thirds.items())
+    assert all(
+        third == ([0, 1, 2] if "c_attn" in name else [None]) for name, third in thirds.items()
+    )
     assert len({p.path for p in places}) == len(places)
 
 
@@ -47,9 +66,13 @@ def test_the_table_of_names_holds_every_tensor_of_the_checkpoint_once(size):
 
 @pytest.mark.parametrize("model", ["bert", "mistral"])
 def test_every_variable_of_the_model_is_in_the_table(probed, model):
-    """Their number is that of the checkpoint's tensors, and an unset one would show in the answers."""
+    """Their number is that of the checkpoint's tensors, and an unset one would show in the
+    answers.
+    """
     found = probed("keras2-tensorflow", model)
-    assert json.loads((found.out / "lacks.json").read_text())["variables"] == len(found.size.tensors)
+    assert json.loads((found.out / "lacks.json").read_text())["variables"] == len(
+        found.size.tensors
+    )
 
 
 @pytest.mark.parametrize("model", ERRORS)
@@ -57,9 +80,14 @@ def test_what_is_unsupported_on_keras_2_was_tried(probed, model):
     told = json.loads((probed("keras2-tensorflow", "bert").out / "lacks.json").read_text())
     assert told[model].startswith(ERRORS[model])
     assert WHERE.get(model, "") in told[model]
-    assert {sut: SUTS[sut].unsupported.keys() for sut in KERAS2} == dict.fromkeys(KERAS2, ERRORS.keys())
+    assert {sut: SUTS[sut].unsupported.keys() for sut in KERAS2} == dict.fromkeys(
+        KERAS2, ERRORS.keys()
+    )
 
 
 def test_a_mistral_that_kerasnlp_has_not_is_refused(probed):
     told = json.loads((probed("keras2-tensorflow", "mistral").out / "lacks.json").read_text())
-    assert all(told[key].startswith("KerasNLP's Mistral lacks ") for key in ("tie_word_embeddings", "rope_scaling", "head_dim")), told
+    assert all(
+        told[key].startswith("KerasNLP's Mistral lacks ")
+        for key in ("tie_word_embeddings", "rope_scaling", "head_dim")
+    ), told

@@ -1,4 +1,6 @@
-"""The limits of accuracy tests let honest variants of native torch pass, and none of the small mistakes that are listed here."""
+"""The limits of accuracy tests let honest variants of native torch pass, and none of the small
+mistakes that are listed here.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,20 @@ ROOT_MEAN_SQUARE = {
 }
 """In bfloat16: mistakes whose largest error is that of an honest SUT."""
 MISTAKES = {
-    ("bert", "float32"): ("exact GELU for its tanh form", "epsilon 1e-5 for 1e-12", "epsilon 1e-6 for 1e-12", WEIGHTS),
+    ("bert", "float32"): (
+        "exact GELU for its tanh form",
+        "epsilon 1e-5 for 1e-12",
+        "epsilon 1e-6 for 1e-12",
+        WEIGHTS,
+    ),
     ("mistral", "float32"): ("epsilon 1e-6 for 1e-5", WEIGHTS, "float16 cache"),
     ("gemma", "float32"): ("epsilon 1e-5 for 1e-6", WEIGHTS, "float16 cache"),
-    ("mistral", "bfloat16"): ("sampling at temperature 0.1", "sampling at temperature 0.3", "int8 cache", *ROOT_MEAN_SQUARE["mistral"]),
+    ("mistral", "bfloat16"): (
+        "sampling at temperature 0.1",
+        "sampling at temperature 0.3",
+        "int8 cache",
+        *ROOT_MEAN_SQUARE["mistral"],
+    ),
     ("bert", "bfloat16"): ROOT_MEAN_SQUARE["bert"],
 }
 HONEST = {
@@ -36,16 +48,26 @@ HONEST = {
 
 
 def _tolerance(cell: MeasuredSize, precision: str) -> dict[str, float]:
-    return limits.limits(cell.model, cell.size, precision, "cpu", "native-torch-eager", cell.inputs.count)
+    return limits.limits(
+        cell.model, cell.size, precision, "cpu", "native-torch-eager", cell.inputs.count
+    )
 
 
 def cases(of: dict[tuple[str, str], tuple[str, ...]]) -> list[tuple[str, str, str]]:
-    return [(model, precision, change) for (model, precision), changes in of.items() for change in changes]
+    return [
+        (model, precision, change)
+        for (model, precision), changes in of.items()
+        for change in changes
+    ]
 
 
 @pytest.fixture(scope="session")
-def scored(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str, str], Accuracy]:
-    """(model, precision, change) → the score of 64 answers of size tiny: one process for each model and precision."""
+def scored(
+    interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str, str, str], Accuracy]:
+    """(model, precision, change) → the score of 64 answers of size tiny: one process for each model
+    and precision.
+    """
     cells: dict[str, MeasuredSize] = {}
     folders: dict[tuple[str, str], Path] = {}
 
@@ -53,13 +75,21 @@ def scored(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPath
         if model not in cells:
             interpreter("native-torch")
             found = models.load(model)
-            cells[model] = MeasuredSize(found, found.sizes["tiny"], "cpu", tmp_path_factory.mktemp(model), CACHE)
+            cells[model] = MeasuredSize(
+                found, found.sizes["tiny"], "cpu", tmp_path_factory.mktemp(model), CACHE
+            )
             cells[model].answer(REFERENCE, "float32")
         cell = cells[model]
         if (model, precision) not in folders:
             folders[model, precision] = folder = tmp_path_factory.mktemp(f"{model}-{precision}")
             changes = [*MISTAKES[model, precision], *HONEST[model, precision]]
-            cell.answer("native-torch-eager", precision, "tests.sut.mistakes", changes=changes, folder=str(folder))
+            cell.answer(
+                "native-torch-eager",
+                precision,
+                "tests.sut.mistakes",
+                changes=changes,
+                folder=str(folder),
+            )
         return cell.score(folders[model, precision] / f"{change}.npz", _tolerance(cell, precision))
 
     return score
@@ -84,8 +114,13 @@ def test_sampling_and_an_imprecise_cache_are_seen_by_the_suts_own_logits_alone(s
         assert found.detail["argmax_fraction"] < found.detail["argmax_fraction_limit"]
 
 
-@pytest.mark.parametrize(("model", "change"), [(model, change) for model, changes in ROOT_MEAN_SQUARE.items() for change in changes])
-def test_in_bfloat16_the_root_mean_square_alone_sees_a_mistake_in_all_weights(scored, model, change):
+@pytest.mark.parametrize(
+    ("model", "change"),
+    [(model, change) for model, changes in ROOT_MEAN_SQUARE.items() for change in changes],
+)
+def test_in_bfloat16_the_root_mean_square_alone_sees_a_mistake_in_all_weights(
+    scored, model, change
+):
     found = scored(model, "bfloat16", change)
     assert found.value <= found.threshold
     assert found.detail["logit_rms"] > found.detail["logit_rms_limit"]

@@ -8,8 +8,9 @@ import pytest
 from sut.evidence import matrix_library
 
 ONEDNN = (
-    "onednn_verbose,v1,info,cpu,isa:Intel AVX-512 with Intel DL Boost and bfloat16 support\n"
-    "onednn_verbose,v1,primitive,exec,cpu,matmul,{},undef,src:bf16::blocked:ab::f0 wei:bf16::blocked:ba::f0,,64x384:384x384,7.7\n"
+    "onednn_verbose,v1,info,cpu,isa:Intel AVX-512 with Intel DL Boost and bfloat16"
+    " support\nonednn_verbose,v1,primitive,exec,cpu,matmul,{},undef,src:bf16::blocked:ab::f0"
+    " wei:bf16::blocked:ba::f0,,64x384:384x384,7.7\n"
 )
 HLO = """HloModule jit_f, is_scheduled=true
 
@@ -63,5 +64,9 @@ def test_the_threads_of_a_pool_are_counted_by_their_names(tmp_path, monkeypatch)
 
 
 def test_this_process_has_a_thread_of_its_own():
-    name = (matrix_library._TASKS / str(threading.main_thread().native_id) / "comm").read_text().strip()
+    name = (
+        (matrix_library._TASKS / str(threading.main_thread().native_id) / "comm")
+        .read_text()
+        .strip()
+    )
     assert matrix_library.pool(name) >= 1

@@ -19,13 +19,17 @@ def test_without_end_tokens_every_row_has_what_it_asked_for():
 def test_an_answer_ends_with_its_first_end_token_or_its_last_token():
     assert padding.produced(TOKENS, np.array([4, 4, 4, 4]), [2]).tolist() == [2, 4, 1, 4]
     assert padding.produced(TOKENS, np.array([1, 3, 4, 4]), [2, 3]).tolist() == [1, 3, 1, 3]
-    assert padding.produced(TOKENS[2:3, :1], np.array([4]), [2]).tolist() == [1]  # a library that stopped early
+    # A library that stopped early.
+    assert padding.produced(TOKENS[2:3, :1], np.array([4]), [2]).tolist() == [1]
 
 
 def test_what_is_compiled_gets_a_bucket_and_what_runs_eagerly_the_longest_prompt():
     batch = {"prompt_length": np.array([3, 17]), "max_new_tokens": np.array([9, 2])}
     uneven = {"prompt_buckets": [16, 32], "new_token_buckets": [8, 16]}
-    assert (padding.shape(batch, uneven), padding.shape(batch, uneven, eager=True)) == ((32, 16), (17, 16))
+    assert (padding.shape(batch, uneven), padding.shape(batch, uneven, eager=True)) == (
+        (32, 16),
+        (17, 16),
+    )
     alike = {"prompt_buckets": [30], "new_token_buckets": [45]}
     assert padding.shape(batch, alike, eager=True) == (30, 45)
 
@@ -33,9 +37,16 @@ def test_what_is_compiled_gets_a_bucket_and_what_runs_eagerly_the_longest_prompt
 @pytest.mark.parametrize("sut", ["keras3-jax", "keras2-tensorflow-graph"])
 def test_keras_makes_no_steps_for_the_padding_of_prompts(interpreter, tmp_path, sut):
     python, workload = interpreter(SUTS[sut].environment), tiny_workload(sut, "mistral", tmp_path)
-    buckets = {"padded": {"prompt_buckets": [16], "new_token_buckets": [8, 45]}, "exact": {"prompt_buckets": [9], "new_token_buckets": [8]}}
-    cases = {k: {"sut": sut, "workload": {**workload, "config": {**workload["config"], **each}}} for k, each in buckets.items()}
+    buckets = {
+        "padded": {"prompt_buckets": [16], "new_token_buckets": [8, 45]},
+        "exact": {"prompt_buckets": [9], "new_token_buckets": [8]},
+    }
+    cases = {
+        k: {"sut": sut, "workload": {**workload, "config": {**workload["config"], **each}}}
+        for k, each in buckets.items()
+    }
     run_module(python, "tests.sut.keras_steps", sut, tmp_path / "spec.json", cases)
     told = json.loads((tmp_path / "steps.json").read_text())
     assert told["padded"] == told["exact"]
-    assert told["exact"]["steps"] == 9 + 8 - 3  # from the end of the shortest prompt to that of the longest one's answer
+    # From the end of the shortest prompt to that of the longest one's answer.
+    assert told["exact"]["steps"] == 9 + 8 - 3

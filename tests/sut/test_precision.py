@@ -1,4 +1,6 @@
-"""The precision of a product is told from its error, with each precision imitated by rounding the operands."""
+"""The precision of a product is told from its error, with each precision imitated by rounding the
+operands.
+"""
 
 from __future__ import annotations
 
@@ -30,5 +32,8 @@ def test_a_product_in_bfloat16_throughout_is_bfloat16():
 
 @pytest.mark.parametrize("limit", [1e-5, 1e-3])
 def test_no_precision_lies_near_a_limit(limit):
-    errors = [precision.error(np.matmul(*(rounded(x, bits) for x in precision.operands()))) for bits in (22, 10, 7)]
+    errors = [
+        precision.error(np.matmul(*(rounded(x, bits) for x in precision.operands())))
+        for bits in (22, 10, 7)
+    ]
     assert all(max(e / limit, limit / e) > 2 for e in errors)

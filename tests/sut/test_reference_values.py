@@ -1,4 +1,6 @@
-"""The reference's answers are those of a forward pass in NumPy and float64 that shares no code with it."""
+"""The reference's answers are those of a forward pass in NumPy and float64 that shares no code with
+it.
+"""
 
 from __future__ import annotations
 
@@ -31,15 +33,26 @@ MISTAKES = [
 
 
 def error(probed: Probed, **changes: Any) -> float:
-    """Largest difference between the reference and NumPy, in standard deviations of the logits; NumPy with another configuration."""
-    weights = {name: values.astype(np.float64) for name, values in load_file(probed.checkpoint / "model.safetensors").items()}
+    """Largest difference between the reference and NumPy, in standard deviations of the logits;
+    NumPy with another configuration.
+    """
+    weights = {
+        name: values.astype(np.float64)
+        for name, values in load_file(probed.checkpoint / "model.safetensors").items()
+    }
     config = {**probed.model.sizes["tiny"].config, **changes}
     reference, inputs = probed.reference, probed.inputs
     if "tokens" not in reference:
-        expected = numpy_forward.classify(weights, config, inputs["input_ids"], inputs["attention_mask"])
+        expected = numpy_forward.classify(
+            weights, config, inputs["input_ids"], inputs["attention_mask"]
+        )
     else:
-        ids = np.concatenate([inputs["input_ids"], reference["tokens"]], axis=1)[: len(reference["logits"])]
-        expected = numpy_forward.next_token_logits(weights, config, ids)[:, inputs["input_ids"].shape[1] - 1 : -1]
+        ids = np.concatenate([inputs["input_ids"], reference["tokens"]], axis=1)[
+            : len(reference["logits"])
+        ]
+        expected = numpy_forward.next_token_logits(weights, config, ids)[
+            :, inputs["input_ids"].shape[1] - 1 : -1
+        ]
     return float(np.abs(reference["logits"] - expected).max() / expected.std())
 
 
@@ -56,7 +69,10 @@ def test_another_configuration_would_be_seen(probed, model, mistake):
 @pytest.mark.parametrize("model", MODELS[1:])
 def test_the_reference_generates_what_numpy_rates_highest(probed, model):
     found = probed("native-torch-eager", model)
-    np.testing.assert_array_equal(found.reference["logits"].argmax(-1), found.reference["tokens"][: len(found.reference["logits"])])
+    np.testing.assert_array_equal(
+        found.reference["logits"].argmax(-1),
+        found.reference["tokens"][: len(found.reference["logits"])],
+    )
 
 
 def test_no_command_offers_the_reference_as_a_sut():

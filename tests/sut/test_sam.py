@@ -1,4 +1,6 @@
-"""Segment Anything: a SUT that is intact passes its accuracy test, a broken one fails it; every tensor has one place in each library."""
+"""Segment Anything: a SUT that is intact passes its accuracy test, a broken one fails it; every
+tensor has one place in each library.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,19 @@ FREQUENCIES = "prompt_encoder.pe_layer.positional_encoding_gaussian_matrix"
 """No weight: native-jax hands it to its program beside them."""
 WRONG_INPUTS = ("images permuted", "points ignored", "labels ignored")
 CASES = {
-    "native-torch-eager": [*sam_cases.INPUTS, *(case for case in sam_cases.MODELS if case != sam_cases.KERAS)],
+    "native-torch-eager": [
+        *sam_cases.INPUTS,
+        *(case for case in sam_cases.MODELS if case != sam_cases.KERAS),
+    ],
     **dict.fromkeys((*KERAS, TRANSFORMERS), [*WRONG_INPUTS, sam_cases.KERAS]),
     JAX: [*WRONG_INPUTS, *sam_cases.WEIGHTS],
 }
 
 
 @pytest.fixture(scope="session")
-def answered(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[MeasuredSize, Path]]:
+def answered(
+    interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], tuple[MeasuredSize, Path]]:
     """SUT → (its cell, the folder with the answers of every case): one process for each."""
     folder = tmp_path_factory.mktemp("sam")
     cell = MeasuredSize(SAM, TINY, "cpu", folder, CACHE)
@@ -44,21 +51,39 @@ def answered(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPa
         if not done:
             interpreter("native-torch")  # the reference's
             cell.answer(REFERENCE, "float32")
-            cell.answer(REFERENCE, "float32", "tests.sut.sam_cases", cases=[*sam_cases.BOXES], folder=str(folder))
+            cell.answer(
+                REFERENCE,
+                "float32",
+                "tests.sut.sam_cases",
+                cases=[*sam_cases.BOXES],
+                folder=str(folder),
+            )
         if sut not in done:
-            interpreter(SUTS[sut].environment)  # or the test is skipped, and the next one asks again
+            # Or the test is skipped, and the next one asks again.
+            interpreter(SUTS[sut].environment)
             done.add(sut)
-            cell.answer(sut, "float32", "tests.sut.sam_cases", cases=["intact", *sam_cases.BOXES, *CASES[sut]], folder=str(folder))
+            cell.answer(
+                sut,
+                "float32",
+                "tests.sut.sam_cases",
+                cases=["intact", *sam_cases.BOXES, *CASES[sut]],
+                folder=str(folder),
+            )
         return cell, folder
 
     return answer
 
 
 @pytest.fixture(scope="session")
-def scored(answered: Callable[[str], tuple[MeasuredSize, Path]]) -> Callable[[str, str, str], Accuracy]:
+def scored(
+    answered: Callable[[str], tuple[MeasuredSize, Path]],
+) -> Callable[[str, str, str], Accuracy]:
     def score(sut: str, case: str, precision: str = "float32") -> Accuracy:
         cell, folder = answered(sut)
-        return cell.score(folder / f"{sut} {case}.npz", limits.limits(SAM, cell.size, precision, "cuda" if precision == "tf32" else "cpu"))
+        return cell.score(
+            folder / f"{sut} {case}.npz",
+            limits.limits(SAM, cell.size, precision, "cuda" if precision == "tf32" else "cpu"),
+        )
 
     return score
 
@@ -76,7 +101,9 @@ def test_an_intact_sut_agrees_to_rounding(scored, sut):
     assert found.detail["mask_smallest_iou"] > 0.99
 
 
-@pytest.mark.parametrize(("sut", "case"), [(sut, case) for sut, cases in CASES.items() for case in cases])
+@pytest.mark.parametrize(
+    ("sut", "case"), [(sut, case) for sut, cases in CASES.items() for case in cases]
+)
 def test_a_broken_sut_fails(scored, sut, case):
     found = scored(sut, case)
     assert not found.passed
@@ -86,14 +113,23 @@ def test_a_broken_sut_fails(scored, sut, case):
 @pytest.mark.parametrize("sut", CASES)
 def test_boxes_mean_the_same_to_every_sut(answered, sut):
     _, folder = answered(sut)
-    reference, own = ({case: np.load(folder / f"{name} {case}.npz")["logits"] for case in sam_cases.BOXES} for name in (REFERENCE, sut))
+    reference, own = (
+        {case: np.load(folder / f"{name} {case}.npz")["logits"] for case in sam_cases.BOXES}
+        for name in (REFERENCE, sut)
+    )
     deviation = reference["points and boxes"].std()
     for case in sam_cases.BOXES:
         assert np.abs(own[case] - reference[case]).max() < 2e-5 * deviation, case
-    assert np.abs(reference["boxes moved by a pixel"] - reference["points and boxes"]).max() > 1e-3 * deviation
+    assert (
+        np.abs(reference["boxes moved by a pixel"] - reference["points and boxes"]).max()
+        > 1e-3 * deviation
+    )
 
 
-@pytest.mark.parametrize("case", ["images permuted", "points ignored", "labels ignored", "a patch zeroed", "a layer zeroed"])
+@pytest.mark.parametrize(
+    "case",
+    ["images permuted", "points ignored", "labels ignored", "a patch zeroed", "a layer zeroed"],
+)
 @pytest.mark.parametrize("precision", ["tf32", "bfloat16"])
 def test_a_large_mistake_fails_in_low_precision_too(scored, case, precision):
     assert not scored("native-torch-eager", case, precision).passed
@@ -111,17 +147,27 @@ def test_every_tensor_of_the_checkpoint_is_one_variable_of_keras(seen, sut):
 def test_native_jax_loads_every_tensor_and_reads_all_that_an_answer_needs(seen):
     names, read = (set(seen(JAX)[key]) for key in ("names", "read"))
     assert names == {t.name for t in TINY.tensors} - {FREQUENCIES}
-    of_mask_prompts, of_single_answers = "prompt_encoder.mask_downscaling.", "mask_decoder.output_hypernetworks_mlps.0."
-    assert read == {name for name in names if not name.startswith((of_mask_prompts, of_single_answers))}
+    of_mask_prompts, of_single_answers = (
+        "prompt_encoder.mask_downscaling.",
+        "mask_decoder.output_hypernetworks_mlps.0.",
+    )
+    assert read == {
+        name for name in names if not name.startswith((of_mask_prompts, of_single_answers))
+    }
 
 
 def test_every_tensor_of_the_checkpoint_is_one_variable_of_transformers(seen):
-    assert sorted(seen(TRANSFORMERS)["names"]) == sorted(weight_map.transformers(t.name) for t in TINY.tensors)
+    assert sorted(seen(TRANSFORMERS)["names"]) == sorted(
+        weight_map.transformers(t.name) for t in TINY.tensors
+    )
 
 
 def test_what_is_unsupported_on_hf_tensorflow_was_tried(seen):
     assert "sam/bfloat16" in SUTS[TRANSFORMERS].unsupported
-    assert "`x` and `y` must have the same dtype, got tf.bfloat16 != tf.float32" in seen(TRANSFORMERS)["bfloat16"]
+    assert (
+        "`x` and `y` must have the same dtype, got tf.bfloat16 != tf.float32"
+        in seen(TRANSFORMERS)["bfloat16"]
+    )
 
 
 @pytest.mark.parametrize("library", [weight_map.keras_hub, weight_map.keras_cv])
@@ -129,7 +175,12 @@ def test_what_is_unsupported_on_hf_tensorflow_was_tried(seen):
 def test_the_map_of_names_uses_every_tensor_once(size, library):
     names = [t.name for t in SAM.sizes[size].tensors]
     table = library(SAM.sizes[size].config["num_hidden_layers"])
-    hit = [name for name in names for row in table if name == row or (row.endswith(".*") and name.rpartition(".")[0] == row[:-2])]
+    hit = [
+        name
+        for name in names
+        for row in table
+        if name == row or (row.endswith(".*") and name.rpartition(".")[0] == row[:-2])
+    ]
     assert sorted(hit) == sorted(names)
     assert len(set(table.values())) == len(table)
 

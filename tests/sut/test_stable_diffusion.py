@@ -1,4 +1,6 @@
-"""Stable Diffusion: a SUT that is intact passes its accuracy test, a broken one fails it; every tensor has one place in each library."""
+"""Stable Diffusion: a SUT that is intact passes its accuracy test, a broken one fails it; every
+tensor has one place in each library.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ MODEL = models.load("stable-diffusion")
 TINY = replace(MODEL.sizes["tiny"], inputs={**MODEL.sizes["tiny"].inputs, "quick_samples": 4})
 KERAS, JAX = ("keras3-jax", "keras2-tensorflow-graph"), "native-jax"
 CASES = {
-    "native-torch-eager": [*broken.INPUTS, *(case for case in broken.BROKEN if case != broken.KERAS)],
+    "native-torch-eager": [
+        *broken.INPUTS,
+        *(case for case in broken.BROKEN if case != broken.KERAS),
+    ],
     **dict.fromkeys(KERAS, ["prompts permuted", "noise permuted", broken.KERAS]),
     JAX: ["prompts permuted", "noise permuted", *broken.WEIGHTS],
 }
@@ -38,12 +43,23 @@ OF_THE_ENCODER = ("vae/encoder.", "vae/quant_conv.")
 
 @pytest.fixture(scope="session")
 def saved(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """weights/: our checkpoint as diffusers' pipeline saves it; published/: the same as older folders have it; prompts.txt: PROMPTS; and
-    ids.json: what the pipeline makes of them."""
+    """weights/: our checkpoint as diffusers' pipeline saves it; published/: the same as older
+    folders have it; prompts.txt: PROMPTS; and ids.json: what the pipeline makes of them.
+    """
     root = tmp_path_factory.mktemp("diffusers")
     (root / "prompts.txt").write_text("\n\n".join(PROMPTS))
-    spec = {"checkpoint": str(checkpoint.ensure(MODEL, TINY, CACHE).path), "folder": str(root / "weights"), "prompts": ["", *PROMPTS]}
-    run_module(interpreter("native-torch"), "tests.sut.diffusers_folder", "native-torch-eager", root / "spec.json", spec)
+    spec = {
+        "checkpoint": str(checkpoint.ensure(MODEL, TINY, CACHE).path),
+        "folder": str(root / "weights"),
+        "prompts": ["", *PROMPTS],
+    }
+    run_module(
+        interpreter("native-torch"),
+        "tests.sut.diffusers_folder",
+        "native-torch-eager",
+        root / "spec.json",
+        spec,
+    )
     as_published(shutil.copytree(root / "weights", root / "published"))
     return root
 
@@ -63,21 +79,32 @@ def answered(
             interpreter("native-torch")  # the reference's
             cell.answer(REFERENCE, "float32")
         if sut not in done:
-            interpreter(SUTS[sut].environment)  # or the test is skipped, and the next one asks again
+            # Or the test is skipped, and the next one asks again.
+            interpreter(SUTS[sut].environment)
             done.add(sut)
             cases = ["intact", broken.OWN, *CASES[sut]]
-            cell.answer(sut, "float32", "tests.sut.stable_diffusion_cases", cases=cases, folder=str(folder), own=str(own))
+            cell.answer(
+                sut,
+                "float32",
+                "tests.sut.stable_diffusion_cases",
+                cases=cases,
+                folder=str(folder),
+                own=str(own),
+            )
         return cell, folder
 
     return answer
 
 
 @pytest.fixture(scope="session")
-def scored(answered: Callable[[str], tuple[MeasuredSize, Path]]) -> Callable[[str, str, str], Accuracy]:
+def scored(
+    answered: Callable[[str], tuple[MeasuredSize, Path]],
+) -> Callable[[str, str, str], Accuracy]:
     def score(sut: str, case: str, precision: str = "float32") -> Accuracy:
         cell, folder = answered(sut)
         return cell.score(
-            folder / f"{sut} {case}.npz", limits.limits(MODEL, cell.size, precision, "cuda" if precision == "tf32" else "cpu")
+            folder / f"{sut} {case}.npz",
+            limits.limits(MODEL, cell.size, precision, "cuda" if precision == "tf32" else "cpu"),
         )
 
     return score
@@ -97,15 +124,23 @@ def test_an_intact_sut_agrees_to_rounding(scored, sut, case):
     assert found.detail["image_smallest_psnr"] > 75
 
 
-@pytest.mark.parametrize(("sut", "case"), [(sut, case) for sut, cases in CASES.items() for case in cases])
+@pytest.mark.parametrize(
+    ("sut", "case"), [(sut, case) for sut, cases in CASES.items() for case in cases]
+)
 def test_a_broken_sut_fails(scored, sut, case):
     found = scored(sut, case)
     assert not found.passed
     far = found.detail["latents_error"] > 2 * found.detail["latents_error_limit"]
-    assert far or found.detail["image_smallest_psnr"] < found.detail["image_smallest_psnr_limit"] - 6  # errors of twice the size
+    # Errors of twice the size.
+    assert (
+        far or found.detail["image_smallest_psnr"] < found.detail["image_smallest_psnr_limit"] - 6
+    )
 
 
-@pytest.mark.parametrize("case", ["prompts permuted", "noise permuted", "guidance dropped", "a transformer of the UNet zeroed"])
+@pytest.mark.parametrize(
+    "case",
+    ["prompts permuted", "noise permuted", "guidance dropped", "a transformer of the UNet zeroed"],
+)
 @pytest.mark.parametrize("precision", ["tf32", "bfloat16"])
 def test_a_large_mistake_fails_in_low_precision_too(scored, case, precision):
     assert not scored("native-torch-eager", case, precision).passed
@@ -117,19 +152,33 @@ def test_the_tensors_are_those_of_diffusers_own_state_dicts(seen):
 
 @pytest.mark.parametrize("sut", KERAS)
 def test_every_tensor_of_the_checkpoint_is_one_variable_of_keras(seen, sut):
-    assert sorted(seen(sut)["names"]) == sorted(t.name for t in TINY.tensors if not t.name.startswith(OF_THE_ENCODER))
+    assert sorted(seen(sut)["names"]) == sorted(
+        t.name for t in TINY.tensors if not t.name.startswith(OF_THE_ENCODER)
+    )
 
 
 def test_native_jax_loads_every_tensor_that_makes_an_image(seen):
-    names = (t.name.replace("/text_model.", "/") for t in TINY.tensors if not t.name.startswith(OF_THE_ENCODER))
+    names = (
+        t.name.replace("/text_model.", "/")
+        for t in TINY.tensors
+        if not t.name.startswith(OF_THE_ENCODER)
+    )
     assert sorted(seen(JAX)["names"]) == sorted(names)
 
 
 @pytest.mark.parametrize("size", MODEL.sizes)
 def test_the_map_of_names_uses_every_tensor_once(size):
-    names, layers = {t.name for t in MODEL.sizes[size].tensors}, MODEL.sizes[size].config["num_hidden_layers"]
+    names, layers = (
+        {t.name for t in MODEL.sizes[size].tensors},
+        MODEL.sizes[size].config["num_hidden_layers"],
+    )
     table = weight_map.keras_cv(names, layers) | weight_map.keras_cv_encoder(names)
-    hit = [name for name in names for row in table if name == row or (row.endswith(".*") and name.rpartition(".")[0] == row[:-2])]
+    hit = [
+        name
+        for name in names
+        for row in table
+        if name == row or (row.endswith(".*") and name.rpartition(".")[0] == row[:-2])
+    ]
     assert sorted(hit) == sorted(names)
     assert len(set(table.values())) == len(table)
     flat = weight_map.keras_cv({name.replace("/text_model.", "/") for name in names}, layers)
@@ -145,21 +194,50 @@ def test_prompts_get_the_ids_of_diffusers_own_pipeline(saved, tmp_path, file):
         write_clip(folder / "tokenizer")
     found = user_weights.look(folder, MODEL)
     assert found.tokenizer.name == file
-    arrays = np.load(dataset.prepare(MODEL, found.size, 0, saved / "prompts.txt", tmp_path / "cache", found.tokenizer).path)
+    arrays = np.load(
+        dataset.prepare(
+            MODEL, found.size, 0, saved / "prompts.txt", tmp_path / "cache", found.tokenizer
+        ).path
+    )
     empty, *ids = json.loads((saved / "ids.json").read_text())
     assert arrays["input_ids"].tolist() == ids
     assert arrays["negative_ids"].tolist() == [empty] * len(PROMPTS)
 
 
-def test_the_command_measures_a_users_folder_and_its_images_are_the_references(saved, tmp_path, capsys):
-    flags = ["--sut", "native-torch-eager", "--model", "stable-diffusion", "--scenario", "Offline", "--batch-size", "1", "--steps", "2"]
-    paths = {"weights": saved / "published", "dataset": saved / "prompts.txt", "out": tmp_path / "runs", "cache": CACHE}
+def test_the_command_measures_a_users_folder_and_its_images_are_the_references(
+    saved, tmp_path, capsys
+):
+    flags = [
+        "--sut",
+        "native-torch-eager",
+        "--model",
+        "stable-diffusion",
+        "--scenario",
+        "Offline",
+        "--batch-size",
+        "1",
+        "--steps",
+        "2",
+    ]
+    paths = {
+        "weights": saved / "published",
+        "dataset": saved / "prompts.txt",
+        "out": tmp_path / "runs",
+        "cache": CACHE,
+    }
     named = [word for name, path in paths.items() for word in (f"--{name}", str(path))]
     assert cli.main([*flags, *named, "--duration", "0.5", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["cells"][0]
-    assert (found["status"], found["cell"]["size"], found["cell"]["steps"], found["accuracy"]["passed"]) == ("ok", "user", 2, True)
+    assert (
+        found["status"],
+        found["cell"]["size"],
+        found["cell"]["steps"],
+        found["accuracy"]["passed"],
+    ) == ("ok", "user", 2, True)
     assert found["accuracy"]["detail"]["latents_error"] < 1e-4
     assert found["accuracy"]["detail"]["image_smallest_psnr"] > 75
     record = json.loads((Path(found["directory"]) / "record.json").read_text())
     assert record["digests"]["weights_source"] == "user"
-    assert "prompts.txt: 2 prompts of 4 to 6 tokens, padded to 77 (tokenizer.json)" in record["notes"]
+    assert (
+        "prompts.txt: 2 prompts of 4 to 6 tokens, padded to 77 (tokenizer.json)" in record["notes"]
+    )

@@ -1,4 +1,6 @@
-"""Environment variables that change what a framework runs: refused, part of the cell, or neither."""
+"""Environment variables that change what a framework runs: refused, part of the cell, or
+neither.
+"""
 
 import pytest
 
@@ -7,7 +9,11 @@ from sut import variables
 from sut.registry import SUTS
 from tests.support.cells import request
 
-TENSORFLOW, JAX, TORCH = SUTS["keras3-tensorflow-graph"], SUTS["keras3-jax"], SUTS["native-torch-compile"]
+TENSORFLOW, JAX, TORCH = (
+    SUTS["keras3-tensorflow-graph"],
+    SUTS["keras3-jax"],
+    SUTS["native-torch-compile"],
+)
 
 
 @pytest.mark.parametrize(
@@ -26,13 +32,20 @@ TENSORFLOW, JAX, TORCH = SUTS["keras3-tensorflow-graph"], SUTS["keras3-jax"], SU
     ],
 )
 def test_what_changes_execution_or_precision_is_refused_with_its_name(spec, device, name):
-    assert variables.refusal(spec, device, {name: "1"}).startswith(f"{name}=1 is set in the environment: it changes")
+    assert variables.refusal(spec, device, {name: "1"}).startswith(
+        f"{name}=1 is set in the environment: it changes"
+    )
     assert variables.refusal(spec, device, {name: ""}) is None
 
 
 @pytest.mark.parametrize(
     ("spec", "name"),
-    [(TORCH, "TF_XLA_FLAGS"), (JAX, "TORCH_COMPILE_DISABLE"), (TORCH, "NVIDIA_TF32_OVERRIDE"), (TENSORFLOW, "JAX_ENABLE_X64")],
+    [
+        (TORCH, "TF_XLA_FLAGS"),
+        (JAX, "TORCH_COMPILE_DISABLE"),
+        (TORCH, "NVIDIA_TF32_OVERRIDE"),
+        (TENSORFLOW, "JAX_ENABLE_X64"),
+    ],
 )
 def test_a_variable_that_the_sut_does_not_read_is_neither_refused_nor_part_of_its_cell(spec, name):
     assert variables.refusal(spec, "cpu", {name: "1"}) is None
@@ -40,7 +53,12 @@ def test_a_variable_that_the_sut_does_not_read_is_neither_refused_nor_part_of_it
 
 
 def test_what_may_change_a_figure_is_part_of_the_cell_and_places_and_logs_are_not():
-    set_by_user = {"OMP_NUM_THREADS": "1", "XLA_FLAGS": "--x", "LD_PRELOAD": "libtcmalloc.so", "MALLOC_CONF": "x"}
+    set_by_user = {
+        "OMP_NUM_THREADS": "1",
+        "XLA_FLAGS": "--x",
+        "LD_PRELOAD": "libtcmalloc.so",
+        "MALLOC_CONF": "x",
+    }
     others = {
         "TORCHINDUCTOR_CACHE_DIR": "/x",
         "TF_CPP_MIN_LOG_LEVEL": "3",

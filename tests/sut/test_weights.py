@@ -1,4 +1,6 @@
-"""A folder that Transformers saved gives the same answers on every SUT; with two rows of one tensor swapped for one SUT it fails."""
+"""A folder that Transformers saved gives the same answers on every SUT; with two rows of one tensor
+swapped for one SUT it fails.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,21 @@ from tests.conftest import CACHE
 from tests.support.frameworks import run_module, tiny_workload
 from tests.sut.conftest import REFERENCE, ROWS, Probed, inputs
 
-PAIRS = [(sut, model) for model in ("bert", "gemma", "mistral") for sut in (REFERENCE, "keras3-jax", "keras3-torch")]
-PAIRS += [(sut, "llama") for sut in (REFERENCE, "keras3-jax", "native-jax")]  # tied, and its positions scaled
-PAIRS += [("native-jax", "bert"), ("native-jax", "gemma"), ("hf-tensorflow-xla", "mistral"), ("keras2-tensorflow", "mistral")]
-PAIRS += [(sut, "gpt2") for sut in (REFERENCE, "keras2-tensorflow")]  # with its head, and names that begin with "transformer."
+PAIRS = [
+    (sut, model)
+    for model in ("bert", "gemma", "mistral")
+    for sut in (REFERENCE, "keras3-jax", "keras3-torch")
+]
+# Tied, and its positions scaled.
+PAIRS += [(sut, "llama") for sut in (REFERENCE, "keras3-jax", "native-jax")]
+PAIRS += [
+    ("native-jax", "bert"),
+    ("native-jax", "gemma"),
+    ("hf-tensorflow-xla", "mistral"),
+    ("keras2-tensorflow", "mistral"),
+]
+# With its head, and names that begin with "transformer.".
+PAIRS += [(sut, "gpt2") for sut in (REFERENCE, "keras2-tensorflow")]
 SWAPPED = {
     "bert": "bert.encoder.layer.1.attention.self.value.weight",
     "gemma": "model.layers.1.mlp.gate_proj.weight",
@@ -35,18 +48,49 @@ SWAPPED = {
 }
 SCALED = {"rope_type": "linear", "factor": 2.0}
 KERAS_CANNOT: dict[str, tuple[str, dict[str, Any], str, str]] = {
-    "tied mistral": ("mistral", {"tie_word_embeddings": True}, "MistralBackbone ties its head to its embedding never", "SafetensorError"),
-    "untied gemma": ("gemma", {"tie_word_embeddings": False}, "GemmaBackbone ties its head to its embedding always", "without lm_head"),
-    "wide heads": ("llama", {"head_dim": 32}, "Llama3Backbone has heads of hidden_size / num_attention_heads alone", "ValueError"),
-    "linear": ("llama", {"rope_scaling": SCALED}, "Llama3Backbone scales rotary positions as llama3 does and not", "ValueError"),
-    "causal xlnet": ("xlnet", {"attn_type": "uni"}, "XLNetBackbone computes attn_type bi and no other (uni)", "loaded with attn_type uni"),
+    "tied mistral": (
+        "mistral",
+        {"tie_word_embeddings": True},
+        "MistralBackbone ties its head to its embedding never",
+        "SafetensorError",
+    ),
+    "untied gemma": (
+        "gemma",
+        {"tie_word_embeddings": False},
+        "GemmaBackbone ties its head to its embedding always",
+        "without lm_head",
+    ),
+    "wide heads": (
+        "llama",
+        {"head_dim": 32},
+        "Llama3Backbone has heads of hidden_size / num_attention_heads alone",
+        "ValueError",
+    ),
+    "linear": (
+        "llama",
+        {"rope_scaling": SCALED},
+        "Llama3Backbone scales rotary positions as llama3 does and not",
+        "ValueError",
+    ),
+    "causal xlnet": (
+        "xlnet",
+        {"attn_type": "uni"},
+        "XLNetBackbone computes attn_type bi and no other (uni)",
+        "loaded with attn_type uni",
+    ),
 }
-"""Case → (model, what its config.json says, what the SUT says, what comes of it in KerasHub itself)."""
+"""Case → (model, what its config.json says, what the SUT says, what comes of it in KerasHub
+itself).
+"""
 
 
 @pytest.fixture(scope="session")
-def answered(interpreter: Callable[[str], Path], saved: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Probed]:
-    """(SUT, model) → its answers from the folder (`whole`) and from its twin with swapped rows (`swapped`): one process for each SUT."""
+def answered(
+    interpreter: Callable[[str], Path], saved: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str, str], Probed]:
+    """(SUT, model) → its answers from the folder (`whole`) and from its twin with swapped rows
+    (`swapped`): one process for each SUT.
+    """
     root = tmp_path_factory.mktemp("answers")
     known: dict[tuple[str, str], Probed] = {}
 
@@ -54,8 +98,13 @@ def answered(interpreter: Callable[[str], Path], saved: Path, tmp_path_factory: 
         if (sut, name) not in known:
             if sut != REFERENCE:
                 answer(REFERENCE, name)  # which makes the references too
-            specified = {model: _specify(sut, model, saved, root) for each, model in PAIRS if each == sut}
-            python, specs = interpreter(SUTS[sut].environment), [spec for _, spec in specified.values()]
+            specified = {
+                model: _specify(sut, model, saved, root) for each, model in PAIRS if each == sut
+            }
+            python, specs = (
+                interpreter(SUTS[sut].environment),
+                [spec for _, spec in specified.values()],
+            )
             run_module(python, "tests.sut.user_answers", sut, root / f"{sut}.json", specs)
             for model, (size, spec) in specified.items():
                 with np.load(spec["reference"]) as f:
@@ -74,9 +123,16 @@ def _specify(sut: str, name: str, saved: Path, root: Path) -> tuple[models.Size,
     model, spec, out = _model(name), SUTS[sut], root / f"{sut}-{name}"
     out.mkdir()
     whole = user_weights.look(saved / name, model)
-    swapped = user_weights.look(swap(saved / name, SWAPPED[name], root / f"{sut}-{name}-swapped"), model)
+    swapped = user_weights.look(
+        swap(saved / name, SWAPPED[name], root / f"{sut}-{name}-swapped"), model
+    )
     np.savez(out / "inputs.npz", **inputs(model, whole.size))
-    config = {"model": dict(whole.size.config), "classes": dict(model.classes), "prompt_buckets": [5], "new_token_buckets": [45]}
+    config = {
+        "model": dict(whole.size.config),
+        "classes": dict(model.classes),
+        "prompt_buckets": [5],
+        "new_token_buckets": [45],
+    }
     workload = Workload(
         model=model.name,
         task=model.task,
@@ -95,12 +151,17 @@ def _specify(sut: str, name: str, saved: Path, root: Path) -> tuple[models.Size,
         "inputs": str(out / "inputs.npz"),
         "out": str(out),
         "reference": str(root / f"{name}.npz"),
-        "folders": {k: str(checkpoint.of_folder(v, model, root).path) for k, v in (("whole", whole), ("swapped", swapped))},
+        "folders": {
+            k: str(checkpoint.of_folder(v, model, root).path)
+            for k, v in (("whole", whole), ("swapped", swapped))
+        },
     }
 
 
 @pytest.fixture(scope="session")
-def refused(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+def refused(
+    interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, list[str]]:
     """Case of KERAS_CANNOT → what keras3-jax says to it, and what KerasHub says or does."""
     root = tmp_path_factory.mktemp("refused")
     cases = {}
@@ -108,9 +169,14 @@ def refused(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPat
         model = models.load(name)
         config = {**model.sizes["tiny"].config, **changes}
         size = replace(model.sizes["tiny"], config=config, tensors=model.tensors(config))
-        cases[case] = {**tiny_workload("keras3-jax", name, root), "checkpoint": str(checkpoint.ensure(model, size, root).path)}
+        cases[case] = {
+            **tiny_workload("keras3-jax", name, root),
+            "checkpoint": str(checkpoint.ensure(model, size, root).path),
+        }
         cases[case]["config"]["model"] = config
-    run_module(interpreter("keras3-jax"), "tests.sut.keras_cannot", "keras3-jax", root / "spec.json", cases)
+    run_module(
+        interpreter("keras3-jax"), "tests.sut.keras_cannot", "keras3-jax", root / "spec.json", cases
+    )
     told: dict[str, list[str]] = json.loads((root / "told.json").read_text())
     return told
 
@@ -119,7 +185,13 @@ def test_no_random_value_is_drawn_for_a_weight_of_keras_that_is_loaded(interpret
     """A model of 7 billion parameters would wait minutes for them."""
     names = ("bert", "gemma", "mistral", "distilbert", "xlnet")
     cases = [(models.load(name).family, tiny_workload("keras3-jax", name, CACHE)) for name in names]
-    run_module(interpreter("keras3-jax"), "tests.sut.keras_draws", "keras3-jax", tmp_path / "spec.json", cases)
+    run_module(
+        interpreter("keras3-jax"),
+        "tests.sut.keras_draws",
+        "keras3-jax",
+        tmp_path / "spec.json",
+        cases,
+    )
     assert json.loads((tmp_path / "drawn.json").read_text()) == {name: [] for name in names}
 
 
@@ -135,7 +207,9 @@ def swap(folder: Path, tensor: str, to: Path) -> Path:
 
 @pytest.mark.parametrize(("sut", "model"), PAIRS)
 def test_a_users_float32_folder_agrees_to_rounding_on_every_sut(answered, sut, model):
-    """Where KerasHub alone would read Mistral's through float16 (6e-3) and give BERT the tanh GELU (7e-4)."""
+    """Where KerasHub alone would read Mistral's through float16 (6e-3) and give BERT the tanh GELU
+    (7e-4).
+    """
     found = answered(sut, model).score("whole")
     assert found.passed
     assert found.value < 2e-5
@@ -145,14 +219,24 @@ def test_a_users_float32_folder_agrees_to_rounding_on_every_sut(answered, sut, m
 def test_two_swapped_rows_of_one_tensor_fail(answered, sut, model):
     found = answered(sut, model).score("swapped")
     assert not found.passed
-    assert max(found.value / found.threshold, found.detail.get("logit_gap", 0) / found.detail.get("logit_gap_limit", 1)) > 10
+    assert (
+        max(
+            found.value / found.threshold,
+            found.detail.get("logit_gap", 0) / found.detail.get("logit_gap_limit", 1),
+        )
+        > 10
+    )
 
 
 @pytest.mark.parametrize("model", [model for sut, model in PAIRS if sut == "keras3-jax"])
 def test_every_tensor_of_a_folder_reaches_keras_once(answered, model):
     """BERT's head is set by our own file."""
     found = answered("keras3-jax", model)
-    names = [t.name.removeprefix("bert.") for t in found.size.tensors if not t.name.startswith("classifier")]
+    names = [
+        t.name.removeprefix("bert.")
+        for t in found.size.tensors
+        if not t.name.startswith("classifier")
+    ]
     assert sorted(json.loads((found.out / "read.json").read_text())) == sorted(names)
 
 
@@ -169,14 +253,47 @@ def test_a_sharded_folder_holds_what_its_single_file_would(saved):
     for name, file in names.items():
         expected = load_file(saved / "mistral" / file)[name]
         np.testing.assert_array_equal(weights_files.tensor(saved / "mistral", name), expected)
-        np.testing.assert_array_equal(np.concatenate(list(weights_files.rows(saved / "mistral", name, 7))), expected)
+        np.testing.assert_array_equal(
+            np.concatenate(list(weights_files.rows(saved / "mistral", name, 7))), expected
+        )
 
 
-def test_the_command_measures_a_users_tied_folder_and_passes_its_accuracy_test(saved, tmp_path, capsys):
-    flags = ["--sut", REFERENCE, "--model", "mistral", "--scenario", "Offline", "--batch-size", "8", "--duration", "0.5", "--json"]
-    assert cli.main([*flags, "--weights", str(saved / "tied"), "--out", str(tmp_path), "--cache", str(CACHE)]) == 0
+def test_the_command_measures_a_users_tied_folder_and_passes_its_accuracy_test(
+    saved, tmp_path, capsys
+):
+    flags = [
+        "--sut",
+        REFERENCE,
+        "--model",
+        "mistral",
+        "--scenario",
+        "Offline",
+        "--batch-size",
+        "8",
+        "--duration",
+        "0.5",
+        "--json",
+    ]
+    assert (
+        cli.main(
+            [
+                *flags,
+                "--weights",
+                str(saved / "tied"),
+                "--out",
+                str(tmp_path),
+                "--cache",
+                str(CACHE),
+            ]
+        )
+        == 0
+    )
     found = json.loads(capsys.readouterr().out)["cells"][0]
-    assert (found["status"], found["cell"]["size"], found["accuracy"]["passed"]) == ("ok", "user", True)
+    assert (found["status"], found["cell"]["size"], found["accuracy"]["passed"]) == (
+        "ok",
+        "user",
+        True,
+    )
     record = json.loads((Path(found["directory"]) / "record.json").read_text())
     assert record["digests"]["weights_source"] == "user"
     assert found["cell"]["weights"] == record["digests"]["weights"][:12]

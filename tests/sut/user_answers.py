@@ -1,4 +1,6 @@
-"""Runs in a SUT's environment: its answers from each of several checkpoint folders, one .npz for each. See tests/sut/test_weights.py."""
+"""Runs in a SUT's environment: its answers from each of several checkpoint folders, one .npz for
+each. See tests/sut/test_weights.py.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def names_read(keras: bool) -> Iterator[list[str]]:
 
     own = SafetensorLoader.port_weight
 
-    def port_weight(self: SafetensorLoader, keras_variable: object, hf_weight_key: str, **named: object) -> None:
+    def port_weight(
+        self: SafetensorLoader, keras_variable: object, hf_weight_key: str, **named: object
+    ) -> None:
         names.append(hf_weight_key)
         own(self, keras_variable, hf_weight_key, **named)
 
@@ -66,7 +70,9 @@ def answers_of(spec: dict[str, Any]) -> None:
         answers = dict(answer(sut, inputs))
         with np.load(reference) as f:
             if "tokens" in f:
-                answers["forced"] = forced_logits(sut, inputs, {"tokens": f["tokens"]}, workload.batch_size)
+                answers["forced"] = forced_logits(
+                    sut, inputs, {"tokens": f["tokens"]}, workload.batch_size
+                )
                 answers["own"] = own_logits(sut, inputs, answers["tokens"], workload.batch_size)
         np.savez(out / f"{name}.npz", **answers)
 

@@ -1,6 +1,8 @@
-"""Runs in native torch's environment: makes small folders as Transformers itself saves them, seeded, beside the file of its argument.
+"""Runs in native torch's environment: makes small folders as Transformers itself saves them,
+seeded, beside the file of its argument.
 
-Weights larger than the default initialisation, and no float16 numbers, so that a reader that loses bits or swaps tensors is seen.
+Weights larger than the default initialisation, and no float16 numbers, so that a reader that loses
+bits or swaps tensors is seen.
 """
 
 from __future__ import annotations
@@ -15,39 +17,72 @@ import transformers as t
 SIZES: dict[str, Any] = {
     "vocab_size": 300, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128
 }  # fmt: skip
-SCALING = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
+SCALING = {
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 64,
+}
 
 
 def main(directory: Path) -> None:
     torch.manual_seed(5)
     t.utils.logging.disable_progress_bar()
-    bert = t.BertForSequenceClassification(t.BertConfig(**SIZES, num_labels=3))  # its activation is the exact GELU
+    # Its activation is the exact GELU.
+    bert = t.BertForSequenceClassification(t.BertConfig(**SIZES, num_labels=3))
     gemma = t.GemmaForCausalLM(t.GemmaConfig(**SIZES, num_key_value_heads=1, head_dim=32))
     mistral = t.MistralForCausalLM(
-        t.MistralConfig(**SIZES, num_key_value_heads=2, rope_parameters={"rope_theta": 5e4, "rope_type": "default"})
+        t.MistralConfig(
+            **SIZES,
+            num_key_value_heads=2,
+            rope_parameters={"rope_theta": 5e4, "rope_type": "default"},
+        )
     )
     rope = {"rope_theta": 5e4, "rope_type": "llama3", **SCALING}
     llama = t.LlamaForCausalLM(
-        t.LlamaConfig(**SIZES, num_key_value_heads=2, rms_norm_eps=1e-4, rope_parameters=rope, tie_word_embeddings=True)
+        t.LlamaConfig(
+            **SIZES,
+            num_key_value_heads=2,
+            rms_norm_eps=1e-4,
+            rope_parameters=rope,
+            tie_word_embeddings=True,
+        )
     )
-    tied = t.MistralForCausalLM(t.MistralConfig(**SIZES, num_key_value_heads=2, tie_word_embeddings=True))
+    tied = t.MistralForCausalLM(
+        t.MistralConfig(**SIZES, num_key_value_heads=2, tie_word_embeddings=True)
+    )
     few = {"vocab_size": 300, "n_embd": 64, "n_layer": 2, "n_head": 4}
     of_2019 = {
-        "distilbert": t.DistilBertModel(t.DistilBertConfig(vocab_size=300, dim=64, n_layers=2, n_heads=4, hidden_dim=128)),
+        "distilbert": t.DistilBertModel(
+            t.DistilBertConfig(vocab_size=300, dim=64, n_layers=2, n_heads=4, hidden_dim=128)
+        ),
         "gpt2": t.GPT2LMHeadModel(t.GPT2Config(**few, n_positions=64, layer_norm_epsilon=1e-4)),
         "roberta": t.RobertaForMaskedLM(t.RobertaConfig(**SIZES)),
-        "xlnet": t.XLNetLMHeadModel(t.XLNetConfig(vocab_size=300, d_model=64, n_layer=2, n_head=4, d_inner=128)),
+        "xlnet": t.XLNetLMHeadModel(
+            t.XLNetConfig(vocab_size=300, d_model=64, n_layer=2, n_head=4, d_inner=128)
+        ),
         "xlm": t.XLMWithLMHeadModel(t.XLMConfig(vocab_size=300, emb_dim=64, n_layers=2, n_heads=4)),
         "ctrl": t.CTRLLMHeadModel(t.CTRLConfig(**few, n_positions=64, dff=128)),
     }
-    for name, model in (*of_2019.items(), ("bert", bert), ("gemma", gemma), ("mistral", mistral), ("tied", tied), ("llama", llama)):
+    for name, model in (
+        *of_2019.items(),
+        ("bert", bert),
+        ("gemma", gemma),
+        ("mistral", mistral),
+        ("tied", tied),
+        ("llama", llama),
+    ):
         with torch.no_grad():
             for parameter in model.parameters():
                 if parameter.ndim == 2:
                     parameter.mul_(6.0)
-                else:  # norms and biases are ones and zeros, which a reader that skips them would have too
+                # Norms and biases are ones and zeros, which a reader that skips them would have
+                # too.
+                else:
                     parameter.add_(torch.randn_like(parameter), alpha=0.1)
-        model.save_pretrained(directory / name, max_shard_size="10GB" if name == "gemma" else "100KB")
+        model.save_pretrained(
+            directory / name, max_shard_size="10GB" if name == "gemma" else "100KB"
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""This package tells the parent about each model family: how its inputs are made, and which flags concern it.
+"""This package tells the parent about each model family: how its inputs are made, and which flags
+concern it.
 
 A new family is a file here and a line of FAMILIES.
 """
@@ -52,46 +53,57 @@ class Description:
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """How a family reads a user's file or folder (`--dataset`). Both functions raise UsageError that names file and line.
+    """How a family reads a user's file or folder (`--dataset`). Both functions raise UsageError
+    that names file and line.
 
     Attributes:
         folder: whether it is a folder.
         count: file → how many inputs it holds.
-        read: (model, size, file, tokenizer of the user's weights or None, `--seq-len` or None) → (inputs, notes for the reader).
+        read: (model, size, file, tokenizer of the user's weights or None, `--seq-len` or None) →
+            (inputs, notes for the reader).
     """
 
     count: Callable[[Path], int]
-    read: Callable[[Model, Size, Path, Tokenizer | None, int | None], tuple[Arrays, tuple[str, ...]]]
+    read: Callable[
+        [Model, Size, Path, Tokenizer | None, int | None], tuple[Arrays, tuple[str, ...]]
+    ]
     folder: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """What differs from family to family. Only `synthetic` is needed where every input has one shape and no flag concerns it.
+    """What differs from family to family. Only `synthetic` is needed where every input has one
+    shape and no flag concerns it.
 
     Attributes:
-        synthetic: (size, samples, stream) → random inputs; another stream gives other values. `size.inputs` holds what the TOML says.
+        synthetic: (size, samples, stream) → random inputs; another stream gives other values.
+            `size.inputs` holds what the TOML says.
         uneven: as `synthetic`, with seeded lengths; None: `--dataset uneven` is refused.
         standard: which of the two is taken unless the user chooses.
-        twin: (inputs, size, stream) → (arrays of the same shapes and other values, behind rows that show each shape once; how many such
-            rows). The last of these rows is the largest. Another stream gives other values. None: every input has one shape.
+        twin: (inputs, size, stream) → (arrays of the same shapes and other values, behind rows that
+            show each shape once; how many such rows). The last of these rows is the largest.
+            Another stream gives other values. None: every input has one shape.
         describe: inputs → what they are like.
         dataset: how a user's file is read; None: `--dataset` is refused.
-        with_sequence_length: (model, size, `--seq-len`) → the size with it, or UsageError; None: the flag is refused.
-        with_tokens: (model, size, `--prompt-tokens`, `--new-tokens`; None: not given) → the size with them, or UsageError; None: both flags
-            are refused.
-        with_steps: (model, size, `--steps`) → the size with as many steps of denoising, or UsageError; None: the flag is refused.
-        weights_inputs: (folder, model, its config.json, its tokenizer or None) → `inputs` of a size with a user's weights, or UsageError;
-            None: `--weights` is refused.
-        weights_config: (folder, tensor name → shape) → the config.json of a user's weights that bring none, or UsageError; None: they bring
-            one.
-        least_flops: (size, inputs) → floating-point operations of a sample on average, at least: those of the products with weights. None:
-            not known.
-        counts_most: whether `least_flops` counts most operations at the published sizes, so that they may be compared with what a framework
-            reaches.
-        trained: the family as it is trained: its inputs have a `label` too, int32 [samples, …]. None: it is not trained here.
-        show: (run directory, the .npz that every SUT read, what turns ids into text or None) → nothing. It keeps the first answers of the
-            accuracy test in the run directory, as words or pictures for a reader.
+        with_sequence_length: (model, size, `--seq-len`) → the size with it, or UsageError; None:
+            the flag is refused.
+        with_tokens: (model, size, `--prompt-tokens`, `--new-tokens`; None: not given) → the size
+            with them, or UsageError; None: both flags are refused.
+        with_steps: (model, size, `--steps`) → the size with as many steps of denoising, or
+            UsageError; None: the flag is refused.
+        weights_inputs: (folder, model, its config.json, its tokenizer or None) → `inputs` of a size
+            with a user's weights, or UsageError; None: `--weights` is refused.
+        weights_config: (folder, tensor name → shape) → the config.json of a user's weights that
+            bring none, or UsageError; None: they bring one.
+        least_flops: (size, inputs) → floating-point operations of a sample on average, at least:
+            those of the products with weights. None: not known.
+        counts_most: whether `least_flops` counts most operations at the published sizes, so that
+            they may be compared with what a framework reaches.
+        trained: the family as it is trained: its inputs have a `label` too, int32 [samples, …].
+            None: it is not trained here.
+        show: (run directory, the .npz that every SUT read, what turns ids into text or None) →
+            nothing. It keeps the first answers of the accuracy test in the run directory, as words
+            or pictures for a reader.
         generates_tokens: whether answers are tokens, so that `--eos` concerns it.
     """
 
@@ -104,7 +116,9 @@ class Family:
     with_sequence_length: Callable[[Model, Size, int], Size] | None = None
     with_tokens: Callable[[Model, Size, int | None, int | None], Size] | None = None
     with_steps: Callable[[Model, Size, int], Size] | None = None
-    weights_inputs: Callable[[Path, Model, Mapping[str, Any], Tokenizer | None], dict[str, Any]] | None = None
+    weights_inputs: (
+        Callable[[Path, Model, Mapping[str, Any], Tokenizer | None], dict[str, Any]] | None
+    ) = None
     weights_config: Callable[[Path, Mapping[str, tuple[int, ...]]], dict[str, Any]] | None = None
     least_flops: Callable[[Size, Arrays], float] | None = None
     counts_most: bool = False
@@ -114,24 +128,32 @@ class Family:
 
 
 def of(model: Model, trains: bool = False) -> Family:
-    """The family of a model; `trains`: as it is trained, if it is. Raises KeyError for one that is not in FAMILIES."""
+    """The family of a model; `trains`: as it is trained, if it is. Raises KeyError for one that is
+    not in FAMILIES.
+    """
     family: Family = importlib.import_module(FAMILIES[model.family]).FAMILY
     return family.trained or family if trains else family
 
 
 def drawn(model: Model, inputs: str, trains: bool = False) -> Callable[[Size, int, int], Arrays]:
-    """The function that draws the standard inputs of this name. Raises UsageError if the model's inputs have one length."""
+    """The function that draws the standard inputs of this name. Raises UsageError if the model's
+    inputs have one length.
+    """
     family = of(model, trains)
     if inputs == STANDARD_INPUTS[0]:
         return family.synthetic
     if family.uneven is None:
         here = " in a training" if trains else ""
-        raise UsageError(f"--dataset {inputs}: the inputs of {model.name} have one length{here}: leave it out")
+        raise UsageError(
+            f"--dataset {inputs}: the inputs of {model.name} have one length{here}: leave it out"
+        )
     return family.uneven
 
 
 def counts_most(name: str) -> bool:
-    """Return `Family.counts_most` of the family of this name. False for one that is not in FAMILIES."""
+    """Return `Family.counts_most` of the family of this name. False for one that is not in
+    FAMILIES.
+    """
     return name in FAMILIES and bool(importlib.import_module(FAMILIES[name]).FAMILY.counts_most)
 
 
@@ -139,5 +161,7 @@ def dataset_of(model: Model, trains: bool = False) -> Dataset:
     """How a model's family reads a user's file. Raises UsageError where it reads none."""
     dataset = of(model, trains).dataset
     if dataset is None:
-        raise UsageError(f"--dataset FILE: {model.name} is measured on synthetic inputs only: leave it out")
+        raise UsageError(
+            f"--dataset FILE: {model.name} is measured on synthetic inputs only: leave it out"
+        )
     return dataset

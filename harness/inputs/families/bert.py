@@ -1,7 +1,7 @@
 """BERT's inputs: `input_ids` and `attention_mask`, int32 [samples, length], padded to one length.
 
-Unless the user chooses others they are the data set `uneven`: eager Transformers drops a mask that is all ones, and compiled SUTs cannot.
-Keras' published benchmark pads texts, too.
+Unless the user chooses others they are the data set `uneven`: eager Transformers drops a mask that
+is all ones, and compiled SUTs cannot. Keras' published benchmark pads texts, too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
 
 
 def _uneven(size: Size, samples: int, stream: int) -> Arrays:
-    """Inputs of 10 % to 100 % of the sequence length (`text.uneven_lengths`), with padding behind them."""
+    """Inputs of 10 % to 100 % of the sequence length (`text.uneven_lengths`), with padding behind
+    them.
+    """
     width = size.inputs["sequence_length"]
     return text.random_padded(size, text.uneven_lengths(width, samples, stream), width, stream)
 
@@ -42,29 +44,43 @@ def _labelled(draw: Callable[[Size, int, int], Arrays]) -> Callable[[Size, int, 
     return labelled
 
 
-def _read_labelled(model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None) -> tuple[Arrays, tuple[str, ...]]:
+def _read_labelled(
+    model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None
+) -> tuple[Arrays, tuple[str, ...]]:
     prompts, unused = text.read(path, labels=True)
     classes = size.config["num_labels"]
     for prompt in prompts:
         if type(prompt.label) is not int or not 0 <= prompt.label < classes:
             found = "none" if prompt.label is None else repr(prompt.label)
             raise UsageError(
-                f"{path}:{prompt.line}: {model.name} is trained on JSON Lines (.jsonl) with `prompt` and `label`, a whole number from 0 to "
-                f"{classes - 1}; found {found}"
+                f"{path}:{prompt.line}: {model.name} is trained on JSON Lines (.jsonl) with"
+                f" `prompt` and `label`, a whole number from 0 to {classes - 1}; found {found}"
             )
-    arrays, (first, *others) = text.of_one_length(model, size, prompts, path, own=own, seq_len=seq_len, closing=True)
-    return {**arrays, "label": np.array([prompt.label for prompt in prompts], np.int32)}, (first, *unused, *others)
+    arrays, (first, *others) = text.of_one_length(
+        model, size, prompts, path, own=own, seq_len=seq_len, closing=True
+    )
+    return {**arrays, "label": np.array([prompt.label for prompt in prompts], np.int32)}, (
+        first,
+        *unused,
+        *others,
+    )
 
 
-def _weights_inputs(path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None) -> dict[str, Any]:
+def _weights_inputs(
+    path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None
+) -> dict[str, Any]:
     """The full size's length, at most what the folder has positions for."""
     length = min(model.sizes["full"].inputs["sequence_length"], config["max_position_embeddings"])
     return {"sequence_length": length, "special_ids": text.special_ids(path, config, own)}
 
 
 def _least_flops(size: Size, arrays: Arrays) -> float:
-    """Two for each weight of the encoder and each token; pooler and head see one token and are left out."""
-    encoder = sum(math.prod(t.shape) for t in size.tensors if len(t.shape) == 2 and ".encoder." in t.name)
+    """Two for each weight of the encoder and each token; pooler and head see one token and are left
+    out.
+    """
+    encoder = sum(
+        math.prod(t.shape) for t in size.tensors if len(t.shape) == 2 and ".encoder." in t.name
+    )
     return 2.0 * encoder * float(arrays["attention_mask"].sum(1).mean())
 
 

@@ -1,4 +1,6 @@
-"""The inputs of a model that generates text: `input_ids` [samples, width], `prompt_length` and `max_new_tokens` [samples], all int32."""
+"""The inputs of a model that generates text: `input_ids` [samples, width], `prompt_length` and
+`max_new_tokens` [samples], all int32.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
 
 
 def _uneven(size: Size, samples: int, stream: int) -> Arrays:
-    """Prompts of 10 % to 100 % of the size's prompt length (`text.uneven_lengths`). All answers are of one length."""
+    """Prompts of 10 % to 100 % of the size's prompt length (`text.uneven_lengths`). All answers are
+    of one length.
+    """
     width = size.inputs["prompt_length"]
     lengths = text.uneven_lengths(width, samples, stream)
     return {
@@ -39,7 +43,9 @@ def _uneven(size: Size, samples: int, stream: int) -> Arrays:
     }
 
 
-def _read(model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None) -> tuple[Arrays, tuple[str, ...]]:
+def _read(
+    model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None
+) -> tuple[Arrays, tuple[str, ...]]:
     reader = own or tokenizer.of_bytes(closing=False)
     prompts, unused = text.read(path)
     rows = text.encode(model, size, prompts, path, reader)
@@ -48,8 +54,9 @@ def _read(model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: 
     for prompt, row, count in zip(prompts, rows, new, strict=True):
         if len(row) + count > most:
             raise UsageError(
-                f"{path}:{prompt.line}: {len(row)} prompt tokens + {count} new ones are more than the {most} positions of {model.name} "
-                f"{size.name}: split the paragraph with an empty line, or ask for fewer max_new_tokens"
+                f"{path}:{prompt.line}: {len(row)} prompt tokens + {count} new ones are more than"
+                f" the {most} positions of {model.name} {size.name}: split the paragraph with an"
+                " empty line, or ask for fewer max_new_tokens"
             )
     lengths = np.array([len(row) for row in rows], np.int32)
     arrays = {
@@ -62,11 +69,16 @@ def _read(model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: 
 
 
 def _config(arrays: Arrays) -> dict[str, list[int]]:
-    return {"prompt_buckets": _buckets(arrays["prompt_length"], 16), "new_token_buckets": _buckets(arrays["max_new_tokens"], 8)}
+    return {
+        "prompt_buckets": _buckets(arrays["prompt_length"], 16),
+        "new_token_buckets": _buckets(arrays["max_new_tokens"], 8),
+    }
 
 
 def _buckets(lengths: np.ndarray, least: int) -> list[int]:
-    """One length: itself. Uneven ones: powers of two, the last cut to the longest, so that a compiled SUT needs few shapes."""
+    """One length: itself. Uneven ones: powers of two, the last cut to the longest, so that a
+    compiled SUT needs few shapes.
+    """
     longest = int(lengths.max())
     if int(lengths.min()) == longest:
         return [longest]
@@ -75,11 +87,18 @@ def _buckets(lengths: np.ndarray, least: int) -> list[int]:
 
 
 def _twin(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
-    """A warm-up row for each (prompt, new tokens) bucket, then the inputs' own lengths with other ids."""
+    """A warm-up row for each (prompt, new tokens) bucket, then the inputs' own lengths with other
+    ids.
+    """
     shapes = np.array(list(product(*_config(arrays).values())), np.int32)
     rows, width = arrays["input_ids"].shape
     lengths = np.concatenate([shapes[:, 0], arrays["prompt_length"]])
-    ids = np.concatenate([text.random_ids(size, (count, width), each) for count, each in ((len(shapes), stream + 1), (rows, stream))])
+    ids = np.concatenate(
+        [
+            text.random_ids(size, (count, width), each)
+            for count, each in ((len(shapes), stream + 1), (rows, stream))
+        ]
+    )
     twin = {
         "input_ids": np.where(np.arange(width) < lengths[:, None], ids, 0).astype(np.int32),
         "prompt_length": lengths,
@@ -92,40 +111,61 @@ def _describe(arrays: Arrays) -> Description:
     return Description(
         config=_config(arrays),
         lengths=text.lengths(arrays["prompt_length"], arrays["input_ids"].shape[1]),
-        uneven=any(len(set(arrays[key].tolist())) > 1 for key in ("prompt_length", "max_new_tokens")),
+        uneven=any(
+            len(set(arrays[key].tolist())) > 1 for key in ("prompt_length", "max_new_tokens")
+        ),
         new_tokens_per_sample=float(arrays["max_new_tokens"].mean()),
     )
 
 
 def _with_tokens(model: Model, size: Size, prompt: int | None, new: int | None) -> Size:
-    """The size with prompts and answers of these lengths. Raises UsageError where the model has too few positions."""
+    """The size with prompts and answers of these lengths. Raises UsageError where the model has too
+    few positions.
+    """
     flags = {"--prompt-tokens": ("prompt_length", prompt), "--new-tokens": ("new_tokens", new)}
     told = " ".join(f"{flag} {value}" for flag, (_, value) in flags.items() if value is not None)
-    lengths = {name: int(size.inputs[name]) if value is None else value for name, value in flags.values()}
+    lengths = {
+        name: int(size.inputs[name]) if value is None else value for name, value in flags.values()
+    }
     most = size.config["max_position_embeddings"]
     if min(lengths.values()) < 1:
         raise UsageError(f"{told}: a prompt and an answer have at least 1 token")
     if sum(lengths.values()) > most:
         asked = f"{lengths['prompt_length']} + {lengths['new_tokens']} tokens"
-        raise UsageError(f"{told}: {asked} are more than the {most} positions of {model.name} {size.name}: ask for fewer")
+        raise UsageError(
+            f"{told}: {asked} are more than the {most} positions of {model.name} {size.name}: ask"
+            " for fewer"
+        )
     return replace(size, inputs={**size.inputs, **lengths})
 
 
-def _weights_inputs(path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None) -> dict[str, Any]:
-    """The full size's lengths. Raises UsageError where the folder has too few positions for them."""
+def _weights_inputs(
+    path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None
+) -> dict[str, Any]:
+    """The full size's lengths. Raises UsageError where the folder has too few positions for
+    them.
+    """
     full, most = model.sizes["full"].inputs, config["max_position_embeddings"]
     if full["prompt_length"] + full["new_tokens"] > most:
         lengths = f"{full['prompt_length']} + {full['new_tokens']}"
-        raise UsageError(f"--weights {path}: max_position_embeddings {most}: {model.name} takes {lengths} tokens here")
+        raise UsageError(
+            f"--weights {path}: max_position_embeddings {most}: {model.name} takes {lengths} tokens"
+            " here"
+        )
     trained = {name: min(full[name], most) for name in ("trained_tokens",) if name in full}
     return {**full, **trained, "special_ids": text.special_ids(path, config, own)}
 
 
 def _least_flops(size: Size, arrays: Arrays) -> float:
-    """Two for each weight of the layers and each token that goes through them, and for the head's and each new token."""
+    """Two for each weight of the layers and each token that goes through them, and for the head's
+    and each new token.
+    """
     new = float(arrays["max_new_tokens"].mean())
     through = float(arrays["prompt_length"].mean()) + new - 1
-    return 2.0 * (text.layer_weights(size) * through + size.config["vocab_size"] * size.config["hidden_size"] * new)
+    return 2.0 * (
+        text.layer_weights(size) * through
+        + size.config["vocab_size"] * size.config["hidden_size"] * new
+    )
 
 
 def _show(directory: Path, inputs: Path, reader: Tokenizer | None) -> None:

@@ -1,6 +1,8 @@
-"""The inputs of a language model that is trained: `input_ids`, `attention_mask` and `label`, int32 [samples, length].
+"""The inputs of a language model that is trained: `input_ids`, `attention_mask` and `label`, int32
+[samples, length].
 
-`label` holds the token that follows each one, and NO_LABEL where none does, which counts in no loss.
+`label` holds the token that follows each one, and NO_LABEL where none does, which counts in no
+loss.
 """
 
 from __future__ import annotations
@@ -35,20 +37,32 @@ def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
     return _labelled({"input_ids": ids, "attention_mask": np.ones_like(ids)})
 
 
-def _read(model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None) -> tuple[Arrays, tuple[str, ...]]:
+def _read(
+    model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None
+) -> tuple[Arrays, tuple[str, ...]]:
     prompts, unused = text.read(path)
-    arrays, (first, *others) = text.of_one_length(model, size, prompts, path, own=own, seq_len=seq_len, closing=False)
+    arrays, (first, *others) = text.of_one_length(
+        model, size, prompts, path, own=own, seq_len=seq_len, closing=False
+    )
     for prompt, length in zip(prompts, arrays["attention_mask"].sum(1), strict=True):
         if length < 2:
-            raise UsageError(f"{path}:{prompt.line}: the prompt has one token: {model.name} is trained on the tokens that follow others")
+            raise UsageError(
+                f"{path}:{prompt.line}: the prompt has one token: {model.name} is trained on the"
+                " tokens that follow others"
+            )
     if any(prompt.max_new_tokens is not None for prompt in prompts):
-        unused = (*unused, f"max_new_tokens of {path.name} is ignored: a training generates no tokens")
+        unused = (
+            *unused,
+            f"max_new_tokens of {path.name} is ignored: a training generates no tokens",
+        )
     return _labelled(arrays), (first, *unused, *others)
 
 
 def _least_flops(size: Size, arrays: Arrays) -> float:
     """Two for each weight of the layers and of the head, and each token."""
-    layers = sum(math.prod(t.shape) for t in size.tensors if len(t.shape) == 2 and ".layers." in t.name)
+    layers = sum(
+        math.prod(t.shape) for t in size.tensors if len(t.shape) == 2 and ".layers." in t.name
+    )
     head = size.config["vocab_size"] * size.config["hidden_size"]
     return 2.0 * (layers + head) * float(arrays["attention_mask"].sum(1).mean())
 

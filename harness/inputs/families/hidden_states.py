@@ -1,6 +1,8 @@
-"""The inputs of models without a head, which answer hidden states: `input_ids`, int32 [samples, length], without padding.
+"""The inputs of models without a head, which answer hidden states: `input_ids`, int32 [samples,
+length], without padding.
 
-A user's prompts are padded to one length, and have an `attention_mask` of the same shape beside them.
+A user's prompts are padded to one length, and have an `attention_mask` of the same shape beside
+them.
 """
 
 from __future__ import annotations
@@ -23,14 +25,22 @@ def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
     return {"input_ids": text.random_ids(size, (samples, size.inputs["sequence_length"]), stream)}
 
 
-def _read(model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None) -> tuple[Arrays, tuple[str, ...]]:
-    """Without the padding id, by which Transformers' RoBERTa counts positions, and KerasHub's does not: the mask says what is padding. The
-    tokenizer of bytes begins a prompt with that id."""
+def _read(
+    model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None
+) -> tuple[Arrays, tuple[str, ...]]:
+    """Without the padding id, by which Transformers' RoBERTa counts positions, and KerasHub's does
+    not: the mask says what is padding. The tokenizer of bytes begins a prompt with that id.
+    """
     arrays, notes = text.read_padded(model, size, path, own, seq_len)
     if (padding := size.config.get("pad_token_id")) is None:
         return arrays, notes
     ids, mask = arrays["input_ids"], arrays["attention_mask"]
-    return {**arrays, "input_ids": np.where((mask == 1) & (ids != padding), ids, int(padding == 0)).astype(np.int32)}, notes
+    return {
+        **arrays,
+        "input_ids": (
+            np.where((mask == 1) & (ids != padding), ids, int(padding == 0)).astype(np.int32)
+        ),
+    }, notes
 
 
 def _twin(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
@@ -43,7 +53,9 @@ def _describe(arrays: Arrays) -> Description:
     if "attention_mask" in arrays:
         return text.describe_padded(arrays)
     length = arrays["input_ids"].shape[1]
-    return Description(lengths={"shortest": length, "longest": length, "padded_to": length}, seq_len=length)
+    return Description(
+        lengths={"shortest": length, "longest": length, "padded_to": length}, seq_len=length
+    )
 
 
 def _with_sequence_length(model: Model, size: Size, length: int) -> Size:
@@ -51,25 +63,45 @@ def _with_sequence_length(model: Model, size: Size, length: int) -> Size:
     if length < 1:
         raise UsageError(f"--seq-len {length}: at least 1")
     if length > longest:
-        raise UsageError(f"--seq-len {length}: {model.name} has positions for {longest} tokens, and no more")
+        raise UsageError(
+            f"--seq-len {length}: {model.name} has positions for {longest} tokens, and no more"
+        )
     return replace(size, inputs={**size.inputs, "sequence_length": length})
 
 
-def _weights_inputs(path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None) -> dict[str, Any]:
-    """The full size's length, at most what the folder has positions for; as many of these mean no token as in the full size."""
+def _weights_inputs(
+    path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None
+) -> dict[str, Any]:
+    """The full size's length, at most what the folder has positions for; as many of these mean no
+    token as in the full size.
+    """
     full, positions = model.sizes["full"], "max_position_embeddings"
-    inputs = {"sequence_length": full.inputs["sequence_length"], "special_ids": text.special_ids(path, config, own)}
+    inputs = {
+        "sequence_length": full.inputs["sequence_length"],
+        "special_ids": text.special_ids(path, config, own),
+    }
     if "longest" not in full.inputs:
         return inputs
     longest = config[positions] - full.config[positions] + full.inputs["longest"]
     if longest < 1:
-        raise UsageError(f"--weights {path}: {positions} {config[positions]}: {model.name} has no position for a token")
-    return {**inputs, "longest": longest, "sequence_length": min(longest, inputs["sequence_length"])}
+        raise UsageError(
+            f"--weights {path}: {positions} {config[positions]}: {model.name} has no position for a"
+            " token"
+        )
+    return {
+        **inputs,
+        "longest": longest,
+        "sequence_length": min(longest, inputs["sequence_length"]),
+    }
 
 
 def _least_flops(size: Size, arrays: Arrays) -> float:
     """Two for each weight of the layers' plain matrices and each token."""
-    return 2.0 * text.layer_weights(size) * float(arrays.get("attention_mask", np.ones_like(arrays["input_ids"])).sum(1).mean())
+    return (
+        2.0
+        * text.layer_weights(size)
+        * float(arrays.get("attention_mask", np.ones_like(arrays["input_ids"])).sum(1).mean())
+    )
 
 
 FAMILY = Family(

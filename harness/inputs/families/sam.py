@@ -1,8 +1,9 @@
 """The inputs of a model that segments what points and boxes show.
 
-`image` float32 [samples, side, side, 3], red, green and blue from 0 to 1. `points` float32 [samples, points, 2], x and y in pixels of that
-image. `labels` int32 [samples, points]: 1 is a point of the object, 0 one of its background. `boxes` float32 [samples, 1, 2, 2], the upper
-left and the lower right corner, is there only where a user's file has boxes.
+`image` float32 [samples, side, side, 3], red, green and blue from 0 to 1. `points` float32
+[samples, points, 2], x and y in pixels of that image. `labels` int32 [samples, points]: 1 is a
+point of the object, 0 one of its background. `boxes` float32 [samples, 1, 2, 2], the upper left and
+the lower right corner, is there only where a user's file has boxes.
 """
 
 from __future__ import annotations
@@ -29,14 +30,24 @@ _DECODER_HEADS = 8  # of all that Meta published; no shape tells it
 def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
     side, points = size.config["image_size"], size.inputs["points"]
     rng = np.random.default_rng([_SEED, stream])
-    return {"image": np.stack([_picture(side, rng) for _ in range(samples)]), **_prompts(side, samples, points, rng)}
+    return {
+        "image": np.stack([_picture(side, rng) for _ in range(samples)]),
+        **_prompts(side, samples, points, rng),
+    }
 
 
 def _synthetic_features(size: Size, samples: int, stream: int) -> Arrays:
-    """Pictures, and as `label` the features that their encoding is trained towards: float32 [samples, grid, grid, channels], at random."""
+    """Pictures, and as `label` the features that their encoding is trained towards: float32
+    [samples, grid, grid, channels], at random.
+    """
     rng, grid = np.random.default_rng([_SEED, stream]), size.config["image_embedding_size"]
     image = np.stack([_picture(size.config["image_size"], rng) for _ in range(samples)])
-    return {"image": image, "label": rng.standard_normal((samples, grid, grid, size.config["output_channels"]), np.float32)}
+    return {
+        "image": image,
+        "label": rng.standard_normal(
+            (samples, grid, grid, size.config["output_channels"]), np.float32
+        ),
+    }
 
 
 def _picture(side: int, rng: np.random.Generator) -> np.ndarray:
@@ -47,16 +58,25 @@ def _picture(side: int, rng: np.random.Generator) -> np.ndarray:
     for n in range(_SHAPES):
         (cx, cy), (width, height) = rng.uniform(0.1, 0.9, 2), rng.uniform(0.05, 0.3, 2)
         dx, dy = (x - cx) / width, (y - cy) / height
-        image[(np.maximum(abs(dx), abs(dy)) if n % 2 else np.hypot(dx, dy)) < 1] = rng.uniform(0, 1, 3)
+        image[(np.maximum(abs(dx), abs(dy)) if n % 2 else np.hypot(dx, dy)) < 1] = rng.uniform(
+            0, 1, 3
+        )
     noise = rng.standard_normal(image.shape, np.float32)
     return (np.clip(image + 0.02 * noise, 0, 1) * 255).round().astype(np.float32) / np.float32(255)
 
 
-def _prompts(side: int, samples: int, points: int, rng: np.random.Generator, box: bool = False) -> Arrays:
-    """Points anywhere, the first of them on the object; and a box that spans a quarter of the image or more."""
+def _prompts(
+    side: int, samples: int, points: int, rng: np.random.Generator, box: bool = False
+) -> Arrays:
+    """Points anywhere, the first of them on the object; and a box that spans a quarter of the image
+    or more.
+    """
     labels = rng.integers(0, 2, (samples, points)).astype(np.int32)
     labels[:, :1] = 1
-    prompts = {"points": rng.integers(0, side, (samples, points, 2)).astype(np.float32), "labels": labels}
+    prompts = {
+        "points": rng.integers(0, side, (samples, points, 2)).astype(np.float32),
+        "labels": labels,
+    }
     if box:
         corners = (rng.uniform(0, 0.5, (samples, 1, 2, 2)) + [[0.0, 0.0], [0.5, 0.5]]) * (side - 1)
         prompts["boxes"] = corners.round().astype(np.float32)
@@ -72,21 +92,35 @@ def _twin(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
 
 
 def _least_flops(size: Size, arrays: Arrays) -> float:
-    """Two for each weight of the encoder's layers and each patch; the attention itself and the decoder are left out."""
-    layers = sum(math.prod(t.shape) for t in size.tensors if t.name.startswith("image_encoder.blocks.") and t.name.endswith(".weight"))
+    """Two for each weight of the encoder's layers and each patch; the attention itself and the
+    decoder are left out.
+    """
+    layers = sum(
+        math.prod(t.shape)
+        for t in size.tensors
+        if t.name.startswith("image_encoder.blocks.") and t.name.endswith(".weight")
+    )
     return 2.0 * layers * size.config["image_embedding_size"] ** 2
 
 
-def _read(model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None) -> tuple[Arrays, tuple[str, ...]]:
+def _read(
+    model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None
+) -> tuple[Arrays, tuple[str, ...]]:
     return pictures.read(path, size.config["image_size"])
 
 
 def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
-    """Read off the shapes of Meta's checkpoint, which brings no config.json. Raises UsageError where it is no such checkpoint."""
+    """Read off the shapes of Meta's checkpoint, which brings no config.json. Raises UsageError
+    where it is no such checkpoint.
+    """
     try:
         _, grid, _, hidden = shapes["image_encoder.pos_embed"]
         patch = shapes["image_encoder.patch_embed.proj.weight"][3]
-        layers = sum(name.endswith(".norm1.weight") for name in shapes if name.startswith("image_encoder.blocks."))
+        layers = sum(
+            name.endswith(".norm1.weight")
+            for name in shapes
+            if name.startswith("image_encoder.blocks.")
+        )
         positions = [shapes[f"image_encoder.blocks.{n}.attn.rel_pos_h"] for n in range(layers)]
         windows = [length for length, _ in positions if length != 2 * grid - 1]
         channels = shapes["prompt_encoder.no_mask_embed.weight"][1]
@@ -105,7 +139,9 @@ def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[s
             "window_size": (max(windows) + 1) // 2,
             "window_positions": max(windows),
             "global_positions": 2 * grid - 1,
-            "global_attn_indexes": [n for n, (length, _) in enumerate(positions) if length == 2 * grid - 1],
+            "global_attn_indexes": [
+                n for n, (length, _) in enumerate(positions) if length == 2 * grid - 1
+            ],
             "output_channels": channels,
             "positional_features": channels // 2,
             "upscaling_channels": channels // 4,
@@ -120,8 +156,9 @@ def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[s
         }
     except (KeyError, IndexError, ValueError) as e:
         raise UsageError(
-            f"--weights {path}: is no checkpoint of Segment Anything in Meta's own names ({e}): give sam_vit_b, sam_vit_l or sam_vit_h of "
-            "github.com/facebookresearch/segment-anything, written as safetensors"
+            f"--weights {path}: is no checkpoint of Segment Anything in Meta's own names ({e}):"
+            " give sam_vit_b, sam_vit_l or sam_vit_h of"
+            " github.com/facebookresearch/segment-anything, written as safetensors"
         ) from None
     return config
 

@@ -1,9 +1,10 @@
 """The inputs of a model that makes images of prompts.
 
-`input_ids` and `negative_ids` int32 [samples, 77]: the prompt, and the one that guidance leads away from; both begin with the mark of the
-beginning and are filled up with the mark of the end. A user's negative prompts are empty. Synthetic ones are all different, because a SUT
-could encode one that is always the same before the clock starts.
-`noise` float32 [samples, side / 8, side / 8, 4]: what the first step starts from.
+`input_ids` and `negative_ids` int32 [samples, 77]: the prompt, and the one that guidance leads away
+from; both begin with the mark of the beginning and are filled up with the mark of the end. A user's
+negative prompts are empty. Synthetic ones are all different, because a SUT could encode one that is
+always the same before the clock starts. `noise` float32 [samples, side / 8, side / 8, 4]: what the
+first step starts from.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from harness.inputs.tokenizer import Tokenizer
 from harness.samples import images
 
 _SEED = 20240611
-# What Stable Diffusion 1 has beside what `PARTS.configs` writes: diffusers' defaults, which no shape of a tensor tells. A folder is silent
-# where it has them.
+# What Stable Diffusion 1 has beside what `PARTS.configs` writes: diffusers' defaults, which no
+# shape of a tensor tells. A folder is silent where it has them.
 _DEFAULTS = {
     "text_encoder": {},
     "unet": {
@@ -42,34 +43,50 @@ _DEFAULTS = {
     },
     "vae": {"act_fn": "silu", "norm_num_groups": 32},
 }
-# The published text encoder names other marks than its tokenizer has; the size of the VAE's training images says nothing.
+# The published text encoder names other marks than its tokenizer has; the size of the VAE's
+# training images says nothing.
 _FREE = ("bos_token_id", "eos_token_id", "pad_token_id", "sample_size")
 
 
 def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
-    return _arrays(size, _drawn_prompts(size, samples, stream, 1), _drawn_prompts(size, samples, stream, 2), stream)
+    return _arrays(
+        size,
+        _drawn_prompts(size, samples, stream, 1),
+        _drawn_prompts(size, samples, stream, 2),
+        stream,
+    )
 
 
 def _drawn_prompts(size: Size, samples: int, stream: int, which: int) -> list[list[int]]:
-    """Random words between the marks of the beginning and of the end. Another `which` gives other words."""
+    """Random words between the marks of the beginning and of the end. Another `which` gives other
+    words.
+    """
     config, length = size.config, size.inputs["prompt_length"]
-    words = np.random.default_rng([_SEED, stream, which]).integers(0, config["bos_token_id"], (samples, length))
+    words = np.random.default_rng([_SEED, stream, which]).integers(
+        0, config["bos_token_id"], (samples, length)
+    )
     return [[config["bos_token_id"], *row, config["eos_token_id"]] for row in words.tolist()]
 
 
 def _twin(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
-    """Other prompts and noise, and a negative prompt for each row: who keeps the encoding of the empty one encodes these."""
+    """Other prompts and noise, and a negative prompt for each row: who keeps the encoding of the
+    empty one encodes these.
+    """
     rows = len(arrays["input_ids"]) + 1
     negative = _synthetic(size, rows, stream + 1)["input_ids"]
     return {**_synthetic(size, rows, stream), "negative_ids": negative}, 1
 
 
 def _synthetic_latents(size: Size, samples: int, stream: int) -> Arrays:
-    """`image` float32 [samples, side, side, 3] from -1 to 1, and as `label` the latents it is trained towards: float32 [samples,
-    side / 8, side / 8, 4]; both at random."""
+    """`image` float32 [samples, side, side, 3] from -1 to 1, and as `label` the latents it is
+    trained towards: float32 [samples, side / 8, side / 8, 4]; both at random.
+    """
     rng, side = np.random.default_rng([_SEED, stream]), size.config["image_size"]
     image = rng.random((samples, side, side, 3), np.float32)
-    return {"image": 2 * image - 1, "label": rng.standard_normal((samples, side // 8, side // 8, 4), np.float32)}
+    return {
+        "image": 2 * image - 1,
+        "label": rng.standard_normal((samples, side // 8, side // 8, 4), np.float32),
+    }
 
 
 def _arrays(size: Size, rows: list[list[int]], negative: list[list[int]], stream: int) -> Arrays:
@@ -78,30 +95,52 @@ def _arrays(size: Size, rows: list[list[int]], negative: list[list[int]], stream
     return {
         "input_ids": text.padded(rows, width, size),
         "negative_ids": text.padded(negative, width, size),
-        "noise": np.random.default_rng([_SEED, stream]).standard_normal((len(rows), side, side, 4), np.float32),
+        "noise": (
+            np.random.default_rng([_SEED, stream]).standard_normal(
+                (len(rows), side, side, 4), np.float32
+            )
+        ),
     }
 
 
-def _read(model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None) -> tuple[Arrays, tuple[str, ...]]:
+def _read(
+    model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None
+) -> tuple[Arrays, tuple[str, ...]]:
     reader = own or tokenizer.of_bytes(closing=True)
     prompts, unused = text.read(path)
-    rows, most = text.encode(model, size, prompts, path, reader), size.config["max_position_embeddings"]
+    rows, most = (
+        text.encode(model, size, prompts, path, reader),
+        size.config["max_position_embeddings"],
+    )
     for prompt, row in zip(prompts, rows, strict=True):
         if len(row) > most:
-            raise UsageError(f"{path}:{prompt.line}: the prompt has {len(row)} tokens and {model.name} takes {most}: shorten it")
+            raise UsageError(
+                f"{path}:{prompt.line}: the prompt has {len(row)} tokens and {model.name} takes"
+                f" {most}: shorten it"
+            )
     first, *others = text.notes(path, size, rows, reader, own, f", padded to {most}")
     empty = [[size.config["bos_token_id"], size.config["eos_token_id"]]] * len(rows)
     return _arrays(size, rows, empty, 0), (first, *unused, *others)
 
 
 def _least_flops(size: Size, arrays: Arrays) -> float:
-    """Those of the UNet, whose lowest resolution is an eighth of the latents', at each step with and without the prompt."""
-    return _convolutions(size, "unet/", size.config["image_size"] // 64) * 2 * int(size.config["denoising_steps"])
+    """Those of the UNet, whose lowest resolution is an eighth of the latents', at each step with
+    and without the prompt.
+    """
+    return (
+        _convolutions(size, "unet/", size.config["image_size"] // 64)
+        * 2
+        * int(size.config["denoising_steps"])
+    )
 
 
 def _convolutions(size: Size, network: str, side: int) -> float:
-    """Two for each weight of a network's convolutions and each place of its lowest resolution, which is `side` wide."""
-    weights = sum(math.prod(t.shape) for t in size.tensors if t.name.startswith(network) and len(t.shape) == 4)
+    """Two for each weight of a network's convolutions and each place of its lowest resolution,
+    which is `side` wide.
+    """
+    weights = sum(
+        math.prod(t.shape) for t in size.tensors if t.name.startswith(network) and len(t.shape) == 4
+    )
     return 2.0 * weights * side**2
 
 
@@ -112,19 +151,23 @@ def _with_steps(model: Model, size: Size, steps: int) -> Size:
     return replace(size, config={**size.config, "denoising_steps": steps})
 
 
-def _weights_inputs(path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None) -> dict[str, Any]:
+def _weights_inputs(
+    path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None
+) -> dict[str, Any]:
     """Those of the size full. Raises UsageError where the tokenizer is not CLIP's."""
     marks = [config["bos_token_id"], config["eos_token_id"]]
     if own and own.encode("") != marks:
         raise UsageError(
-            f"--weights {path}: tokenizer/{own.name} makes {own.encode('')} of an empty prompt, and that of CLIP makes {marks}"
+            f"--weights {path}: tokenizer/{own.name} makes {own.encode('')} of an empty prompt, and"
+            f" that of CLIP makes {marks}"
         )
     return dict(model.sizes["full"].inputs)
 
 
 def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
-    """The size's configuration, of which the parts' own config.json follow. Raises UsageError where theirs say otherwise: then a part is
-    another than that of Stable Diffusion 1."""
+    """The size's configuration, of which the parts' own config.json follow. Raises UsageError where
+    theirs say otherwise: then a part is another than that of Stable Diffusion 1.
+    """
     full = models.load("stable-diffusion").sizes["full"].config
     _check_pipeline(path)
     own = {part: _document(path, f"{part}/config.json") for part in PARTS.files}
@@ -132,29 +175,42 @@ def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[s
         config = {
             **full,
             "architectures": ["StableDiffusionPipeline"],
-            **{key: own["text_encoder"][key] for key in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads")},
+            **{
+                key: own["text_encoder"][key]
+                for key in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads")
+            },
             "unet_channels": own["unet"]["block_out_channels"],
-            "unet_heads": _number(own["unet"]["attention_head_dim"]) or full["unet_heads"],  # a list is refused below
+            # A list is refused below.
+            "unet_heads": _number(own["unet"]["attention_head_dim"]) or full["unet_heads"],
             "vae_channels": own["vae"]["block_out_channels"],
             "image_size": 8 * own["unet"]["sample_size"],
         }
         expected = PARTS.configs(config)
     except (KeyError, TypeError) as e:
-        raise UsageError(f"--weights {path}: the config.json of its parts lack {e}: give the folder that save_pretrained wrote") from None
+        raise UsageError(
+            f"--weights {path}: the config.json of its parts lack {e}: give the folder that"
+            " save_pretrained wrote"
+        ) from None
     for part, defaults in _DEFAULTS.items():
         for key, value in {**expected[part], **defaults}.items():
             if key not in _FREE and own[part].get(key, value) != value:
                 raise UsageError(
-                    f"--weights {path}: {part}/config.json says {key} {json.dumps(own[part][key])}, and stable-diffusion here is Stable "
-                    f"Diffusion 1, which has {json.dumps(value)}"
+                    f"--weights {path}: {part}/config.json says {key} {json.dumps(own[part][key])},"
+                    " and stable-diffusion here is Stable Diffusion 1, which has"
+                    f" {json.dumps(value)}"
                 )
     if config["vocab_size"] <= config["eos_token_id"]:
         raise UsageError(
-            f"--weights {path}: text_encoder/config.json says vocab_size {config['vocab_size']}, and the vocabulary of CLIP has "
-            f"{config['eos_token_id'] + 1}"
+            f"--weights {path}: text_encoder/config.json says vocab_size {config['vocab_size']},"
+            f" and the vocabulary of CLIP has {config['eos_token_id'] + 1}"
         )
-    if (kind := _document(path, "scheduler/scheduler_config.json").get("prediction_type", "epsilon")) != "epsilon":
-        raise UsageError(f"--weights {path}: its UNet predicts {kind}, and stable-diffusion here is computed with one that predicts noise")
+    if (
+        kind := _document(path, "scheduler/scheduler_config.json").get("prediction_type", "epsilon")
+    ) != "epsilon":
+        raise UsageError(
+            f"--weights {path}: its UNet predicts {kind}, and stable-diffusion here is computed"
+            " with one that predicts noise"
+        )
     return config
 
 
@@ -163,29 +219,41 @@ def _number(value: Any) -> int | None:
 
 
 def _check_pipeline(path: Path) -> None:
-    """Raises UsageError where the folder says that it is another pipeline than Stable Diffusion's, such as that of SDXL."""
+    """Raises UsageError where the folder says that it is another pipeline than Stable Diffusion's,
+    such as that of SDXL.
+    """
     ours = models.load("stable-diffusion").native_class
-    if (path / "model_index.json").is_file() and (kind := _document(path, "model_index.json").get("_class_name")) != ours:
+    if (path / "model_index.json").is_file() and (
+        kind := _document(path, "model_index.json").get("_class_name")
+    ) != ours:
         raise UsageError(
-            f"--weights {path}: model_index.json says {kind}, and stable-diffusion here is {ours} (Stable Diffusion 1.1 to 1.5)"
+            f"--weights {path}: model_index.json says {kind}, and stable-diffusion here is {ours}"
+            " (Stable Diffusion 1.1 to 1.5)"
         )
 
 
 def _document(path: Path, name: str) -> dict[str, Any]:
     file = path / name
     if not file.is_file():
-        raise UsageError(f"--weights {path}: there is no {name} in it; give the folder that save_pretrained wrote")
+        raise UsageError(
+            f"--weights {path}: there is no {name} in it; give the folder that save_pretrained"
+            " wrote"
+        )
     try:
         return dict(json.loads(file.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as e:
-        raise UsageError(f"--weights {path}: {name} is not a JSON object ({e}): download or save it again") from None
+        raise UsageError(
+            f"--weights {path}: {name} is not a JSON object ({e}): download or save it again"
+        ) from None
 
 
 FAMILY = Family(
     synthetic=_synthetic,
     trained=Family(
         synthetic=_synthetic_latents,
-        least_flops=lambda size, arrays: _convolutions(size, "vae/encoder.", size.config["image_size"] // 8),
+        least_flops=lambda size, arrays: _convolutions(
+            size, "vae/encoder.", size.config["image_size"] // 8
+        ),
     ),
     twin=_twin,
     least_flops=_least_flops,

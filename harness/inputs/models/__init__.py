@@ -1,4 +1,6 @@
-"""Models are data: one TOML each, read into frozen values. A new model of a known family is a new file here and nothing else."""
+"""Models are data: one TOML each, read into frozen values. A new model of a known family is a new
+file here and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,16 @@ class Weight:
     """One row of a model's weight table, before its dimensions are known.
 
     Attributes:
-        name: the native library's name; `{layer}` stands for each of num_hidden_layers, `{global_layer}` for those that the configuration
-            lists as `global_attn_indexes` and `{window_layer}` for the others. Words with commas between them, `{q,k}`, each make a name.
-        shape: each axis a product of configuration keys and whole numbers ("num_attention_heads*head_dim", "3*hidden_size").
+        name: the native library's name; `{layer}` stands for each of num_hidden_layers,
+            `{global_layer}` for those that the configuration lists as `global_attn_indexes` and
+            `{window_layer}` for the others. Words with commas between them, `{q,k}`, each make a
+            name.
+        shape: each axis a product of configuration keys and whole numbers
+            ("num_attention_heads*head_dim", "3*hidden_size").
         mean, std: of the normal distribution it is drawn from.
         gain: if not None, std = gain / sqrt(fan-in), which keeps a product's scale at every width.
-        residual: std is divided by sqrt(num_hidden_layers) too: what all layers add to the residual keeps its scale at every depth.
+        residual: std is divided by sqrt(num_hidden_layers) too: what all layers add to the residual
+            keeps its scale at every depth.
         unless: a configuration key; where it is true, the model has no such tensor.
     """
 
@@ -72,22 +78,28 @@ class Size:
 
 @dataclass(frozen=True)
 class UserWeightsRules:
-    """A model's rules for a user's own folder (`--weights`). The tensors of the folder must also fit the model's.
+    """A model's rules for a user's own folder (`--weights`). The tensors of the folder must also
+    fit the model's.
 
     Attributes:
         defaults: the values that Transformers takes where config.json is silent.
         only: key of config.json → the values every SUT can compute with.
-        renamed: end of a tensor's legacy name → end of its name today; every SUT's library reads both.
+        renamed: end of a tensor's legacy name → end of its name today; every SUT's library reads
+            both.
         always: key of config.json → the value it has here, whatever the folder says.
-        any_head: whether a model with any head, or with none, will do. The tensors of its head are not read.
+        any_head: whether a model with any head, or with none, will do. The tensors of its head are
+            not read.
         prefixes: the beginning of a part's tensor names in some folders → their beginning here.
         prefix: the beginning of the names of the body's tensors in a model that has a head.
         optional: ends of the names of tensors that no answer depends on, and that may be left out.
         ignored: ends of the names of tensors that hold no parameter.
         tied: name of a tensor that may be left out → the one it must equal.
-        convert: the call or command that writes a pickle's weights anew as safetensors; {file} is its path. Empty: Transformers' own.
-        rope: the ways in which config.json may scale rotary positions, by Transformers' names; a SUT that lacks one says so.
-        adds: "beginning" and "end" → whether a tokenizer.model of this family adds that mark where tokenizer_config.json is silent.
+        convert: the call or command that writes a pickle's weights anew as safetensors; {file} is
+            its path. Empty: Transformers' own.
+        rope: the ways in which config.json may scale rotary positions, by Transformers' names; a
+            SUT that lacks one says so.
+        adds: "beginning" and "end" → whether a tokenizer.model of this family adds that mark where
+            tokenizer_config.json is silent.
     """
 
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -107,22 +119,20 @@ class UserWeightsRules:
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """Attributes:
-    family: which SUT file serves it, and which module of harness.inputs.families makes its inputs.
-    task: `predict` or `generate`; `tasks`: all that its file has, the one it has by default first.
-    benchmark: round → the official benchmark it is mapped to.
-    classes: framework → class name there.
-    answer_keys: of `to_host`, in payload order.
-    score: a name in compliance.scoring.accuracy.SCORES.
-    tolerance: precision → its named limits.
-    logits_rows: rows whose teacher-forced logits are compared (generate).
-    weights: the table its checkpoint is made of; empty where it is drawn by `rules` from the native library's own names and shapes.
-    parts: the parts of a model of several, each in a folder of its checkpoint; None: it is one.
-    config: what stands in every size's config.json.
-    also_called: key of config.json → the library's own name of that number.
-    fit: how it is trained: `optimizer`, the constants of AdamW; `tolerance`, precision → the loosest limits of its losses; `log`, the
-        `benchmark` and `ruleset` of MLPerf Training whose keys its log has; and `lora`, `rank` and `alpha`, where only those factors are
-        trained; `trained`, what the names of the tensors begin with that alone are trained. Empty where that is not known.
+    """Attributes: family: which SUT file serves it, and which module of harness.inputs.families
+    makes its inputs. task: `predict` or `generate`; `tasks`: all that its file has, the one it has
+    by default first. benchmark: round → the official benchmark it is mapped to. classes: framework
+    → class name there. answer_keys: of `to_host`, in payload order. score: a name in
+    compliance.scoring.accuracy.SCORES. tolerance: precision → its named limits. logits_rows: rows
+    whose teacher-forced logits are compared (generate). weights: the table its checkpoint is made
+    of; empty where it is drawn by `rules` from the native library's own names and shapes. parts:
+    the parts of a model of several, each in a folder of its checkpoint; None: it is one. config:
+    what stands in every size's config.json. also_called: key of config.json → the library's own
+    name of that number. fit: how it is trained: `optimizer`, the constants of AdamW; `tolerance`,
+    precision → the loosest limits of its losses; `log`, the
+        `benchmark` and `ruleset` of MLPerf Training whose keys its log has; and `lora`, `rank` and
+        `alpha`, where only those factors are trained; `trained`, what the names of the tensors
+        begin with that alone are trained. Empty where that is not known.
     """
 
     name: str
@@ -151,21 +161,36 @@ class Model:
 
     @property
     def native_class(self) -> str:
-        """The class of the library that made the model, which config.json names: the first of `classes`."""
+        """The class of the library that made the model, which config.json names: the first of
+        `classes`.
+        """
         return next(iter(self.classes.values()))
 
     @property
     def dimensions(self) -> frozenset[str]:
-        """The configuration keys its weight table's shapes are made of, and the number of layers."""
-        keys = {key for w in self.weights for axis in w.shape for key in axis.split("*") if not key.isdigit()}
+        """The configuration keys its weight table's shapes are made of, and the number of
+        layers.
+        """
+        keys = {
+            key
+            for w in self.weights
+            for axis in w.shape
+            for key in axis.split("*")
+            if not key.isdigit()
+        }
         return frozenset(keys | {"num_hidden_layers"})
 
     def tensors(self, config: Mapping[str, Any]) -> tuple[Tensor, ...]:
         """The checkpoint of a configuration, in file order.
 
-        Row by row of the table, all layers of a row together: no reader depends on the order, and the streamed file needs no second pass.
+        Row by row of the table, all layers of a row together: no reader depends on the order, and
+        the streamed file needs no second pass.
         """
-        return drawn.tensors(self.rules, self.parts.shapes(config)) if self.parts else _tensors(self.weights, config)
+        return (
+            drawn.tensors(self.rules, self.parts.shapes(config))
+            if self.parts
+            else _tensors(self.weights, config)
+        )
 
 
 def names() -> list[str]:
@@ -176,7 +201,8 @@ def names() -> list[str]:
 def load(name: str, task: str | None = None) -> Model:
     """The model as its file has it for this task; None: for the one it has by default.
 
-    Raises KeyError for a name that is not in `names()` and for a task the model has not, and ValueError where its file contradicts itself.
+    Raises KeyError for a name that is not in `names()` and for a task the model has not, and
+    ValueError where its file contradicts itself.
     """
     if name not in names():
         raise KeyError(name)
@@ -188,8 +214,12 @@ def load(name: str, task: str | None = None) -> Model:
     weights = tuple(Weight(**{**w, "shape": tuple(w["shape"])}) for w in data.get("weights", ()))
     rules = tuple(Rule(**rule) for rule in data.get("rules", ()))
     if bool(weights) is bool(rules):
-        raise ValueError(f"{name}.toml: either [[weights]], a table of all tensors, or [[rules]], and not both")
-    parts = importlib.import_module(f"{__name__}.{data['parts']}").PARTS if "parts" in data else None
+        raise ValueError(
+            f"{name}.toml: either [[weights]], a table of all tensors, or [[rules]], and not both"
+        )
+    parts = (
+        importlib.import_module(f"{__name__}.{data['parts']}").PARTS if "parts" in data else None
+    )
     sizes = {}
     for key, value in data["size"].items():
         config = {**data["config"], **value.pop("config")}
@@ -197,7 +227,9 @@ def load(name: str, task: str | None = None) -> Model:
         if weights:
             tensors = _tensors(weights, config)
         else:
-            tensors = drawn.tensors(rules, parts.shapes(config) if parts else drawn.shapes(_HERE / f"{name}-{key}.json"))
+            tensors = drawn.tensors(
+                rules, parts.shapes(config) if parts else drawn.shapes(_HERE / f"{name}-{key}.json")
+            )
         sizes[key] = Size(name=key, config=config, tensors=tensors, **value)
     answer = data["answer"]
     return Model(
@@ -223,15 +255,22 @@ def load(name: str, task: str | None = None) -> Model:
 
 
 def _of_task(data: dict[str, Any], task: str, change: dict[str, Any]) -> dict[str, Any]:
-    """The file for another task. Answers, classes and inputs are said anew; a row of weights takes the place of that of its name."""
+    """The file for another task. Answers, classes and inputs are said anew; a row of weights takes
+    the place of that of its name.
+    """
     rows = {row["name"]: row for row in (*data.get("weights", ()), *change.get("weights", ()))}
     kept = {key: value for key, value in data.items() if key not in ("answer", "classes")}
-    kept["size"] = {key: {name: value for name, value in size.items() if name != "inputs"} for key, size in data["size"].items()}
+    kept["size"] = {
+        key: {name: value for name, value in size.items() if name != "inputs"}
+        for key, size in data["size"].items()
+    }
     return {**_merged(kept, change), "task": task, "weights": list(rows.values())}
 
 
 def in_group(group: str) -> list[str]:
-    """The models whose file names this `group`; empty: those without one, which `--model all` means."""
+    """The models whose file names this `group`; empty: those without one, which `--model all`
+    means.
+    """
     return [name for name, own in _groups().items() if own == group]
 
 
@@ -247,20 +286,32 @@ def _groups() -> dict[str, str]:
 
 
 def _document(name: str) -> dict[str, Any]:
-    """A model's file. One that is `like` another holds only what differs from that one, table by table."""
+    """A model's file. One that is `like` another holds only what differs from that one, table by
+    table.
+    """
     data = tomllib.loads((_HERE / f"{name}.toml").read_text(encoding="utf-8"))
     return _merged(_document(data.pop("like")), data) if "like" in data else data
 
 
 def _merged(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
     """`base` with the values of `change`; tables that both have are merged in turn."""
-    both = [key for key, value in change.items() if isinstance(value, dict) and isinstance(base.get(key), dict)]
+    both = [
+        key
+        for key, value in change.items()
+        if isinstance(value, dict) and isinstance(base.get(key), dict)
+    ]
     return {**base, **change, **{key: _merged(base[key], change[key]) for key in both}}
 
 
 def _user_weights(data: Mapping[str, Any]) -> UserWeightsRules:
     only = {key: tuple(values) for key, values in data.get("only", {}).items()}
-    return UserWeightsRules(**{**data, "only": only, **{key: tuple(data.get(key, ())) for key in ("optional", "ignored", "rope")}})
+    return UserWeightsRules(
+        **{
+            **data,
+            "only": only,
+            **{key: tuple(data.get(key, ())) for key in ("optional", "ignored", "rope")},
+        }
+    )
 
 
 def _tensors(weights: Sequence[Weight], config: Mapping[str, Any]) -> tuple[Tensor, ...]:
@@ -269,7 +320,9 @@ def _tensors(weights: Sequence[Weight], config: Mapping[str, Any]) -> tuple[Tens
 
 
 def _expanded(name: str, config: Mapping[str, Any]) -> list[str]:
-    """Every name that a row of the table stands for; of several braces the last one changes first."""
+    """Every name that a row of the table stands for; of several braces the last one changes
+    first.
+    """
     before, brace, rest = name.partition("{")
     if not brace:
         return [name]
@@ -280,11 +333,17 @@ def _expanded(name: str, config: Mapping[str, Any]) -> list[str]:
         "global_layer": [n for n in layers if n in of_image],
         "window_layer": [n for n in layers if n not in of_image],
     }
-    return [f"{before}{word}{end}" for word in chosen.get(inside, inside.split(",")) for end in _expanded(after, config)]
+    return [
+        f"{before}{word}{end}"
+        for word in chosen.get(inside, inside.split(","))
+        for end in _expanded(after, config)
+    ]
 
 
 def _tensor(weight: Weight, name: str, config: Mapping[str, Any]) -> Tensor:
-    shape = tuple(math.prod(int(config.get(key, key)) for key in axis.split("*")) for axis in weight.shape)
+    shape = tuple(
+        math.prod(int(config.get(key, key)) for key in axis.split("*")) for axis in weight.shape
+    )
     std = weight.std if weight.gain is None else weight.gain / math.sqrt(drawn.fan_in(shape))
     if weight.residual:
         std /= math.sqrt(config["num_hidden_layers"])

@@ -1,8 +1,10 @@
-"""A checkpoint drawn by rules from the native library's own state dict: for models whose tensors no table should list by hand.
+"""A checkpoint drawn by rules from the native library's own state dict: for models whose tensors no
+table should list by hand.
 
-The names and shapes are data, one JSON file for each size, made once by `python -m sut.native_torch.state_shapes`; or a module beside the
-model's TOML makes them of a size's configuration (`Parts`). The rules stand in the TOML: a pattern of tensor names, and how what matches is
-initialised.
+The names and shapes are data, one JSON file for each size, made once by `python -m
+sut.native_torch.state_shapes`; or a module beside the model's TOML makes them of a size's
+configuration (`Parts`). The rules stand in the TOML: a pattern of tensor names, and how what
+matches is initialised.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Tensor:
-    """One tensor of a checkpoint, with every dimension known. Its values are drawn from a normal distribution of `mean` and `std`."""
+    """One tensor of a checkpoint, with every dimension known. Its values are drawn from a normal
+    distribution of `mean` and `std`.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -31,9 +35,11 @@ class Rule:
     """How the tensors that match a pattern are initialised.
 
     Attributes:
-        pattern: of the whole name, with `*`, `?` and `[…]` as in a file name. The first rule that matches counts.
+        pattern: of the whole name, with `*`, `?` and `[…]` as in a file name. The first rule that
+            matches counts.
         mean, std: of the normal distribution.
-        gain: if not None, std = gain / sqrt(fan-in), which keeps a product's or a convolution's scale at every width.
+        gain: if not None, std = gain / sqrt(fan-in), which keeps a product's or a convolution's
+            scale at every width.
     """
 
     pattern: str
@@ -58,13 +64,20 @@ class Parts:
 
 
 def fan_in(shape: Sequence[int]) -> int:
-    """Inputs of one output: of a matrix [out, in] and a convolution [out, in, height, width] all axes but the first."""
+    """Inputs of one output: of a matrix [out, in] and a convolution [out, in, height, width] all
+    axes but the first.
+    """
     return math.prod(shape[1:]) if len(shape) > 1 else shape[-1]
 
 
 def tensors(rules: Sequence[Rule], shapes: Mapping[str, Sequence[int]]) -> tuple[Tensor, ...]:
-    """The checkpoint, in the order of `shapes`. Raises ValueError for a name no rule matches and for a rule that matches none."""
-    matches = {name: next((rule for rule in rules if fnmatchcase(name, rule.pattern)), None) for name in shapes}
+    """The checkpoint, in the order of `shapes`. Raises ValueError for a name no rule matches and
+    for a rule that matches none.
+    """
+    matches = {
+        name: next((rule for rule in rules if fnmatchcase(name, rule.pattern)), None)
+        for name in shapes
+    }
     if unmatched := [name for name, rule in matches.items() if rule is None]:
         raise ValueError(f"no rule matches {unmatched[0]} (and {len(unmatched) - 1} more): add one")
     if idle := [rule.pattern for rule in rules if rule not in matches.values()]:

@@ -1,7 +1,9 @@
-"""Stable Diffusion 1: the parts of diffusers' folder, the names and shapes of their tensors, and their config.json.
+"""Stable Diffusion 1: the parts of diffusers' folder, the names and shapes of their tensors, and
+their config.json.
 
-All follows from a size's configuration: `hidden_size`, `num_hidden_layers` and `num_attention_heads` of the text encoder, `unet_channels`
-and `unet_heads`, `vae_channels`, `image_size`. As in all that was published, UNet and VAE have four levels of resolution.
+All follows from a size's configuration: `hidden_size`, `num_hidden_layers` and
+`num_attention_heads` of the text encoder, `unet_channels` and `unet_heads`, `vae_channels`,
+`image_size`. As in all that was published, UNet and VAE have four levels of resolution.
 """
 
 from __future__ import annotations
@@ -33,7 +35,13 @@ def _convolution(name: str, into: int, out: int, side: int = 3) -> _Named:
 def _text_encoder(config: Mapping[str, Any]) -> _Named:
     model, width = "text_encoder/text_model", config["hidden_size"]
     yield f"{model}.embeddings.token_embedding.weight", (config["vocab_size"], width)
-    yield f"{model}.embeddings.position_embedding.weight", (config["max_position_embeddings"], width)
+    yield (
+        f"{model}.embeddings.position_embedding.weight",
+        (
+            config["max_position_embeddings"],
+            width,
+        ),
+    )
     for n in range(config["num_hidden_layers"]):
         layer = f"{model}.encoder.layers.{n}"
         for name in ("q", "k", "v", "out"):

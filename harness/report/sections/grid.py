@@ -22,7 +22,8 @@ _PLAIN = ("eager", "graph")
 """The executions that compile least."""
 
 Times = dict[Any, float]
-"""Repeat → milliseconds of a batch. A repeat has the name of its turn in a sweep, or of its folder."""
+"""Repeat → milliseconds of a batch. A repeat has the name of its turn in a sweep, or of its folder.
+"""
 
 Pairs = Sequence[tuple[Times, Times]]
 """The times of two SUTs, or of two models, in cells that are otherwise equal."""
@@ -59,8 +60,10 @@ def section(content: Content) -> Section:
         tables += [*_speeds(grid), *_distilled(grid)]
     return Section(
         title="Means over models",
-        note="In brackets the 95 % interval, and behind it over how many cells. "
-        "Few models take long inputs, so along a row the models change, too.",
+        note=(
+            "In brackets the 95 % interval, and behind it over how many cells. "
+            "Few models take long inputs, so along a row the models change, too."
+        ),
         tables=tables,
     )
 

@@ -84,9 +84,11 @@ def costs(content: Content) -> Section:
     )
     return Section(
         title="What Keras costs",
-        note="Keras 3 beside the same framework without it. Above 1 Keras is faster. A batch of a "
-        "model that generates is all its tokens; a token is the time with Keras and without in "
-        "which each answer of a batch gets one.",
+        note=(
+            "Keras 3 beside the same framework without it. Above 1 Keras is faster. A batch of a "
+            "model that generates is all its tokens; a token is the time with Keras and without in "
+            "which each answer of a batch gets one."
+        ),
         tables=[on_page, in_markdown],
         data={"keras_overheads": [asdict(overhead) for overhead in every]},
     )

@@ -2,8 +2,8 @@
 
 They are Keras 3 over Keras 2, and over native PyTorch. There
 (https://keras.io/getting_started/benchmarks/) each is the speed of Keras 3 on its best backend over
-that of the other, one bar for each model and task. Their A100 is a mark at ours if the table has the
-same batch, and at every training. Most columns of their table were not measured in float32
+that of the other, one bar for each model and task. Their A100 is a mark at ours if the table has
+the same batch, and at every training. Most columns of their table were not measured in float32
 (`lower_precision`).
 """
 

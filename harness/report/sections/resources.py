@@ -40,7 +40,10 @@ def _least(rows: list[dict[str, Any]], column: str, factor: float, unit: str) ->
     return [f"{row['sut']} {factor * row[column]:.1f} {unit}" for row in known]
 
 
-_NOTE = "Compile time is that of the first calls of all shapes, less the second calls. It pays once the saved time makes up for it."
+_NOTE = (
+    "Compile time is that of the first calls of all shapes, less the second calls. It pays once the"
+    " saved time makes up for it."
+)
 
 
 @dataclass(frozen=True, kw_only=True)

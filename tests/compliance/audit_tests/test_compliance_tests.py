@@ -31,19 +31,29 @@ DETAIL, ANSWERS = "mlperf_log_detail.txt", "mlperf_log_accuracy.json"
 
 @pytest.fixture(scope="module")
 def complied(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """A good run with its compliance tests, of samples long enough that noise is small beside them."""
+    """A good run with its compliance tests, of samples long enough that noise is small beside
+    them.
+    """
     folder = tmp_path_factory.mktemp("complied")
 
     def get(kind: str) -> Path:
         path = folder / kind
-        return path if path.exists() else runs.comply(runs.build(path, *runs.KINDS[kind], milliseconds=1000, latency_ms=10.0), of=LOOSE)
+        return (
+            path
+            if path.exists()
+            else runs.comply(
+                runs.build(path, *runs.KINDS[kind], milliseconds=1000, latency_ms=10.0), of=LOOSE
+            )
+        )
 
     return get
 
 
 @pytest.fixture
 def run(complied: Callable[[str], Path], tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    return Path(shutil.copytree(complied(getattr(request, "param", "SingleStream")), tmp_path / "quick-1"))
+    return Path(
+        shutil.copytree(complied(getattr(request, "param", "SingleStream")), tmp_path / "quick-1")
+    )
 
 
 def found(run: Path, of: rules.Rules = LOOSE) -> dict[str, Check]:
@@ -60,27 +70,52 @@ def folder(run: Path, test: str) -> Path:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_good_run_fails_nothing_and_says_what_does_not_apply(complied: Callable[[str], Path], kind: str) -> None:
+def test_a_good_run_fails_nothing_and_says_what_does_not_apply(
+    complied: Callable[[str], Path], kind: str
+) -> None:
     checks = found(complied(kind))
     assert [c.line() for c in checks.values() if c.verdict is Verdict.FAIL] == []
     passed = {name for name, check in checks.items() if check.verdict is Verdict.PASS}
-    assert passed >= {"test01-answers", "test01-samples", "test01-performance", "test04-performance", "test04-settings", "test01-hash"}
+    assert passed >= {
+        "test01-answers",
+        "test01-samples",
+        "test01-performance",
+        "test04-performance",
+        "test04-settings",
+        "test01-hash",
+    }
     na = {name for name, check in checks.items() if check.verdict is Verdict.NA}
     if kind == "SingleStream":
         assert na >= {"test06", "output-length"}
     else:
-        assert na >= {"test06-first-token", "test06-token-count", "test06-eos"} and passed >= {"test06-samples", "output-length"}
+        assert na >= {"test06-first-token", "test06-token-count", "test06-eos"} and passed >= {
+            "test06-samples",
+            "output-length",
+        }
     assert {check.level for check in checks.values()} == {"submission"}
 
 
-def test_every_rule_these_checks_name_is_one_that_is_written_down(complied: Callable[[str], Path]) -> None:
-    named = {rule_id for kind in KINDS for check in found(complied(kind)).values() for rule_id in check.rule_ids}
+def test_every_rule_these_checks_name_is_one_that_is_written_down(
+    complied: Callable[[str], Path],
+) -> None:
+    named = {
+        rule_id
+        for kind in KINDS
+        for check in found(complied(kind)).values()
+        for rule_id in check.rule_ids
+    }
     assert named <= set(sources.entries())
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_folders_of_the_tests_disturb_no_other_check(complied: Callable[[str], Path], kind: str) -> None:
-    assert [c.line() for c in audit.audit(complied(kind)).checks_for("quick") if c.verdict is Verdict.FAIL] == []
+def test_the_folders_of_the_tests_disturb_no_other_check(
+    complied: Callable[[str], Path], kind: str
+) -> None:
+    assert [
+        c.line()
+        for c in audit.audit(complied(kind)).checks_for("quick")
+        if c.verdict is Verdict.FAIL
+    ] == []
 
 
 def logged(test: str, **values: Any) -> Callable[[Path], Any]:
@@ -102,13 +137,22 @@ def answers(test: str, how: Callable[[list[str]], list[str]]) -> Callable[[Path]
 
 
 def other_bytes(position: int, row: int = 1) -> Callable[[list[str]], list[str]]:
-    """One hexadecimal digit of a row's answer, from its end: -1 is the highest byte of a little-endian number."""
+    """One hexadecimal digit of a row's answer, from its end: -1 is the highest byte of a
+    little-endian number.
+    """
 
     def how(rows: list[str]) -> list[str]:
-        start, data, end = rows[row].rpartition('"data" : "')[0], *rows[row].rpartition('"data" : "')[2].split('"', 1)
+        start, data, end = (
+            rows[row].rpartition('"data" : "')[0],
+            *rows[row].rpartition('"data" : "')[2].split('"', 1),
+        )
         at = position % len(data)
         other = "1" if data[at] != "1" else "2"
-        return [*rows[:row], f'{start}"data" : "{data[:at]}{other}{data[at + 1 :]}"{end}', *rows[row + 1 :]]
+        return [
+            *rows[:row],
+            f'{start}"data" : "{data[:at]}{other}{data[at + 1 :]}"{end}',
+            *rows[row + 1 :],
+        ]
 
     return how
 
@@ -145,7 +189,10 @@ def of_outcome(test: str, **values: Any) -> Callable[[Path], Any]:
 
 
 def two_ends(rows: list[str]) -> list[str]:
-    start, data = rows[1].rpartition('"data" : "')[0], rows[1].rpartition('"data" : "')[2].split('"')[0]
+    start, data = (
+        rows[1].rpartition('"data" : "')[0],
+        rows[1].rpartition('"data" : "')[2].split('"')[0],
+    )
     return [rows[0], f'{start}"data" : "{data[:-16]}0200000002000000" }},', *rows[2:]]
 
 
@@ -167,51 +214,161 @@ def latencies_of_the_performance_run(run: Path) -> None:
 _of_test = partial(Mutation, kind="SingleStream", level="submission")
 TESTS_MUTATED = [
     _of_test("another answer", "test01-answers", answers("TEST01", other_bytes(-1))),
-    _of_test("an answer less", "test01-samples", answers("TEST01", lambda rows: [rows[0], *rows[2:]])),
-    _of_test("an answer of another sample", "test01-samples", answers("TEST01", lambda rows: [*rows[:1], _moved(rows[1]), *rows[2:]])),
-    _of_test("no answers", "test01-answers", answers("TEST01", lambda rows: ["[", "]"])),
-    _of_test("a log of answers that is cut", "test01-samples", answers("TEST01", lambda rows: rows[:-1])),
-    _of_test("half of each answer", "output-length", answers("TEST01", half), kind="tokens"),
-    _of_test("another submitted log of answers", "test01-hash", submitted(f"TEST01/accuracy/{ANSWERS}", "[\n]\n")),
-    _of_test("another hash", "test01-hash", submitted("TEST01/accuracy/accuracy.txt", f"{{}}\nhash={'0' * 64}\n")),
-    _of_test("verify_accuracy.txt says other", "test01-answers", submitted("TEST01/verify_accuracy.txt", "TEST FAIL\n")),
     _of_test(
-        "verify_accuracy.txt says it otherwise", "test01-answers", submitted("TEST01/verify_accuracy.txt", "TEST PASSED not at all\n")
+        "an answer less", "test01-samples", answers("TEST01", lambda rows: [rows[0], *rows[2:]])
     ),
-    _of_test("verify_accuracy.txt says both", "test01-answers", submitted("TEST01/verify_accuracy.txt", "TEST PASS\nTEST FAIL\n")),
-    _of_test("the latencies are the performance run's", "test04-loadgen", latencies_of_the_performance_run),
-    _of_test("verify_performance.txt says other", "test01-performance", submitted("TEST01/verify_performance.txt", "TEST FAIL\n")),
-    _of_test("verify_performance.txt gone", "test04-files", submitted("TEST04/verify_performance.txt", None)),
+    _of_test(
+        "an answer of another sample",
+        "test01-samples",
+        answers("TEST01", lambda rows: [*rows[:1], _moved(rows[1]), *rows[2:]]),
+    ),
+    _of_test("no answers", "test01-answers", answers("TEST01", lambda rows: ["[", "]"])),
+    _of_test(
+        "a log of answers that is cut", "test01-samples", answers("TEST01", lambda rows: rows[:-1])
+    ),
+    _of_test("half of each answer", "output-length", answers("TEST01", half), kind="tokens"),
+    _of_test(
+        "another submitted log of answers",
+        "test01-hash",
+        submitted(f"TEST01/accuracy/{ANSWERS}", "[\n]\n"),
+    ),
+    _of_test(
+        "another hash",
+        "test01-hash",
+        submitted("TEST01/accuracy/accuracy.txt", f"{{}}\nhash={'0' * 64}\n"),
+    ),
+    _of_test(
+        "verify_accuracy.txt says other",
+        "test01-answers",
+        submitted("TEST01/verify_accuracy.txt", "TEST FAIL\n"),
+    ),
+    _of_test(
+        "verify_accuracy.txt says it otherwise",
+        "test01-answers",
+        submitted("TEST01/verify_accuracy.txt", "TEST PASSED not at all\n"),
+    ),
+    _of_test(
+        "verify_accuracy.txt says both",
+        "test01-answers",
+        submitted("TEST01/verify_accuracy.txt", "TEST PASS\nTEST FAIL\n"),
+    ),
+    _of_test(
+        "the latencies are the performance run's",
+        "test04-loadgen",
+        latencies_of_the_performance_run,
+    ),
+    _of_test(
+        "verify_performance.txt says other",
+        "test01-performance",
+        submitted("TEST01/verify_performance.txt", "TEST FAIL\n"),
+    ),
+    _of_test(
+        "verify_performance.txt gone",
+        "test04-files",
+        submitted("TEST04/verify_performance.txt", None),
+    ),
     _of_test("a stranger among the files", "test01-files", submitted("TEST01/notes.txt", "x")),
-    _of_test("another sampling target", "test01-settings", logged("TEST01", effective_accuracy_log_sampling_target=64)),
-    _of_test("another sampling seed", "test01-settings", logged("TEST01", requested_accuracy_log_rng_seed=1)),
-    _of_test("another seed", "test01-settings", logged("TEST01", effective_sample_index_rng_seed=1)),
+    _of_test(
+        "another sampling target",
+        "test01-settings",
+        logged("TEST01", effective_accuracy_log_sampling_target=64),
+    ),
+    _of_test(
+        "another sampling seed",
+        "test01-settings",
+        logged("TEST01", requested_accuracy_log_rng_seed=1),
+    ),
+    _of_test(
+        "another seed", "test01-settings", logged("TEST01", effective_sample_index_rng_seed=1)
+    ),
     _of_test("a shorter test", "test04-settings", logged("TEST04", requested_min_duration_ms=1)),
-    _of_test("another index again and again", "test04-settings", logged("TEST04", effective_performance_issue_same_index=0)),
-    _of_test("many samples after all", "test04-settings", logged("TEST04", effective_performance_issue_same=False)),
-    _of_test("an accuracy run", "test01-settings", logged("TEST01", effective_test_mode="AccuracyOnly")),
-    _of_test("more queries than asked for", "test06-settings", logged("TEST06", effective_samples_per_query=101), kind="tokens"),
-    _of_test("equal issue left on", "test06-settings", logged("TEST06", effective_sample_concatenate_permutation=True), kind="tokens"),
-    _of_test("no audit.config found", "test01-settings", edited("TEST01", DETAIL, "Found Audit Config", "Found nothing")),
-    _of_test("another LoadGen", "test01-loadgen", logged("TEST01", loadgen_version="6.0.16 @ 2b5f63eb56")),
+    _of_test(
+        "another index again and again",
+        "test04-settings",
+        logged("TEST04", effective_performance_issue_same_index=0),
+    ),
+    _of_test(
+        "many samples after all",
+        "test04-settings",
+        logged("TEST04", effective_performance_issue_same=False),
+    ),
+    _of_test(
+        "an accuracy run", "test01-settings", logged("TEST01", effective_test_mode="AccuracyOnly")
+    ),
+    _of_test(
+        "more queries than asked for",
+        "test06-settings",
+        logged("TEST06", effective_samples_per_query=101),
+        kind="tokens",
+    ),
+    _of_test(
+        "equal issue left on",
+        "test06-settings",
+        logged("TEST06", effective_sample_concatenate_permutation=True),
+        kind="tokens",
+    ),
+    _of_test(
+        "no audit.config found",
+        "test01-settings",
+        edited("TEST01", DETAIL, "Found Audit Config", "Found nothing"),
+    ),
+    _of_test(
+        "another LoadGen", "test01-loadgen", logged("TEST01", loadgen_version="6.0.16 @ 2b5f63eb56")
+    ),
     _of_test("another library", "test04-loadgen", logged("TEST04", qsl_reported_total_count=7)),
     _of_test(
-        "an earlier date", "test01-loadgen", logged("TEST01", power_begin="01-01-2026 00:00:00.000", power_end="01-01-2026 00:00:09.000")
+        "an earlier date",
+        "test01-loadgen",
+        logged(
+            "TEST01", power_begin="01-01-2026 00:00:00.000", power_end="01-01-2026 00:00:09.000"
+        ),
     ),
     _of_test("an error", "test04-log", logged("TEST04", num_errors=1)),
     _of_test(
-        "a summary that contradicts", "test04-log", edited("TEST04", "mlperf_log_summary.txt", "Result is : VALID", "Result is : INVALID")
+        "a summary that contradicts",
+        "test04-log",
+        edited("TEST04", "mlperf_log_summary.txt", "Result is : VALID", "Result is : INVALID"),
     ),
-    _of_test("one sample is faster", "test04-performance", logged("TEST04", early_stopping_latency_ss=lambda v: v // 9)),
-    _of_test("slower while sampled", "test01-performance", logged("TEST01", early_stopping_latency_ss=lambda v: v * 9)),
-    _of_test("no score", "test01-performance", logged("TEST01", early_stopping_latency_ss=None, result_90__00_percentile_latency_ns=None)),
-    _of_test("another user.conf", "test01-run", edited("TEST01", "user.conf", "min_duration", "max_duration")),
-    _of_test("another audit.config", "test01-run", edited("TEST01", "audit.config", "mode = 2", "mode = 0")),
+    _of_test(
+        "one sample is faster",
+        "test04-performance",
+        logged("TEST04", early_stopping_latency_ss=lambda v: v // 9),
+    ),
+    _of_test(
+        "slower while sampled",
+        "test01-performance",
+        logged("TEST01", early_stopping_latency_ss=lambda v: v * 9),
+    ),
+    _of_test(
+        "no score",
+        "test01-performance",
+        logged("TEST01", early_stopping_latency_ss=None, result_90__00_percentile_latency_ns=None),
+    ),
+    _of_test(
+        "another user.conf",
+        "test01-run",
+        edited("TEST01", "user.conf", "min_duration", "max_duration"),
+    ),
+    _of_test(
+        "another audit.config",
+        "test01-run",
+        edited("TEST01", "audit.config", "mode = 2", "mode = 0"),
+    ),
     _of_test("another job", "test04-run", edited("TEST04", "job.json", '"float32"', '"bfloat16"')),
-    _of_test("another precision seen", "test01-run", of_outcome("TEST01", evidence_after=mutations.seen(0, "bfloat16"))),
-    _of_test("a raw log that differs", "test01-run", submitted(f"TEST01/performance/run_1/{DETAIL}", ":::MLLOG {}\n")),
+    _of_test(
+        "another precision seen",
+        "test01-run",
+        of_outcome("TEST01", evidence_after=mutations.seen(0, "bfloat16")),
+    ),
+    _of_test(
+        "a raw log that differs",
+        "test01-run",
+        submitted(f"TEST01/performance/run_1/{DETAIL}", ":::MLLOG {}\n"),
+    ),
     _of_test("evidence that is none", "test04-run", of_outcome("TEST04", evidence_after=["none"])),
-    _of_test("a worker that died", "test01-run", of_outcome("TEST01", status="oom", reason="no memory")),
+    _of_test(
+        "a worker that died", "test01-run", of_outcome("TEST01", status="oom", reason="no memory")
+    ),
 ]
 
 
@@ -221,8 +378,12 @@ def _moved(row: str) -> str:
     return f"{head}{index}{(int(number) + 1) % 256}{comma}{rest}"
 
 
-@pytest.mark.parametrize("mutation", TESTS_MUTATED, ids=[m.name.replace(" ", "-") for m in TESTS_MUTATED])
-def test_a_single_change_fails_its_check(complied: Callable[[str], Path], tmp_path: Path, mutation: Mutation) -> None:
+@pytest.mark.parametrize(
+    "mutation", TESTS_MUTATED, ids=[m.name.replace(" ", "-") for m in TESTS_MUTATED]
+)
+def test_a_single_change_fails_its_check(
+    complied: Callable[[str], Path], tmp_path: Path, mutation: Mutation
+) -> None:
     run = Path(shutil.copytree(complied(mutation.kind), tmp_path / "quick-1"))
     mutation.do(run)
     assert mutation.check in failing(run)
@@ -235,7 +396,9 @@ def test_two_end_tokens_fail_where_the_tokenizer_says_which_they_are(run: Path) 
     record(end_tokens=[2])(run)
     runs.resubmit_compliance(run, LOOSE)
     assert found(run)["test06-eos"].verdict is Verdict.FAIL
-    assert "TEST06 verification failed" in (folder(run, "TEST06") / "verify_accuracy.txt").read_text()
+    assert (
+        "TEST06 verification failed" in (folder(run, "TEST06") / "verify_accuracy.txt").read_text()
+    )
     record(end_tokens=[5])(run)
     runs.resubmit_compliance(run, LOOSE)
     assert found(run)["test06-eos"].verdict is Verdict.PASS
@@ -244,7 +407,11 @@ def test_two_end_tokens_fail_where_the_tokenizer_says_which_they_are(run: Path) 
 def test_answers_that_differ_within_the_models_tolerance_pass_and_say_so(run: Path) -> None:
     answers("TEST01", other_bytes(0))(run)  # the lowest bits of a float32
     check = found(run)["test01-answers"]
-    assert check.verdict is Verdict.PASS and "are not the accuracy run's bytes" in check.detail and "within the tolerance" in check.detail
+    assert (
+        check.verdict is Verdict.PASS
+        and "are not the accuracy run's bytes" in check.detail
+        and "within the tolerance" in check.detail
+    )
     assert "TEST FAIL" in (folder(run, "TEST01") / "verify_accuracy.txt").read_text()
     for name in ("baseline_accuracy.txt", "compliance_accuracy.txt"):
         assert json.loads((folder(run, "TEST01") / "accuracy" / name).read_text())["passed"]
@@ -252,7 +419,10 @@ def test_answers_that_differ_within_the_models_tolerance_pass_and_say_so(run: Pa
 
 def test_answers_that_differ_without_a_reference_are_left_to_a_person(run: Path) -> None:
     judged = runs.read_json(run / "record.json")
-    record(accuracy={**judged["accuracy"], "reason": "too large here"}, digests={**judged["digests"], "reference": ""})(run)
+    record(
+        accuracy={**judged["accuracy"], "reason": "too large here"},
+        digests={**judged["digests"], "reference": ""},
+    )(run)
     (run / "reference.npz").unlink()
     answers("TEST01", other_bytes(0))(run)
     check = found(run)["test01-answers"]
@@ -270,11 +440,18 @@ def test_a_test_that_is_not_valid_counts_where_the_run_is_to_be(run: Path) -> No
 def test_a_test_that_was_broken_off_is_told_as_that(run: Path) -> None:
     shutil.rmtree(folder(run, "TEST04"))
     (run / "raw" / "TEST04" / "outcome.json").unlink()
-    assert [c.line() for n, c in found(run).items() if n.startswith("test04")] == ["[FAIL] TEST04 run: it was not finished"]
+    assert [c.line() for n, c in found(run).items() if n.startswith("test04")] == [
+        "[FAIL] TEST04 run: it was not finished"
+    ]
 
 
-@pytest.mark.parametrize(("division", "outcome"), [("open", Verdict.NA), ("closed", Verdict.FAIL), ("network", Verdict.FAIL)])
-def test_a_test_that_is_not_there_fails_where_it_is_asked_for(run: Path, division: str, outcome: Verdict) -> None:
+@pytest.mark.parametrize(
+    ("division", "outcome"),
+    [("open", Verdict.NA), ("closed", Verdict.FAIL), ("network", Verdict.FAIL)],
+)
+def test_a_test_that_is_not_there_fails_where_it_is_asked_for(
+    run: Path, division: str, outcome: Verdict
+) -> None:
     base = runs.base(run)
     mapped = base / "results" / runs.SYSTEM / "bert-99"
     (base / "results" / runs.SYSTEM / "bert-tiny").rename(mapped)
@@ -287,17 +464,35 @@ def test_a_test_that_is_not_there_fails_where_it_is_asked_for(run: Path, divisio
     assert ("open division asks for none" in checks["test01"].detail) == (division == "open")
 
 
-def test_a_bare_submission_is_judged_by_the_logs_it_holds(complied: Callable[[str], Path], tmp_path: Path) -> None:
+def test_a_bare_submission_is_judged_by_the_logs_it_holds(
+    complied: Callable[[str], Path], tmp_path: Path
+) -> None:
     shutil.copytree(complied("SingleStream") / "open", tmp_path / "submission" / "open")
     checks = found(tmp_path / "submission")
     assert not [c.line() for c in checks.values() if c.verdict is Verdict.FAIL]
     assert checks["test01-settings"].verdict is checks["test04-performance"].verdict is Verdict.PASS
-    assert checks["test01-answers"].verdict is Verdict.MANUAL  # 256 answers make a log that is truncated
+    # 256 answers make a log that is truncated.
+    assert checks["test01-answers"].verdict is Verdict.MANUAL
 
 
-@pytest.mark.parametrize("name", ["verify_accuracy.txt", f"accuracy/{ANSWERS}", "accuracy/accuracy.txt", f"performance/run_1/{DETAIL}"])
 @pytest.mark.parametrize(
-    "junk", [b"", b"\xff\xfe", b"null", b"[\n{}\n]\n", b':::MLLOG {"key": "effective_min_duration_ms", "value": []}\n']
+    "name",
+    [
+        "verify_accuracy.txt",
+        f"accuracy/{ANSWERS}",
+        "accuracy/accuracy.txt",
+        f"performance/run_1/{DETAIL}",
+    ],
+)
+@pytest.mark.parametrize(
+    "junk",
+    [
+        b"",
+        b"\xff\xfe",
+        b"null",
+        b"[\n{}\n]\n",
+        b':::MLLOG {"key": "effective_min_duration_ms", "value": []}\n',
+    ],
 )
 def test_damage_is_a_finding_and_never_a_traceback(run: Path, name: str, junk: bytes) -> None:
     for path in (folder(run, "TEST01") / name, run / "raw" / "TEST01" / Path(name).name):

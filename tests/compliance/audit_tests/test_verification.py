@@ -1,4 +1,6 @@
-"""What a compliance test comes to, by values alone: speeds, settings, LoadGen's choice of samples, ends of answers."""
+"""What a compliance test comes to, by values alone: speeds, settings, LoadGen's choice of samples,
+ends of answers.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +29,25 @@ V61 = rules.load("v6.1")
         ("TEST04", "predict", {}, 64, ""),
         ("TEST04", "predict", {}, 3, "the library has 3"),
         ("TEST04", "generate", {"prompt_buckets": [5], "new_token_buckets": [45]}, 64, ""),
-        ("TEST04", "generate", {"prompt_buckets": [16, 32], "new_token_buckets": [45]}, 64, "prompt buckets"),
-        ("TEST04", "generate", {"prompt_buckets": [5], "new_token_buckets": [8, 16]}, 64, "new token buckets"),
+        (
+            "TEST04",
+            "generate",
+            {"prompt_buckets": [16, 32], "new_token_buckets": [45]},
+            64,
+            "prompt buckets",
+        ),
+        (
+            "TEST04",
+            "generate",
+            {"prompt_buckets": [5], "new_token_buckets": [8, 16]},
+            64,
+            "new token buckets",
+        ),
     ],
 )
-def test_which_tests_say_something_of_a_workload(name: str, task: str, config: dict[str, Any], samples: int, words: str) -> None:
+def test_which_tests_say_something_of_a_workload(
+    name: str, task: str, config: dict[str, Any], samples: int, words: str
+) -> None:
     workload = job(cell(task=task), Path("run"), **config).workload
     why = verification.inapplicable(name, workload, samples)
     assert words in why and bool(why) == bool(words)
@@ -60,25 +76,57 @@ def scored(scenario: str, value: float) -> Detail:
         ("TEST04", "SingleStream", 1_000_000, 9_000_000, True),
     ],
 )
-def test_speeds_are_compared_as_the_official_scripts_do(test: str, scenario: str, reference: float, value: float, holds: bool) -> None:
-    found = verification.speed(V61.compliance_tests[test], scenario, V61, scored(scenario, reference), scored(scenario, value))
+def test_speeds_are_compared_as_the_official_scripts_do(
+    test: str, scenario: str, reference: float, value: float, holds: bool
+) -> None:
+    found = verification.speed(
+        V61.compliance_tests[test],
+        scenario,
+        V61,
+        scored(scenario, reference),
+        scored(scenario, value),
+    )
     assert found is not None and found.holds is holds
     assert ("TEST PASS" in verification.performance_text(found)) is holds
 
 
 def test_nothing_is_verified_beside_a_run_that_is_not_valid() -> None:
-    invalid = Detail({"result_samples_per_second": 100.0, "result_validity": "INVALID"}, {}, (), (), ())
-    found = verification.speed(V61.compliance_tests["TEST01"], "Offline", V61, invalid, scored("Offline", 100.0))
-    assert found is not None and found.holds and "TEST FAIL: Invalid results" in verification.performance_text(found)
+    invalid = Detail(
+        {"result_samples_per_second": 100.0, "result_validity": "INVALID"}, {}, (), (), ()
+    )
+    found = verification.speed(
+        V61.compliance_tests["TEST01"], "Offline", V61, invalid, scored("Offline", 100.0)
+    )
+    assert (
+        found is not None
+        and found.holds
+        and "TEST FAIL: Invalid results" in verification.performance_text(found)
+    )
 
 
 def test_what_audit_config_sets_is_the_official_files() -> None:
     seed = 720381539243781796
     of = {name: rule.settings("bert-99") for name, rule in V61.compliance_tests.items()}
-    assert of["TEST01"] == {"mode": 2, "accuracy_log_rng_seed": seed, "accuracy_log_sampling_target": 4096}
-    assert V61.compliance_tests["TEST01"].settings("stable-diffusion-xl")["accuracy_log_sampling_target"] == 128
-    assert V61.compliance_tests["TEST01"].settings("3d-unet-99")["accuracy_log_sampling_target"] == 64
-    assert of["TEST04"] == {"mode": 2, "performance_issue_unique": 0, "performance_issue_same": 1, "performance_issue_same_index": 3}
+    assert of["TEST01"] == {
+        "mode": 2,
+        "accuracy_log_rng_seed": seed,
+        "accuracy_log_sampling_target": 4096,
+    }
+    assert (
+        V61.compliance_tests["TEST01"].settings("stable-diffusion-xl")[
+            "accuracy_log_sampling_target"
+        ]
+        == 128
+    )
+    assert (
+        V61.compliance_tests["TEST01"].settings("3d-unet-99")["accuracy_log_sampling_target"] == 64
+    )
+    assert of["TEST04"] == {
+        "mode": 2,
+        "performance_issue_unique": 0,
+        "performance_issue_same": 1,
+        "performance_issue_same_index": 3,
+    }
     assert of["TEST06"] == {
         "mode": 2,
         "accuracy_log_rng_seed": seed,
@@ -94,7 +142,10 @@ def test_end_tokens_are_counted_from_the_end_alone() -> None:
         return Row(0, 0, np.array(tokens, np.int32).tobytes())
 
     ends = frozenset({2, 107})
-    assert [logged_answers.end_tokens(r, ends) for r in (row(5), row(2, 5), row(5, 2), row(5, 2, 107), row(2, 2), row())] == [
+    assert [
+        logged_answers.end_tokens(r, ends)
+        for r in (row(5), row(2, 5), row(5, 2), row(5, 2, 107), row(2, 2), row())
+    ] == [
         0,
         0,
         1,
@@ -105,11 +156,16 @@ def test_end_tokens_are_counted_from_the_end_alone() -> None:
 
 
 def test_each_different_answer_is_judged_once() -> None:
-    rows = tuple(Row(n, index, data) for n, (index, data) in enumerate([(0, b"a"), (1, b"c"), (0, b"b"), (0, b"a")]))
+    rows = tuple(
+        Row(n, index, data)
+        for n, (index, data) in enumerate([(0, b"a"), (1, b"c"), (0, b"b"), (0, b"a")])
+    )
     assert list(logged_answers.variants(rows)) == [{0: b"a", 1: b"c"}, {0: b"b"}]
 
 
 def test_a_share_of_one_logs_every_sample_and_of_none_hardly_any() -> None:
     assert sampling.selected_samples(1000, 1.0, 720381539243781796).tolist() == list(range(1000))
-    assert len(sampling.selected_samples(100_000, 0.01, 720381539243781796)) == pytest.approx(1000, rel=0.15)
+    assert len(sampling.selected_samples(100_000, 0.01, 720381539243781796)) == pytest.approx(
+        1000, rel=0.15
+    )
     assert sampling.selected_samples(0, 1.0, 1).tolist() == []

@@ -1,4 +1,6 @@
-"""What the evidence must hold: the counters of its framework, and all weights in the precision of the cell."""
+"""What the evidence must hold: the counters of its framework, and all weights in the precision of
+the cell.
+"""
 
 from __future__ import annotations
 
@@ -24,25 +26,39 @@ def seen(graphs: int, **detail: Any) -> dict[str, Any]:
 
 
 def held(**elements: int) -> dict[str, Any]:
-    return seen(0, weights={dtype: {"elements": count, "bytes": 2 * count} for dtype, count in elements.items()})
+    return seen(
+        0,
+        weights={
+            dtype: {"elements": count, "bytes": 2 * count} for dtype, count in elements.items()
+        },
+    )
 
 
-def faults(evidence: dict[str, Any], precision: str = "bfloat16", parameters: int | None = 1000) -> list[str]:
+def faults(
+    evidence: dict[str, Any], precision: str = "bfloat16", parameters: int | None = 1000
+) -> list[str]:
     return [str(fault) for fault in weights_faults(evidence, "before", precision, parameters)]
 
 
 @pytest.mark.parametrize(("execution", "framework"), COUNTED)
 def test_evidence_with_all_counters_of_its_framework_has_no_findings(execution, framework):
     evidence = seen(int(execution != "eager"), **COUNTED[execution, framework])
-    assert findings(RULES[execution], evidence, evidence, execution, framework, COUNTERS[framework]) == []
+    assert (
+        findings(RULES[execution], evidence, evidence, execution, framework, COUNTERS[framework])
+        == []
+    )
 
 
 @pytest.mark.parametrize(("execution", "framework"), COUNTED)
 def test_a_counter_that_the_framework_has_may_not_be_missing(execution, framework):
     whole = COUNTED[execution, framework]
     for name in whole.keys() - {"xla_programs", "table_lookups"}:
-        evidence = seen(int(execution != "eager"), **{key: count for key, count in whole.items() if key != name})
-        found = findings(RULES[execution], evidence, evidence, execution, framework, COUNTERS[framework])
+        evidence = seen(
+            int(execution != "eager"), **{key: count for key, count in whole.items() if key != name}
+        )
+        found = findings(
+            RULES[execution], evidence, evidence, execution, framework, COUNTERS[framework]
+        )
         assert len(found) == 2
         assert all(f"{framework} counts them" in text for text in found)
         assert findings(RULES[execution], evidence, evidence, execution) == []
@@ -50,9 +66,12 @@ def test_a_counter_that_the_framework_has_may_not_be_missing(execution, framewor
 
 @pytest.mark.parametrize("execution", ["graph", "xla"])
 def test_evidence_of_an_older_run_is_judged_by_all_its_operators(execution):
-    few, many = (seen(1, regions=1, operators=operators, xla_programs=int(execution == "xla")) for operators in (4, 5))
+    few, many = (
+        seen(1, regions=1, operators=operators, xla_programs=int(execution == "xla"))
+        for operators in (4, 5)
+    )
     assert findings(RULES[execution], few, few, execution) == []
-    (found, _) = findings(RULES[execution], many, many, execution)
+    found, _ = findings(RULES[execution], many, many, execution)
     assert found.startswith("5 operators that ran by themselves in 1 batch watched before the test")
 
 
@@ -72,7 +91,9 @@ def test_fewer_graphs_after_a_test_than_before_it_are_no_negative_number():
     ]
 
 
-@pytest.mark.parametrize(("precision", "stored"), [("float32", "float32"), ("tf32", "float32"), ("bfloat16", "bfloat16")])
+@pytest.mark.parametrize(
+    ("precision", "stored"), [("float32", "float32"), ("tf32", "float32"), ("bfloat16", "bfloat16")]
+)
 def test_weights_that_are_all_there_in_the_precision_of_the_cell_pass(precision, stored):
     assert faults(held(**{stored: 1000}), precision) == []
     assert faults(held(**{stored: 901}), precision) == []
@@ -81,13 +102,22 @@ def test_weights_that_are_all_there_in_the_precision_of_the_cell_pass(precision,
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "float8_e4m3fn", "float16"])
 def test_weights_of_another_dtype_fail(dtype):
     found = faults(held(**{"bfloat16": 400, dtype: 600}))
-    assert found == [f"600 elements of the weights are {dtype} before the test; bfloat16 stores bfloat16"]
+    assert found == [
+        f"600 elements of the weights are {dtype} before the test; bfloat16 stores bfloat16"
+    ]
 
 
 def test_weights_that_are_not_accounted_for_fail():
-    assert faults(held(bfloat16=400)) == ["the evidence from before the test accounts for 400 of 1000 parameters of the checkpoint"]
+    assert faults(held(bfloat16=400)) == [
+        "the evidence from before the test accounts for 400 of 1000 parameters of the checkpoint"
+    ]
 
 
-@pytest.mark.parametrize("weights", [None, 7, {"bfloat16": 7}, {"bfloat16": {"elements": "7"}}, {"bfloat16": {"elements": -7}}])
+@pytest.mark.parametrize(
+    "weights",
+    [None, 7, {"bfloat16": 7}, {"bfloat16": {"elements": "7"}}, {"bfloat16": {"elements": -7}}],
+)
 def test_evidence_that_does_not_count_the_weights_fails(weights):
-    assert faults(seen(0, weights=weights)) == ["the evidence from before the test does not count the weights by dtype"]
+    assert faults(seen(0, weights=weights)) == [
+        "the evidence from before the test does not count the weights by dtype"
+    ]

@@ -1,4 +1,6 @@
-"""What result.json and record.json say of a figure is what log, job and outcome make it; and who reads an earlier version's record."""
+"""What result.json and record.json say of a figure is what log, job and outcome make it; and who
+reads an earlier version's record.
+"""
 
 import json
 
@@ -11,7 +13,9 @@ from tests.support.tree import edit_json
 
 
 def failed(run):
-    return {check.key for check in audit.audit(run).checks_for("quick") if check.verdict is Verdict.FAIL}
+    return {
+        check.key for check in audit.audit(run).checks_for("quick") if check.verdict is Verdict.FAIL
+    }
 
 
 def forge(run, *path, value):
@@ -49,9 +53,13 @@ def test_a_figure_that_nothing_makes_is_seen(run, path, value):
 def test_operations_a_second_are_those_of_record_and_log(run, name, factor, names):
     edit_json(run / "record.json", lambda d: {**d, "least_flops": 1e6})
     path = run / "raw" / "performance" / "outcome.json"
-    edit_json(path, lambda d: {**d, "evidence_after": {**d["evidence_after"], "matrix_flops": 1e13}})
+    edit_json(
+        path, lambda d: {**d, "evidence_after": {**d["evidence_after"], "matrix_flops": 1e13}}
+    )
     flops = 1e6 * own_result(run)["metrics"]["samples_per_second"]
-    forge(run, "metrics", name, value=factor * (flops if name == "flops_per_second" else flops / 1e13))
+    forge(
+        run, "metrics", name, value=factor * (flops if name == "flops_per_second" else flops / 1e13)
+    )
     assert failed(run) == names
     edit_json(run / "record.json", lambda d: {**d, "least_flops": None})
     assert failed(run) == {"outcomes-and-result"}
@@ -70,12 +78,17 @@ def test_operators_for_a_batch_are_those_of_the_outcome(run, value, names):
 def test_end_tokens_that_the_worker_was_not_told_of_are_seen(run):
     edit_json(run / "record.json", lambda d: {**d, "cell": {**d["cell"], "eos": "stop"}})
     assert "record" in failed(run)
-    edit_json(run / "record.json", lambda d: {**d, "cell": {**d["cell"], "eos": "ignore"}, "end_tokens": [2]})
+    edit_json(
+        run / "record.json",
+        lambda d: {**d, "cell": {**d["cell"], "eos": "ignore"}, "end_tokens": [2]},
+    )
     assert "record" in failed(run)
 
 
 def test_a_record_of_an_earlier_version_is_refused_in_one_sentence_that_says_who_reads_it(run):
-    edit_json(run / "record.json", lambda d: {**d, "schema": "record-1", "git": {"revision": "abc123"}})
+    edit_json(
+        run / "record.json", lambda d: {**d, "schema": "record-1", "git": {"revision": "abc123"}}
+    )
     (check,) = audit.audit(run).checks
     assert (check.id, check.verdict) == ("version-of-the-record", Verdict.FAIL)
     assert check.fix == "audit it with that version, at revision abc123"

@@ -1,4 +1,6 @@
-"""What record.json, the tree and result.json claim of themselves: a good run or submission, one claim changed, the check that sees it."""
+"""What record.json, the tree and result.json claim of themselves: a good run or submission, one
+claim changed, the check that sees it.
+"""
 
 from __future__ import annotations
 
@@ -74,14 +76,19 @@ def _of_record(run: Path, *keys: str, **values: Any) -> None:
 
 @pytest.fixture
 def described(run: Path) -> Path:
-    """The good run with a whole machine in its record, a tree as the harness makes it of that, and a result.json."""
+    """The good run with a whole machine in its record, a tree as the harness makes it of that, and
+    a result.json.
+    """
     _of_record(run, machine=MACHINE, submitter=tree.SUBMITTER)
     _of_record(run, "environment", versions={"python": "3.11.7", "numpy": "2.4.6"})
     record = files.record(run / "record.json")
     (base(run) / "systems" / f"{tree.SYSTEM}.json").unlink()
     name = documents.system_id(record)
     (base(run) / "results" / tree.SYSTEM).rename(base(run) / "results" / name)
-    _write(base(run) / "systems" / f"{name}.json", submission.system_description(record, tree.SUBMITTER))
+    _write(
+        base(run) / "systems" / f"{name}.json",
+        submission.system_description(record, tree.SUBMITTER),
+    )
     _write(scenario_folder(run) / "measurements.json", documents.measurements(record))
     _write(run / "result.json", own_result(run))
     return run
@@ -92,7 +99,10 @@ def _write(path: Path, value: Any) -> None:
 
 
 def _values(run: Path) -> dict[str, Any]:
-    lines = (json.loads(line.removeprefix(":::MLLOG ")) for line in (run / "raw" / "performance" / DETAIL).read_text().splitlines())
+    lines = (
+        json.loads(line.removeprefix(":::MLLOG "))
+        for line in (run / "raw" / "performance" / DETAIL).read_text().splitlines()
+    )
     return {line["key"]: line["value"] for line in lines}
 
 
@@ -111,7 +121,10 @@ def test_a_tree_as_the_harness_makes_it_holds(described: Path) -> None:
 
 def test_without_a_record_that_can_be_read_nothing_is_compared(described: Path) -> None:
     (described / "record.json").write_text("[]")
-    assert _told(described, "outcomes-and-result") == (NA, "record.json, which it is compared with, cannot be read")
+    assert _told(described, "outcomes-and-result") == (
+        NA,
+        "record.json, which it is compared with, cannot be read",
+    )
     assert _told(described, "record")[0] is FAIL
 
 
@@ -130,7 +143,9 @@ def test_without_a_record_that_can_be_read_nothing_is_compared(described: Path) 
         ("system_name", "DGX"),
     ],
 )
-def test_a_system_that_is_not_the_recorded_machine_fails(described: Path, key: str, value: str) -> None:
+def test_a_system_that_is_not_the_recorded_machine_fails(
+    described: Path, key: str, value: str
+) -> None:
     (path,) = (base(described) / "systems").iterdir()
     edit_json(path, lambda d: {**d, key: value})
     outcome, told = _told(described, "system-of-the-record")
@@ -140,7 +155,10 @@ def test_a_system_that_is_not_the_recorded_machine_fails(described: Path, key: s
 def test_a_gpu_is_described_as_it_was_recorded(described: Path) -> None:
     _of_record(described, "cell", device="cuda")
     outcome, told = _told(described, "system-of-the-record")
-    assert outcome is FAIL and "accelerator_model_name is 'N/A'; record.json says 'NVIDIA H200'" in told
+    assert (
+        outcome is FAIL
+        and "accelerator_model_name is 'N/A'; record.json says 'NVIDIA H200'" in told
+    )
     record = files.record(described / "record.json")
     (path,) = (base(described) / "systems").iterdir()
     name = documents.system_id(record)
@@ -165,31 +183,52 @@ def test_another_submitter_fails(described: Path) -> None:
     (path,) = (base(described) / "systems").iterdir()
     edit_json(path, lambda d: {**d, "submitter": "another"})
     base(described).rename(described / "open" / "another")
-    assert _told(described, "system-of-the-record") == (FAIL, "the submitter's folder is another; record.json says nobody")
+    assert _told(described, "system-of-the-record") == (
+        FAIL,
+        "the submitter's folder is another; record.json says nobody",
+    )
 
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("weight_data_types", "int4"), ("input_data_types", "fp8"), ("starting_weights_filename", "bert-large (sha256 0000)")],
+    [
+        ("weight_data_types", "int4"),
+        ("input_data_types", "fp8"),
+        ("starting_weights_filename", "bert-large (sha256 0000)"),
+    ],
 )
-def test_measurements_that_are_not_of_the_record_fail(described: Path, key: str, value: str) -> None:
+def test_measurements_that_are_not_of_the_record_fail(
+    described: Path, key: str, value: str
+) -> None:
     edit_json(scenario_folder(described) / "measurements.json", lambda d: {**d, key: value})
     outcome, told = _told(described, "measurements-of-the-record")
     assert outcome is FAIL and told.startswith(f"{key} is {value!r}; ")
 
 
 def test_input_types_are_those_the_record_tells(described: Path) -> None:
-    shapes = {"image": {"dtype": "float32", "shape": [8, 8, 3]}, "points": {"dtype": "int32", "shape": [2]}}
+    shapes = {
+        "image": {"dtype": "float32", "shape": [8, 8, 3]},
+        "points": {"dtype": "int32", "shape": [2]},
+    }
     edit_json(described / "record.json", lambda d: {**d, "inputs": shapes})
     told = "input_data_types is 'int32'; the run has 'float32, int32'"
     assert _told(described, "measurements-of-the-record") == (FAIL, told)
-    edit_json(scenario_folder(described) / "measurements.json", lambda d: {**d, "input_data_types": "float32, int32"})
+    edit_json(
+        scenario_folder(described) / "measurements.json",
+        lambda d: {**d, "input_data_types": "float32, int32"},
+    )
     assert _told(described, "measurements-of-the-record")[0] is PASS
 
 
 def test_answers_that_are_not_those_that_were_judged_fail(described: Path) -> None:
-    edit_json(described / "record.json", lambda d: {**d, "answers": {"boxes": {"dtype": "float32", "shape": [4]}}})
-    assert _told(described, "record") == (FAIL, "accuracy.keys is ['logits']; the worker answered ['boxes']")
+    edit_json(
+        described / "record.json",
+        lambda d: {**d, "answers": {"boxes": {"dtype": "float32", "shape": [4]}}},
+    )
+    assert _told(described, "record") == (
+        FAIL,
+        "accuracy.keys is ['logits']; the worker answered ['boxes']",
+    )
 
 
 @pytest.mark.parametrize(
@@ -201,8 +240,16 @@ def test_answers_that_are_not_those_that_were_judged_fail(described: Path) -> No
         ({"box_error": None}, FAIL),
     ],
 )
-def test_a_tolerance_of_arrays_is_held_to_the_rounds_limits(described: Path, stated: dict[str, Any], outcome: Verdict) -> None:
-    edit_json(described / "record.json", lambda d: {**d, "accuracy": {"score": "arrays", "keys": ["mask", "box"], "tolerance": stated}})
+def test_a_tolerance_of_arrays_is_held_to_the_rounds_limits(
+    described: Path, stated: dict[str, Any], outcome: Verdict
+) -> None:
+    edit_json(
+        described / "record.json",
+        lambda d: {
+            **d,
+            "accuracy": {"score": "arrays", "keys": ["mask", "box"], "tolerance": stated},
+        },
+    )
     assert _told(described, "tolerance")[0] is outcome
 
 
@@ -217,7 +264,9 @@ def test_a_tolerance_of_arrays_is_held_to_the_rounds_limits(described: Path, sta
         ({"test_ns": None}, "in test_ns"),
     ],
 )
-def test_an_outcome_that_is_not_of_the_log_fails(run: Path, test: str, change: dict[str, Any], word: str) -> None:
+def test_an_outcome_that_is_not_of_the_log_fails(
+    run: Path, test: str, change: dict[str, Any], word: str
+) -> None:
     edit_json(run / "raw" / test / "outcome.json", lambda d: {**d, **change})
     outcome, told = _told(run, "outcomes-and-result")
     assert outcome is FAIL and told.startswith(f"{test}: ") and word in told
@@ -256,8 +305,12 @@ def test_a_result_that_is_no_json_fails(described: Path) -> None:
     assert _told(described, "outcomes-and-result")[0] is FAIL
 
 
-@pytest.mark.parametrize(("change", "word"), [({}, "is of the test 'performance'"), ({"sut": "other"}, "sut differs")])
-def test_the_job_of_a_compliance_test_is_its_own(run: Path, change: dict[str, Any], word: str) -> None:
+@pytest.mark.parametrize(
+    ("change", "word"), [({}, "is of the test 'performance'"), ({"sut": "other"}, "sut differs")]
+)
+def test_the_job_of_a_compliance_test_is_its_own(
+    run: Path, change: dict[str, Any], word: str
+) -> None:
     shutil.copytree(run / "raw" / "performance", run / "raw" / "TEST01")
     edit_json(run / "raw" / "TEST01" / "job.json", lambda d: {**d, **change})
     outcome, told = _told(run, "record")
@@ -273,7 +326,11 @@ def test_a_recorded_tolerance_above_the_rounds_fails(run: Path) -> None:
     _of_record(run, "accuracy", "tolerance", logit_error=1e9)
     tree.resubmit_answers(run)
     outcome, told = _told(run, "tolerance")
-    assert outcome is FAIL and "accuracy.tolerance.logit_error is 1000000000.0; " in told and "at most 0.001" in told
+    assert (
+        outcome is FAIL
+        and "accuracy.tolerance.logit_error is 1000000000.0; " in told
+        and "at most 0.001" in told
+    )
 
 
 @pytest.mark.parametrize("run", ["tokens"], indirect=True)
@@ -288,15 +345,26 @@ def test_a_record_with_the_names_of_old_is_read(run: Path) -> None:
     """What records and accuracy.txt said before was regret and judged_fraction."""
     text = tree.scenario_folder(run) / "accuracy" / "accuracy.txt"
     for path in (run / "record.json", text):
-        path.write_text(path.read_text().replace("logit_gap", "regret").replace("compared_fraction", "judged_fraction"))
-    assert '"regret"' in (run / "record.json").read_text() and '"judged_fraction_limit"' in text.read_text()
+        path.write_text(
+            path.read_text()
+            .replace("logit_gap", "regret")
+            .replace("compared_fraction", "judged_fraction")
+        )
+    assert (
+        '"regret"' in (run / "record.json").read_text()
+        and '"judged_fraction_limit"' in text.read_text()
+    )
     assert _told(run, "tolerance")[0] is _told(run, "accuracy-score")[0] is PASS
     _of_record(run, "accuracy", "tolerance", regret=1e9)
     assert _told(run, "tolerance")[0] is FAIL
 
 
-@pytest.mark.parametrize(("keys", "value"), [(("accuracy",), {"score": "none"}), (("cell",), {"precision": "int4"})])
-def test_a_score_or_a_precision_without_a_tolerance_fails(run: Path, keys: tuple[str, ...], value: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("keys", "value"), [(("accuracy",), {"score": "none"}), (("cell",), {"precision": "int4"})]
+)
+def test_a_score_or_a_precision_without_a_tolerance_fails(
+    run: Path, keys: tuple[str, ...], value: dict[str, str]
+) -> None:
     _of_record(run, *keys, **value)
     assert "has no tolerance for" in _told(run, "tolerance")[1]
 
@@ -307,9 +375,15 @@ def test_the_rounds_tolerances_are_the_largest_of_the_harness() -> None:
         for model in map(models.load, models.names()):
             for precision, tolerance in model.tolerance.items():
                 limit = limits[model.score][precision]
-                bounds = [(sign, *item) for sign, of in ((1, limit.at_most), (-1, limit.at_least)) for item in of.items()]
+                bounds = [
+                    (sign, *item)
+                    for sign, of in ((1, limit.at_most), (-1, limit.at_least))
+                    for item in of.items()
+                ]
                 for name, value in tolerance.items():
-                    ((sign, bound),) = [(sign, bound) for sign, pattern, bound in bounds if fnmatch(name, pattern)]
+                    ((sign, bound),) = [
+                        (sign, bound) for sign, pattern, bound in bounds if fnmatch(name, pattern)
+                    ]
                     assert sign * value <= sign * bound
                 assert all("*" in pattern or pattern in tolerance for _, pattern, _ in bounds)
 
@@ -318,7 +392,10 @@ def test_the_rounds_tolerances_are_the_largest_of_the_harness() -> None:
 def test_a_trace_that_is_not_there_was_not_too_large(run: Path) -> None:
     (run / "raw" / "performance" / "mlperf_log_trace.json.gz").unlink()
     _of_record(run, "digests", trace=None)
-    edit_json(run / "raw" / "performance" / "outcome.json", lambda d: {**d, "plan": {**d["plan"], "trace": False}})
+    edit_json(
+        run / "raw" / "performance" / "outcome.json",
+        lambda d: {**d, "plan": {**d["plan"], "trace": False}},
+    )
     outcome, told = _told(run, "trace")
     assert outcome is FAIL and "it is left out where it would have more than 34 MB" in told
 
@@ -326,7 +403,10 @@ def test_a_trace_that_is_not_there_was_not_too_large(run: Path) -> None:
 def test_a_trace_of_many_samples_may_be_left_out(run: Path) -> None:
     (run / "raw" / "performance" / "mlperf_log_trace.json.gz").unlink()
     _of_record(run, "digests", trace=None)
-    edit_json(run / "raw" / "performance" / "outcome.json", lambda d: {**d, "plan": {**d["plan"], "trace": False}})
+    edit_json(
+        run / "raw" / "performance" / "outcome.json",
+        lambda d: {**d, "plan": {**d["plan"], "trace": False}},
+    )
     detail(run, "performance", generated_samples_per_query=100_000)
     assert _told(run, "trace") == (NA, "none was written: it was foreseen to be too large")
     detail(run, "performance", requested_min_duration_ms=600_000)  # no quick run asks for so long
@@ -336,8 +416,12 @@ def test_a_trace_of_many_samples_may_be_left_out(run: Path) -> None:
 def test_a_run_slower_than_calibrated_is_not_accused_of_a_lost_trace(run: Path) -> None:
     (run / "raw" / "performance" / "mlperf_log_trace.json.gz").unlink()
     _of_record(run, "digests", trace=None)
-    edit_json(run / "raw" / "performance" / "outcome.json", lambda d: {**d, "plan": {**d["plan"], "trace": False}})
-    detail(run, "performance", generated_samples_per_query=60_000)  # half of those that would be too many
+    edit_json(
+        run / "raw" / "performance" / "outcome.json",
+        lambda d: {**d, "plan": {**d["plan"], "trace": False}},
+    )
+    # Half of those that would be too many.
+    detail(run, "performance", generated_samples_per_query=60_000)
     assert _told(run, "trace") == (NA, "none was written: it was foreseen to be too large")
 
 
@@ -350,7 +434,12 @@ def test_the_trace_limit_is_the_harness_own(scenario: str, tmp_path: Path) -> No
         for count, written in ((fits, True), (fits + 1, False)):
             job = replace(
                 mock_job.make(tmp_path / f"{mode}-{count}", scenario=scenario),
-                limits=Limits(min_duration_ms=1, min_query_count=count, performance_sample_count=1, trace_bytes=most),
+                limits=Limits(
+                    min_duration_ms=1,
+                    min_query_count=count,
+                    performance_sample_count=1,
+                    trace_bytes=most,
+                ),
             )
             settings = loadgen.settings(job, {"target_qps": 1.0, "target_latency": 1e9})
             planned = preflight.performance(job, settings, 1e12)
@@ -361,11 +450,19 @@ def test_the_trace_limit_is_the_harness_own(scenario: str, tmp_path: Path) -> No
 
 
 def test_performance_and_accuracy_at_the_same_time_fail(run: Path) -> None:
-    at = {"test_datetime": "2026-11-21T11:00:00Z", "power_begin": "11-21-2026 11:00:00.000", "power_end": "11-21-2026 11:00:30.000"}
+    at = {
+        "test_datetime": "2026-11-21T11:00:00Z",
+        "power_begin": "11-21-2026 11:00:00.000",
+        "power_end": "11-21-2026 11:00:30.000",
+    }
     detail(run, "performance", **at)
     detail(run, "accuracy", **(at | {"power_end": "11-21-2026 11:00:05.000"}))
     assert "performance and accuracy test ran 5 s at the same time" in _told(_bare(run), "dates")[1]
-    later = {"test_datetime": "2026-11-21T11:00:30Z", "power_begin": "11-21-2026 11:00:30.000", "power_end": "11-21-2026 11:00:35.000"}
+    later = {
+        "test_datetime": "2026-11-21T11:00:30Z",
+        "power_begin": "11-21-2026 11:00:30.000",
+        "power_end": "11-21-2026 11:00:35.000",
+    }
     detail(run, "accuracy", **later)
     shutil.rmtree(run.parent / "bare")
     assert _told(_bare(run), "dates")[0] is PASS
@@ -383,7 +480,9 @@ def test_performance_and_accuracy_at_the_same_time_fail(run: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("test", ["performance", "accuracy"])
-def test_the_local_dates_are_of_a_time_zone(run: Path, test: str, begin: str, end: str, outcome: Verdict) -> None:
+def test_the_local_dates_are_of_a_time_zone(
+    run: Path, test: str, begin: str, end: str, outcome: Verdict
+) -> None:
     for name, second in (("performance", 0), ("accuracy", 1)):
         at, local = f"2026-10-21T11:00:0{second}Z", f"10-21-2026 11:00:0{second}"
         detail(run, name, test_datetime=at, power_begin=f"{local}.200", power_end=f"{local}.500")
@@ -394,7 +493,9 @@ def test_the_local_dates_are_of_a_time_zone(run: Path, test: str, begin: str, en
 
 
 @pytest.mark.parametrize("zone", ["IST-5:30", "PST8"])
-def test_a_run_may_be_measured_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str) -> None:
+def test_a_run_may_be_measured_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str
+) -> None:
     """LoadGen's test_datetime is local time that says Z."""
     monkeypatch.setenv("TZ", zone)
     run = tree.build(tmp_path / "quick-1")
@@ -406,14 +507,28 @@ def test_a_run_may_be_measured_anywhere(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_date_at_the_end_of_time_is_a_finding(run: Path) -> None:
     for test in ("performance", "accuracy"):
-        detail(run, test, test_datetime="9999-12-31T23:59:59Z", power_begin="01-01-0001 00:00:00.000", power_end="12-31-9999 23:59:59.999")
+        detail(
+            run,
+            test,
+            test_datetime="9999-12-31T23:59:59Z",
+            power_begin="01-01-0001 00:00:00.000",
+            power_end="12-31-9999 23:59:59.999",
+        )
     assert _told(run, "dates")[0] is FAIL
 
 
 def test_a_compliance_test_that_ends_before_it_begins_fails(run: Path) -> None:
-    folder = Path(shutil.copytree(scenario_folder(run) / "performance", scenario_folder(run) / "TEST01" / "performance"))
+    folder = Path(
+        shutil.copytree(
+            scenario_folder(run) / "performance", scenario_folder(run) / "TEST01" / "performance"
+        )
+    )
     path = folder / "run_1" / DETAIL
-    path.write_text(path.read_text().replace('"power_end", "value": "', '"power_end", "value": "01-01-2020 00:00:00.000" , "x": "'))
+    path.write_text(
+        path.read_text().replace(
+            '"power_end", "value": "', '"power_end", "value": "01-01-2020 00:00:00.000" , "x": "'
+        )
+    )
     outcome, told = _told(_bare(run), "dates")
     assert outcome is FAIL and told.startswith("TEST01: power_begin ")
 
@@ -448,9 +563,17 @@ def _another_version(told: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "outcome"), [(_from_a_checkout, MANUAL), (_another_tag, MANUAL), (_altered, FAIL), (_another_version, FAIL)]
+    ("change", "outcome"),
+    [
+        (_from_a_checkout, MANUAL),
+        (_another_tag, MANUAL),
+        (_altered, FAIL),
+        (_another_version, FAIL),
+    ],
 )
-def test_a_loadgen_that_is_not_the_wheel(run: Path, change: Callable[[dict[str, Any]], None], outcome: Verdict) -> None:
+def test_a_loadgen_that_is_not_the_wheel(
+    run: Path, change: Callable[[dict[str, Any]], None], outcome: Verdict
+) -> None:
     _of_loadgen(change, run)
     assert _told(run, "performance-loadgen")[0] is FAIL
     check = _check(_bare(run), "accuracy-loadgen")
@@ -498,13 +621,18 @@ def _score(run: Path, how: Callable[[str], str]) -> Path:
         lambda text: text + '{"passed": false}\n',
     ],
 )
-def test_an_accuracy_that_does_not_say_it_passed_fails(run: Path, how: Callable[[str], str]) -> None:
+def test_an_accuracy_that_does_not_say_it_passed_fails(
+    run: Path, how: Callable[[str], str]
+) -> None:
     outcome, told = _told(_score(run, how), "accuracy-score")
     assert outcome is FAIL and "says of itself that it did not pass" in told
     assert _told(run, "accuracy-score")[0] is FAIL
 
 
-@pytest.mark.parametrize("how", [lambda text: text.split("\n", 1)[1], lambda text: "\ufeff\n \n" + text.split("\n", 1)[1]])
+@pytest.mark.parametrize(
+    "how",
+    [lambda text: text.split("\n", 1)[1], lambda text: "\ufeff\n \n" + text.split("\n", 1)[1]],
+)
 def test_an_accuracy_without_a_score_fails(run: Path, how: Callable[[str], str]) -> None:
     assert _told(_score(run, how), "accuracy-score") == (FAIL, "accuracy.txt holds no score")
 
@@ -525,20 +653,34 @@ def test_the_hash_may_come_first(run: Path) -> None:
         ('{"exact_match": 80.0, "f1": 9.0.9}', "9.0.9"),
     ],
 )
-def test_a_metric_that_cannot_be_fails_in_the_open_division_too(run: Path, line: str, found: str) -> None:
+def test_a_metric_that_cannot_be_fails_in_the_open_division_too(
+    run: Path, line: str, found: str
+) -> None:
     bare = _score(run, lambda text: f"{line}\n{text}")
-    assert _told(bare, "accuracy-target") == (FAIL, f"F1: accuracy.txt says {found}; it can only be a number from 0 to 100")
+    assert _told(bare, "accuracy-target") == (
+        FAIL,
+        f"F1: accuracy.txt says {found}; it can only be a number from 0 to 100",
+    )
 
 
 def test_a_metric_that_can_be_is_nothing_to_the_open_division(run: Path) -> None:
-    assert _told(_score(run, lambda text: '{"exact_match": 0.0, "f1": 1.5}\n' + text), "accuracy-target")[0] is NA
+    assert (
+        _told(
+            _score(run, lambda text: '{"exact_match": 0.0, "f1": 1.5}\n' + text), "accuracy-target"
+        )[0]
+        is NA
+    )
 
 
 def test_every_metric_with_a_bound_has_a_pattern() -> None:
     for round in rules.rounds():
         of = rules.load(round)
         assert set(of.accuracy_most) <= set(of.accuracy_patterns)
-        limits = [(metric, least) for row in of.benchmarks.values() for metric, least in row.accuracy.items()]
+        limits = [
+            (metric, least)
+            for row in of.benchmarks.values()
+            for metric, least in row.accuracy.items()
+        ]
         assert all(least <= of.accuracy_most.get(metric, least) for metric, least in limits)
 
 
@@ -566,7 +708,9 @@ def test_a_reference_of_any_size_is_not_hashed(run: Path) -> None:
 # Source, README, descriptions.
 
 
-@pytest.mark.parametrize("files", [{"LICENSE": "x"}, {"COPYING": "x", "README.rst": "x"}, {"main.py": ""}])
+@pytest.mark.parametrize(
+    "files", [{"LICENSE": "x"}, {"COPYING": "x", "README.rst": "x"}, {"main.py": ""}]
+)
 def test_a_source_without_a_program_fails(run: Path, files: dict[str, str]) -> None:
     bare = _bare(run)
     folder = base(bare) / "src" / "bert-tiny"
@@ -588,8 +732,19 @@ def test_a_readme_that_says_nothing_fails(run: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("change", "outcome"),
     [
-        ({"number_of_nodes": 1, "accelerators_per_node": 8, "host_processor_core_count": 32, "host_processors_per_node": 2}, PASS),
-        ({"status": "Available", "host_network_card_count": 2, "accelerator_frequency": None}, PASS),
+        (
+            {
+                "number_of_nodes": 1,
+                "accelerators_per_node": 8,
+                "host_processor_core_count": 32,
+                "host_processors_per_node": 2,
+            },
+            PASS,
+        ),
+        (
+            {"status": "Available", "host_network_card_count": 2, "accelerator_frequency": None},
+            PASS,
+        ),
         ({"accelerators_per_node": 0}, FAIL),
         ({"accelerators_per_node": -8}, FAIL),
         ({"accelerators_per_node": "eight"}, FAIL),
@@ -600,7 +755,9 @@ def test_a_readme_that_says_nothing_fails(run: Path, text: str) -> None:
         ({"framework": ""}, FAIL),
     ],
 )
-def test_a_system_description_is_filled_as_the_official_checker_takes_it(run: Path, change: dict[str, Any], outcome: Verdict) -> None:
+def test_a_system_description_is_filled_as_the_official_checker_takes_it(
+    run: Path, change: dict[str, Any], outcome: Verdict
+) -> None:
     bare = _bare(run)
     edit_json(base(bare) / "systems" / f"{tree.SYSTEM}.json", lambda d: {**d, **change})
     assert _told(bare, "system-description")[0] is outcome
@@ -608,19 +765,38 @@ def test_a_system_description_is_filled_as_the_official_checker_takes_it(run: Pa
 
 @pytest.mark.parametrize(
     ("value", "outcome"),
-    [(["fp8", "int8"], PASS), ("fp8", PASS), ([], FAIL), ([""], FAIL), ("", FAIL), ("\u200b", FAIL), (None, FAIL), ([1], FAIL)],
+    [
+        (["fp8", "int8"], PASS),
+        ("fp8", PASS),
+        ([], FAIL),
+        ([""], FAIL),
+        ("", FAIL),
+        ("\u200b", FAIL),
+        (None, FAIL),
+        ([1], FAIL),
+    ],
 )
-def test_measurements_may_be_lists_that_say_something(run: Path, value: Any, outcome: Verdict) -> None:
+def test_measurements_may_be_lists_that_say_something(
+    run: Path, value: Any, outcome: Verdict
+) -> None:
     bare = _bare(run)
-    edit_json(scenario_folder(bare) / "measurements.json", lambda d: {**d, "input_data_types": value, "notes": ""})
+    edit_json(
+        scenario_folder(bare) / "measurements.json",
+        lambda d: {**d, "input_data_types": value, "notes": ""},
+    )
     assert _told(bare, "measurements-json")[0] is outcome
 
 
 def test_a_benchmark_of_another_suite_is_a_reason_against_eligibility(run: Path) -> None:
     assert "is no benchmark of the suite" not in _told(run, "eligibility")[1]
-    edit_json(base(run) / "systems" / f"{tree.SYSTEM}.json", lambda d: {**d, "system_type": "datacenter"})
+    edit_json(
+        base(run) / "systems" / f"{tree.SYSTEM}.json", lambda d: {**d, "system_type": "datacenter"}
+    )
     outcome, told = _told(run, "eligibility")
-    assert outcome is MANUAL and "bert-99 is no benchmark of the suite 'datacenter' of this system: edge, both" in told
+    assert (
+        outcome is MANUAL
+        and "bert-99 is no benchmark of the suite 'datacenter' of this system: edge, both" in told
+    )
 
 
 # Closed and network.
@@ -629,7 +805,9 @@ def test_a_benchmark_of_another_suite_is_a_reason_against_eligibility(run: Path)
 def _in_division(run: Path, division: str, **system: str) -> Path:
     root = run.parent / division / "tree"
     where = Path(shutil.copytree(run / "open", root / division)) / tree.SUBMITTER
-    edit_json(where / "systems" / f"{tree.SYSTEM}.json", lambda d: {**d, "division": division, **system})
+    edit_json(
+        where / "systems" / f"{tree.SYSTEM}.json", lambda d: {**d, "division": division, **system}
+    )
     return root
 
 
@@ -644,13 +822,17 @@ def _in_division(run: Path, division: str, **system: str) -> Path:
         (["no", "yes"], MANUAL),
     ],
 )
-def test_retraining_is_for_a_person_to_judge_in_the_closed_division(run: Path, stated: Any, outcome: Verdict) -> None:
+def test_retraining_is_for_a_person_to_judge_in_the_closed_division(
+    run: Path, stated: Any, outcome: Verdict
+) -> None:
     edit_json(scenario_folder(run) / "measurements.json", lambda d: {**d, "retraining": stated})
     assert _told(_in_division(run, "closed"), "retraining")[0] is outcome
     assert _told(run, "retraining")[0] is NA
 
 
-@pytest.mark.parametrize("name", ["calibration.md", "documentation/calibration.md", "documentation/calibration.adoc"])
+@pytest.mark.parametrize(
+    "name", ["calibration.md", "documentation/calibration.md", "documentation/calibration.adoc"]
+)
 def test_a_closed_submission_describes_its_calibration(run: Path, name: str) -> None:
     closed = _in_division(run, "closed")
     assert _told(closed, "calibration")[0] is MANUAL
@@ -664,7 +846,9 @@ def test_a_closed_submission_describes_its_calibration(run: Path, name: str) -> 
 
 def test_the_network_division_is_of_networks(run: Path) -> None:
     outcome, told = _told(_in_division(run, "network"), "network")
-    assert outcome is FAIL and told.startswith('is_network is absent; the network division wants it "true"; sut_name is ')
+    assert outcome is FAIL and told.startswith(
+        'is_network is absent; the network division wants it "true"; sut_name is '
+    )
     for test in ("performance", "accuracy"):
         detail(run, test, sut_name="PyFastSUT Network SUT")
     shutil.rmtree(run.parent / "network")

@@ -20,7 +20,11 @@ def run(measured, tmp_path):
 
 
 def verdicts(run):
-    return {check.id: check for check in audit.audit(run).checks_for("quick") if check.id in (ANSWERS, FRESH, SPEED)}
+    return {
+        check.id: check
+        for check in audit.audit(run).checks_for("quick")
+        if check.id in (ANSWERS, FRESH, SPEED)
+    }
 
 
 def outcome(run, change):
@@ -73,7 +77,9 @@ def test_damaged_answers_fail_and_break_nothing(run, arrays):
     assert verdicts(run)[ANSWERS].verdict is Verdict.FAIL
 
 
-@pytest.mark.parametrize(("ratio", "verdict"), [(2.9, Verdict.PASS), (3.1, Verdict.FAIL), ("x", Verdict.FAIL)])
+@pytest.mark.parametrize(
+    ("ratio", "verdict"), [(2.9, Verdict.PASS), (3.1, Verdict.FAIL), ("x", Verdict.FAIL)]
+)
 def test_fresh_inputs_may_take_three_times_as_long(run, ratio, verdict):
     outcome(run, lambda d: {**d, "fresh": {**d["fresh"], "slower": ratio, "thirds": []}})
     assert verdicts(run)[FRESH].verdict is verdict
@@ -96,7 +102,9 @@ QUIET = {"rounds": 12, "slower": 1.5, "thirds": [1.4, 1.5, 1.6], "other_processo
         ({"rounds": 12, "slower": 2.9}, Verdict.PASS),  # of an older run
     ],
 )
-def test_a_part_of_the_answers_is_kept_if_each_third_of_undisturbed_rounds_shows_it(run, fresh, verdict):
+def test_a_part_of_the_answers_is_kept_if_each_third_of_undisturbed_rounds_shows_it(
+    run, fresh, verdict
+):
     outcome(run, lambda d: {**d, "fresh": fresh})
     assert verdicts(run)[FRESH].verdict is verdict
 
@@ -106,5 +114,11 @@ def test_no_model_is_twice_as_fast_as_the_products_it_is_made_of(run, share, ver
     detail = (run / "raw" / "performance" / "mlperf_log_detail.txt").read_text()
     rate = float(detail.split('"result_samples_per_second", "value": ')[1].split(",")[0])
     tree.edit_json(run / "record.json", lambda d: {**d, "least_flops": 1e6})
-    outcome(run, lambda d: {**d, "evidence_after": {**d["evidence_after"], "matrix_flops": 1e6 * rate / share}})
+    outcome(
+        run,
+        lambda d: {
+            **d,
+            "evidence_after": {**d["evidence_after"], "matrix_flops": 1e6 * rate / share},
+        },
+    )
     assert verdicts(run)[SPEED].verdict is verdict

@@ -1,4 +1,6 @@
-"""What a reviewer gets of a failed check: every fault by itself with its values and its line, and where the rule stands."""
+"""What a reviewer gets of a failed check: every fault by itself with its values and its line, and
+where the rule stands.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,11 @@ def line_of(path: Path, words: str) -> int:
 def test_a_sentence_is_a_fault_of_nothing_but_itself() -> None:
     check = judge("counts", ["a is missing", Fault("b is cut", line=3, file="b")], "", file="a")
     assert check.faults == (Fault("a is missing", file="a"), Fault("b is cut", line=3, file="b"))
-    assert (check.verdict, check.detail, str(check.faults[0])) == (Verdict.FAIL, "a is missing; b is cut", "a is missing")
+    assert (check.verdict, check.detail, str(check.faults[0])) == (
+        Verdict.FAIL,
+        "a is missing; b is cut",
+        "a is missing",
+    )
 
 
 def test_the_detail_says_five_and_the_faults_are_all_there_up_to_a_hundred() -> None:
@@ -50,11 +56,18 @@ def test_the_detail_says_five_and_the_faults_are_all_there_up_to_a_hundred() -> 
 
 def test_what_passes_has_no_faults() -> None:
     check = judge("files-complete", [], "all there")
-    assert (check.verdict, check.detail, check.faults, check.rule_ids) == (Verdict.PASS, "all there", (), ("A1", "F3"))
+    assert (check.verdict, check.detail, check.faults, check.rule_ids) == (
+        Verdict.PASS,
+        "all there",
+        (),
+        ("A1", "F3"),
+    )
 
 
 def test_two_values_make_the_sentence() -> None:
-    assert mismatch("the seed", 1, 2, "v6.1 has", line=7) == Fault("the seed is 1; v6.1 has 2", "2", "1", "", 7)
+    assert mismatch("the seed", 1, 2, "v6.1 has", line=7) == Fault(
+        "the seed is 1; v6.1 has 2", "2", "1", "", 7
+    )
 
 
 def test_a_value_of_megabytes_is_cut() -> None:
@@ -83,14 +96,21 @@ def test_a_seed_is_told_with_both_values_and_its_line(run: Path) -> None:
 
 def test_an_error_line_is_told_with_its_number(run: Path) -> None:
     put_in("accuracy", "error_runtime", "something happened", is_error=True)(run)
-    (fault, *_) = of(audit.audit(run).checks_for("quick"), "accuracy-errors").faults
+    fault, *_ = of(audit.audit(run).checks_for("quick"), "accuracy-errors").faults
     assert fault.line == line_of(runs.both(run, "accuracy", DETAIL)[1], "error_runtime")
 
 
 def test_a_line_of_the_summary_is_told_with_its_number(run: Path) -> None:
-    runs.change(run, "performance", SUMMARY, lambda text: text.replace("samples_per_query : ", "samples_per_query : 9"))
+    runs.change(
+        run,
+        "performance",
+        SUMMARY,
+        lambda text: text.replace("samples_per_query : ", "samples_per_query : 9"),
+    )
     (fault,) = of(audit.audit(run).checks_for("quick"), "performance-summary").faults
-    assert fault.line == line_of(runs.both(run, "performance", SUMMARY)[1], "samples_per_query") and fault.found.startswith("9")
+    assert fault.line == line_of(
+        runs.both(run, "performance", SUMMARY)[1], "samples_per_query"
+    ) and fault.found.startswith("9")
 
 
 def test_a_figure_the_trace_contradicts_is_of_a_line_of_the_detail_log(run: Path) -> None:
@@ -108,29 +128,46 @@ def test_a_key_of_user_conf_is_told_with_its_line(run: Path) -> None:
 
 
 def test_a_field_of_the_system_is_told_with_the_value_it_has(run: Path) -> None:
-    runs.edit_json(runs.base(run) / "systems" / f"{runs.SYSTEM}.json", lambda d: {**d, "status": "retired", "division": "closed"})
-    faults = {f.text.split(" ")[0].rstrip(":"): f for f in of(audit.audit(run).checks_for("quick"), "system-description").faults}
+    runs.edit_json(
+        runs.base(run) / "systems" / f"{runs.SYSTEM}.json",
+        lambda d: {**d, "status": "retired", "division": "closed"},
+    )
+    faults = {
+        f.text.split(" ")[0].rstrip(":"): f
+        for f in of(audit.audit(run).checks_for("quick"), "system-description").faults
+    }
     assert faults["status"].found == "'retired'" and "available" in faults["status"].expected
     assert (faults["division"].found, faults["division"].expected) == ("'closed'", "open")
 
 
 def test_evidence_is_told_with_both_values(run: Path) -> None:
     outcome = run / "raw" / "performance" / "outcome.json"
-    runs.edit_json(outcome, lambda d: {**d, "evidence_after": {**d["evidence_after"], "precision": "tf32"}})
+    runs.edit_json(
+        outcome, lambda d: {**d, "evidence_after": {**d["evidence_after"], "precision": "tf32"}}
+    )
     (fault,) = of(audit.audit(run).checks_for("quick"), "performance-precision").faults
-    assert (fault.expected, fault.found, fault.file) == ("float32", "tf32", "raw/performance/outcome.json")
+    assert (fault.expected, fault.found, fault.file) == (
+        "float32",
+        "tf32",
+        "raw/performance/outcome.json",
+    )
 
 
 def test_eligibility_gives_its_reasons_one_by_one(run: Path) -> None:
     check = of(audit.audit(run).checks_for("quick"), "eligibility")
-    assert check.verdict is Verdict.MANUAL and "its weights are random" in [f.text for f in check.faults]
+    assert check.verdict is Verdict.MANUAL and "its weights are random" in [
+        f.text for f in check.faults
+    ]
     assert check.detail.endswith("; ".join(f.text for f in check.faults))
 
 
-def test_a_scenario_among_several_is_named_apart_from_its_checks(measured: Callable[[str], Path], tmp_path: Path) -> None:
+def test_a_scenario_among_several_is_named_apart_from_its_checks(
+    measured: Callable[[str], Path], tmp_path: Path
+) -> None:
     for kind in ("Offline", "SingleStream"):
         shutil.copytree(measured(kind) / "open", tmp_path / "open", dirs_exist_ok=True)
-    found = [c for c in audit.audit(tmp_path).checks_for("quick") if c.id != "logs-of-one-run"]  # of the whole tree
+    # Of the whole tree.
+    found = [c for c in audit.audit(tmp_path).checks_for("quick") if c.id != "logs-of-one-run"]
     assert all(c.place and c.title == f"{c.place}: {c.name}" and c.title in c.line() for c in found)
     assert len({c.place for c in found}) == 3  # two scenarios and the submitter
     assert not [c.place for c in audit.audit(measured("Offline")).checks_for("quick") if c.place]
@@ -142,7 +179,12 @@ def test_as_json_everything_is_there_and_as_the_schema_says(run: Path) -> None:
     told = json.loads(json.dumps({"checks": [c.as_json() for c in found]}))
     assert not metadata.faults_of(told, "checks")
     (seeds,) = [c for c in told["checks"] if c["id"] == "performance-seeds"]
-    assert seeds["faults"][0]["expected"] == "2085463073848966840" and seeds["rule_ids"] == ["B1"] and seeds["rule"] and seeds["source"]
+    assert (
+        seeds["faults"][0]["expected"] == "2085463073848966840"
+        and seeds["rule_ids"] == ["B1"]
+        and seeds["rule"]
+        and seeds["source"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -164,28 +206,46 @@ def test_the_schema_refuses_what_is_none(change: dict[str, Any]) -> None:
 
 def test_what_passes_may_not_have_faults_as_json() -> None:
     good = judge("counts", [], "fine").as_json()
-    assert metadata.faults_of({"checks": [{**good, "faults": [dataclasses.asdict(Fault("y"))]}]}, "checks")
+    assert metadata.faults_of(
+        {"checks": [{**good, "faults": [dataclasses.asdict(Fault("y"))]}]}, "checks"
+    )
 
 
 def test_every_rule_a_check_applies_is_in_the_list_and_none_there_is_unused() -> None:
-    assert {rule_id for entry in registry.entries().values() for rule_id in entry.rules} == set(sources.entries())
+    assert {rule_id for entry in registry.entries().values() for rule_id in entry.rules} == set(
+        sources.entries()
+    )
 
 
 def _patterns() -> set[str]:
-    """Every text of the code that may be an id, as a regular expression: what an f-string fills in may be anything."""
+    """Every text of the code that may be an id, as a regular expression: what an f-string fills in
+    may be anything.
+    """
     patterns = set()
     for folder in (Path(checks.__file__).parents[1], Path(checks.__file__).parents[2] / "harness"):
         for path in folder.rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.Constant) and isinstance(node.value, str):
                     patterns.add(re.escape(node.value))
-                elif isinstance(node, ast.JoinedStr) and sum(len(str(v.value)) for v in node.values if isinstance(v, ast.Constant)) > 3:
-                    patterns.add("".join(re.escape(str(v.value)) if isinstance(v, ast.Constant) else "[a-z0-9-]+" for v in node.values))
+                elif (
+                    isinstance(node, ast.JoinedStr)
+                    and sum(len(str(v.value)) for v in node.values if isinstance(v, ast.Constant))
+                    > 3
+                ):
+                    patterns.add(
+                        "".join(
+                            re.escape(str(v.value)) if isinstance(v, ast.Constant) else "[a-z0-9-]+"
+                            for v in node.values
+                        )
+                    )
     return patterns
 
 
 def test_every_id_that_is_listed_is_used() -> None:
-    used, tests = re.compile("|".join(_patterns())), {name.lower() for round in rules.rounds() for name in _tests_of(rules.load(round))}
+    used, tests = (
+        re.compile("|".join(_patterns())),
+        {name.lower() for round in rules.rounds() for name in _tests_of(rules.load(round))},
+    )
     unused = {check_id for check_id in registry.entries() if not used.fullmatch(check_id)}
     assert unused <= tests, "ids of compliance tests are the tests' own names"
 
@@ -199,17 +259,32 @@ def test_every_compliance_test_of_a_round_has_its_ids(round: str) -> None:
     chosen = rules.load(round)
     wanted = {name.lower() for name in _tests_of(chosen)}
     wanted |= {
-        f"{name.lower()}-{part}" for name in chosen.compliance_tests for part in ("files", "log", "verdict", "settings", "loadgen", "run")
+        f"{name.lower()}-{part}"
+        for name in chosen.compliance_tests
+        for part in ("files", "log", "verdict", "settings", "loadgen", "run")
     }
-    wanted |= {f"{name.lower()}-performance" for name, rule in chosen.compliance_tests.items() if rule.tolerance is not None}
-    sampling = [name.lower() for name, rule in chosen.compliance_tests.items() if rule.sampling_target]
+    wanted |= {
+        f"{name.lower()}-performance"
+        for name, rule in chosen.compliance_tests.items()
+        if rule.tolerance is not None
+    }
+    sampling = [
+        name.lower() for name, rule in chosen.compliance_tests.items() if rule.sampling_target
+    ]
     wanted |= {f"{name}-{part}" for name in sampling for part in ("answers", "hash", "samples")}
     assert wanted <= set(registry.entries())
 
 
 def test_every_family_of_checks_has_the_check_that_says_it_broke_off() -> None:
-    names = {*(family.name for family in checklist.FAMILIES), "reading", "names-and-sizes", "training"}
-    assert {f"audit-of-{name}" for name in names} == {check_id for check_id in registry.entries() if check_id.startswith("audit-of-")}
+    names = {
+        *(family.name for family in checklist.FAMILIES),
+        "reading",
+        "names-and-sizes",
+        "training",
+    }
+    assert {f"audit-of-{name}" for name in names} == {
+        check_id for check_id in registry.entries() if check_id.startswith("audit-of-")
+    }
 
 
 def test_an_id_is_a_slug_and_a_name_is_of_one_check() -> None:
@@ -225,13 +300,17 @@ def test_an_unknown_id_names_the_file_it_belongs_in() -> None:
 
 
 @pytest.mark.parametrize("kind", ["Offline", "SingleStream", "tokens"])
-def test_ids_are_unique_in_a_report_and_listed_with_their_name_rules_and_level(measured: Callable[[str], Path], kind: str) -> None:
+def test_ids_are_unique_in_a_report_and_listed_with_their_name_rules_and_level(
+    measured: Callable[[str], Path], kind: str
+) -> None:
     found = audit.audit(measured(kind)).checks
     assert len({c.id for c in found}) == len(found)
     assert all(registry.get(c.id) == registry.Entry(c.name, c.rule_ids, c.level) for c in found)
 
 
-def test_ids_are_unique_in_a_place_of_a_tree_of_several(measured: Callable[[str], Path], tmp_path: Path) -> None:
+def test_ids_are_unique_in_a_place_of_a_tree_of_several(
+    measured: Callable[[str], Path], tmp_path: Path
+) -> None:
     for kind in ("Offline", "SingleStream"):
         shutil.copytree(measured(kind) / "open", tmp_path / "open", dirs_exist_ok=True)
     found = audit.audit(tmp_path).checks
@@ -243,7 +322,8 @@ def test_a_rule_is_one_sentence_of_documents_and_sections(rule_id: str) -> None:
     source = sources.get(rule_id)
     assert source.rule.endswith(".") and ". " not in source.rule
     assert source.citations and all(
-        p.document.split(":")[0] in ("inference", "inference_policies", "policies", "this project") for p in source.citations
+        p.document.split(":")[0] in ("inference", "inference_policies", "policies", "this project")
+        for p in source.citations
     )
     assert all(p.section for p in source.citations)
 
@@ -254,20 +334,35 @@ def test_an_unknown_rule_names_those_there_are() -> None:
 
 
 @pytest.mark.parametrize("kind", ["Offline", "SingleStream", "tokens"])
-def test_every_check_of_a_run_says_where_its_rule_stands(measured: Callable[[str], Path], kind: str) -> None:
+def test_every_check_of_a_run_says_where_its_rule_stands(
+    measured: Callable[[str], Path], kind: str
+) -> None:
     assert not [c.key for c in audit.audit(measured(kind)).checks if not (c.rule and c.source)]
 
 
 def test_manual_reasons_are_kept_apart() -> None:
-    assert [f.text for f in manual("eligibility", "because a; b", reasons=["a", "b"]).faults] == ["a", "b"]
+    assert [f.text for f in manual("eligibility", "because a; b", reasons=["a", "b"]).faults] == [
+        "a",
+        "b",
+    ]
 
 
 @pytest.mark.parametrize("kind", ["Offline", "SingleStream", "tokens"])
-def test_every_check_that_fails_says_what_to_do(measured: Callable[[str], Path], tmp_path: Path, kind: str) -> None:
-    """With every document emptied of what it says, nearly all fail. Compliance tests have but one remedy, and tell it once."""
+def test_every_check_that_fails_says_what_to_do(
+    measured: Callable[[str], Path], tmp_path: Path, kind: str
+) -> None:
+    """With every document emptied of what it says, nearly all fail. Compliance tests have but one
+    remedy, and tell it once.
+    """
     run = Path(shutil.copytree(measured(kind), tmp_path / "quick-1"))
     for path in run.rglob("*"):
         if path.is_file():
-            path.write_text(':::MLLOG {"key": "x", "metadata": {}}\n' if path.name == DETAIL else "{}\n")
-    found = [c for c in audit.audit(run).checks if c.verdict is Verdict.FAIL and not c.id.startswith(("test", "output-length"))]
+            path.write_text(
+                ':::MLLOG {"key": "x", "metadata": {}}\n' if path.name == DETAIL else "{}\n"
+            )
+    found = [
+        c
+        for c in audit.audit(run).checks
+        if c.verdict is Verdict.FAIL and not c.id.startswith(("test", "output-length"))
+    ]
     assert len(found) > 30 and not [c.key for c in found if not c.fix]

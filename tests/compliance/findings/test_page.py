@@ -1,4 +1,6 @@
-"""The audit as a page: complete, in a reviewer's order, nothing loaded, and whatever a tree holds is text in it."""
+"""The audit as a page: complete, in a reviewer's order, nothing loaded, and whatever a tree holds
+is text in it.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ _VOID = {"meta", "br", "hr", "img", "link", "input"}
 
 
 class Reader(HTMLParser):
-    """The elements and the text of a page. Fails on an element that is not closed where it should be."""
+    """The elements and the text of a page. Fails on an element that is not closed where it should
+    be.
+    """
 
     def __init__(self, content: str):
         super().__init__(convert_charrefs=True)
@@ -66,16 +70,29 @@ BAD = judge(
 GOOD = judge("counts", [], "9 samples")
 PERSON = manual("accuracy-log", "ask the submitter")
 ABSENT = not_applicable("trace", "there is none")
-NOT_ELIGIBLE = manual("eligibility", "not eligible because a; b", reasons=["it is tiny", "it is synthetic"])
+NOT_ELIGIBLE = manual(
+    "eligibility", "not eligible because a; b", reasons=["it is tiny", "it is synthetic"]
+)
 LATER = judge("minimum-duration-setting", ["300 ms; the round asks for 600000 ms"], "")
 ALL = [GOOD, PERSON, ABSENT, NOT_ELIGIBLE, BAD, LATER]
 
 
 def test_a_failure_is_told_with_rule_source_values_place_and_remedy() -> None:
     text = read(ALL).text
-    for part in ("TWO", "ONE", "logs/detail.txt:48", "measure again", "The three seeds are those of the round", "seeds_check"):
+    for part in (
+        "TWO",
+        "ONE",
+        "logs/detail.txt:48",
+        "measure again",
+        "The three seeds are those of the round",
+        "seeds_check",
+    ):
         assert part in text
-    assert "Level quick of v6.1 does not hold: 1 of 5 checks fails" in text and "runs/a" in text and "2026-08-20 12:00 UTC" in text
+    assert (
+        "Level quick of v6.1 does not hold: 1 of 5 checks fails" in text
+        and "runs/a" in text
+        and "2026-08-20 12:00 UTC" in text
+    )
 
 
 def test_failures_stand_before_what_people_judge_and_that_before_what_holds() -> None:
@@ -104,7 +121,10 @@ def test_each_level_says_whether_it_holds_and_what_of_it_fails() -> None:
     text = read([GOOD, LATER]).text
     assert "Level quick of v6.1 holds" in text and "quick holds" in text.replace("  ", " ")
     assert "of this level itself: minimum duration setting" in text
-    assert "Level valid of v6.1 does not hold: 1 of 2 checks fails" in read([GOOD, LATER], "valid").text
+    assert (
+        "Level valid of v6.1 does not hold: 1 of 2 checks fails"
+        in read([GOOD, LATER], "valid").text
+    )
 
 
 def test_findings_of_a_level_that_was_not_asked_are_not_listed() -> None:
@@ -114,7 +134,11 @@ def test_findings_of_a_level_that_was_not_asked_are_not_listed() -> None:
 
 def test_reasons_against_eligibility_are_a_list_and_no_finding() -> None:
     found = read(ALL)
-    assert [tag for tag, _ in found.tags].count("li") == 2 and "it is tiny" in found.text and "unverified" in found.text
+    assert (
+        [tag for tag, _ in found.tags].count("li") == 2
+        and "it is tiny" in found.text
+        and "unverified" in found.text
+    )
 
 
 def test_where_nothing_was_checked_nothing_holds() -> None:
@@ -127,21 +151,43 @@ def test_a_fault_without_values_is_its_sentence() -> None:
 
 
 def test_a_failure_without_faults_is_its_detail() -> None:
-    assert "none in runs" in read([Check("submission-tree", "submission tree", Verdict.FAIL, "none in runs", fix="give a run")]).text
+    assert (
+        "none in runs"
+        in read(
+            [
+                Check(
+                    "submission-tree",
+                    "submission tree",
+                    Verdict.FAIL,
+                    "none in runs",
+                    fix="give a run",
+                )
+            ]
+        ).text
+    )
 
 
 def test_what_was_left_out_is_counted() -> None:
-    assert "and 900 more" in read([judge("counts", (Fault(str(n), "1") for n in range(1000)), "")]).text
+    assert (
+        "and 900 more"
+        in read([judge("counts", (Fault(str(n), "1") for n in range(1000)), "")]).text
+    )
     assert "and 500 more" in read([BAD] * 1500).text
 
 
-def test_several_scenarios_have_a_line_each_and_their_failures_stand_by_place(measured: Callable[[str], Path], tmp_path: Path) -> None:
+def test_several_scenarios_have_a_line_each_and_their_failures_stand_by_place(
+    measured: Callable[[str], Path], tmp_path: Path
+) -> None:
     for kind in ("Offline", "SingleStream"):
         shutil.copytree(measured(kind) / "open", tmp_path / "open", dirs_exist_ok=True)
     (next(tmp_path.rglob("Offline")) / "README.md").unlink()
     found = read(audit.audit(tmp_path).checks)
     headings = [tag for tag, _ in found.tags].count("h3")
-    assert "Scenarios and submitters" in found.text and "README.md is missing" in found.text and headings >= 2
+    assert (
+        "Scenarios and submitters" in found.text
+        and "README.md is missing" in found.text
+        and headings >= 2
+    )
     assert "/Offline" in found.text and "/SingleStream" in found.text
 
 
@@ -178,7 +224,9 @@ def test_hostile_text_is_text_wherever_it_stands(text: str) -> None:
         for place in ("", text)
     ]
     plain = [_harmless(c) for c in checks]
-    assert [tag for tag, _ in read(checks, directory=text).tags] == [tag for tag, _ in read(plain, directory="x").tags]
+    assert [tag for tag, _ in read(checks, directory=text).tags] == [
+        tag for tag, _ in read(plain, directory="x").tags
+    ]
     content = render(checks, directory=text)
     assert not set("\x1b\r\x00\u202e") & set(content) and content.encode()
 
@@ -202,16 +250,32 @@ def _harmless(check: Check) -> Check:
 def test_the_page_needs_nothing_and_runs_nothing() -> None:
     content = render(ALL)
     found = Reader(content)
-    assert not {"script", "link", "img", "iframe", "object", "form", "base"} & {tag for tag, _ in found.tags}
-    assert not [name for _, attributes in found.tags for name in attributes if name in ("href", "src", "style") or name.startswith("on")]
+    assert not {"script", "link", "img", "iframe", "object", "form", "base"} & {
+        tag for tag, _ in found.tags
+    }
+    assert not [
+        name
+        for _, attributes in found.tags
+        for name in attributes
+        if name in ("href", "src", "style") or name.startswith("on")
+    ]
     (policy,) = [a["content"] for tag, a in found.tags if tag == "meta" and "http-equiv" in a]
     assert policy == "default-src 'none'; style-src 'unsafe-inline'"
-    assert "url(" not in content and "@import" not in content and "http://" not in content and "https://" not in content
+    assert (
+        "url(" not in content
+        and "@import" not in content
+        and "http://" not in content
+        and "https://" not in content
+    )
 
 
 def test_the_page_is_made_for_light_dark_and_paper() -> None:
     content = render(ALL)
-    assert "prefers-color-scheme: dark" in content and "@media print" in content and 'lang="en"' in content
+    assert (
+        "prefers-color-scheme: dark" in content
+        and "@media print" in content
+        and 'lang="en"' in content
+    )
 
 
 def test_every_finding_has_an_anchor_of_its_own_and_the_same_whatever_its_words(run: Path) -> None:
@@ -225,16 +289,21 @@ def test_every_finding_has_an_anchor_of_its_own_and_the_same_whatever_its_words(
 # The command line.
 
 
-def test_the_flag_writes_the_page_beside_what_is_printed(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_flag_writes_the_page_beside_what_is_printed(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "page.html"
     assert cli.main(["audit", str(run), "--html", str(file)]) == 0
     assert (
         "PASS" in capsys.readouterr().out
-        and "Level quick of v6.1 holds; 1 finding is for a person to judge" in Reader(file.read_text()).text
+        and "Level quick of v6.1 holds; 1 finding is for a person to judge"
+        in Reader(file.read_text()).text
     )
 
 
-def test_the_flag_goes_with_json_and_keeps_the_exit_code(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_flag_goes_with_json_and_keeps_the_exit_code(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (runs.scenario_folder(run) / "README.md").unlink()
     assert cli.main(["audit", str(run), "--json", "--html", str(tmp_path / "page.html")]) == 1
     out = capsys.readouterr()
@@ -243,8 +312,12 @@ def test_the_flag_goes_with_json_and_keeps_the_exit_code(run: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("where", ["no/such/folder/page.html", "."])
-def test_a_file_that_cannot_be_written_is_a_usage_error(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], where: str) -> None:
-    assert cli.main(["audit", str(run), "--html", str(tmp_path / where)]) == UsageError.exit_code == 2
+def test_a_file_that_cannot_be_written_is_a_usage_error(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], where: str
+) -> None:
+    assert (
+        cli.main(["audit", str(run), "--html", str(tmp_path / where)]) == UsageError.exit_code == 2
+    )
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert line.startswith(f"error: --html {tmp_path / where}: it cannot be written")
 
@@ -256,10 +329,18 @@ def test_a_page_is_never_written_over_what_is_no_page_nor_into_what_is_audited(
     mine.write_text("mine")
     link.symlink_to(run / "record.json")
     before = (run / "record.json").read_bytes()
-    for target, why in ((mine, "no page of an audit"), (link, "lies in the audited directory"), (run / "new.html", "lies in the audited")):
+    for target, why in (
+        (mine, "no page of an audit"),
+        (link, "lies in the audited directory"),
+        (run / "new.html", "lies in the audited"),
+    ):
         assert cli.main(["audit", str(run), "--html", str(target)]) == 2
         assert why in capsys.readouterr().err
-    assert mine.read_text() == "mine" and (run / "record.json").read_bytes() == before and not (run / "new.html").exists()
+    assert (
+        mine.read_text() == "mine"
+        and (run / "record.json").read_bytes() == before
+        and not (run / "new.html").exists()
+    )
     for _ in range(2):  # a page of an earlier audit may go
         assert cli.main(["audit", str(run), "--html", str(tmp_path / "page.html")]) == 0
 
@@ -267,8 +348,16 @@ def test_a_page_is_never_written_over_what_is_no_page_nor_into_what_is_audited(
 def test_the_page_says_what_was_claimed_by_whom(run: Path) -> None:
     found = audit.audit(run)
     (claim,) = found.results
-    assert (claim.benchmark, claim.official, claim.scenario, claim.verdict) == ("bert-tiny", "bert-99", "Offline", "VALID")
-    assert claim.figure.endswith(" samples/s") and claim.sentence in Reader(page.render("x", "quick", found, WHEN)).text
+    assert (claim.benchmark, claim.official, claim.scenario, claim.verdict) == (
+        "bert-tiny",
+        "bert-99",
+        "Offline",
+        "VALID",
+    )
+    assert (
+        claim.figure.endswith(" samples/s")
+        and claim.sentence in Reader(page.render("x", "quick", found, WHEN)).text
+    )
 
 
 def test_a_name_that_is_no_utf_8_can_be_written(run: Path, tmp_path: Path) -> None:

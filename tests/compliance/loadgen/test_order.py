@@ -1,4 +1,6 @@
-"""The order of samples is LoadGen's own: real LoadGen runs of many sizes against what compliance.loadgen makes of the seeds."""
+"""The order of samples is LoadGen's own: real LoadGen runs of many sizes against what
+compliance.loadgen makes of the seeds.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +36,17 @@ lg.StartTestWithLogSettings(sut, qsl, settings, log, folder + "/no-audit.config"
 """
 
 
-def measured(folder: Path, scenario: str, mode: str, total: int, loaded: int, equal: bool, queries: int = 300) -> logs.Detail:
+def measured(
+    folder: Path, scenario: str, mode: str, total: int, loaded: int, equal: bool, queries: int = 300
+) -> logs.Detail:
     qps = 100_000 if mode == "AccuracyOnly" else 1000  # Server waits for its schedule there too
     rate = {"target_qps": qps} if scenario in ("Offline", "Server") else {"target_latency": 1}
-    conf = {"min_duration": 100, "min_query_count": queries, "sample_concatenate_permutation": int(equal), **rate}
+    conf = {
+        "min_duration": 100,
+        "min_query_count": queries,
+        "sample_concatenate_permutation": int(equal),
+        **rate,
+    }
     told = json.dumps([str(folder), scenario, mode, total, loaded, queries, conf])
     subprocess.run([sys.executable, "-c", RUN, told], check=True, timeout=60)
     return logs.read_detail(folder / "mlperf_log_detail.txt")
@@ -46,19 +55,33 @@ def measured(folder: Path, scenario: str, mode: str, total: int, loaded: int, eq
 def draws_of(detail: logs.Detail, total: int, loaded: int, kept: int | None) -> Draws:
     """The one that makes the loaded sets; both do where the sizes are powers of two."""
     seed = rules.load().seeds["qsl_rng_seed"]
-    sets, each = detail.all("loaded_qsl_set"), counts.samples_per_query(detail, detail.get("effective_scenario"))
-    return next(draws for draws in Draws if order.loaded_sets(total, loaded, seed, draws, each)[:kept] == sets)
+    sets, each = (
+        detail.all("loaded_qsl_set"),
+        counts.samples_per_query(detail, detail.get("effective_scenario")),
+    )
+    return next(
+        draws
+        for draws in Draws
+        if order.loaded_sets(total, loaded, seed, draws, each)[:kept] == sets
+    )
 
 
 def settings_of(scenario: str, equal: bool, detail: logs.Detail) -> order.IssueSettings:
     each = counts.samples_per_query(detail, scenario)
-    return order.IssueSettings(scenario=scenario, equal_issue=equal, seed=rules.load().seeds["sample_index_rng_seed"], per_query=each)
+    return order.IssueSettings(
+        scenario=scenario,
+        equal_issue=equal,
+        seed=rules.load().seeds["sample_index_rng_seed"],
+        per_query=each,
+    )
 
 
 @pytest.mark.parametrize("equal", [False, True], ids=["free", "equal issue"])
 @pytest.mark.parametrize(("total", "loaded"), [(37, 20), (100, 100), (3, 2), (1, 1), (1021, 517)])
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream", "MultiStream", "Server"])
-def test_a_performance_test_takes_the_samples_the_seeds_say(tmp_path, scenario, total, loaded, equal):
+def test_a_performance_test_takes_the_samples_the_seeds_say(
+    tmp_path, scenario, total, loaded, equal
+):
     detail = measured(tmp_path, scenario, "PerformanceOnly", total, loaded, equal)
     draws = draws_of(detail, loaded, loaded, 1)
     (loaded_set,) = detail.all("loaded_qsl_set")
@@ -66,7 +89,9 @@ def test_a_performance_test_takes_the_samples_the_seeds_say(tmp_path, scenario, 
     assert not seen.problems
     settings = settings_of(scenario, equal, detail)
     least = detail.get("effective_min_query_count")
-    wanted = order.performance(settings, loaded_set, draws, count=len(seen.index), min_query_count=least)
+    wanted = order.performance(
+        settings, loaded_set, draws, count=len(seen.index), min_query_count=least
+    )
     assert len(seen.index) >= 300
     assert wanted.tolist() == seen.index.tolist()
 
@@ -74,15 +99,21 @@ def test_a_performance_test_takes_the_samples_the_seeds_say(tmp_path, scenario, 
 @pytest.mark.parametrize("equal", [False, True], ids=["free", "equal issue"])
 @pytest.mark.parametrize(("total", "loaded"), [(37, 20), (100, 100), (1, 1), (70_000, 70_000)])
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream", "MultiStream", "Server"])
-def test_an_accuracy_test_takes_each_sample_once_in_the_order_of_the_seeds(tmp_path, scenario, total, loaded, equal):
+def test_an_accuracy_test_takes_each_sample_once_in_the_order_of_the_seeds(
+    tmp_path, scenario, total, loaded, equal
+):
     detail = measured(tmp_path, scenario, "AccuracyOnly", total, loaded, equal)
     draws = draws_of(detail, total, loaded, None)
     answers = logs.read_accuracy(tmp_path / "mlperf_log_accuracy.json")
-    settings, each = settings_of(scenario, equal, detail), counts.samples_per_query(detail, scenario)
+    settings, each = (
+        settings_of(scenario, equal, detail),
+        counts.samples_per_query(detail, scenario),
+    )
     wanted = order.accuracy(settings, detail.all("loaded_qsl_set"), draws)
     assert sorted(set(answers.indices)) == list(range(total))
     assert len(answers.indices) == sum(
-        -(-len(counts.without_wraparound(one, detail, scenario)) // each) * each for one in detail.all("loaded_qsl_set")
+        -(-len(counts.without_wraparound(one, detail, scenario)) // each) * each
+        for one in detail.all("loaded_qsl_set")
     )
     assert wanted[np.array(answers.seq_ids)].tolist() == list(answers.indices)
 
@@ -91,4 +122,6 @@ def test_the_wheel_draws_in_one_way_only(tmp_path):
     detail = measured(tmp_path, "Offline", "AccuracyOnly", 1021, 1021, False)
     (loaded_set,) = detail.all("loaded_qsl_set")
     seed = rules.load().seeds["qsl_rng_seed"]
-    assert [order.loaded_sets(1021, 1021, seed, draws)[0] == loaded_set for draws in Draws].count(True) == 1
+    assert [order.loaded_sets(1021, 1021, seed, draws)[0] == loaded_set for draws in Draws].count(
+        True
+    ) == 1

@@ -10,7 +10,10 @@ import pytest
 
 from compliance import logs
 
-ENTRY = ':::MLLOG {"key": "%s", "value": %s, "time_ms": 1.5, "metadata": {"is_error": %s, "is_warning": false}}\n'
+ENTRY = (
+    ':::MLLOG {"key": "%s", "value": %s, "time_ms": 1.5, "metadata": {"is_error": %s, "is_warning":'
+    " false}}\n"
+)
 
 
 def detail(tmp_path: Path, content: str | bytes) -> logs.Detail:
@@ -28,11 +31,18 @@ def test_a_real_log_has_no_problem_and_exact_integers(measured: Callable[[str], 
 
 def test_the_last_value_counts_and_all_are_kept(tmp_path: Path) -> None:
     found = detail(tmp_path, ENTRY % ("a", 1, "false") + ENTRY % ("a", 2, "false"))
-    assert found.get("a") == 2 and found.all("a") == [1, 2] and found.get("b", 7) == 7 and found.all("b") == []
+    assert (
+        found.get("a") == 2
+        and found.all("a") == [1, 2]
+        and found.get("b", 7) == 7
+        and found.all("b") == []
+    )
 
 
 def test_error_lines_are_kept_with_their_number(tmp_path: Path) -> None:
-    (error,) = detail(tmp_path, ENTRY % ("a", 1, "false") + ENTRY % ("error_x", '"why"', "true")).errors
+    (error,) = detail(
+        tmp_path, ENTRY % ("a", 1, "false") + ENTRY % ("error_x", '"why"', "true")
+    ).errors
     assert (error.number, error.key, error.value) == (2, "error_x", "why")
 
 
@@ -45,7 +55,11 @@ def test_error_lines_are_kept_with_their_number(tmp_path: Path) -> None:
         (b":::MLLOG \xff\n", "not UTF-8"),
         (':::MLLOG {"key": 1, "metadata": {}}\n', "line 1 is no MLLOG entry"),
         (":::MLLOG " + "[" * 100_000 + "\n", "line 1 is no MLLOG entry"),
-        (ENTRY % ("result_validity", '"VALID"', "false") + ENTRY % ("result_validity", '"INVALID"', "false"), "more than one run"),
+        (
+            ENTRY % ("result_validity", '"VALID"', "false")
+            + ENTRY % ("result_validity", '"INVALID"', "false"),
+            "more than one run",
+        ),
     ],
 )
 def test_bad_content_is_a_problem(tmp_path: Path, content: str | bytes, problem: str) -> None:
@@ -67,13 +81,21 @@ def test_a_missing_log_raises(tmp_path: Path) -> None:
 
 
 def test_a_real_summary_has_its_labels(measured: Callable[[str], Path]) -> None:
-    found = logs.read_summary(measured("SingleStream") / "raw" / "performance" / "mlperf_log_summary.txt")
+    found = logs.read_summary(
+        measured("SingleStream") / "raw" / "performance" / "mlperf_log_summary.txt"
+    )
     assert not found.problems
-    assert found.values["Scenario"] == "SingleStream" and found.values["Result is"] == "VALID" and found.values["samples_per_query"] == "1"
+    assert (
+        found.values["Scenario"] == "SingleStream"
+        and found.values["Result is"] == "VALID"
+        and found.values["samples_per_query"] == "1"
+    )
 
 
 def test_a_real_accuracy_log_has_each_sample_once(measured: Callable[[str], Path]) -> None:
-    found = logs.read_accuracy(measured("Offline") / "raw" / "accuracy" / "mlperf_log_accuracy.json")
+    found = logs.read_accuracy(
+        measured("Offline") / "raw" / "accuracy" / "mlperf_log_accuracy.json"
+    )
     assert not found.problems
     assert sorted(found.payloads) == sorted(found.seq_ids) == list(range(256))
     assert all(len(data) == 8 for data in found.payloads.values())
@@ -108,11 +130,19 @@ def test_a_payload_is_its_bytes(tmp_path: Path) -> None:
 
 
 def test_of_an_accuracy_log_that_was_cut_the_ends_are_read() -> None:
-    rows = [f'{{ "seq_id" : {n}, "qsl_idx" : {n + 7}, "data" : "{"ab" * 60}" }},\n' for n in range(40)]
+    rows = [
+        f'{{ "seq_id" : {n}, "qsl_idx" : {n + 7}, "data" : "{"ab" * 60}" }},\n' for n in range(40)
+    ]
     whole = ("[\n" + "".join(rows)[:-2] + "\n]\n").encode()
     found = logs.read_ends(whole[:4096], whole[-4096:])
-    assert not found.problems and set(found.seq_ids) == set(range(40)), "of a log of less than twice that the ends overlap"
+    assert not found.problems and set(found.seq_ids) == set(range(40)), (
+        "of a log of less than twice that the ends overlap"
+    )
     longer = whole.replace(b"ab" * 60, b"ab" * 4000)
-    assert logs.read_ends(longer[:4096], longer[-4096:]) == logs.Answers({}, array("q"), array("q"), ()), "no row is left whole"
+    assert logs.read_ends(longer[:4096], longer[-4096:]) == logs.Answers(
+        {}, array("q"), array("q"), ()
+    ), "no row is left whole"
     empty = whole.replace(b"ab" * 60, b"")
-    assert logs.read_ends(empty[:900], empty[-900:]).problems == ("every answer that is left is empty",)
+    assert logs.read_ends(empty[:900], empty[-900:]).problems == (
+        "every answer that is left is empty",
+    )

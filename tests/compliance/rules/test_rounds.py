@@ -20,7 +20,9 @@ V51 = rules.load("v5.1")
 
 @pytest.fixture
 def v51_tree(run: Path, tmp_path: Path) -> Path:
-    """The good tree in the layout of v5.1, without its run directory. Its logs stay those of the current LoadGen."""
+    """The good tree in the layout of v5.1, without its run directory. Its logs stay those of the
+    current LoadGen.
+    """
     folder = scenario_folder(run)
     system, benchmark, scenario = folder.parts[-3:]
     submitter = base(run)
@@ -37,17 +39,32 @@ def found(directory: Path, round: str) -> dict[str, Check]:
     return {check.key: check for check in audit.audit(directory, round).checks}
 
 
-FILES = ("files-complete", "no-other-files", "names-and-sizes", "measurements-json", "source-folder", "user-conf-keys")
+FILES = (
+    "files-complete",
+    "no-other-files",
+    "names-and-sizes",
+    "measurements-json",
+    "source-folder",
+    "user-conf-keys",
+)
 
 
 def test_the_layout_of_v51_is_read(v51_tree: Path) -> None:
     checks = found(v51_tree, "v5.1")
-    assert [checks[name].verdict for name in FILES] == [Verdict.PASS] * len(FILES), [checks[n].line() for n in FILES]
-    assert checks["performance-requested-settings"].verdict is Verdict.PASS, "user.conf lies among the measurements"
-    assert checks["performance-seeds"].verdict is checks["performance-loadgen"].verdict is Verdict.FAIL, "they are of another round"
+    assert [checks[name].verdict for name in FILES] == [Verdict.PASS] * len(FILES), [
+        checks[n].line() for n in FILES
+    ]
+    assert checks["performance-requested-settings"].verdict is Verdict.PASS, (
+        "user.conf lies among the measurements"
+    )
+    assert (
+        checks["performance-seeds"].verdict is checks["performance-loadgen"].verdict is Verdict.FAIL
+    ), "they are of another round"
 
 
-@pytest.mark.parametrize("name", [n for n in FILES if n not in ("names-and-sizes", "no-other-files")])
+@pytest.mark.parametrize(
+    "name", [n for n in FILES if n not in ("names-and-sizes", "no-other-files")]
+)
 def test_of_another_round_the_same_tree_lacks_files(v51_tree: Path, name: str) -> None:
     assert found(v51_tree, "v6.1")[name].verdict is not Verdict.PASS
 
@@ -62,22 +79,55 @@ def test_what_lies_among_the_compliance_tests_is_looked_at(v51_tree: Path) -> No
     folder = Path(str(measurements).replace("measurements", "compliance")) / "TEST99"
     folder.mkdir(parents=True)
     (folder / "stray.bin").write_bytes(b"x")
-    assert "TEST99/stray.bin does not belong there" in found(v51_tree, "v5.1")["no-other-files"].detail
+    assert (
+        "TEST99/stray.bin does not belong there" in found(v51_tree, "v5.1")["no-other-files"].detail
+    )
 
 
 def test_what_its_loadgen_leaves_unsaid_is_filled_in(tmp_path: Path) -> None:
-    """As 5.1.2 logs it: no effective_accuracy_sample_count, and a loaded set drawn from the whole library of 37."""
+    """As 5.1.2 logs it: no effective_accuracy_sample_count, and a loaded set drawn from the whole
+    library of 37.
+    """
     entry = {"time_ms": 0.0, "metadata": {"is_error": False, "is_warning": False}}
     values = {
         "qsl_reported_total_count": 37,
         "effective_performance_sample_count": 20,
         "effective_qsl_rng_seed": V51.seeds["qsl_rng_seed"],
-        "loaded_qsl_set": [26, 8, 16, 36, 29, 33, 5, 21, 34, 30, 6, 11, 4, 19, 35, 28, 12, 2, 1, 31],
+        "loaded_qsl_set": [
+            26,
+            8,
+            16,
+            36,
+            29,
+            33,
+            5,
+            21,
+            34,
+            30,
+            6,
+            11,
+            4,
+            19,
+            35,
+            28,
+            12,
+            2,
+            1,
+            31,
+        ],
     }
     log = tmp_path / "mlperf_log_detail.txt"
-    log.write_text("".join(f":::MLLOG {json.dumps({'key': key, 'value': value, **entry})}\n" for key, value in values.items()))
+    log.write_text(
+        "".join(
+            f":::MLLOG {json.dumps({'key': key, 'value': value, **entry})}\n"
+            for key, value in values.items()
+        )
+    )
     detail = tree._completed(logs.read_detail(log), V51)
-    assert detail.get("effective_accuracy_sample_count") == 37 and detail.get("requested_accuracy_sample_count_override") == 0
+    assert (
+        detail.get("effective_accuracy_sample_count") == 37
+        and detail.get("requested_accuracy_sample_count_override") == 0
+    )
     test = runs.performance_run(tmp_path, detail)
     assert list(sample_order._loaded(test, V51)) == []
     assert list(sample_order._loaded(test, rules.load())) != []

@@ -27,18 +27,28 @@ def test_the_current_round_is_there_and_frozen() -> None:
         V61.round = "v7.0"  # type: ignore[misc]
 
 
-def test_an_earlier_round_has_its_own_seeds_and_loadgen_and_the_rest_of_the_one_it_extends() -> None:
+def test_an_earlier_round_has_its_own_seeds_and_loadgen_and_the_rest_of_the_one_it_extends() -> (
+    None
+):
     earlier = rules.load("v6.0")
     assert earlier.round == "v6.0" and earlier.wheel == "mlcommons-loadgen==6.0.15"
-    assert not set(earlier.seeds.values()) & set(V61.seeds.values()) and not set(earlier.versions) & set(V61.versions)
+    assert not set(earlier.seeds.values()) & set(V61.seeds.values()) and not set(
+        earlier.versions
+    ) & set(V61.versions)
     assert earlier.file_sha1["6.0.15"] != earlier.file_sha1["6.0.6"]
     assert (earlier.layout, earlier.scenarios) == (V61.layout, V61.scenarios)
-    assert "retinanet" in earlier.benchmarks and "retinanet" not in V61.benchmarks and "qwen3.6-27b" not in earlier.benchmarks
+    assert (
+        "retinanet" in earlier.benchmarks
+        and "retinanet" not in V61.benchmarks
+        and "qwen3.6-27b" not in earlier.benchmarks
+    )
     assert earlier.benchmarks["bert-99"] == V61.benchmarks["bert-99"]
 
 
 def test_an_unknown_round_names_those_there_are() -> None:
-    with pytest.raises(ValueError, match=r"round v0.7: its rules are not here; there are v5\.1, v6\.0, v6\.1"):
+    with pytest.raises(
+        ValueError, match=r"round v0.7: its rules are not here; there are v5\.1, v6\.0, v6\.1"
+    ):
         rules.load("v0.7")
 
 
@@ -51,7 +61,9 @@ def test_an_unknown_round_names_those_there_are() -> None:
         ("[seeds]", "[sheds]"),
     ],
 )
-def test_a_rules_file_with_a_wrong_field_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
+def test_a_rules_file_with_a_wrong_field_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str
+) -> None:
     text = (Path(rules.__file__).parent / "v6.1.toml").read_text()
     (tmp_path / "v9.toml").write_text(text.replace(old, new, 1))
     monkeypatch.setattr(rules.reading, "_FOLDER", tmp_path)
@@ -61,9 +73,15 @@ def test_a_rules_file_with_a_wrong_field_is_refused(tmp_path: Path, monkeypatch:
 
 def test_what_the_harness_reads_is_there() -> None:
     assert V61.wheel == "mlcommons-loadgen==6.0.17"
-    assert V61.scenarios["Offline"].min_query_count(5000) == 5000 and V61.scenarios["Offline"].min_query_count(10**6) == 24576
+    assert (
+        V61.scenarios["Offline"].min_query_count(5000) == 5000
+        and V61.scenarios["Offline"].min_query_count(10**6) == 24576
+    )
     assert V61.scenarios["SingleStream"].min_query_count(10) == 64
-    assert V61.benchmarks["bert-99"].dataset_size == 10833 and V61.benchmarks["llama3.1-8b-edge"].equal_issue
+    assert (
+        V61.benchmarks["bert-99"].dataset_size == 10833
+        and V61.benchmarks["llama3.1-8b-edge"].equal_issue
+    )
     assert all(len(table) == 41 for table in V61.file_sha1.values())
 
 
@@ -74,7 +92,9 @@ def test_early_stopping_needs_so_many_queries(percentile: float, least: int) -> 
 
 
 @given(st.integers(1, 20_000), st.sampled_from([0.9, 0.99]))
-def test_early_stopping_discards_as_many_as_the_binomial_allows(queries: int, percentile: float) -> None:
+def test_early_stopping_discards_as_many_as_the_binomial_allows(
+    queries: int, percentile: float
+) -> None:
     found = early_stopping.discards(queries, percentile, V61)
     t = 1 if found is None else found + 1
     passing = [binom.cdf(k, queries, 1 - percentile) <= 0.01 * (1 + 1e-9) for k in (t, t + 1)]
@@ -82,17 +102,43 @@ def test_early_stopping_discards_as_many_as_the_binomial_allows(queries: int, pe
 
 
 def test_user_conf_is_looked_up_in_loadgens_order() -> None:
-    conf = user_conf.parse("*.*.a = 1\nm.*.a = 2\n*.S.a = 3\nm.S.a = 4 # the nearest\n*.*.b = 5\nm.*.b = 6\n*.S.b = 7\n")
-    assert conf.look_up("m", "S", "a") == ("m.S.a", 4) and conf.look_up("m", "S", "b") == ("*.S.b", 7)
-    assert conf.look_up("m", "T", "a") == ("m.*.a", 2) and conf.look_up("n", "T", "a") == ("*.*.a", 1)
+    conf = user_conf.parse(
+        "*.*.a = 1\nm.*.a = 2\n*.S.a = 3\nm.S.a = 4 # the nearest\n*.*.b = 5\nm.*.b = 6\n*.S.b"
+        " = 7\n"
+    )
+    assert conf.look_up("m", "S", "a") == ("m.S.a", 4) and conf.look_up("m", "S", "b") == (
+        "*.S.b",
+        7,
+    )
+    assert conf.look_up("m", "T", "a") == ("m.*.a", 2) and conf.look_up("n", "T", "a") == (
+        "*.*.a",
+        1,
+    )
     assert conf.look_up("m", "S", "c") is None
 
 
 def test_a_models_name_may_hold_dots() -> None:
-    assert user_conf.parse("llama3.1-8b.Offline.target_qps = 1e2").look_up("llama3.1-8b", "Offline", "target_qps") is not None
+    assert (
+        user_conf.parse("llama3.1-8b.Offline.target_qps = 1e2").look_up(
+            "llama3.1-8b", "Offline", "target_qps"
+        )
+        is not None
+    )
 
 
-@pytest.mark.parametrize("line", ["m.S.a=1", "m.S.a = x", "m.S.a = 1 2", "m.S.a 1", "a = 1", "m.S.a =", "m.S.a = nan", "m.S.a = 1e999"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "m.S.a=1",
+        "m.S.a = x",
+        "m.S.a = 1 2",
+        "m.S.a 1",
+        "a = 1",
+        "m.S.a =",
+        "m.S.a = nan",
+        "m.S.a = 1e999",
+    ],
+)
 def test_a_line_loadgen_refuses_is_a_fault(line: str) -> None:
     conf = user_conf.parse(line)
     assert len(conf.refused) == 1 and "line 1" in conf.refused[0].text and not conf.values
@@ -111,20 +157,33 @@ def test_every_schema_that_is_made_is_one(schema: str) -> None:
     Draft202012Validator.check_schema(schemas.named(schema))
 
 
-@pytest.mark.parametrize("schema", sorted(p.stem for p in (Path(metadata.__file__).parents[1] / "schemas").glob("*.json")))
+@pytest.mark.parametrize(
+    "schema",
+    sorted(p.stem for p in (Path(metadata.__file__).parents[1] / "schemas").glob("*.json")),
+)
 def test_every_schema_is_one(schema: str) -> None:
-    document = json.loads((Path(metadata.__file__).parents[1] / "schemas" / f"{schema}.json").read_text())
+    document = json.loads(
+        (Path(metadata.__file__).parents[1] / "schemas" / f"{schema}.json").read_text()
+    )
     Draft202012Validator.check_schema(document)
 
 
 def test_the_system_schema_asks_for_what_the_checker_asks() -> None:
-    document = json.loads((Path(metadata.__file__).parents[1] / "schemas" / "system.json").read_text())
+    document = json.loads(
+        (Path(metadata.__file__).parents[1] / "schemas" / "system.json").read_text()
+    )
     filled = [key for key, rule in document["properties"].items() if key in document["required"]]
     assert len(document["required"]) == 35 and len(filled) == 26
     assert not [key for key in filled if document["properties"][key] == {}]
 
 
 def test_a_benchmark_may_differ_from_its_round_in_a_scenario() -> None:
-    assert V61.of("e2e-rag-qna").scenarios["Offline"].min_duration_ms == 0 and V61.of("bert-tiny") is V61
+    assert (
+        V61.of("e2e-rag-qna").scenarios["Offline"].min_duration_ms == 0
+        and V61.of("bert-tiny") is V61
+    )
     earlier = rules.load("v6.0")
-    assert earlier.of("pointpainting").scenarios["SingleStream"].percentile == 99.9 and earlier.scenarios["SingleStream"].percentile == 90
+    assert (
+        earlier.of("pointpainting").scenarios["SingleStream"].percentile == 99.9
+        and earlier.scenarios["SingleStream"].percentile == 90
+    )

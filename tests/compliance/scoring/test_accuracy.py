@@ -30,15 +30,22 @@ def predicted(logits: np.ndarray) -> dict[int, bytes]:
 
 
 def generated(tokens: np.ndarray) -> dict[int, bytes]:
-    return {i: row[:n].astype(np.int32).tobytes() for i, (row, n) in enumerate(zip(tokens, COUNTS, strict=True))}
+    return {
+        i: row[:n].astype(np.int32).tobytes()
+        for i, (row, n) in enumerate(zip(tokens, COUNTS, strict=True))
+    }
 
 
 def score_logits(answers: dict[int, bytes]) -> accuracy.Accuracy:
     return accuracy.score("logits", answers, CLASSES, TOLERANCE, ("logits",), None)
 
 
-def score_tokens(answers: dict[int, bytes], logits: np.ndarray | None = LOGITS[:FORCED], **tolerance: float) -> accuracy.Accuracy:
-    return accuracy.score("tokens", answers, REFERENCE, {**TOLERANCE, **tolerance}, ("tokens",), logits)
+def score_tokens(
+    answers: dict[int, bytes], logits: np.ndarray | None = LOGITS[:FORCED], **tolerance: float
+) -> accuracy.Accuracy:
+    return accuracy.score(
+        "tokens", answers, REFERENCE, {**TOLERANCE, **tolerance}, ("tokens",), logits
+    )
 
 
 def test_equal_logits_have_no_error():
@@ -59,7 +66,14 @@ def test_the_error_is_the_largest_difference_in_standard_deviations(shift, row, 
 def test_a_limit_on_the_root_mean_square_fails_what_the_largest_error_passes():
     shifted = CLASSES["logits"] + np.float32(5e-4 * CLASSES["logits"].std())
     loose, tight = (
-        accuracy.score("logits", predicted(shifted), CLASSES, {**TOLERANCE, "logit_rms": limit}, ("logits",), None)
+        accuracy.score(
+            "logits",
+            predicted(shifted),
+            CLASSES,
+            {**TOLERANCE, "logit_rms": limit},
+            ("logits",),
+            None,
+        )
         for limit in (6e-4, 4e-4)
     )
     assert loose.detail["logit_rms"] == pytest.approx(5e-4, rel=1e-2)
@@ -90,13 +104,18 @@ def test_what_is_not_a_number_never_passes(value):
 def test_equal_tokens_and_logits_pass():
     found = score_tokens(generated(REFERENCE["tokens"]))
     assert found.passed
-    assert (found.detail["equal_fraction"], found.detail["compared_fraction"], found.detail["logit_gap"]) == (1.0, 1.0, 0.0)
+    assert (
+        found.detail["equal_fraction"],
+        found.detail["compared_fraction"],
+        found.detail["logit_gap"],
+    ) == (1.0, 1.0, 0.0)
     assert found.detail["tokens"] == COUNTS.sum()
 
 
 def test_the_logit_gap_is_that_of_the_first_token_that_differs():
     tokens = REFERENCE["tokens"].copy()
-    tokens[0, 2:] = TOP[0, 2:, 3]  # what follows the first divergence has another past and is not judged
+    # What follows the first divergence has another past and is not judged.
+    tokens[0, 2:] = TOP[0, 2:, 3]
     found = score_tokens(generated(tokens), logit_gap=10.0, compared_fraction=0.0)
     lost = (LOGITS[0, 2, TOP[0, 2, 0]] - LOGITS[0, 2, TOP[0, 2, 3]]) / SPREAD
     assert found.detail["logit_gap"] == pytest.approx(lost, rel=1e-6)
@@ -119,7 +138,9 @@ def test_a_near_tie_may_fall_either_way():
     reference["top_logits"][1, 4, 1] = reference["top_logits"][1, 4, 0] - 1e-4
     tokens = reference["tokens"].copy()
     tokens[1, 4] = reference["top_ids"][1, 4, 1]
-    assert accuracy.score("tokens", generated(tokens), reference, TOLERANCE, ("tokens",), LOGITS[:FORCED]).passed
+    assert accuracy.score(
+        "tokens", generated(tokens), reference, TOLERANCE, ("tokens",), LOGITS[:FORCED]
+    ).passed
 
 
 def test_too_few_judged_tokens_do_not_pass():
@@ -136,7 +157,14 @@ def test_of_long_answers_the_first_64_tokens_count_as_compared():
     tokens[:2, 31] = reference["top_ids"][:2, 31, 1]
     tokens[2, 64] = reference["top_ids"][2, 64, 1]
     answers = {row: each.tobytes() for row, each in enumerate(tokens)}
-    found = accuracy.score("tokens", answers, reference, {**TOLERANCE, "logit_gap": 100.0}, ("tokens",), reference["logits"])
+    found = accuracy.score(
+        "tokens",
+        answers,
+        reference,
+        {**TOLERANCE, "logit_gap": 100.0},
+        ("tokens",),
+        reference["logits"],
+    )
     assert found.passed and found.detail["compared_fraction"] == (4 * 64 + 2 * 32) / (6 * 64)
     assert found.detail["equal_fraction"] < 1
 
@@ -165,9 +193,18 @@ def test_teacher_forced_logits_count_only_where_a_row_has_tokens():
     ("answers", "message"),
     [
         (dict.fromkeys(range(5), b"\x00" * 8), "1 of 6 samples have no answer, the first is 5"),
-        (dict.fromkeys(range(7), b"\x00" * 8), "1 answers are of samples the reference does not have, the first is 6"),
-        ({i: b"\0" * (8 if i != 4 else 12) for i in range(6)}, "the answer of sample 4 has 12 bytes, expected 8 bytes"),
-        ({i: b"\0" * (8 if i != 4 else 7) for i in range(6)}, "the answer of sample 4 has 7 bytes, expected 8 bytes"),
+        (
+            dict.fromkeys(range(7), b"\x00" * 8),
+            "1 answers are of samples the reference does not have, the first is 6",
+        ),
+        (
+            {i: b"\0" * (8 if i != 4 else 12) for i in range(6)},
+            "the answer of sample 4 has 12 bytes, expected 8 bytes",
+        ),
+        (
+            {i: b"\0" * (8 if i != 4 else 7) for i in range(6)},
+            "the answer of sample 4 has 7 bytes, expected 8 bytes",
+        ),
         ({}, "6 of 6 samples have no answer"),
     ],
 )
@@ -177,7 +214,9 @@ def test_logits_that_are_not_one_row_a_sample_are_refused(answers, message):
 
 
 def test_a_payload_of_broken_integers_is_refused():
-    with pytest.raises(ValueError, match="the answer of sample 2 has 5 bytes, expected whole int32 values"):
+    with pytest.raises(
+        ValueError, match="the answer of sample 2 has 5 bytes, expected whole int32 values"
+    ):
         score_tokens({**generated(REFERENCE["tokens"]), 2: b"12345"})
 
 
@@ -196,7 +235,14 @@ def test_a_reference_that_cannot_judge_is_refused():
     with pytest.raises(ValueError, match="nothing can be judged"):
         accuracy.score("logits", predicted(flat["logits"]), flat, TOLERANCE, ("logits",), None)
     with pytest.raises(ValueError, match="the reference holds no top_ids"):
-        accuracy.score("tokens", {}, {k: v for k, v in REFERENCE.items() if k != "top_ids"}, TOLERANCE, ("tokens",), None)
+        accuracy.score(
+            "tokens",
+            {},
+            {k: v for k, v in REFERENCE.items() if k != "top_ids"},
+            TOLERANCE,
+            ("tokens",),
+            None,
+        )
 
 
 def test_an_unknown_score_is_named_with_those_there_are():
@@ -205,7 +251,9 @@ def test_an_unknown_score_is_named_with_those_there_are():
 
 
 def test_the_line_is_one_of_json_with_five_digits():
-    line = accuracy.Accuracy("logit_error", 0.123456789, 1e-3, False, {"logit_gap": float("nan"), "samples": 6}).line()
+    line = accuracy.Accuracy(
+        "logit_error", 0.123456789, 1e-3, False, {"logit_gap": float("nan"), "samples": 6}
+    ).line()
     assert "\n" not in line
     assert json.loads(line) == {
         "metric": "logit_error",
@@ -217,7 +265,10 @@ def test_the_line_is_one_of_json_with_five_digits():
 
 
 @settings(max_examples=200)
-@given(st.dictionaries(st.integers(-1, ROWS), st.binary(max_size=24)), st.sampled_from(["logits", "tokens"]))
+@given(
+    st.dictionaries(st.integers(-1, ROWS), st.binary(max_size=24)),
+    st.sampled_from(["logits", "tokens"]),
+)
 def test_whatever_the_payloads_are_a_score_or_one_sentence_comes_out(answers, kind):
     reference = CLASSES if kind == "logits" else REFERENCE
     try:
@@ -231,7 +282,11 @@ def test_whatever_the_payloads_are_a_score_or_one_sentence_comes_out(answers, ki
 END = 39
 ENDED = {
     **REFERENCE,
-    "tokens": np.where(np.arange(NEW) == COUNTS[:, None] - 1, END, np.where(REFERENCE["tokens"] == END, 0, REFERENCE["tokens"])),
+    "tokens": np.where(
+        np.arange(NEW) == COUNTS[:, None] - 1,
+        END,
+        np.where(REFERENCE["tokens"] == END, 0, REFERENCE["tokens"]),
+    ),
     "end_tokens": np.array([END], np.int32),
     "max_new_tokens": np.full(ROWS, NEW, np.int32),
 }
@@ -239,14 +294,23 @@ ENDED = {
 
 def score_ended(answers: dict[int, bytes]) -> accuracy.Accuracy:
     return accuracy.score(
-        "tokens", answers, ENDED, {**TOLERANCE, "compared_fraction": 0.0, "logit_gap": 100.0}, ("tokens",), LOGITS[:FORCED]
+        "tokens",
+        answers,
+        ENDED,
+        {**TOLERANCE, "compared_fraction": 0.0, "logit_gap": 100.0},
+        ("tokens",),
+        LOGITS[:FORCED],
     )
 
 
 def test_answers_that_end_at_an_end_token_are_compared_to_their_end():
     found = score_ended(generated(ENDED["tokens"]))
     assert found.passed
-    assert (found.detail["equal_fraction"], found.detail["tokens"], found.detail["reference_tokens"]) == (1.0, COUNTS.sum(), COUNTS.sum())
+    assert (
+        found.detail["equal_fraction"],
+        found.detail["tokens"],
+        found.detail["reference_tokens"],
+    ) == (1.0, COUNTS.sum(), COUNTS.sum())
 
 
 def test_an_answer_that_left_the_reference_may_be_of_another_length():
@@ -261,7 +325,14 @@ def test_an_answer_that_left_the_reference_may_be_of_another_length():
 @pytest.mark.parametrize(
     "row",
     [[3], [3, 4, 5, 6], [END, END, END], [3, END, 4, 5, 6], [3, 4, 5, 6, 7, END], []],
-    ids=["stops without an end", "stops one short", "two ends", "goes on behind its end", "more than it asked for", "nothing"],
+    ids=[
+        "stops without an end",
+        "stops one short",
+        "two ends",
+        "goes on behind its end",
+        "more than it asked for",
+        "nothing",
+    ],
 )
 def test_an_answer_that_ends_where_none_may_is_of_the_wrong_length(row):
     found = score_ended(generated(ENDED["tokens"]) | {2: np.array(row, np.int32).tobytes()})
@@ -271,7 +342,9 @@ def test_an_answer_that_ends_where_none_may_is_of_the_wrong_length(row):
 
 def test_an_end_where_the_reference_goes_on_is_a_divergence_that_is_judged():
     assert TOP[0, 2, 0] != END
-    answers = generated(ENDED["tokens"]) | {0: np.array([*ENDED["tokens"][0, :2], END], np.int32).tobytes()}
+    answers = generated(ENDED["tokens"]) | {
+        0: np.array([*ENDED["tokens"][0, :2], END], np.int32).tobytes()
+    }
     found = score_ended(answers)
     assert found.detail["logit_gap"] > 0
     assert found.detail["rows_of_wrong_length"] == 0
@@ -280,7 +353,9 @@ def test_an_end_where_the_reference_goes_on_is_a_divergence_that_is_judged():
 def test_a_reference_with_end_tokens_and_no_counts_is_refused():
     half = {k: v for k, v in ENDED.items() if k != "max_new_tokens"}
     with pytest.raises(ValueError, match="only one of end_tokens and max_new_tokens"):
-        accuracy.score("tokens", generated(ENDED["tokens"]), half, TOLERANCE, ("tokens",), LOGITS[:FORCED])
+        accuracy.score(
+            "tokens", generated(ENDED["tokens"]), half, TOLERANCE, ("tokens",), LOGITS[:FORCED]
+        )
 
 
 OWN_TOLERANCE = {**TOLERANCE, "argmax_fraction": 0.99, "rounding_step": 0.0078125}
@@ -289,7 +364,15 @@ OWN = np.repeat(REFERENCE["top_logits"][..., :1], 2, axis=-1)  # every token is 
 
 def score_own(own: np.ndarray | None, **tolerance: float) -> accuracy.Accuracy:
     limits = {**OWN_TOLERANCE, **tolerance}
-    return accuracy.score("tokens", generated(REFERENCE["tokens"]), REFERENCE, limits, ("tokens",), LOGITS[:FORCED], own)
+    return accuracy.score(
+        "tokens",
+        generated(REFERENCE["tokens"]),
+        REFERENCE,
+        limits,
+        ("tokens",),
+        LOGITS[:FORCED],
+        own,
+    )
 
 
 def test_tokens_that_the_suts_own_logits_rate_highest_pass():
@@ -326,7 +409,11 @@ def test_own_logits_that_are_not_a_number_or_beyond_an_answer_do_not_count():
     assert not score_own(odd).passed
 
 
-@pytest.mark.parametrize("own", [None, OWN[:-1], OWN[..., :1], OWN[:, :4], OWN.astype(np.int32), OWN[0]], ids=lambda o: str(np.shape(o)))
+@pytest.mark.parametrize(
+    "own",
+    [None, OWN[:-1], OWN[..., :1], OWN[:, :4], OWN.astype(np.int32), OWN[0]],
+    ids=lambda o: str(np.shape(o)),
+)
 def test_own_logits_that_are_not_of_these_answers_are_refused(own):
     with pytest.raises(ValueError, match=r"own_logits\.npy"):
         score_own(own)

@@ -26,7 +26,10 @@ CORE = (environments.LOCKS / "core.txt").read_text()
         (["--sut", "mock", "--reference"], "--reference cannot be combined with --sut"),
         (["--core", "--without", "scipi"], "did you mean scipy?"),
         (["--sut", "keras3-jacks"], "did you mean keras3-jax?"),
-        (["--core", "--platform", "win_amd64"], "--platform win_amd64: write it as manylinux_2_28_x86_64"),
+        (
+            ["--core", "--platform", "win_amd64"],
+            "--platform win_amd64: write it as manylinux_2_28_x86_64",
+        ),
         (["--core", "--python", "3.9"], "argument --python: invalid choice: '3.9'"),
         (["--core", "--model", "bret"], "did you mean bert?"),
         (["--core", "--model", "bert", "--size", "tinny"], "did you mean tiny?"),
@@ -50,11 +53,22 @@ def test_the_weights_of_a_model_of_several_parts_come_with_their_folders(tmp_pat
     model = models.load("stable-diffusion")
     files = bundle._data([(model, model.sizes["tiny"])], tmp_path, Terminal(quiet=True))
     names = {name.split("/", 3)[-1]: path for name, path in files.items()}
-    assert {"config.json", "digest.json", "unet/config.json", "text_encoder/config.json", "vae/config.json"} <= names.keys()
-    assert all(path.is_file() and path == tmp_path / name.removeprefix(".cache/") for name, path in files.items())
+    assert {
+        "config.json",
+        "digest.json",
+        "unet/config.json",
+        "text_encoder/config.json",
+        "vae/config.json",
+    } <= names.keys()
+    assert all(
+        path.is_file() and path == tmp_path / name.removeprefix(".cache/")
+        for name, path in files.items()
+    )
 
 
-def test_a_dry_run_lists_the_packages_and_the_size_of_the_weights_and_writes_nothing(tmp_path, monkeypatch, capsys):
+def test_a_dry_run_lists_the_packages_and_the_size_of_the_weights_and_writes_nothing(
+    tmp_path, monkeypatch, capsys
+):
     monkeypatch.setattr(bundle, "_sources", lambda options: {})  # also without a git checkout
     cache = tmp_path / "cache"
     flags = ["--sut", "mock", "--python", "3.12", "--model", "bert,gemma", "--cache", str(cache)]

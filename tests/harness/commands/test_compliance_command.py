@@ -1,4 +1,6 @@
-"""`compliance` on the mock: what it runs, what it keeps, what it refuses, and that `--mode submission` runs the same by itself."""
+"""`compliance` on the mock: what it runs, what it keeps, what it refuses, and that `--mode
+submission` runs the same by itself.
+"""
 
 import dataclasses
 import json
@@ -42,7 +44,12 @@ def measured_once(tmp_path_factory):
 
     def directory(model):
         if model not in found:
-            asked = request(tmp_path_factory.mktemp(model), model=model, duration=0.5, options={"latency-ms": 2.0})
+            asked = request(
+                tmp_path_factory.mktemp(model),
+                model=model,
+                duration=0.5,
+                options={"latency-ms": 2.0},
+            )
             found[model] = Path(run.run(asked, Reporter(), 0).directory)
         return found[model]
 
@@ -51,9 +58,14 @@ def measured_once(tmp_path_factory):
 
 @pytest.fixture
 def measured(measured_once):
-    """A finished quick run, as it was before any compliance test: a directory is bound to its place, so it is cleaned, not copied."""
+    """A finished quick run, as it was before any compliance test: a directory is bound to its
+    place, so it is cleaned, not copied.
+    """
     directory = measured_once("bert")
-    kept = {name: (directory / name).read_bytes() for name in ("record.json", "result.json", "raw/performance/job.json")}
+    kept = {
+        name: (directory / name).read_bytes()
+        for name in ("record.json", "result.json", "raw/performance/job.json")
+    }
     yield directory
     for name, content in kept.items():
         (directory / name).write_bytes(content)
@@ -63,18 +75,29 @@ def measured(measured_once):
 
 
 def run_comply(directory, *names, again=False, reporter=None):
-    return {check.key: check for check in comply.comply(directory, names, CACHE, again, reporter or Reporter())}
+    return {
+        check.key: check
+        for check in comply.comply(directory, names, CACHE, again, reporter or Reporter())
+    }
 
 
 def test_every_test_that_applies_is_run_with_the_same_user_conf_and_its_own_audit_config(measured):
     checks = run_comply(measured)
     performance = read_job(measured / "raw/performance/job.json")
     for name in ("TEST01", "TEST04"):
-        assert (measured / f"raw/{name}/user.conf").read_bytes() == (measured / "raw/performance/user.conf").read_bytes()
+        assert (measured / f"raw/{name}/user.conf").read_bytes() == (
+            measured / "raw/performance/user.conf"
+        ).read_bytes()
         job = read_job(measured / f"raw/{name}/job.json")
-        assert job.audit_config == measured / f"raw/{name}/audit.config" and job.audit_config.exists()
+        assert (
+            job.audit_config == measured / f"raw/{name}/audit.config" and job.audit_config.exists()
+        )
         assert job.workload == performance.workload and job.inputs == performance.inputs
-        assert checks[f"{name.lower()}-settings"].verdict is checks[f"{name.lower()}-run"].verdict is Verdict.PASS
+        assert (
+            checks[f"{name.lower()}-settings"].verdict
+            is checks[f"{name.lower()}-run"].verdict
+            is Verdict.PASS
+        )
     assert checks["test06"].verdict is Verdict.NA and not (measured / "raw/TEST06").exists()
     assert checks["test01-answers"].verdict is Verdict.PASS
     assert "nothing about validity" in checks["quick-run"].detail
@@ -84,16 +107,26 @@ def test_the_tree_gets_the_folders_the_official_scripts_leave(measured):
     run_comply(measured)
     (scenario,) = measured.glob("open/*/results/*/*/*")
     for name in ("TEST01", "TEST04"):
-        there = {path.relative_to(scenario / name).as_posix() for path in (scenario / name).rglob("*") if path.is_file()}
+        there = {
+            path.relative_to(scenario / name).as_posix()
+            for path in (scenario / name).rglob("*")
+            if path.is_file()
+        }
         assert there == set(rules.load().compliance_tests[name].files)
     assert (scenario / "TEST01/verify_accuracy.txt").read_text().endswith("TEST PASS\n")
 
 
 def test_a_generating_model_is_asked_about_its_tokens_too(measured_once):
     checks = run_comply(measured_once("mistral"))
-    assert json.loads((measured_once("mistral") / "raw/TEST06/plan.json").read_text())["samples"] == 100  # what audit.config asks for
+    # What audit.config asks for.
+    assert (
+        json.loads((measured_once("mistral") / "raw/TEST06/plan.json").read_text())["samples"]
+        == 100
+    )
     assert checks["test06-tokens"].verdict is checks["output-length"].verdict is Verdict.PASS
-    assert {checks[f"test06-{part}"].verdict for part in ("first-token", "token-count", "eos")} == {Verdict.NA}
+    assert {checks[f"test06-{part}"].verdict for part in ("first-token", "token-count", "eos")} == {
+        Verdict.NA
+    }
 
 
 def test_what_was_run_is_kept_and_again_runs_it_anew(measured):
@@ -102,7 +135,10 @@ def test_what_was_run_is_kept_and_again_runs_it_anew(measured):
     before = (measured / "raw/TEST04/mlperf_log_detail.txt").read_bytes()
     reporter = Reporter()
     run_comply(measured, reporter=reporter)
-    assert "TEST04: kept from an earlier attempt" in reporter.said and (measured / "raw/TEST01").exists()
+    assert (
+        "TEST04: kept from an earlier attempt" in reporter.said
+        and (measured / "raw/TEST01").exists()
+    )
     assert (measured / "raw/TEST04/mlperf_log_detail.txt").read_bytes() == before
     run_comply(measured, "TEST04", again=True)
     assert (measured / "raw/TEST04/mlperf_log_detail.txt").read_bytes() != before
@@ -114,12 +150,20 @@ def test_the_result_is_derived_again_and_its_figures_stay(measured):
     run_comply(measured, "TEST04")
     after = json.loads((measured / "result.json").read_text())
     assert after == json.loads(json.dumps(dataclasses.asdict(result.derive(measured))))
-    assert (after["status"], after["metric"], after["metrics"]) == (before["status"], before["metric"], before["metrics"])
+    assert (after["status"], after["metric"], after["metrics"]) == (
+        before["status"],
+        before["metric"],
+        before["metrics"],
+    )
 
 
 def test_the_directory_is_audited_once(measured, monkeypatch):
     audits, audit = [], comply.audits.audit
-    monkeypatch.setattr(comply.audits, "audit", lambda *values, **named: audits.append(audit(*values, **named)) or audits[-1])
+    monkeypatch.setattr(
+        comply.audits,
+        "audit",
+        lambda *values, **named: audits.append(audit(*values, **named)) or audits[-1],
+    )
     checks = run_comply(measured, "TEST04")
     assert len(audits) == 1 and checks["test04-run"] in audits[0].checks
 
@@ -143,10 +187,12 @@ def test_a_worker_that_fails_is_a_status_with_its_reason(measured, monkeypatch):
     monkeypatch.setattr(loadgen_run.process, "run", killed)
     checks = run_comply(measured, "TEST01", "TEST04")
     assert [checks[f"{name.lower()}-run"].line() for name in ("TEST01", "TEST04")] == [
-        f"[FAIL] {name} run: it ended with status oom: the kernel killed the worker" for name in ("TEST01", "TEST04")
+        f"[FAIL] {name} run: it ended with status oom: the kernel killed the worker"
+        for name in ("TEST01", "TEST04")
     ]
     assert not list(measured.glob("open/*/results/*/*/*/TEST*"))
-    assert json.loads((measured / "result.json").read_text())["status"] == "ok"  # the quick run itself
+    # The quick run itself.
+    assert json.loads((measured / "result.json").read_text())["status"] == "ok"
     monkeypatch.undo()
     assert run_comply(measured, "TEST04")["test04-run"].verdict is Verdict.PASS
 
@@ -163,33 +209,55 @@ def made_with(directory, **values):
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        (lambda d: made_with(d, source="0" * 64), "sut/, scenarios/ or formats/ have changed since it was measured: "),
-        (lambda d: made_with(d, environment="0" * 64), "the environment core holds other packages than it was measured with"),
+        (
+            lambda d: made_with(d, source="0" * 64),
+            "sut/, scenarios/ or formats/ have changed since it was measured: ",
+        ),
+        (
+            lambda d: made_with(d, environment="0" * 64),
+            "the environment core holds other packages than it was measured with",
+        ),
         (lambda d: made_with(d, variables='{"OMP_SCHEDULE": "static"}'), "OMP_SCHEDULE"),
-        (lambda d: made_with(d, inputs="0" * 64), "inputs.npz is not the file it was measured with"),
-        (lambda d: changed(d / "raw/performance/job.json", synthetic="/nowhere/synthetic.npz"), "synthetic.npz is gone"),
+        (
+            lambda d: made_with(d, inputs="0" * 64),
+            "inputs.npz is not the file it was measured with",
+        ),
+        (
+            lambda d: changed(d / "raw/performance/job.json", synthetic="/nowhere/synthetic.npz"),
+            "synthetic.npz is gone",
+        ),
     ],
 )
 def test_what_is_no_longer_as_it_was_is_refused_in_one_sentence(measured, how, words):
     how(measured)
     with pytest.raises(EnvironmentFailure) as refused:
         run_comply(measured)
-    assert words in str(refused.value) and "measure it again: ./run.sh" in str(refused.value) and "\n" not in str(refused.value)
+    assert (
+        words in str(refused.value)
+        and "measure it again: ./run.sh" in str(refused.value)
+        and "\n" not in str(refused.value)
+    )
     assert not (measured / "raw/TEST01").exists()
 
 
 def test_an_environment_that_is_not_in_the_cache_is_refused_with_the_flag(measured, tmp_path):
-    with pytest.raises(EnvironmentFailure, match=r"the environment core is not in .*: give its --cache"):
+    with pytest.raises(
+        EnvironmentFailure, match=r"the environment core is not in .*: give its --cache"
+    ):
         comply.comply(measured, (), tmp_path, False, Reporter())
 
 
 @pytest.fixture
 def read_weights(monkeypatch):
-    monkeypatch.setitem(registry.SUTS, "mock", dataclasses.replace(registry.SUTS["mock"], reads_weights=True))
+    monkeypatch.setitem(
+        registry.SUTS, "mock", dataclasses.replace(registry.SUTS["mock"], reads_weights=True)
+    )
 
 
 def measured_on(tmp_path, weights):
-    return Path(run.run(request(tmp_path / "runs", weights=weights, duration=0.5), Reporter(), 0).directory)
+    return Path(
+        run.run(request(tmp_path / "runs", weights=weights, duration=0.5), Reporter(), 0).directory
+    )
 
 
 @pytest.mark.parametrize("source", ["seeded", "the user's"])
@@ -198,7 +266,10 @@ def test_the_weights_that_were_measured_are_known_again(read_weights, made, tmp_
     assert run_comply(directory, "TEST04")["test04-run"].verdict is Verdict.PASS
 
 
-@pytest.mark.parametrize(("change", "words"), [(lambda f: f.write_bytes(b"other"), "have changed since"), (Path.unlink, "are gone")])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [(lambda f: f.write_bytes(b"other"), "have changed since"), (Path.unlink, "are gone")],
+)
 def test_other_weights_are_refused(read_weights, made, tmp_path, change, words):
     folder = made("bert")
     directory = measured_on(tmp_path, folder)
@@ -219,7 +290,9 @@ def test_what_is_no_finished_run_is_refused(measured, tmp_path):
 
 
 def test_the_command_writes_one_document_of_checks(measured, capsys):
-    code = cli.main(["compliance", str(measured), "--test", "test04", "--cache", str(CACHE), "--json"])
+    code = cli.main(
+        ["compliance", str(measured), "--test", "test04", "--cache", str(CACHE), "--json"]
+    )
     document = json.loads(capsys.readouterr().out)
     jsonschema.validate(document, json.loads((ROOT / "compliance/schemas/checks.json").read_text()))
     outcomes = {check["id"]: check["verdict"] for check in document["checks"]}
@@ -237,13 +310,22 @@ def test_an_unknown_test_is_a_usage_error(measured, capsys):
     [("its own", "causal_lm", 2, [2]), ("its own", "causal_lm", [1, 107], [1, 107]), ("its own", "causal_lm", None, []),
      (None, "causal_lm", 2, []), ("its own", "bert", 2, [])],
 )  # fmt: skip
-def test_end_tokens_are_recorded_where_the_weights_bring_their_tokenizer(tmp_path, tokenizer, family, told, ends):
+def test_end_tokens_are_recorded_where_the_weights_bring_their_tokenizer(
+    tmp_path, tokenizer, family, told, ends
+):
     model, asked = (
         SimpleNamespace(name="a model", family=family),
         SimpleNamespace(eos=None, dataset=tmp_path / "prompts", scenario="Offline", trains=False),
     )
     known = user_weights._end_tokens(tmp_path, {"eos_token_id": told, "vocab_size": 300})
-    assert list(plan._end_tokens(asked, model, SimpleNamespace(tokenizer=tokenizer, end_tokens=known))[0]) == ends
+    assert (
+        list(
+            plan._end_tokens(asked, model, SimpleNamespace(tokenizer=tokenizer, end_tokens=known))[
+                0
+            ]
+        )
+        == ends
+    )
     assert plan._end_tokens(asked, model, None)[0] == ()
 
 
@@ -252,7 +334,11 @@ def short_round(monkeypatch):
     """Its tests last a third of a second, whose speeds differ by more than a tenth."""
     short = shortened()
     loose = {
-        name: c if c.tolerance is None else dataclasses.replace(c, tolerance=50.0, tolerance_single_stream=50.0)
+        name: (
+            c
+            if c.tolerance is None
+            else dataclasses.replace(c, tolerance=50.0, tolerance_single_stream=50.0)
+        )
         for name, c in short.compliance_tests.items()
     }
     short = dataclasses.replace(short, compliance_tests=loose)
@@ -265,19 +351,30 @@ def submit(out, **changes):
 
 
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
-def test_a_submission_runs_them_after_the_accuracy_test_and_says_how_long(tmp_path, short_round, measured_once, scenario):
+def test_a_submission_runs_them_after_the_accuracy_test_and_says_how_long(
+    tmp_path, short_round, measured_once, scenario
+):
     """With equal issue, which the round asks of language models and TEST06 turns off."""
     reporter = Reporter()
     found = run.run(submit(tmp_path, model="mistral", scenario=scenario), reporter, 0)
     assert (found.status, found.reason) == ("ok", "")
-    assert any(text.startswith("after the accuracy test: TEST01, TEST04, TEST06, about") for text in reporter.said)
+    assert any(
+        text.startswith("after the accuracy test: TEST01, TEST04, TEST06, about")
+        for text in reporter.said
+    )
     (folder,) = Path(found.directory).glob("open/*/results/*/*/*")
     assert sorted(path.name for path in folder.glob("TEST*")) == ["TEST01", "TEST04", "TEST06"]
     (place,) = result_folders(Path(found.directory), rules.load())
-    assert [c.line() for c in compliance_tests.checks(tree.read(place, rules.load())) if c.verdict is Verdict.FAIL] == []
+    assert [
+        c.line()
+        for c in compliance_tests.checks(tree.read(place, rules.load()))
+        if c.verdict is Verdict.FAIL
+    ] == []
 
 
-def test_a_submission_whose_compliance_test_dies_has_its_status_and_goes_on_from_there(tmp_path, short_round, measured_once, monkeypatch):
+def test_a_submission_whose_compliance_test_dies_has_its_status_and_goes_on_from_there(
+    tmp_path, short_round, measured_once, monkeypatch
+):
     real = loadgen_run.process.run
 
     def dying(job, *rest):

@@ -21,7 +21,15 @@ def by_name(found):
 
 def test_every_finding_that_asks_for_something_says_what_to_do(tmp_path):
     found = doctor.examine(tmp_path / "cache", CURRENT)
-    assert {"interpreter", "C++ compiler", "disk", "memory", "governor", "frequency scaling", "other load"} <= set(by_name(found))
+    assert {
+        "interpreter",
+        "C++ compiler",
+        "disk",
+        "memory",
+        "governor",
+        "frequency scaling",
+        "other load",
+    } <= set(by_name(found))
     assert all(check.fix for check in found if check.verdict in (Verdict.MANUAL, Verdict.FAIL))
 
 
@@ -45,7 +53,11 @@ def described(monkeypatch):
         ("processors", {"usable_threads": 1, "threads": 2}, "cpuset"),
         ("swap", {"swap_used_bytes": 1 << 20}, "swapoff"),
         ("clock", {"clock_source": "hpet"}, "clocksource=tsc"),
-        ("other load", {"load_average": [1.0, 1, 1], "threads": 2, "usable_threads": 2}, "neighbours"),
+        (
+            "other load",
+            {"load_average": [1.0, 1, 1], "threads": 2, "usable_threads": 2},
+            "neighbours",
+        ),
         ("virtual machine", {"virtualisation": "QEMU"}, "in turns"),
     ],
 )
@@ -63,14 +75,21 @@ def test_a_gpu_is_described_and_its_troubles_named(monkeypatch, tmp_path):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     found = by_name(doctor.examine(tmp_path, CURRENT))
     assert "H200, 139 GiB, driver 570.1" in found["gpu 0"].detail
-    assert (found["gpu 0 driver"].detail, found["gpu 0 driver"].verdict) == ("serves CUDA up to 12.8", found["gpu 0 others"].verdict)
+    assert (found["gpu 0 driver"].detail, found["gpu 0 driver"].verdict) == (
+        "serves CUDA up to 12.8",
+        found["gpu 0 others"].verdict,
+    )
     assert "for CUDA 13, which needs driver 580 or newer" in found["gpu 0 driver"].fix
     assert all(
-        f"nvidia-cuda-runtime=={doctor._CUDA}." in (LOCKS / f"{name}-cuda.txt").read_text() for name in ("native-torch", "keras3-jax")
+        f"nvidia-cuda-runtime=={doctor._CUDA}." in (LOCKS / f"{name}-cuda.txt").read_text()
+        for name in ("native-torch", "keras3-jax")
     )
     assert "nvidia-smi" in found["gpu 0 others"].fix
     assert "-pm 1" in found["gpu 0 persistence"].fix
-    assert (found["gpu 0 slices"].verdict, found["gpu 0 clocks"].verdict) == (Verdict.PASS, Verdict.PASS)
+    assert (found["gpu 0 slices"].verdict, found["gpu 0 clocks"].verdict) == (
+        Verdict.PASS,
+        Verdict.PASS,
+    )
 
 
 def test_a_cache_nobody_may_write_fails(monkeypatch, tmp_path):
@@ -83,11 +102,19 @@ def test_a_machine_that_is_clearly_busy_fails(described, tmp_path):
     assert by_name(doctor.examine(tmp_path, CURRENT))["other load"].verdict is Verdict.FAIL
 
 
-def test_a_sandbox_that_tells_neither_its_cores_nor_its_swapping_is_described_without_a_warning(monkeypatch, tmp_path):
-    """Such as gVisor, which has no /proc/vmstat: psutil warns and counts no page that was swapped in or out."""
+def test_a_sandbox_that_tells_neither_its_cores_nor_its_swapping_is_described_without_a_warning(
+    monkeypatch, tmp_path
+):
+    """Such as gVisor, which has no /proc/vmstat: psutil warns and counts no page that was swapped
+    in or out.
+    """
 
     def swap_memory():
-        warnings.warn("'sin' and 'sout' swap memory stats couldn't be determined", RuntimeWarning, stacklevel=2)
+        warnings.warn(
+            "'sin' and 'sout' swap memory stats couldn't be determined",
+            RuntimeWarning,
+            stacklevel=2,
+        )
         return SimpleNamespace(used=0)
 
     monkeypatch.setattr(machine.psutil, "swap_memory", swap_memory)

@@ -1,4 +1,6 @@
-"""--mode submission and pack, on the mock, with the round's ten minutes shortened to a third of a second."""
+"""--mode submission and pack, on the mock, with the round's ten minutes shortened to a third of a
+second.
+"""
 
 import dataclasses
 import json
@@ -40,7 +42,17 @@ def measured_once(tmp_path_factory):
 
     def directory(name):
         if name not in found:
-            result = run.run(request(root, mode="submission", duration=None, options={"latency-ms": 0.5}, **CELLS[name]), Reporter(), 0)
+            result = run.run(
+                request(
+                    root,
+                    mode="submission",
+                    duration=None,
+                    options={"latency-ms": 0.5},
+                    **CELLS[name],
+                ),
+                Reporter(),
+                0,
+            )
             assert (result.status, result.reason) == ("ok", "")
             found[name] = Path(result.directory)
         return found[name]
@@ -55,7 +67,11 @@ def measured(short_round, measured_once):
 
 def test_a_submission_holds_all_levels_and_carries_the_source_that_ran(measured):
     directory = measured("single")
-    assert json.loads((directory / "result.json").read_text())["levels"] == ["quick", "valid", "submission"]
+    assert json.loads((directory / "result.json").read_text())["levels"] == [
+        "quick",
+        "valid",
+        "submission",
+    ]
     source = next(directory.glob("open/*/src/bert-tiny"))
     assert (source / "sut" / "mock.py").read_bytes() == (ROOT / "sut" / "mock.py").read_bytes()
     assert not list(source.rglob("__pycache__"))
@@ -68,8 +84,14 @@ def test_two_packs_of_the_same_cells_have_the_same_bytes(measured, tmp_path):
     assert pack.digest(tmp_path / "one") == pack.digest(tmp_path / "two")
     assert not [c.line() for c in checks if c.verdict is Verdict.FAIL]
     base = next((tmp_path / "one" / "open").iterdir())
-    assert json.loads((base / "model_mapping.json").read_text()) == {"bert-tiny": "bert-99", "mistral-tiny": "llama3.1-8b-edge"}
-    assert sorted(p.relative_to(base / "results").as_posix().split("/", 1)[1] for p in base.glob("results/*/*/*")) == [
+    assert json.loads((base / "model_mapping.json").read_text()) == {
+        "bert-tiny": "bert-99",
+        "mistral-tiny": "llama3.1-8b-edge",
+    }
+    assert sorted(
+        p.relative_to(base / "results").as_posix().split("/", 1)[1]
+        for p in base.glob("results/*/*/*")
+    ) == [
         "bert-tiny/SingleStream",
         "mistral-tiny/Offline",
     ]
@@ -86,18 +108,28 @@ def test_a_folder_above_gives_each_cells_newest_good_run(measured, tmp_path):
 
 
 def test_two_batch_sizes_of_one_benchmark_are_refused(measured, tmp_path):
-    with pytest.raises(UsageError, match=r"mistral-tiny/Offline would be both .*batch 4.* and .*batch 32.*: one system has one result"):
+    with pytest.raises(
+        UsageError,
+        match=(
+            r"mistral-tiny/Offline would be both .*batch 4.* and .*batch 32.*: one system has one"
+            r" result"
+        ),
+    ):
         pack.pack([measured("offline"), measured("batch-32")], tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("key", pack._CONFIGURATION)
-def test_two_configurations_of_one_benchmark_are_refused_though_the_scenario_differs(measured, tmp_path, key):
+def test_two_configurations_of_one_benchmark_are_refused_though_the_scenario_differs(
+    measured, tmp_path, key
+):
     one = pack._measured(measured("single"))
     shutil.copytree(one.directory, tmp_path / "copy")
     place = next((tmp_path / "copy").glob("open/*/results/*/bert-tiny/SingleStream"))
     place.rename(place.with_name("Offline"))
-    other = pack.Measured(tmp_path / "copy", dataclasses.replace(one.cell, scenario="Offline", **{key: "another"}))
+    other = pack.Measured(
+        tmp_path / "copy", dataclasses.replace(one.cell, scenario="Offline", **{key: "another"})
+    )
     with pytest.raises(UsageError, match=f"two configurations .{key} "):
         pack._merged([one, other])
 
@@ -120,7 +152,13 @@ def changed(directory: Path, target: Path, pattern: str, old: str, new: str) -> 
 
 
 def test_another_description_of_the_system_is_refused(measured, tmp_path):
-    other = changed(measured("offline"), tmp_path / "copy", "open/*/systems/*.json", '"cooling": "N/A"', '"cooling": "water"')
+    other = changed(
+        measured("offline"),
+        tmp_path / "copy",
+        "open/*/systems/*.json",
+        '"cooling": "N/A"',
+        '"cooling": "water"',
+    )
     with pytest.raises(UsageError, match="cooling: 'N/A' and 'water'"):
         pack.pack([measured("single"), other], tmp_path / "out")
 
@@ -131,7 +169,9 @@ def test_another_source_of_one_benchmark_is_refused(measured, tmp_path):
     place = next(other.glob("open/*/results/*/bert-tiny/SingleStream"))
     place.rename(place.with_name("Offline"))
     (next(other.glob("open/*/src/bert-tiny")) / "run.sh").write_text("echo another")
-    with pytest.raises(UsageError, match=r"run\.sh differs: they were measured with different sources"):
+    with pytest.raises(
+        UsageError, match=r"run\.sh differs: they were measured with different sources"
+    ):
         pack._merged([pack._measured(measured("single")), pack._measured(other)])
 
 
@@ -144,14 +184,28 @@ def test_two_submitters_are_refused(measured, tmp_path):
 
 
 def test_what_does_not_hold_is_refused_by_its_first_finding(measured, tmp_path):
-    broken = changed(measured("single"), tmp_path / "broken", "open/*/src/*/sut/mock.py", "_SPIN_NS = 200_000", "_SPIN_NS = 1")
+    broken = changed(
+        measured("single"),
+        tmp_path / "broken",
+        "open/*/src/*/sut/mock.py",
+        "_SPIN_NS = 200_000",
+        "_SPIN_NS = 1",
+    )
     with pytest.raises(UsageError, match="does not hold at level submission: .*submitted source"):
         pack.pack([broken], tmp_path / "out")
 
 
 def test_a_quick_run_is_refused(measured, tmp_path):
-    quick = changed(measured("single"), tmp_path / "quick-1", "record.json", '"mode": "submission"', '"mode": "quick"')
-    with pytest.raises(UsageError, match="was measured in mode quick; measure it with --mode submission"):
+    quick = changed(
+        measured("single"),
+        tmp_path / "quick-1",
+        "record.json",
+        '"mode": "submission"',
+        '"mode": "quick"',
+    )
+    with pytest.raises(
+        UsageError, match="was measured in mode quick; measure it with --mode submission"
+    ):
         pack.pack([quick], tmp_path / "out")
 
 
@@ -162,7 +216,10 @@ def test_a_folder_with_something_in_it_is_left_alone(measured, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["mine"]
 
 
-@pytest.mark.parametrize(("arguments", "words"), [(["nowhere"], "no such directory"), (["."], "holds no good run of --mode submission")])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [(["nowhere"], "no such directory"), (["."], "holds no good run of --mode submission")],
+)
 def test_nothing_to_pack_is_said(tmp_path, monkeypatch, capsys, arguments, words):
     monkeypatch.chdir(tmp_path)
     assert cli.main(["pack", *arguments, "--out", str(tmp_path / "out")]) == 2

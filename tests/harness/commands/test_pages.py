@@ -15,20 +15,29 @@ def runs(tmp_path):
 
 
 @pytest.mark.parametrize("command", ["report", "show", "history"])
-def test_commands_that_read_runs_take_the_folder_of_the_core_environment(runs, tmp_path, capsys, command):
+def test_commands_that_read_runs_take_the_folder_of_the_core_environment(
+    runs, tmp_path, capsys, command
+):
     """run.sh tells who cannot write below the checkout to give it."""
     assert cli.main([command, str(runs), "--cache", str(tmp_path)]) == 0
     assert "unrecognized" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("flags", [["report", "{runs}", "--html", "{file}"], ["history", "{runs}", "--html", "{file}"]])
-def test_a_page_that_cannot_be_drawn_for_want_of_matplotlib_is_one_sentence(runs, tmp_path, monkeypatch, capsys, flags):
+@pytest.mark.parametrize(
+    "flags", [["report", "{runs}", "--html", "{file}"], ["history", "{runs}", "--html", "{file}"]]
+)
+def test_a_page_that_cannot_be_drawn_for_want_of_matplotlib_is_one_sentence(
+    runs, tmp_path, monkeypatch, capsys, flags
+):
     for name in ("page", "figures"):
         monkeypatch.delitem(sys.modules, f"harness.report.{name}", raising=False)
         monkeypatch.delattr(f"harness.report.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert cli.main([word.format(runs=runs, file=tmp_path / "page.html") for word in flags]) == 3
-    assert "--html: it takes matplotlib, which a bundle made with --core leaves out" in capsys.readouterr().err
+    assert (
+        "--html: it takes matplotlib, which a bundle made with --core leaves out"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("command", ["report", "history", "audit"])
@@ -37,5 +46,8 @@ def test_a_file_that_is_no_page_of_this_command_is_kept(runs, tmp_path, capsys, 
     directory = next(runs.rglob("result.json")).parent if command == "audit" else runs
     assert cli.main([command, str(directory), "--html", str(tmp_path / "notes.html")]) == 2
     what = "an audit" if command == "audit" else "a report"
-    assert f"it is there and no page of {what}; name another file, or remove it" in capsys.readouterr().err
+    assert (
+        f"it is there and no page of {what}; name another file, or remove it"
+        in capsys.readouterr().err
+    )
     assert (tmp_path / "notes.html").read_text() == "mine"

@@ -14,7 +14,12 @@ COMMAND = "./run.sh --sut mock --scenario SingleStream --model bert --duration 3
 
 def proposed(tmp_path, status, *, loadgen="VALID", **asked):
     wanted = request(tmp_path, **({"command": COMMAND} | asked))
-    ended = replace(run.not_measured(wanted, status, "why"), directory="runs/it", loadgen=loadgen, metrics={"ms_per_step": 500})
+    ended = replace(
+        run.not_measured(wanted, status, "why"),
+        directory="runs/it",
+        loadgen=loadgen,
+        metrics={"ms_per_step": 500},
+    )
     return command._next(ended, wanted)
 
 
@@ -23,7 +28,13 @@ def proposed(tmp_path, status, *, loadgen="VALID", **asked):
     [
         (Status.SKIPPED, "the same command, changed as the status line says"),
         (Status.OOM, "a smaller --size"),
-        (Status.ERROR, f"the same command goes on from here: {COMMAND}; the worker's own words: runs/it/raw/*/worker.log"),
+        (
+            Status.ERROR,
+            (
+                f"the same command goes on from here: {COMMAND}; the worker's own words:"
+                " runs/it/raw/*/worker.log"
+            ),
+        ),
         (Status.UNSUPPORTED, "./run.sh list  (what there is), or another --precision or --device"),
         (Status.INVALID, "./run.sh audit runs/it --mode quick"),
     ],
@@ -34,7 +45,8 @@ def test_what_ends_badly_is_followed_by_what_helps(tmp_path, status, words):
 
 def test_a_good_first_look_is_followed_by_all_suts_at_a_size_that_counts(tmp_path):
     assert proposed(tmp_path, Status.OK).startswith(
-        "./run.sh sweep --sut all --scenario SingleStream --model bert --size base  (all SUTs in turns; or "
+        "./run.sh sweep --sut all --scenario SingleStream --model bert --size base  (all SUTs in"
+        " turns; or "
     )
 
 
@@ -43,12 +55,17 @@ def test_too_few_queries_are_followed_by_a_duration_that_has_enough(tmp_path):
     found = proposed(tmp_path, Status.OK, loadgen=few)
     assert (
         found
-        == "./run.sh --sut mock --scenario SingleStream --model bert --quiet --duration 4  (LoadGen had too few queries to call it VALID)"
+        == "./run.sh --sut mock --scenario SingleStream --model bert --quiet --duration 4  (LoadGen"
+        " had too few queries to call it VALID)"
     )
 
 
 @pytest.mark.parametrize(
-    ("mode", "words"), [("valid", "./run.sh audit runs/it --mode valid"), ("submission", "./run.sh pack runs/it --out submission  (")]
+    ("mode", "words"),
+    [
+        ("valid", "./run.sh audit runs/it --mode valid"),
+        ("submission", "./run.sh pack runs/it --out submission  ("),
+    ],
 )
 def test_a_longer_run_is_followed_by_its_audit_or_its_tree(tmp_path, mode, words):
     assert proposed(tmp_path, Status.OK, mode=mode, duration=None).startswith(words)
@@ -56,5 +73,7 @@ def test_a_longer_run_is_followed_by_its_audit_or_its_tree(tmp_path, mode, words
 
 def test_a_training_is_followed_by_one_of_100_steps(tmp_path):
     words = "./run.sh --sut mock --scenario Fit --model bert"
-    found = proposed(tmp_path, Status.OK, scenario="Fit", command=f"{words} --duration 3", duration=None)
+    found = proposed(
+        tmp_path, Status.OK, scenario="Fit", command=f"{words} --duration 3", duration=None
+    )
     assert found == f"{words} --mode valid  (100 steps)"

@@ -7,7 +7,9 @@ from harness.commands import test as command
 
 @pytest.fixture
 def pytest_that(tmp_path, monkeypatch):
-    """(words, code): a stand-in for pytest that ends with `code` where its arguments hold the words."""
+    """(words, code): a stand-in for pytest that ends with `code` where its arguments hold the
+    words.
+    """
     monkeypatch.setattr(command, "ROOT", tmp_path)
     monkeypatch.setattr(command.environments, "make", lambda *_: None)
     python = tmp_path / ".cache/environments/dev/bin/python"
@@ -20,7 +22,9 @@ def pytest_that(tmp_path, monkeypatch):
     return fails
 
 
-@pytest.mark.parametrize(("words", "code"), [("--ignore", 1), ("pytest tests/broken", 2), ("no such words", 0)])
+@pytest.mark.parametrize(
+    ("words", "code"), [("--ignore", 1), ("pytest tests/broken", 2), ("no such words", 0)]
+)
 def test_either_group_that_fails_fails_the_command(pytest_that, words, code):
     pytest_that(f'"{words}"', code)
     assert command.main([]) == code

@@ -1,4 +1,6 @@
-"""Two folders of runs: which cells belong together, the verdict, and what forbids or weakens a comparison."""
+"""Two folders of runs: which cells belong together, the verdict, and what forbids or weakens a
+comparison.
+"""
 
 import json
 import re
@@ -17,12 +19,20 @@ STEADY = [100, 101, 99, 100, 102]
 
 
 def compared(tmp_path):
-    return compare.compare(tables.groups([tmp_path / "a"]), tables.groups([tmp_path / "b"]), ("a", "b"))
+    return compare.compare(
+        tables.groups([tmp_path / "a"]), tables.groups([tmp_path / "b"]), ("a", "b")
+    )
 
 
 def test_equal_cells_are_compared_and_what_else_differs_is_named(tmp_path):
     write(tmp_path / "a", cell(), STEADY)
-    write(tmp_path / "b", cell(), [1.2 * x for x in STEADY], day=2, record={"environment": {"versions": {**VERSIONS, "jax": "0.11"}}})
+    write(
+        tmp_path / "b",
+        cell(),
+        [1.2 * x for x in STEADY],
+        day=2,
+        record={"environment": {"versions": {**VERSIONS, "jax": "0.11"}}},
+    )
     (c,) = compared(tmp_path)
     assert c.comparable and c.ratio.value == pytest.approx(1.2)
     assert c.verdict.startswith("b is 1.20 × a (")
@@ -39,7 +49,12 @@ def test_latencies_are_compared_as_speeds(tmp_path):
 
 def test_another_machine_is_flagged_first(tmp_path):
     write(tmp_path / "a", cell(), STEADY)
-    write(tmp_path / "b", cell(), STEADY, record={"machine": {**MACHINE, "cpu": "Another", "kernel": "Linux 7"}})
+    write(
+        tmp_path / "b",
+        cell(),
+        STEADY,
+        record={"machine": {**MACHINE, "cpu": "Another", "kernel": "Linux 7"}},
+    )
     flags = compared(tmp_path)[0].flags
     assert flags[0] == "other machine: A processor, 2 threads, 8 GiB / Another, 2 threads, 8 GiB"
     assert "other kernel: Linux 6 / Linux 7" in flags
@@ -59,7 +74,11 @@ def test_other_work_is_refused_and_says_what_differs(tmp_path, change, words):
     write(tmp_path / "a", cell(), STEADY)
     write(tmp_path / "b", cell(**change), STEADY)
     (c,) = compared(tmp_path)
-    assert c.verdict == f"refused: this is other work ({words})" and c.ratio is None and not c.comparable
+    assert (
+        c.verdict == f"refused: this is other work ({words})"
+        and c.ratio is None
+        and not c.comparable
+    )
 
 
 def test_suts_differ_only_where_each_side_has_one(tmp_path):
@@ -97,41 +116,93 @@ def test_a_cell_that_is_gone_is_told_where_slower_ones_fail(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("figures", "code"),
-    [([94, 95, 93, 94, 94], 1), ([96, 94, 95, 97, 93], 0), (STEADY, 0), ([80, 81], 4), ([20, 80, 150], 4), ([10, 25, 12], 1)],
+    [
+        ([94, 95, 93, 94, 94], 1),
+        ([96, 94, 95, 97, 93], 0),
+        (STEADY, 0),
+        ([80, 81], 4),
+        ([20, 80, 150], 4),
+        ([10, 25, 12], 1),
+    ],
 )
 def test_a_cell_fails_only_where_the_whole_interval_is_slower(tmp_path, capsys, figures, code):
     write(tmp_path / "a", cell(), [100, 100.1, 99.9, 100, 100])
     write(tmp_path / "b", cell(), figures, day=2)
-    assert cli.main(["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--fail-if-slower", "5%"]) == code
+    assert (
+        cli.main(["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--fail-if-slower", "5%"])
+        == code
+    )
     err = capsys.readouterr().err
     assert ("slower than 5%: keras3-jax, bert base predict" in err) == (code == 1)
     assert ("nothing proven: keras3-jax, bert base predict" in err) == (code == 4)
 
 
 def test_no_build_fails_for_disturbed_repeats(tmp_path, capsys):
-    noise = {"seconds": 10, "stalled_seconds": 0, "longest_stall_seconds": 0, "other_processors": 1.5, "stolen_processors": 0}
+    noise = {
+        "seconds": 10,
+        "stalled_seconds": 0,
+        "longest_stall_seconds": 0,
+        "other_processors": 1.5,
+        "stolen_processors": 0,
+    }
     write(tmp_path / "a", cell(), [100, 100.1, 99.9])
     write(tmp_path / "b", cell(), [50, 50.1, 49.9], day=2, disturbance=noise)
-    assert cli.main(["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--fail-if-slower", "5%"]) == 4
+    assert (
+        cli.main(["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--fail-if-slower", "5%"])
+        == 4
+    )
     told = capsys.readouterr()
-    assert "3 of 3 repeats were disturbed" in told.err and "not ranked (b): 3 of 3 repeats were disturbed" in " ".join(told.out.split())
+    assert (
+        "3 of 3 repeats were disturbed" in told.err
+        and "not ranked (b): 3 of 3 repeats were disturbed" in " ".join(told.out.split())
+    )
 
 
 def test_the_newest_measurement_on_the_same_machine_is_compared_with(tmp_path):
     for family, figure, day in (("25", 100, 1), ("26", 51, 2)):
-        write(tmp_path / "a", cell(), [figure, figure + 1, figure + 2], day=day, record={"machine": {**MACHINE, "cpu_family": family}})
-    write(tmp_path / "b", cell(), [71, 72, 73], day=3, record={"machine": {**MACHINE, "cpu_family": "25"}})
+        write(
+            tmp_path / "a",
+            cell(),
+            [figure, figure + 1, figure + 2],
+            day=day,
+            record={"machine": {**MACHINE, "cpu_family": family}},
+        )
+    write(
+        tmp_path / "b",
+        cell(),
+        [71, 72, 73],
+        day=3,
+        record={"machine": {**MACHINE, "cpu_family": "25"}},
+    )
     (c,) = compared(tmp_path)
-    assert c.ratio.value == pytest.approx(0.71, rel=0.02) and not any("other machine" in flag for flag in c.flags)
+    assert c.ratio.value == pytest.approx(0.71, rel=0.02) and not any(
+        "other machine" in flag for flag in c.flags
+    )
 
 
 def test_no_build_fails_for_another_machine(tmp_path, capsys):
-    write(tmp_path / "a", cell(), [100, 100.1, 99.9], record={"machine": {**MACHINE, "cpu_family": "25"}})
-    write(tmp_path / "b", cell(), [50, 50.1, 49.9], record={"machine": {**MACHINE, "cpu_family": "26"}})
-    assert cli.main(["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--fail-if-slower", "5%"]) == 4
+    write(
+        tmp_path / "a",
+        cell(),
+        [100, 100.1, 99.9],
+        record={"machine": {**MACHINE, "cpu_family": "25"}},
+    )
+    write(
+        tmp_path / "b",
+        cell(),
+        [50, 50.1, 49.9],
+        record={"machine": {**MACHINE, "cpu_family": "26"}},
+    )
+    assert (
+        cli.main(["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--fail-if-slower", "5%"])
+        == 4
+    )
     told = capsys.readouterr()
     assert "the two were measured on different machines" in told.err
-    assert "! other machine: A processor family 25, 2 threads, 8 GiB / A processor family 26" in " ".join(told.out.split())
+    assert (
+        "! other machine: A processor family 25, 2 threads, 8 GiB / A processor family 26"
+        in " ".join(told.out.split())
+    )
 
 
 def test_the_json_document_follows_its_schema(tmp_path, capsys):
@@ -148,7 +219,10 @@ def test_published_figures_stand_beside_ours_and_are_never_compared(tmp_path, ca
     write(tmp_path, cell("native-torch-compile", batch_size=256), STEADY)
     (c,) = compare.with_published(tables.groups([tmp_path]))
     assert not c.comparable and c.ratio is None and c.a_figure == "733.2 ms/step"
-    assert c.flags[0].startswith("machine: NVIDIA A100 40 GB") and "size: theirs is the published model, ours is base" in c.flags
+    assert (
+        c.flags[0].startswith("machine: NVIDIA A100 40 GB")
+        and "size: theirs is the published model, ours is base" in c.flags
+    )
     assert cli.main(["compare", str(tmp_path), "published"]) == 0
     assert "not comparable: another machine" in capsys.readouterr().out
     assert cli.main(["compare", str(tmp_path), "published", "--json"]) == 0
@@ -169,8 +243,14 @@ def test_the_published_table_is_whole():
         (["{a}", "nowhere"], "nowhere: there is no such directory"),
         (["{a}", "{empty}"], "no finished run lies below it"),
         (["{a}", "{other}"], "they have no cell in common"),
-        (["{a}", "{a}", "--fail-if-slower", "fast"], "--fail-if-slower fast: a share such as 5% or 0.05"),
-        (["{a}", "published", "--fail-if-slower", "5%"], "the figures of `published` are of another machine"),
+        (
+            ["{a}", "{a}", "--fail-if-slower", "fast"],
+            "--fail-if-slower fast: a share such as 5% or 0.05",
+        ),
+        (
+            ["{a}", "published", "--fail-if-slower", "5%"],
+            "the figures of `published` are of another machine",
+        ),
         (["{a}", "{a}", "--allow-unproven"], "it is for --fail-if-slower"),
         (["{a}", "published"], "the table has no figure for a SUT, model and batch of these"),
     ],
@@ -188,9 +268,17 @@ def test_a_second_run_says_what_it_is_beside_the_last(tmp_path):
     directories = write(tmp_path, cell(), [100, 110, 105])
     runs = find(tmp_path)[0]
     assert compare.beside_earlier(runs[0]) is None
-    assert compare.beside_earlier(runs[1]) == "1.1 × the speed of quick-1: no setting or version that is recorded differs"
-    assert compare.beside_earlier(runs[2]).endswith("; the 3 runs so far: 105 samples/s (93.21–118.1)")
+    assert (
+        compare.beside_earlier(runs[1])
+        == "1.1 × the speed of quick-1: no setting or version that is recorded differs"
+    )
+    assert compare.beside_earlier(runs[2]).endswith(
+        "; the 3 runs so far: 105 samples/s (93.21–118.1)"
+    )
     record = json.loads((directories[2] / "record.json").read_text())
     record["environment"]["versions"]["jax"] = "0.11"
     (directories[2] / "record.json").write_text(json.dumps(record))
-    assert compare.beside_earlier(runs[2]) == "0.955 × the speed of quick-2: other version of jax: 0.10.2 / 0.11"
+    assert (
+        compare.beside_earlier(runs[2])
+        == "0.955 × the speed of quick-2: other version of jax: 0.10.2 / 0.11"
+    )

@@ -21,7 +21,10 @@ def test_the_version_with_which_a_cell_got_slower_is_named(tmp_path, capsys):
     assert trend.sentence.endswith("since 2026-03-02T00:00 (other version of jax: 0.10.2 / 0.11)")
     page = tmp_path / "history.html"
     assert cli.main(["history", str(tmp_path), "--html", str(page), "--json"]) == 0
-    jsonschema.validate(json.loads(capsys.readouterr().out), json.loads((ROOT / "compliance/schemas/report.json").read_text()))
+    jsonschema.validate(
+        json.loads(capsys.readouterr().out),
+        json.loads((ROOT / "compliance/schemas/report.json").read_text()),
+    )
     assert "other version of jax: 0.10.2 / 0.11" in page.read_text() and "<svg" in page.read_text()
 
 
@@ -35,11 +38,19 @@ def test_a_change_that_shows_no_difference_is_said_so(tmp_path):
 def test_cells_that_changed_come_first_and_single_runs_not_at_all(tmp_path):
     write(tmp_path, cell("keras3-jax"), [100, 101, 99])
     write(tmp_path, cell("keras3-torch"), [100, 101, 99])
-    write(tmp_path, cell("keras3-torch"), [50, 51, 49], day=2, record={"git": {"revision": "b" * 40, "worker_source_sha256": "2"}})
+    write(
+        tmp_path,
+        cell("keras3-torch"),
+        [50, 51, 49],
+        day=2,
+        record={"git": {"revision": "b" * 40, "worker_source_sha256": "2"}},
+    )
     write(tmp_path, cell("native-torch-eager"), [100])
     trends = history.trends(tables.groups([tmp_path]))
     assert [trend.sut for trend in trends] == ["keras3-torch", "keras3-jax"]
-    assert trends[0].changes[0].what == ("other source of the SUTs or the worker: revision aaaaaaaaaaaa / bbbbbbbbbbbb",)
+    assert trends[0].changes[0].what == (
+        "other source of the SUTs or the worker: revision aaaaaaaaaaaa / bbbbbbbbbbbb",
+    )
     assert trends[1].sentence.startswith("3 runs, nothing changed: 100 samples/s (")
 
 
@@ -55,5 +66,7 @@ def test_a_cell_that_fails_now_is_told_first(tmp_path):
     write(tmp_path, cell("keras3-torch"), [None, None], day=2)
     first, second = history.trends(tables.groups([tmp_path]))
     assert (first.sut, second.sut) == ("keras3-torch", "keras3-jax")
-    assert first.sentence.endswith("; the last 2 runs are not ok since 2026-03-02T00:00 (oom: the kernel killed the worker)")
+    assert first.sentence.endswith(
+        "; the last 2 runs are not ok since 2026-03-02T00:00 (oom: the kernel killed the worker)"
+    )
     assert first.figures == second.figures == [100, 101, 99]

@@ -8,7 +8,9 @@ from tests.scale import ab_simulation
 
 
 def measured(speeds, **changes):
-    """Speeds, float64 [rounds, series], as `Pooled` takes them; series are named by their number."""
+    """Speeds, float64 [rounds, series], as `Pooled` takes them; series are named by their
+    number.
+    """
     series = {str(n): dict(enumerate(column)) for n, column in enumerate(np.array(speeds).T)}
     return Pooled(**{"series": series, "compared": len(series)} | changes)
 
@@ -48,7 +50,9 @@ def test_with_two_suts_it_is_students_t_of_the_pairs():
     ratio = measured(speeds).ratio("0", "1")
     differences = np.log(speeds[:, 0] / speeds[:, 1])
     half = 4.302652729911275 * differences.std(ddof=1) / np.sqrt(3)
-    assert (ratio.low, ratio.high) == pytest.approx(tuple(np.exp(differences.mean() + np.array([-half, half]))))
+    assert (ratio.low, ratio.high) == pytest.approx(
+        tuple(np.exp(differences.mean() + np.array([-half, half])))
+    )
 
 
 def test_a_round_that_a_sut_has_no_figure_in_still_tells_of_the_others():
@@ -60,6 +64,10 @@ def test_a_round_that_a_sut_has_no_figure_in_still_tells_of_the_others():
 
 
 def test_fewer_than_three_rounds_in_common_are_no_common_noise():
-    apart = {"a": {1: 100.0, 2: 101.0, 3: 99.0}, "b": {3: 50.0, 4: 51.0, 5: 49.0}, "c": {1: 5.0, 2: 5.0, 3: 5.0}}
+    apart = {
+        "a": {1: 100.0, 2: 101.0, 3: 99.0},
+        "b": {3: 50.0, 4: 51.0, 5: 49.0},
+        "c": {1: 5.0, 2: 5.0, 3: 5.0},
+    }
     pooled = Pooled(series=apart, compared=3)
     assert pooled.ratio("a", "b") is None and pooled.ratio("a", "c") is not None

@@ -17,7 +17,8 @@ FIGURES = st.lists(st.floats(1e-3, 1e6), min_size=3, max_size=9)
 def test_equal_cells_are_seldom_called_different_and_intervals_hold_the_truth(repeats):
     outcome = ab_simulation.simulate(repeats, pairs=2000)
     assert outcome.different <= 0.05
-    assert 0.93 <= outcome.covered <= 0.975  # six pairs can reach 96.9 % and no less; 2,000 comparisons are off by 0.4 % by chance
+    # Six pairs can reach 96.9 % and no less; 2,000 comparisons are off by 0.4 % by chance.
+    assert 0.93 <= outcome.covered <= 0.975
     assert outcome.shown > 0.5  # a difference of 10 % is found more often than not
 
 
@@ -25,7 +26,10 @@ def test_the_interval_of_a_mean_is_students_on_logarithms():
     s = statistics.summarise([100, 110, 121])
     half = 4.302652729911275 * math.log(1.1) / math.sqrt(3)
     assert s.mean == pytest.approx(110) and s.median == 110
-    assert (s.low, s.high) == (pytest.approx(110 * math.exp(-half)), pytest.approx(110 * math.exp(half)))
+    assert (s.low, s.high) == (
+        pytest.approx(110 * math.exp(-half)),
+        pytest.approx(110 * math.exp(half)),
+    )
     assert s.spread == pytest.approx(math.expm1(half))
 
 
@@ -33,7 +37,10 @@ def test_fewer_than_three_repeats_have_no_interval_and_no_verdict():
     assert statistics.summarise([100, 101]).low is None
     ratio = statistics.compare([200, 210], [100, 105], paired=True)
     assert (ratio.low, ratio.different, ratio.slower_than(0)) == (None, False, False)
-    assert ratio.verdict("A", "B") == "too few repeats: 2 runs of one, and 3 of each are needed; so far A is 2 × B"
+    assert (
+        ratio.verdict("A", "B")
+        == "too few repeats: 2 runs of one, and 3 of each are needed; so far A is 2 × B"
+    )
 
 
 def test_the_verdict_states_the_ratio_of_speed_with_its_interval():
@@ -67,9 +74,15 @@ def test_a_ratio_and_its_inverse_agree(a, b, paired):
     b = b[: len(a)] + a[len(b) :] if paired else b
     one, other = statistics.compare(a, b, paired=paired), statistics.compare(b, a, paired=paired)
     assert one.value == pytest.approx(1 / other.value)
-    assert (one.low, one.high) == (pytest.approx(1 / other.high, rel=1e-4), pytest.approx(1 / other.low, rel=1e-4))
+    assert (one.low, one.high) == (
+        pytest.approx(1 / other.high, rel=1e-4),
+        pytest.approx(1 / other.low, rel=1e-4),
+    )
     assert one.low <= one.value * (1 + 1e-9) and one.value <= one.high * (1 + 1e-9)
-    assert one.different == other.different or 1 in (pytest.approx(one.low), pytest.approx(one.high))
+    assert one.different == other.different or 1 in (
+        pytest.approx(one.low),
+        pytest.approx(one.high),
+    )
 
 
 @given(FIGURES, st.floats(0.01, 100))
@@ -77,7 +90,9 @@ def test_another_unit_changes_no_ratio(figures, factor):
     scaled = [factor * figure for figure in figures]
     ratio = statistics.compare(scaled, figures, paired=True)
     assert ratio.value == pytest.approx(factor)
-    assert ratio.low == pytest.approx(factor, rel=1e-6) and ratio.high == pytest.approx(factor, rel=1e-6)
+    assert ratio.low == pytest.approx(factor, rel=1e-6) and ratio.high == pytest.approx(
+        factor, rel=1e-6
+    )
 
 
 def test_within_a_run_neighbours_that_resemble_each_other_widen_the_interval():
@@ -95,8 +110,12 @@ def test_advice_names_outliers_drift_disturbances_and_few_repeats():
     assert statistics.advice([100, 101, 99, 100, 100]) == []
     assert "repeat 3 is far from the others" in statistics.advice([100, 101, 70, 100, 99])[0]
     assert "drift by" in statistics.advice([100, 102, 104, 106, 108, 110])[0]
-    assert statistics.advice([100]) == ["1 repeat: measure at least 3, for two runs of one cell differ by chance"]
-    assert statistics.advice([100, 100, 101], ["", "the worker stood still", ""])[-1].startswith("1 of 3 repeats was disturbed (the worker")
+    assert statistics.advice([100]) == [
+        "1 repeat: measure at least 3, for two runs of one cell differ by chance"
+    ]
+    assert statistics.advice([100, 100, 101], ["", "the worker stood still", ""])[-1].startswith(
+        "1 of 3 repeats was disturbed (the worker"
+    )
 
 
 def test_the_mean_of_a_ratio_and_its_inverse_is_one():

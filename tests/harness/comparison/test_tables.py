@@ -16,7 +16,12 @@ def test_repeats_of_a_cell_are_one_row_with_all_columns(tmp_path):
     (group,) = tables.groups([tmp_path])
     row = tables.row(group)
     assert list(row) == list(tables.COLUMNS)
-    assert (row["repeats"], row["figure"], row["unit"], row["figures"]) == (3, 100, "samples/s", [100, 102, 98])
+    assert (row["repeats"], row["figure"], row["unit"], row["figures"]) == (
+        3,
+        100,
+        "samples/s",
+        [100, 102, 98],
+    )
     assert row["low"] < 100 < row["high"] and row["ranked"]
     assert row["ms_per_step"] == pytest.approx(320) and row["compile_seconds"] == 4.0
     assert row["machine"] == "A processor, 2 threads, 8 GiB" and row["versions"]["jax"] == "0.10.2"
@@ -41,14 +46,18 @@ def test_runs_of_another_kind_are_no_repeats(tmp_path, second, why):
 @pytest.mark.parametrize(("device", "groups"), [("cuda", 2), ("cpu", 1)])
 def test_another_driver_concerns_the_runs_on_its_gpu(tmp_path, device, groups):
     for driver in ("550.54", "570.86"):
-        machine = {**MACHINE, "accelerators": [{"name": "A GPU", "memory_bytes": 1 << 30, "driver": driver}]}
+        machine = {
+            **MACHINE,
+            "accelerators": [{"name": "A GPU", "memory_bytes": 1 << 30, "driver": driver}],
+        }
         write(tmp_path, cell(device=device), [100], record={"machine": machine})
     assert len(tables.groups([tmp_path])) == groups
 
 
 def test_runs_follow_one_another_by_the_time_and_not_by_the_clock_of_their_zone(tmp_path):
     write(tmp_path, cell(), [100], record={"started": "2026-10-25T02:50:00+0200"})
-    write(tmp_path, cell(), [200], record={"started": "2026-10-25T02:10:00+0100"})  # the hour that comes twice
+    # The hour that comes twice.
+    write(tmp_path, cell(), [200], record={"started": "2026-10-25T02:10:00+0100"})
     write(tmp_path, cell(), [300], record={"started": "2026-10-25T00:40:00+0000"})
     (group,) = tables.groups([tmp_path])
     assert group.figures == [300, 100, 200]
@@ -112,18 +121,28 @@ def test_a_twin_is_no_repeat_of_its_cell(tmp_path):
 
 
 def test_a_disturbance_of_most_repeats_keeps_the_row_from_the_ranking(tmp_path):
-    noise = {"seconds": 10, "stalled_seconds": 0, "longest_stall_seconds": 0, "other_processors": 1.5, "stolen_processors": 0}
+    noise = {
+        "seconds": 10,
+        "stalled_seconds": 0,
+        "longest_stall_seconds": 0,
+        "other_processors": 1.5,
+        "stolen_processors": 0,
+    }
     write(tmp_path, cell(), [100, 101, 99])
     write(tmp_path, cell(), [100], day=2, disturbance=noise)
     (group,) = tables.groups([tmp_path])
     assert group.unranked == () and "1 of 4 repeats was disturbed" in group.advice[0]
     write(tmp_path, cell(), [100] * 4, day=3, disturbance=noise)
     (group,) = tables.groups([tmp_path])
-    assert group.unranked[0].startswith("5 of 8 repeats were disturbed: other programs used 150% of a processor")
+    assert group.unranked[0].startswith(
+        "5 of 8 repeats were disturbed: other programs used 150% of a processor"
+    )
 
 
 @pytest.mark.parametrize(("cause", "ranked"), [("accuracy", False), ("speed", True)])
-def test_a_wrong_answer_among_the_repeats_is_told_and_keeps_the_row_from_the_ranking(tmp_path, cause, ranked):
+def test_a_wrong_answer_among_the_repeats_is_told_and_keeps_the_row_from_the_ranking(
+    tmp_path, cause, ranked
+):
     write(tmp_path, cell(), [100, 101, 99])
     write(tmp_path, cell(), [100], day=2, status="invalid", cause=cause, reason="it is wrong")
     (group,) = tables.groups([tmp_path])
@@ -139,7 +158,10 @@ def test_what_a_sweep_measured_again_with_success_did_not_fail(tmp_path):
     assert len(group.good) == 3 and group.failed == () and group.advice == []
 
 
-@pytest.mark.parametrize("elsewhere", [{"machine": {**MACHINE, "cpu": "Another"}}, {"git": {"worker_source_sha256": "2"}}])
+@pytest.mark.parametrize(
+    "elsewhere",
+    [{"machine": {**MACHINE, "cpu": "Another"}}, {"git": {"worker_source_sha256": "2"}}],
+)
 def test_a_failure_of_another_machine_or_source_joins_no_figures_of_this_one(tmp_path, elsewhere):
     write(tmp_path, cell(), [100, 101, 99])
     write(tmp_path, cell(), [None], day=2, record={"environment": {"versions": {}}, **elsewhere})

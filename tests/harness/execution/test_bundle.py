@@ -1,4 +1,6 @@
-"""A bundle holds what its locks name and is refused if it cannot work. Real pip and uv, tiny wheels."""
+"""A bundle holds what its locks name and is refused if it cannot work. Real pip and uv, tiny
+wheels.
+"""
 
 import json
 import os
@@ -15,7 +17,8 @@ from tests.support.wheels import HERE, PYTHON, lock, wheel
 from tests.support.wheels import bundle as made_bundle
 
 pytestmark = pytest.mark.skipif(
-    wheels.bundle(environments.ROOT) == environments.ROOT, reason="it makes environments as a checkout does, and this is a bundle"
+    wheels.bundle(environments.ROOT) == environments.ROOT,
+    reason="it makes environments as a checkout does, and this is a bundle",
 )
 
 
@@ -165,14 +168,21 @@ def thing(tmp_path, monkeypatch):
 
 
 def make(tmp_path, locked):
-    return environments.make(tmp_path / "environments/thing-cpu", [locked], environments.installer(), lambda text: None)
+    return environments.make(
+        tmp_path / "environments/thing-cpu", [locked], environments.installer(), lambda text: None
+    )
 
 
 def test_an_environment_is_made_from_a_bundle(tmp_path, thing):
     make(tmp_path, thing[1])
     python = tmp_path / "environments/thing-cpu/bin/python"
     assert (
-        subprocess.run([python, "-c", "import fast; print(fast.tag)"], capture_output=True, text=True, check=True).stdout
+        subprocess.run(
+            [python, "-c", "import fast; print(fast.tag)"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
         == "py3-none-any\n"
     )
 
@@ -181,7 +191,10 @@ def test_an_environment_is_made_from_a_bundle(tmp_path, thing):
     ("change", "words"),
     [
         ({"python": "3.9"}, "is for Python 3.9 and this is Python"),
-        ({"platforms": ["manylinux_2_17_sparc"]}, "is for manylinux_2_17_sparc and this machine is"),
+        (
+            {"platforms": ["manylinux_2_17_sparc"]},
+            "is for manylinux_2_17_sparc and this machine is",
+        ),
         ({"platforms": [HERE.replace("2_17", "2_999")]}, "manylinux_2_999"),
         ({"environments": {}}, "and not thing-cpu: name its SUT"),
         ({"without": ["no_such_package"]}, "leaves no_such_package to .* which lacks it"),
@@ -190,7 +203,9 @@ def test_an_environment_is_made_from_a_bundle(tmp_path, thing):
         ("altered", "is damaged"),
     ],
 )
-def test_a_bundle_that_cannot_work_is_refused_in_one_sentence_before_anything_is_made(tmp_path, thing, change, words):
+def test_a_bundle_that_cannot_work_is_refused_in_one_sentence_before_anything_is_made(
+    tmp_path, thing, change, words
+):
     folder, locked = thing
     one = folder / "wheels/fast-1.0-py3-none-any.whl"
     if isinstance(change, dict):
@@ -218,18 +233,30 @@ def test_what_an_interpreter_lacks_is_put_beside_it_and_not_into_it(tmp_path, mo
     site = vendor / f"lib/python{PYTHON}/site-packages"
     for name in ("torch", "safetensors", "numpy"):
         zipfile.ZipFile(wheel(tmp_path, name)).extractall(site)
-    brought = [wheel(tmp_path / "bundle/wheels", name) for name in ("mlcommons_loadgen", "transformers", "torch")]
+    brought = [
+        wheel(tmp_path / "bundle/wheels", name)
+        for name in ("mlcommons_loadgen", "transformers", "torch")
+    ]
     locks = tmp_path / "locks"
     locks.mkdir()
     lock(locks / "native-torch-cpu.txt", brought[1], brought[2])
     lock(locks / "loadgen-v6.1.txt", brought[0])
-    for name, text in {"native-torch-cpu": "torch\ntransformers\n", "loadgen-v6.1": "mlcommons-loadgen\n"}.items():
+    for name, text in {
+        "native-torch-cpu": "torch\ntransformers\n",
+        "loadgen-v6.1": "mlcommons-loadgen\n",
+    }.items():
         (locks / f"{name}.in").write_text(text)
     monkeypatch.setattr(environments, "LOCKS", locks)
-    monkeypatch.setenv("PIP_FIND_LINKS", str(made_bundle(tmp_path / "bundle", {wheels.BESIDE: brought})))
+    monkeypatch.setenv(
+        "PIP_FIND_LINKS", str(made_bundle(tmp_path / "bundle", {wheels.BESIDE: brought}))
+    )
     before = sorted(site.iterdir())
-    adopted = environments.adopt(str(vendor / "bin/python"), "native-torch", "v6.1", cache=tmp_path / "cache")
+    adopted = environments.adopt(
+        str(vendor / "bin/python"), "native-torch", "v6.1", cache=tmp_path / "cache"
+    )
     places = "import torch, transformers; print(torch.__file__, transformers.__file__)"
-    both = subprocess.run([adopted.python, "-c", places], capture_output=True, text=True, check=True).stdout.split()
+    both = subprocess.run(
+        [adopted.python, "-c", places], capture_output=True, text=True, check=True
+    ).stdout.split()
     assert [str(vendor) in place for place in both] == [True, False]
     assert sorted(path for path in site.iterdir() if path.name != "__pycache__") == before

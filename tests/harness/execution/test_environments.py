@@ -1,4 +1,6 @@
-"""Environments are made once, redone when half-made, and made by one process at a time. uv is played by a script that counts its calls."""
+"""Environments are made once, redone when half-made, and made by one process at a time. uv is
+played by a script that counts its calls.
+"""
 
 import json
 import re
@@ -16,7 +18,10 @@ from harness.execution import environments, interpreter, wheels
 from harness.execution.environments import ROOT, EnvironmentFailure
 from sut.registry import SUTS
 
-pytestmark = pytest.mark.skipif(wheels.bundle(ROOT) == ROOT, reason="it makes environments as a checkout does, and this is a bundle")
+pytestmark = pytest.mark.skipif(
+    wheels.bundle(ROOT) == ROOT,
+    reason="it makes environments as a checkout does, and this is a bundle",
+)
 
 
 @pytest.fixture
@@ -46,7 +51,11 @@ if pathlib.Path({str(tmp_path / "broken")!r}).exists():
 
 
 def calls(tmp_path):
-    return (tmp_path / "calls.txt").read_text().splitlines() if (tmp_path / "calls.txt").exists() else []
+    return (
+        (tmp_path / "calls.txt").read_text().splitlines()
+        if (tmp_path / "calls.txt").exists()
+        else []
+    )
 
 
 def make(tmp_path, locks, uv):
@@ -93,13 +102,22 @@ def test_two_processes_make_it_once(tmp_path, locks, uv):
 def test_an_interpreter_that_lacks_packages_is_told_what_to_install(tmp_path):
     bare = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
-    with pytest.raises(EnvironmentFailure, match=r"lacks .*torch==2\.13\.0.*mlcommons-loadgen==6\.0\.17: install with"):
+    with pytest.raises(
+        EnvironmentFailure,
+        match=r"lacks .*torch==2\.13\.0.*mlcommons-loadgen==6\.0\.17: install with",
+    ):
         environments.adopt(str(bare / "bin" / "python"), "native-torch", "v6.1")
 
 
 def test_an_interpreter_with_other_versions_is_taken_and_the_difference_noted(tmp_path):
     has = tmp_path / "python"
-    versions = {"torch": "2.11.0", "transformers": "5.23.0", "safetensors": "1", "numpy": "2", "mlcommons-loadgen": "6.0.17"}
+    versions = {
+        "torch": "2.11.0",
+        "transformers": "5.23.0",
+        "safetensors": "1",
+        "numpy": "2",
+        "mlcommons-loadgen": "6.0.17",
+    }
     versions |= {"segment-anything": "1.0", "diffusers": "0.42.0"}
     has.write_text(f"#!/bin/sh\necho '{json.dumps(versions)}'\n")
     has.chmod(0o755)
@@ -112,10 +130,21 @@ def test_an_interpreter_with_other_versions_is_taken_and_the_difference_noted(tm
     )
 
 
-@pytest.mark.parametrize(("name", "tensorflow"), [("keras3-torch", {}), ("keras3-tensorflow", {"tensorflow-cpu": "2.21.0"})])
+@pytest.mark.parametrize(
+    ("name", "tensorflow"),
+    [("keras3-torch", {}), ("keras3-tensorflow", {"tensorflow-cpu": "2.21.0"})],
+)
 def test_a_gpu_image_needs_what_the_lock_for_cuda_names_but_nvml(tmp_path, name, tensorflow):
     has = tmp_path / "python"
-    packages = ("torch", "keras", "keras-hub", "safetensors", "ml-dtypes", "numpy", "mlcommons-loadgen")
+    packages = (
+        "torch",
+        "keras",
+        "keras-hub",
+        "safetensors",
+        "ml-dtypes",
+        "numpy",
+        "mlcommons-loadgen",
+    )
     has.write_text(f"#!/bin/sh\necho '{json.dumps(dict.fromkeys(packages, '1') | tensorflow)}'\n")
     has.chmod(0o755)
     found = environments.adopt(str(has), name, "v6.1", "cuda")
@@ -128,23 +157,35 @@ def test_a_cpu_torch_in_a_local_folder_is_not_for_cuda(tmp_path, monkeypatch, lo
     (tmp_path / lock).write_text("torch==2.13.0\n")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     monkeypatch.delenv("PIP_INDEX_URL", raising=False)
-    assert environments.sources([tmp_path / lock]) == (["--find-links", str(tmp_path)] if looks else [])
+    assert environments.sources([tmp_path / lock]) == (
+        ["--find-links", str(tmp_path)] if looks else []
+    )
 
 
-def test_an_installer_ends_with_the_harness_that_was_killed_and_the_next_command_succeeds(tmp_path, locks, uv):
+def test_an_installer_ends_with_the_harness_that_was_killed_and_the_next_command_succeeds(
+    tmp_path, locks, uv
+):
     slow = tmp_path / "slow"
-    slow.write_text(f"#!/bin/sh\nmkdir -p {tmp_path}/env/thing/bin\necho $$ > {tmp_path}/pid\nexec sleep 60\n")
+    slow.write_text(
+        f"#!/bin/sh\nmkdir -p {tmp_path}/env/thing/bin\necho $$ > {tmp_path}/pid\nexec sleep 60\n"
+    )
     slow.chmod(0o755)
     program = (
-        "from pathlib import Path; from harness.execution import environments as e;"
-        f"e.make(Path({str(tmp_path / 'env/thing')!r}), [Path({str(locks[0])!r})], [{str(slow)!r}], print)"
+        "from pathlib import Path; from harness.execution import environments as"
+        f" e;e.make(Path({str(tmp_path / 'env/thing')!r}), [Path({str(locks[0])!r})],"
+        f" [{str(slow)!r}], print)"
     )
     harness = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT)
     wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
     harness.kill()
     harness.wait()
     installer = int((tmp_path / "pid").read_text())
-    wait_for(lambda: not psutil.pid_exists(installer) or psutil.Process(installer).status() == psutil.STATUS_ZOMBIE)
+    wait_for(
+        lambda: (
+            not psutil.pid_exists(installer)
+            or psutil.Process(installer).status() == psutil.STATUS_ZOMBIE
+        )
+    )
     assert make(tmp_path, locks, uv) > 0
 
 
@@ -162,7 +203,9 @@ def fake_python(tmp_path, script):
     return path
 
 
-INVENTORY = json.dumps(dict.fromkeys(("torch", "transformers", "safetensors", "numpy", "mlcommons-loadgen"), "1"))
+INVENTORY = json.dumps(
+    dict.fromkeys(("torch", "transformers", "safetensors", "numpy", "mlcommons-loadgen"), "1")
+)
 
 
 def test_an_interpreter_may_print_a_banner_of_its_own(tmp_path):
@@ -208,16 +251,26 @@ def checkout(tmp_path):
     return copy
 
 
-def test_on_a_checkout_that_cannot_be_written_the_core_environment_is_under_cache(checkout, tmp_path):
+def test_on_a_checkout_that_cannot_be_written_the_core_environment_is_under_cache(
+    checkout, tmp_path
+):
     (tmp_path / "cache/environments").mkdir(parents=True)
     (tmp_path / "cache/environments/core").symlink_to(ROOT / ".cache/environments/core")
     for cache in (["--cache", "cache"], ["--cache=cache"]):
-        done = subprocess.run([checkout / "run.sh", "list", "--json", *cache], cwd=tmp_path, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [checkout / "run.sh", "list", "--json", *cache],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert (done.returncode, done.stdout[:1]) == (0, "{"), done.stderr
 
 
 def test_a_core_environment_that_cannot_be_made_costs_exit_code_3_and_one_line(checkout):
-    done = subprocess.run([checkout / "run.sh", "list"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [checkout / "run.sh", "list"], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, len(done.stderr.splitlines())) == (3, 1)
     assert "give --cache DIR" in done.stderr
 
@@ -226,9 +279,13 @@ def test_run_sh_may_be_a_link(tmp_path):
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/bench").symlink_to(ROOT / "run.sh")
     (tmp_path / "bench").symlink_to("bin/bench")
-    done = subprocess.run([tmp_path / "bench", "--version"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [tmp_path / "bench", "--version"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
-    done = subprocess.run([tmp_path / "bench", "--sut"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [tmp_path / "bench", "--sut"], capture_output=True, text=True, check=False
+    )
     assert f"(see {tmp_path / 'bench'} --help)" in done.stderr  # what is proposed can be pasted
 
 
@@ -238,7 +295,9 @@ def test_ctrl_c_while_the_core_environment_is_made_costs_exit_code_130(tmp_path)
         "import sys; from pathlib import Path; from harness.execution import environments as e;"
         f"sys.executable = {str(slow)!r}; sys.exit(e.main(Path({str(tmp_path / 'env/core')!r})))"
     )
-    with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", program], cwd=ROOT, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert "making the environment core" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 130
@@ -256,11 +315,15 @@ def test_every_lock_pins_with_hashes_and_names_no_host(lock):
     assert "://" not in text and "--index" not in text and "--find-links" not in text
     blocks = [b for b in text.split("\n") if b and not b.startswith((" ", "#"))]
     assert all("==" in b for b in blocks)
-    assert [b for b in blocks if not b.rstrip().endswith("\\")] == (["torch==2.13.0"] if "torch" in lock else [])
+    assert [b for b in blocks if not b.rstrip().endswith("\\")] == (
+        ["torch==2.13.0"] if "torch" in lock else []
+    )
 
 
 def packages(lock):
-    return set(re.findall(r"^([A-Za-z0-9._-]+)==", (environments.LOCKS / f"{lock}.txt").read_text(), re.M))
+    return set(
+        re.findall(r"^([A-Za-z0-9._-]+)==", (environments.LOCKS / f"{lock}.txt").read_text(), re.M)
+    )
 
 
 SUT_ENVIRONMENTS = sorted({spec.environment for spec in SUTS.values()} - {"core"})
@@ -285,8 +348,16 @@ def test_every_sut_environment_has_a_lock_for_each_device(name):
 @pytest.mark.parametrize("name", SUT_ENVIRONMENTS)
 def test_the_frameworks_of_one_environment_are_the_same_versions_on_each_device(name):
     versions = [
-        dict(re.findall(r"^(keras|keras-hub|tf-keras|keras-nlp|jax|torch|transformers|tensorflow)(?:-cpu)?==([0-9.]+)", text, re.M))
-        for text in ((environments.LOCKS / f"{name}-{device}.txt").read_text() for device in ("cpu", "cuda"))
+        dict(
+            re.findall(
+                r"^(keras|keras-hub|tf-keras|keras-nlp|jax|torch|transformers|tensorflow)(?:-cpu)?==([0-9.]+)",
+                text,
+                re.M,
+            )
+        )
+        for text in (
+            (environments.LOCKS / f"{name}-{device}.txt").read_text() for device in ("cpu", "cuda")
+        )
     ]
     assert versions[0] == versions[1]
     assert versions[0]
@@ -295,7 +366,9 @@ def test_the_frameworks_of_one_environment_are_the_same_versions_on_each_device(
 @pytest.mark.parametrize("name", SUT_ENVIRONMENTS)
 def test_no_environment_holds_a_framework_that_is_not_its_own(name):
     own = {"keras3-jax": {"jax", "jaxlib"}, "keras3-torch": {"torch"}, "native-torch": {"torch"}}
-    own |= dict.fromkeys(("hf-tensorflow", "keras2-tensorflow", "keras3-tensorflow"), {"tensorflow"})
+    own |= dict.fromkeys(
+        ("hf-tensorflow", "keras2-tensorflow", "keras3-tensorflow"), {"tensorflow"}
+    )
     for device in ("cpu", "cuda"):
         held = {p.removesuffix("-cpu") for p in packages(f"{name}-{device}")}
         assert held & {"jax", "jaxlib", "tensorflow", "tensorflow-text", "torch"} == own[name]

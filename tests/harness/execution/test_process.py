@@ -45,13 +45,21 @@ def test_memory_that_the_system_refuses_is_oom(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("own_peak", "words"), [(1 << 20, "at 5,368,709,120 bytes of this machine's "), (6 << 30, "for want of memory: choose")]
+    ("own_peak", "words"),
+    [
+        (1 << 20, "at 5,368,709,120 bytes of this machine's "),
+        (6 << 30, "for want of memory: choose"),
+    ],
 )
 def test_a_kernel_kill_for_memory_is_oom(tmp_path, monkeypatch, own_peak, words):
     """A child begins with its parent's peak, so no more than that tells nothing."""
     counts, held = iter([3, 4]), iter([1 << 20, 5 << 30])
     monkeypatch.setattr(process, "_kernel_oom_kills", lambda: next(counts))
-    monkeypatch.setattr(process, "_peak_bytes", lambda whose: own_peak if whose == resource.RUSAGE_SELF else next(held))
+    monkeypatch.setattr(
+        process,
+        "_peak_bytes",
+        lambda whose: own_peak if whose == resource.RUSAGE_SELF else next(held),
+    )
     outcome = run(mock_job.make(tmp_path, kill_at=40))
     assert outcome.status == "oom"
     assert words in outcome.reason
@@ -102,7 +110,11 @@ def test_ctrl_c_ends_the_worker(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         process.run(job, sys.executable, {}, interrupt)
-    assert not [p for p in psutil.process_iter(["cmdline"]) if str(job.log_dir / "job.json") in (p.info["cmdline"] or [])]
+    assert not [
+        p
+        for p in psutil.process_iter(["cmdline"])
+        if str(job.log_dir / "job.json") in (p.info["cmdline"] or [])
+    ]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="PR_SET_PDEATHSIG is Linux' own")

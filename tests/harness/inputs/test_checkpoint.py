@@ -32,11 +32,16 @@ def test_the_official_reader_finds_every_tensor_of_the_table(tmp_path, model):
     tensors = load_file(file_of(found))
     assert {n: t.shape for n, t in tensors.items()} == {t.name: t.shape for t in size.tensors}
     assert {t.dtype for t in tensors.values()} == {np.dtype(np.float32)}
-    assert (found.parameters, found.bytes) == (sum(t.size for t in tensors.values()), file_of(found).stat().st_size)
+    assert (found.parameters, found.bytes) == (
+        sum(t.size for t in tensors.values()),
+        file_of(found).stat().st_size,
+    )
     assert found.digest == digest_of(found.path / "config.json", file_of(found))
 
 
-@pytest.mark.parametrize("size", [MISTRAL.sizes["tiny"], TINY_BFLOAT16], ids=lambda size: size.precision)
+@pytest.mark.parametrize(
+    "size", [MISTRAL.sizes["tiny"], TINY_BFLOAT16], ids=lambda size: size.precision
+)
 def test_values_have_the_mean_and_spread_of_the_table(tmp_path, size):
     tensors = load_file(file_of(checkpoint.ensure(MISTRAL, size, tmp_path)))
     for t in size.tensors:
@@ -48,26 +53,49 @@ def test_values_have_the_mean_and_spread_of_the_table(tmp_path, size):
 
 def test_bfloat16_values_are_normally_distributed(tmp_path):
     name = "model.embed_tokens.weight"
-    values = load_file(file_of(checkpoint.ensure(MISTRAL, TINY_BFLOAT16, tmp_path)))[name].astype(np.float64).ravel() / 0.02
+    values = (
+        load_file(file_of(checkpoint.ensure(MISTRAL, TINY_BFLOAT16, tmp_path)))[name]
+        .astype(np.float64)
+        .ravel()
+        / 0.02
+    )
     assert stats.kstest(values, "norm").statistic < 2 / np.sqrt(values.size)
     assert abs(np.corrcoef(values[:-1], values[1:])[0, 1]) < 5 / np.sqrt(values.size)
 
 
 def test_the_bytes_of_seeded_checkpoints_stay_as_they_are(tmp_path):
-    made = [checkpoint.ensure(MISTRAL, size, tmp_path).path for size in (MISTRAL.sizes["tiny"], TINY_BFLOAT16)]
-    whole = [(path / "config.json").read_bytes() + (path / "model.safetensors").read_bytes() for path in made]
-    assert [hashlib.sha256(content).hexdigest()[:12] for content in whole] == ["e24e9cd0bed7", "2b168180518e"]
+    made = [
+        checkpoint.ensure(MISTRAL, size, tmp_path).path
+        for size in (MISTRAL.sizes["tiny"], TINY_BFLOAT16)
+    ]
+    whole = [
+        (path / "config.json").read_bytes() + (path / "model.safetensors").read_bytes()
+        for path in made
+    ]
+    assert [hashlib.sha256(content).hexdigest()[:12] for content in whole] == [
+        "e24e9cd0bed7",
+        "2b168180518e",
+    ]
 
 
 def test_a_tied_head_is_cancelled_by_a_final_norm_of_random_signs(tmp_path):
-    """1 + w: as many negative as positive factors, so that no token's own logit is the square of its embedding."""
-    factors = 1 + load_file(file_of(checkpoint.ensure(GEMMA, GEMMA.sizes["tiny"], tmp_path)))["model.norm.weight"]
+    """1 + w: as many negative as positive factors, so that no token's own logit is the square of
+    its embedding.
+    """
+    factors = (
+        1
+        + load_file(file_of(checkpoint.ensure(GEMMA, GEMMA.sizes["tiny"], tmp_path)))[
+            "model.norm.weight"
+        ]
+    )
     assert abs(factors.mean()) < 0.3 < factors.std()
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("model", [BERT, GEMMA, MISTRAL], ids=lambda m: m.name)
-def test_hardly_a_value_survives_a_lower_precision_so_that_rounded_weights_are_seen(tmp_path, model, dtype):
+def test_hardly_a_value_survives_a_lower_precision_so_that_rounded_weights_are_seen(
+    tmp_path, model, dtype
+):
     tensors = load_file(file_of(checkpoint.ensure(model, model.sizes["tiny"], tmp_path))).values()
     values = np.concatenate([t.ravel() for t in tensors])
     assert np.mean(values.astype(dtype).astype(np.float32) == values) < 1e-3
@@ -84,11 +112,17 @@ def test_a_bfloat16_size_is_stored_in_bfloat16(tmp_path):
 def test_the_digest_is_of_all_bytes_of_all_files_in_their_order(tmp_path):
     for name, content in (("a", bytes(range(250)) * 90_000), ("b", b""), ("c", b"c")):
         (tmp_path / name).write_bytes(content)
-    assert checkpoint.digest_of(tmp_path / name for name in "abc") == digest_of(*(tmp_path / name for name in "abc"))
-    assert checkpoint.digest_of(tmp_path / name for name in "cab") != checkpoint.digest_of(tmp_path / name for name in "abc")
+    assert checkpoint.digest_of(tmp_path / name for name in "abc") == digest_of(
+        *(tmp_path / name for name in "abc")
+    )
+    assert checkpoint.digest_of(tmp_path / name for name in "cab") != checkpoint.digest_of(
+        tmp_path / name for name in "abc"
+    )
 
 
-def test_the_number_of_threads_and_of_values_looked_up_at_a_time_changes_no_value(tmp_path, monkeypatch):
+def test_the_number_of_threads_and_of_values_looked_up_at_a_time_changes_no_value(
+    tmp_path, monkeypatch
+):
     one = checkpoint.ensure(MISTRAL, TINY_BFLOAT16, tmp_path / "one")
     monkeypatch.setattr(checkpoint, "_LOOK_UP", 1000)
     monkeypatch.setattr(checkpoint, "_cores", lambda: 7)
@@ -105,7 +139,9 @@ def test_the_configuration_names_the_class_and_the_dtype(tmp_path):
 def test_tensors_do_not_depend_on_their_neighbours(tmp_path):
     size = MISTRAL.sizes["tiny"]
     backwards = dataclasses.replace(size, tensors=size.tensors[::-1])
-    one, other = (load_file(file_of(checkpoint.ensure(MISTRAL, s, tmp_path))) for s in (size, backwards))
+    one, other = (
+        load_file(file_of(checkpoint.ensure(MISTRAL, s, tmp_path))) for s in (size, backwards)
+    )
     for name in one:
         np.testing.assert_array_equal(one[name], other[name])
     assert len({t.tobytes() for t in one.values()}) == len(one)
@@ -139,7 +175,10 @@ def test_a_half_made_checkpoint_is_made_again(tmp_path, damage):
 def test_another_recipe_is_another_folder(tmp_path):
     size = BERT.sizes["tiny"]
     other = dataclasses.replace(size, config={**size.config, "layer_norm_eps": 1e-6})
-    assert checkpoint.ensure(BERT, size, tmp_path).path != checkpoint.ensure(BERT, other, tmp_path).path
+    assert (
+        checkpoint.ensure(BERT, size, tmp_path).path
+        != checkpoint.ensure(BERT, other, tmp_path).path
+    )
 
 
 def ensure_tiny(cache: Path) -> str:
@@ -153,8 +192,12 @@ def test_of_two_processes_one_waits_for_the_other(tmp_path):
 
 
 def test_a_disk_that_is_too_small_is_said_before_anything_is_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 1000})())
-    with pytest.raises(EnvironmentFailure, match="takes 0.0 GB .* free some space, or choose a smaller --size"):
+    monkeypatch.setattr(
+        checkpoint.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 1000})()
+    )
+    with pytest.raises(
+        EnvironmentFailure, match="takes 0.0 GB .* free some space, or choose a smaller --size"
+    ):
         checkpoint.ensure(BERT, BERT.sizes["tiny"], tmp_path)
     assert not list(tmp_path.rglob("*.safetensors"))
 

@@ -34,7 +34,10 @@ def test_text_is_one_prompt_a_paragraph_with_its_line(tmp_path):
     path = tmp_path / "text"
     path.write_text("first line\n  second line\n\n\n \nnext paragraph", encoding="utf-8")
     prompts, notes = text.read(path)
-    assert [(p.text, p.line) for p in prompts] == [("first line\n  second line", 1), ("next paragraph", 6)]
+    assert [(p.text, p.line) for p in prompts] == [
+        ("first line\n  second line", 1),
+        ("next paragraph", 6),
+    ]
     assert notes == ()
 
 
@@ -44,12 +47,20 @@ def test_windows_line_ends_and_a_byte_order_mark_are_no_part_of_a_prompt(tmp_pat
     assert [p.text for p in text.read(path)[0]] == ["one\ntwo", "three"]
 
 
-@given(st.lists(st.text(min_size=1).filter(str.strip), min_size=1), st.lists(st.one_of(st.none(), st.integers(1, 50)), min_size=1))
+@given(
+    st.lists(st.text(min_size=1).filter(str.strip), min_size=1),
+    st.lists(st.one_of(st.none(), st.integers(1, 50)), min_size=1),
+)
 def test_json_lines_come_back_as_they_were_written(tmp_path_factory, prompts, counts):
-    rows = [{"prompt": p} | ({"max_new_tokens": n} if n else {}) for p, n in zip(prompts, counts, strict=False)]
+    rows = [
+        {"prompt": p} | ({"max_new_tokens": n} if n else {})
+        for p, n in zip(prompts, counts, strict=False)
+    ]
     path = tmp_path_factory.mktemp("rows") / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    assert [(p.text, p.max_new_tokens) for p in text.read(path)[0]] == [(r["prompt"], r.get("max_new_tokens")) for r in rows]
+    assert [(p.text, p.max_new_tokens) for p in text.read(path)[0]] == [
+        (r["prompt"], r.get("max_new_tokens")) for r in rows
+    ]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +115,9 @@ def test_one_file_of_prompts_serves_all_text_models(tmp_path, name):
     path.write_text('{"prompt": "one", "max_new_tokens": 3}\n{"prompt": "two"}\n')
     found = dataset.prepare(model, model.sizes["tiny"], 64, path, tmp_path)
     assert found.count == 2
-    assert any("max_new_tokens of rows.jsonl is ignored: bert predicts" in note for note in found.notes) == (name == "bert")
+    assert any(
+        "max_new_tokens of rows.jsonl is ignored: bert predicts" in note for note in found.notes
+    ) == (name == "bert")
 
 
 def test_fields_that_are_not_used_are_told(tmp_path):
@@ -128,12 +141,25 @@ def test_synthetic_inputs_are_the_same_every_time_and_differ_from_their_twin(tmp
 def test_uneven_prompts_fall_into_few_buckets_that_the_warm_up_shows_all(tmp_path):
     path = tmp_path / "rows.jsonl"
     rows = [(9, 4), (20, 30), (100, None), (70, 9)]
-    path.write_text("".join(json.dumps({"prompt": "x" * n} | ({"max_new_tokens": m} if m else {})) + "\n" for n, m in rows))
+    path.write_text(
+        "".join(
+            json.dumps({"prompt": "x" * n} | ({"max_new_tokens": m} if m else {})) + "\n"
+            for n, m in rows
+        )
+    )
     found, arrays, twin = prepare(tmp_path, MISTRAL, path)
     assert arrays["prompt_length"].tolist() == [10, 21, 101, 71]  # one more: the beginning
     assert arrays["max_new_tokens"].tolist() == [4, 30, 45, 9]
-    assert found.description.config == {"prompt_buckets": [16, 32, 101], "new_token_buckets": [8, 16, 32, 45]}
-    shown = {(int(p), int(n)) for p, n in zip(twin["prompt_length"][: found.warmup_rows], twin["max_new_tokens"], strict=False)}
+    assert found.description.config == {
+        "prompt_buckets": [16, 32, 101],
+        "new_token_buckets": [8, 16, 32, 45],
+    }
+    shown = {
+        (int(p), int(n))
+        for p, n in zip(
+            twin["prompt_length"][: found.warmup_rows], twin["max_new_tokens"], strict=False
+        )
+    }
     assert shown == set(product([16, 32, 101], [8, 16, 32, 45]))
     assert twin["prompt_length"][found.warmup_rows :].tolist() == arrays["prompt_length"].tolist()
     assert tokenizer.decode(arrays["input_ids"][1]) == "x" * 20
@@ -144,9 +170,14 @@ def test_a_prompt_for_bert_is_masked_to_its_length(tmp_path):
     path = tmp_path / "text"
     path.write_text("short\n\na little longer")
     found, arrays, twin = prepare(tmp_path, BERT, path)
-    assert arrays["input_ids"].shape == (2, 24)  # the longest, to a multiple of 8, not the 32 of the size
-    assert found.description == Description(lengths={"shortest": 7, "longest": 17, "padded_to": 24}, seq_len=24)
-    assert found.notes[0] == "text: 2 prompts of 7 to 17 tokens, padded to 24 (bytes and their marks)"
+    # The longest, to a multiple of 8, not the 32 of the size.
+    assert arrays["input_ids"].shape == (2, 24)
+    assert found.description == Description(
+        lengths={"shortest": 7, "longest": 17, "padded_to": 24}, seq_len=24
+    )
+    assert (
+        found.notes[0] == "text: 2 prompts of 7 to 17 tokens, padded to 24 (bytes and their marks)"
+    )
     assert arrays["attention_mask"].sum(1).tolist() == [7, 17]
     assert twin["attention_mask"][found.warmup_rows :].sum(1).tolist() == [7, 17]
 
@@ -157,27 +188,43 @@ def test_a_sequence_length_that_was_asked_for_is_kept(tmp_path):
     found = dataset.prepare(BERT, BERT.sizes["tiny"], 8, path, tmp_path / "cache", seq_len=19)
     with np.load(found.path) as f:
         assert f["input_ids"].shape == (1, 19)
-    with pytest.raises(UsageError, match=r"text:1: the prompt has 7 tokens: shorten it, or give --seq-len 7 or more"):
+    with pytest.raises(
+        UsageError,
+        match=r"text:1: the prompt has 7 tokens: shorten it, or give --seq-len 7 or more",
+    ):
         dataset.prepare(BERT, BERT.sizes["tiny"], 8, path, tmp_path / "cache", seq_len=6)
 
 
 def test_prompts_of_other_lengths_or_counts_cost_different_amounts(tmp_path):
     def uneven(*rows):
         path = tmp_path / "rows.jsonl"
-        path.write_text("".join(json.dumps({"prompt": prompt, "max_new_tokens": new}) + "\n" for prompt, new in rows))
-        return dataset.prepare(MISTRAL, MISTRAL.sizes["tiny"], 8, path, tmp_path / "cache").description.uneven
+        path.write_text(
+            "".join(
+                json.dumps({"prompt": prompt, "max_new_tokens": new}) + "\n" for prompt, new in rows
+            )
+        )
+        return dataset.prepare(
+            MISTRAL, MISTRAL.sizes["tiny"], 8, path, tmp_path / "cache"
+        ).description.uneven
 
     assert not uneven(("ab", 4), ("cd", 4))
     assert uneven(("ab", 4), ("cde", 4))
     assert uneven(("ab", 4), ("cd", 5))
 
 
-OWN = tokenizer.Tokenizer("tokenizer.json", 12, (0, 11), lambda text: [11, *(len(word) for word in text.split())], str)
+OWN = tokenizer.Tokenizer(
+    "tokenizer.json", 12, (0, 11), lambda text: [11, *(len(word) for word in text.split())], str
+)
 
 
 def own_size(model, **config):
     tiny = model.sizes["tiny"]
-    return replace(tiny, name="user", inputs={**tiny.inputs, "special_ids": (0, 11)}, config={**tiny.config, "vocab_size": 12, **config})
+    return replace(
+        tiny,
+        name="user",
+        inputs={**tiny.inputs, "special_ids": (0, 11)},
+        config={**tiny.config, "vocab_size": 12, **config},
+    )
 
 
 def test_a_users_tokenizer_makes_the_ids_and_its_configuration_the_padding(tmp_path):
@@ -197,7 +244,10 @@ def test_weights_without_a_tokenizer_read_bytes_and_say_so(tmp_path):
     with np.load(found.path) as f:
         assert f["input_ids"].tolist() == [[1, 100, 101]]
     assert found.notes[1].startswith("the weights bring no tokenizer, so each byte is a token")
-    with pytest.raises(UsageError, match="needs a vocabulary of 259; mistral user has 12: put a tokenizer.json into"):
+    with pytest.raises(
+        UsageError,
+        match="needs a vocabulary of 259; mistral user has 12: put a tokenizer.json into",
+    ):
         dataset.prepare(MISTRAL, own_size(MISTRAL), 8, path, tmp_path / "cache")
 
 
@@ -205,14 +255,20 @@ def test_a_prompt_that_becomes_no_token_is_named(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text('{"prompt": "a"}\n{"prompt": " "}\n')
     silent = replace(OWN, encode=lambda text: [len(word) for word in text.split()])
-    with pytest.raises(UsageError, match=r"rows.jsonl:2: tokenizer.json makes no token of this prompt"):
+    with pytest.raises(
+        UsageError, match=r"rows.jsonl:2: tokenizer.json makes no token of this prompt"
+    ):
         dataset.prepare(MISTRAL, own_size(MISTRAL), 8, path, tmp_path / "cache", silent)
 
 
 @pytest.mark.parametrize(
     ("model", "text", "words"),
     [
-        (BERT, "x" * 1000, r"text:1: the prompt has 1002 tokens and bert tiny takes 512: shorten it"),
+        (
+            BERT,
+            "x" * 1000,
+            r"text:1: the prompt has 1002 tokens and bert tiny takes 512: shorten it",
+        ),
         (MISTRAL, "x" * 40_000, "text:1: 40001 prompt tokens .* positions of mistral tiny"),
     ],
 )

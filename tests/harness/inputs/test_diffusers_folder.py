@@ -36,7 +36,9 @@ def folder(tmp_path) -> Path:
 
 def says(file: str, **changes: Any) -> Callable[[Path], Any]:
     def spoil(folder: Path) -> None:
-        (folder / file).write_text(json.dumps({**json.loads((folder / file).read_text()), **changes}))
+        (folder / file).write_text(
+            json.dumps({**json.loads((folder / file).read_text()), **changes})
+        )
 
     return spoil
 
@@ -47,7 +49,13 @@ def other_tokenizer(folder: Path) -> None:
 
 
 def renamed(folder: Path) -> None:
-    save_file({name.replace("to_q", "q"): np.array(value) for name, value in load_file(folder / VAE).items()}, folder / VAE)
+    save_file(
+        {
+            name.replace("to_q", "q"): np.array(value)
+            for name, value in load_file(folder / VAE).items()
+        },
+        folder / VAE,
+    )
 
 
 def pickled(file: str) -> Callable[[Path], Any]:
@@ -55,26 +63,80 @@ def pickled(file: str) -> Callable[[Path], Any]:
 
 
 MISFITS: list[tuple[Callable[[Path], Any], str]] = [
-    (lambda f: shutil.rmtree(f / "unet"), "there is no unet/config.json in it: give a folder that StableDiffusionPipeline.save_pretrained"),
+    (
+        lambda f: shutil.rmtree(f / "unet"),
+        (
+            "there is no unet/config.json in it: give a folder that"
+            " StableDiffusionPipeline.save_pretrained"
+        ),
+    ),
     (lambda f: (f / VAE).unlink(), f"there is no {VAE} in it"),
-    (lambda f: shutil.rmtree(f / "scheduler"), "there is no scheduler/scheduler_config.json in it; give the folder that save_pretrained"),
-    (pickled(VAE), r"vae/diffusion_pytorch_model.bin is a pickle.*with StableDiffusionPipeline.from_pretrained\(DIR, safety_checker=None"),
+    (
+        lambda f: shutil.rmtree(f / "scheduler"),
+        "there is no scheduler/scheduler_config.json in it; give the folder that save_pretrained",
+    ),
+    (
+        pickled(VAE),
+        (
+            r"vae/diffusion_pytorch_model.bin is a pickle.*with"
+            r" StableDiffusionPipeline.from_pretrained\(DIR, safety_checker=None"
+        ),
+    ),
     (pickled("text_encoder/model.safetensors"), "text_encoder/model.bin is a pickle"),
     (
         says("model_index.json", _class_name="StableDiffusionXLPipeline"),
         "says StableDiffusionXLPipeline, and stable-diffusion here is Stab",
     ),
-    (says("text_encoder/config.json", hidden_act="gelu"), r'says hidden_act "gelu", .* is Stable Diffusion 1, which has "quick_gelu"'),
-    (says("unet/config.json", down_block_types=["DownBlock2D"] * 4), "unet/config.json says down_block_types"),
-    (says("unet/config.json", attention_head_dim=[5, 10, 20, 20]), r"says attention_head_dim \[5, 10, 20, 20\], .* which has 8"),
-    (says("unet/config.json", norm_eps=1e-6), "unet/config.json says norm_eps 1e-06, .* which has 1e-05"),
-    (says("vae/config.json", scaling_factor=0.13025), "vae/config.json says scaling_factor 0.13025, .* which has 0.18215"),
-    (says("scheduler/scheduler_config.json", prediction_type="v_prediction"), "its UNet predicts v_prediction"),
-    (says("text_encoder/config.json", vocab_size=1000), "says vocab_size 1000, and the vocabulary of CLIP has 49408"),
-    (lambda f: (f / "unet" / "config.json").write_text("{}"), "the config.json of its parts lack 'block_out_channels'"),
-    (lambda f: (f / "unet" / "config.json").write_text("{"), r"unet/config.json is not a JSON object \(Expecting"),
-    (other_tokenizer, r"tokenizer/tokenizer.json makes \[1\] of an empty prompt, and that of CLIP makes \[49406, 49407\]"),
-    (renamed, "lacks vae/encoder.mid_block.attentions.0.to_q.weight.*StableDiffusionPipeline.from_pretrained"),
+    (
+        says("text_encoder/config.json", hidden_act="gelu"),
+        r'says hidden_act "gelu", .* is Stable Diffusion 1, which has "quick_gelu"',
+    ),
+    (
+        says("unet/config.json", down_block_types=["DownBlock2D"] * 4),
+        "unet/config.json says down_block_types",
+    ),
+    (
+        says("unet/config.json", attention_head_dim=[5, 10, 20, 20]),
+        r"says attention_head_dim \[5, 10, 20, 20\], .* which has 8",
+    ),
+    (
+        says("unet/config.json", norm_eps=1e-6),
+        "unet/config.json says norm_eps 1e-06, .* which has 1e-05",
+    ),
+    (
+        says("vae/config.json", scaling_factor=0.13025),
+        "vae/config.json says scaling_factor 0.13025, .* which has 0.18215",
+    ),
+    (
+        says("scheduler/scheduler_config.json", prediction_type="v_prediction"),
+        "its UNet predicts v_prediction",
+    ),
+    (
+        says("text_encoder/config.json", vocab_size=1000),
+        "says vocab_size 1000, and the vocabulary of CLIP has 49408",
+    ),
+    (
+        lambda f: (f / "unet" / "config.json").write_text("{}"),
+        "the config.json of its parts lack 'block_out_channels'",
+    ),
+    (
+        lambda f: (f / "unet" / "config.json").write_text("{"),
+        r"unet/config.json is not a JSON object \(Expecting",
+    ),
+    (
+        other_tokenizer,
+        (
+            r"tokenizer/tokenizer.json makes \[1\] of an empty prompt, and that of CLIP makes"
+            r" \[49406, 49407\]"
+        ),
+    ),
+    (
+        renamed,
+        (
+            "lacks"
+            " vae/encoder.mid_block.attentions.0.to_q.weight.*StableDiffusionPipeline.from_pretrained"
+        ),
+    ),
 ]
 
 
@@ -89,21 +151,35 @@ def test_a_misfit_is_one_sentence(folder, spoil, words):
 
 def flat(folder: Path) -> None:
     file = folder / "text_encoder" / "model.safetensors"
-    save_file({name.removeprefix("text_model."): np.array(value) for name, value in load_file(file).items()}, file)
+    save_file(
+        {
+            name.removeprefix("text_model."): np.array(value)
+            for name, value in load_file(file).items()
+        },
+        file,
+    )
 
 
 @pytest.mark.parametrize(
-    "change", [lambda folder: None, as_published, flat], ids=["as it is saved today", "as it is published", "made of a single file"]
+    "change",
+    [lambda folder: None, as_published, flat],
+    ids=["as it is saved today", "as it is published", "made of a single file"],
 )
 def test_the_folder_tells_its_configuration(folder, tmp_path, change):
     change(folder)
     found = user_weights.look(folder, MODEL)
-    assert {key: value for key, value in found.size.config.items() if key in TINY.config} == {**TINY.config, "denoising_steps": 50}
+    assert {key: value for key, value in found.size.config.items() if key in TINY.config} == {
+        **TINY.config,
+        "denoising_steps": 50,
+    }
     assert found.tokenizer is None
     linked = checkpoint.of_folder(found, MODEL, tmp_path / "cache")
     assert checkpoint.of_folder(found, MODEL, tmp_path / "cache") == linked
     assert sorted(checkpoint.files(linked.path))[1:] == sorted(found.own_files)
-    assert json.loads((linked.path / "unet" / "config.json").read_text())["block_out_channels"] == TINY.config["unet_channels"]
+    assert (
+        json.loads((linked.path / "unet" / "config.json").read_text())["block_out_channels"]
+        == TINY.config["unet_channels"]
+    )
     assert (linked.path / VAE).is_symlink()
 
 
@@ -112,5 +188,10 @@ def test_the_two_files_of_a_clip_are_a_tokenizer(tmp_path):
     vocabulary, _ = clip()
     found = tokenizer.of_folder(tmp_path, {})
     word = TEXT[0].split()[0]
-    assert found.encode(f"{word.upper()}  {word}!") == [49406, *[vocabulary[f"{word}</w>"]] * 2, vocabulary["!</w>"], 49407]
+    assert found.encode(f"{word.upper()}  {word}!") == [
+        49406,
+        *[vocabulary[f"{word}</w>"]] * 2,
+        vocabulary["!</w>"],
+        49407,
+    ]
     assert (found.name, found.vocabulary, found.special) == ("vocab.json", 49408, (49406, 49407))

@@ -1,4 +1,6 @@
-"""A checkpoint drawn by rules, and the tool that keeps the native library's own names and shapes."""
+"""A checkpoint drawn by rules, and the tool that keeps the native library's own names and
+shapes.
+"""
 
 import json
 import subprocess
@@ -11,8 +13,17 @@ from harness.inputs.models import drawn
 from harness.inputs.models.drawn import Rule
 
 BERT = models.load("bert")
-SHAPES = {"stem.weight": (8, 3, 4, 4), "stem.bias": (8,), "block.0.norm.weight": (8,), "block.0.proj.weight": (16, 8)}
-RULES = (Rule(pattern="*norm*.weight", mean=1.0, std=0.1), Rule(pattern="*.bias", std=0.02), Rule(pattern="*.weight", gain=2.0))
+SHAPES = {
+    "stem.weight": (8, 3, 4, 4),
+    "stem.bias": (8,),
+    "block.0.norm.weight": (8,),
+    "block.0.proj.weight": (16, 8),
+}
+RULES = (
+    Rule(pattern="*norm*.weight", mean=1.0, std=0.1),
+    Rule(pattern="*.bias", std=0.02),
+    Rule(pattern="*.weight", gain=2.0),
+)
 
 
 def test_the_first_rule_that_matches_counts():
@@ -35,13 +46,23 @@ def test_a_name_without_a_rule_and_a_rule_without_a_name_are_refused():
 
 
 def test_the_library_s_own_names_and_shapes_are_those_of_the_table(interpreter, tmp_path):
-    """The tool on the class that the table of bert was written for by hand: it finds the same tensors."""
+    """The tool on the class that the table of bert was written for by hand: it finds the same
+    tensors.
+    """
     tiny = BERT.sizes["tiny"]
     (tmp_path / "config.json").write_text(json.dumps(tiny.config))
-    command = [interpreter("native-torch"), "-m", "sut.native_torch.state_shapes", BERT.classes["transformers"], tmp_path / "config.json"]
+    command = [
+        interpreter("native-torch"),
+        "-m",
+        "sut.native_torch.state_shapes",
+        BERT.classes["transformers"],
+        tmp_path / "config.json",
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     (tmp_path / "shapes.json").write_text(done.stdout)
     found = drawn.shapes(tmp_path / "shapes.json")
     assert found == {t.name: t.shape for t in tiny.tensors}
-    made = drawn.tensors((Rule(pattern="*LayerNorm.weight", mean=1.0), Rule(pattern="*", gain=1.0)), found)
+    made = drawn.tensors(
+        (Rule(pattern="*LayerNorm.weight", mean=1.0), Rule(pattern="*", gain=1.0)), found
+    )
     assert sum(t.mean for t in made) == sum("LayerNorm.weight" in t.name for t in tiny.tensors)

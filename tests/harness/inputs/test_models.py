@@ -10,27 +10,40 @@ EVERY = [(name, size) for name in models.names() for size in models.load(name).s
 def test_the_models_are_those_of_the_files():
     assert models.in_group("") == ["bert", "gemma", "llama", "mistral", "sam", "stable-diffusion"]
     assert models.groups() == ["hf-2019"]
-    assert models.in_group("hf-2019") == ["ctrl", "distilbert", "distilgpt2", "gpt2", "roberta", "xlm", "xlnet"]
+    assert models.in_group("hf-2019") == [
+        "ctrl",
+        "distilbert",
+        "distilgpt2",
+        "gpt2",
+        "roberta",
+        "xlm",
+        "xlnet",
+    ]
     assert sorted(models.in_group("") + models.in_group("hf-2019")) == models.names()
     with pytest.raises(KeyError):
         models.load("no-such-model")
 
 
 def test_the_full_sizes_have_the_published_numbers_of_parameters():
-    assert models.load("bert").sizes["full"].parameters == 109_483_778  # bert-base with a head over two classes
-    assert models.load("sam").sizes["base"].parameters == 93_735_728  # sam_vit_b, with its frequencies of positions
+    # Bert-base with a head over two classes.
+    assert models.load("bert").sizes["full"].parameters == 109_483_778
+    # sam_vit_b, with its frequencies of positions.
+    assert models.load("sam").sizes["base"].parameters == 93_735_728
     assert models.load("sam").sizes["full"].parameters == 641_090_864  # sam_vit_h, likewise
-    assert models.load("stable-diffusion").sizes["full"].parameters == 1_066_235_307  # v1.4: text encoder 123, UNet 860, VAE 84 million
+    # V1.4: text encoder 123, UNet 860, VAE 84 million.
+    assert models.load("stable-diffusion").sizes["full"].parameters == 1_066_235_307
     assert models.load("mistral").sizes["full"].parameters == 7_241_732_096  # Mistral-7B-v0.1
     assert models.load("gemma").sizes["full"].parameters == 8_537_680_896  # gemma-7b, its head tied
     assert models.load("llama").sizes["full"].parameters == 8_030_261_248  # Llama-3.1-8B
     assert models.load("mistral").sizes["full"].weight_bytes("bfloat16") == 14_483_464_192
-    assert models.load("distilbert").sizes["full"].parameters == 66_362_880  # distilbert-base-uncased
+    # Distilbert-base-uncased.
+    assert models.load("distilbert").sizes["full"].parameters == 66_362_880
     assert models.load("gpt2").sizes["full"].parameters == 124_439_808  # gpt2
     assert models.load("distilgpt2").sizes["full"].parameters == 81_912_576  # distilgpt2
     assert models.load("roberta").sizes["full"].parameters == 124_645_632  # roberta-base
     assert models.load("xlnet").sizes["full"].parameters == 116_718_336  # xlnet-base-cased
-    assert models.load("ctrl").sizes["full"].parameters == pytest.approx(1.63e9, rel=0.01)  # as its authors round it
+    # As its authors round it.
+    assert models.load("ctrl").sizes["full"].parameters == pytest.approx(1.63e9, rel=0.01)
 
 
 def test_a_model_that_is_like_another_differs_in_what_its_file_says():
@@ -42,19 +55,40 @@ def test_a_model_that_is_like_another_differs_in_what_its_file_says():
 
 def test_another_task_says_answers_inputs_and_rows_of_weights_anew():
     hidden, text = models.load("distilgpt2"), models.load("distilgpt2", "generate")
-    assert (hidden.tasks, hidden.second_task, text.second_task) == (("predict", "generate"), None, "generate")
-    assert (text.family, text.native_class, text.answer_keys) == ("causal_lm", "GPT2LMHeadModel", ("tokens",))
-    assert text.classes["hf_tensorflow"] == "TFGPT2LMHeadModel" and "hidden_error" not in text.tolerance["float32"]
+    assert (hidden.tasks, hidden.second_task, text.second_task) == (
+        ("predict", "generate"),
+        None,
+        "generate",
+    )
+    assert (text.family, text.native_class, text.answer_keys) == (
+        "causal_lm",
+        "GPT2LMHeadModel",
+        ("tokens",),
+    )
+    assert (
+        text.classes["hf_tensorflow"] == "TFGPT2LMHeadModel"
+        and "hidden_error" not in text.tolerance["float32"]
+    )
     tiny = text.sizes["tiny"]
-    assert (tiny.config["use_cache"], hidden.sizes["tiny"].config["use_cache"], tiny.config["n_layer"]) == (True, False, 1)
-    changed = {t.name for t, other in zip(tiny.tensors, hidden.sizes["tiny"].tensors, strict=True) if t != other}
+    assert (
+        tiny.config["use_cache"],
+        hidden.sizes["tiny"].config["use_cache"],
+        tiny.config["n_layer"],
+    ) == (True, False, 1)
+    changed = {
+        t.name
+        for t, other in zip(tiny.tensors, hidden.sizes["tiny"].tensors, strict=True)
+        if t != other
+    }
     assert changed == {"ln_f.weight"}
     assert models.load("gpt2", "predict").sizes == models.load("gpt2").sizes
     with pytest.raises(KeyError):
         models.load("bert", "generate")
 
 
-@pytest.mark.parametrize(("name", "size", "task"), [*((*each, None) for each in EVERY), ("gpt2", "base", "generate")])
+@pytest.mark.parametrize(
+    ("name", "size", "task"), [*((*each, None) for each in EVERY), ("gpt2", "base", "generate")]
+)
 def test_every_size_is_complete(name, size, task):
     model = models.load(name, task)
     found = model.sizes[size]
@@ -62,13 +96,21 @@ def test_every_size_is_complete(name, size, task):
     assert found.batch_size["SingleStream"] == 1
     assert found.precision in model.tolerance
     family = families.of(model)
-    of_answers = {"tokens": {"prompt_length", "new_tokens"}, "mask": {"points"}, "image": {"prompt_length"}}
+    of_answers = {
+        "tokens": {"prompt_length", "new_tokens"},
+        "mask": {"points"},
+        "image": {"prompt_length"},
+    }
     of_inputs = of_answers.get(model.answer_keys[0], {"sequence_length"})
     assert set(found.inputs) - {"quick_samples", "longest"} == of_inputs | (
         {"trained_tokens"} if model.fit and family.generates_tokens else set()
     )
     assert found.config["hidden_size"] % found.config["num_attention_heads"] == 0
-    assert 0 < sum(found.inputs[key] for key in of_inputs) <= found.inputs.get("longest", found.config.get("max_position_embeddings", 128))
+    assert (
+        0
+        < sum(found.inputs[key] for key in of_inputs)
+        <= found.inputs.get("longest", found.config.get("max_position_embeddings", 128))
+    )
 
 
 @pytest.mark.parametrize(("name", "size"), EVERY)
@@ -76,7 +118,9 @@ def test_every_tensor_has_a_name_of_its_own_and_a_spread(name, size):
     tensors = models.load(name).sizes[size].tensors
     assert len({t.name for t in tensors}) == len(tensors)
     assert not any("{" in t.name for t in tensors)
-    assert [t.name for t in tensors if not t.std > 0] == (["roberta.embeddings.token_type_embeddings.weight"] if name == "roberta" else [])
+    assert [t.name for t in tensors if not t.std > 0] == (
+        ["roberta.embeddings.token_type_embeddings.weight"] if name == "roberta" else []
+    )
 
 
 def test_a_weight_table_names_every_layer():
@@ -88,7 +132,9 @@ def test_a_weight_table_names_every_layer():
 def test_residual_branches_shrink_with_depth():
     bert = models.load("bert").sizes
     name = "bert.encoder.layer.0.output.dense.weight"
-    tiny, full = (next(t for t in bert[size].tensors if t.name == name) for size in ("tiny", "full"))
+    tiny, full = (
+        next(t for t in bert[size].tensors if t.name == name) for size in ("tiny", "full")
+    )
     assert tiny.std * (256 * 2) ** 0.5 == pytest.approx(full.std * (3072 * 12) ** 0.5)
 
 
@@ -97,7 +143,9 @@ def test_lower_precision_is_judged_less_strictly(name):
     limits = models.load(name).tolerance
     assert list(limits) == ["float32", "tf32", "bfloat16"][: len(limits)]
     for error in [key for key in limits["float32"] if key.endswith("_error")]:
-        assert [limit[error] for limit in limits.values()] == sorted({limit[error] for limit in limits.values()})
+        assert [limit[error] for limit in limits.values()] == sorted(
+            {limit[error] for limit in limits.values()}
+        )
 
 
 def test_a_row_of_a_table_stands_for_window_and_global_layers_and_for_each_word_of_a_list():

@@ -38,14 +38,19 @@ def test_the_longer_side_is_resized_and_the_rest_is_the_mean_colour(tmp_path):
     (image,), arrays, (note,) = read(tmp_path)
     assert image.dtype == np.float32 and image.shape == (SIDE, SIDE, 3)
     assert near(image[8, 4], RED) and near(image[8, 28], GREEN)
-    assert (image[16:] == np.float32(pictures.MEAN)).all() and not (image[15] == np.float32(pictures.MEAN)).any()
-    assert arrays["points"].tolist() == [[[16, 8], [0, 0]]] and arrays["labels"].tolist() == [[1, 0]]
+    assert (image[16:] == np.float32(pictures.MEAN)).all() and not (
+        image[15] == np.float32(pictures.MEAN)
+    ).any()
+    assert arrays["points"].tolist() == [[[16, 8], [0, 0]]] and arrays["labels"].tolist() == [
+        [1, 0]
+    ]
     assert "1 picture, each with 2 points" in note
 
 
 def test_a_picture_is_turned_as_its_camera_says(tmp_path):
     exif = Image.Exif()
-    exif[0x0112] = 6  # the camera was held upright: the first row of the file is the right side of the picture
+    # The camera was held upright: the first row of the file is the right side of the picture.
+    exif[0x0112] = 6
     halves().save(tmp_path / "a.jpg", quality=95, exif=exif)
     (image,), _, _ = read(tmp_path)
     assert near(image[4, 8], RED, 8) and near(image[28, 8], GREEN, 8)
@@ -64,7 +69,9 @@ def test_grey_sixteen_bits_and_transparency_become_eight_bits_of_three_colours(t
     assert len(set(images["grey.png"][8, 4].tolist())) == 1
     assert near(images["sixteen.png"][5, 5], (100, 100, 100))
     assert near(images["transparent.png"][5, 5], (255, 255, 255))
-    assert near(images["palette.png"][8, 4], (255, 255, 255)) and near(images["palette.png"][8, 28], GREEN)
+    assert near(images["palette.png"][8, 4], (255, 255, 255)) and near(
+        images["palette.png"][8, 28], GREEN
+    )
     assert near(images["print.jpg"][8, 4], RED, 8)
 
 
@@ -77,7 +84,13 @@ def says(width, height):
 
     def damage(path):
         head = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-        path.write_bytes(b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + head + struct.pack(">I", zlib.crc32(head)) + path.read_bytes()[33:])
+        path.write_bytes(
+            b"\x89PNG\r\n\x1a\n"
+            + struct.pack(">I", 13)
+            + head
+            + struct.pack(">I", zlib.crc32(head))
+            + path.read_bytes()[33:]
+        )
 
     return damage
 
@@ -109,7 +122,9 @@ def test_what_is_no_picture_or_unpacks_to_a_huge_one_is_refused_by_name(tmp_path
 def test_points_and_boxes_are_read_and_scaled_with_the_picture(tmp_path):
     halves(64, 32).save(tmp_path / "a.png")
     (tmp_path / "notes.txt").write_text("not read")
-    (tmp_path / pictures.PROMPTS).write_text(json.dumps({"a.png": {"points": [[10, 20]], "labels": [0], "box": [2, 4, 60, 30]}}))
+    (tmp_path / pictures.PROMPTS).write_text(
+        json.dumps({"a.png": {"points": [[10, 20]], "labels": [0], "box": [2, 4, 60, 30]}})
+    )
     _, arrays, (note, other) = read(tmp_path)
     assert arrays["points"].tolist() == [[[5, 10]]] and arrays["labels"].tolist() == [[0]]
     assert arrays["boxes"].tolist() == [[[[1, 2], [30, 15]]]]
@@ -133,7 +148,9 @@ def test_points_and_boxes_are_read_and_scaled_with_the_picture(tmp_path):
 )
 def test_a_prompt_that_is_none_is_named(tmp_path, document, words):
     halves(64, 32).save(tmp_path / "a.png")
-    (tmp_path / pictures.PROMPTS).write_text(document if isinstance(document, str) else json.dumps(document))
+    (tmp_path / pictures.PROMPTS).write_text(
+        document if isinstance(document, str) else json.dumps(document)
+    )
     with pytest.raises(UsageError, match=f"{pictures.PROMPTS}: .*{words}"):
         read(tmp_path)
 
@@ -143,7 +160,9 @@ def test_pictures_with_other_counts_of_points_are_refused(tmp_path):
         halves().save(tmp_path / name)
     prompts = {"a.png": {"points": [[1, 1]]}, "b.png": {"points": [[1, 1], [2, 2]]}}
     (tmp_path / pictures.PROMPTS).write_text(json.dumps(prompts))
-    with pytest.raises(UsageError, match="a.png has 1 points and no box and b.png has 2 points and no box"):
+    with pytest.raises(
+        UsageError, match="a.png has 1 points and no box and b.png has 2 points and no box"
+    ):
         read(tmp_path)
 
 
@@ -161,11 +180,16 @@ def test_the_warm_up_shows_as_many_points_and_boxes_as_the_pictures_have(tmp_pat
     folder.mkdir()
     for name in ("a.png", "b.png"):
         halves().save(folder / name)
-    prompts = {name: {"points": [[1, 1], [2, 2], [3, 3]], "box": [0, 0, 9, 9]} for name in ("a.png", "b.png")}
+    prompts = {
+        name: {"points": [[1, 1], [2, 2], [3, 3]], "box": [0, 0, 9, 9]}
+        for name in ("a.png", "b.png")
+    }
     (folder / pictures.PROMPTS).write_text(json.dumps(prompts))
     found = dataset.prepare(sam, sam.sizes["tiny"], 64, folder, tmp_path / "cache")
     assert found.count == 2 == families.dataset_of(sam).count(folder)
     with np.load(found.path) as inputs, np.load(found.synthetic) as twin:
-        assert {k: v.shape[1:] for k, v in inputs.items()} == {k: v.shape[1:] for k, v in twin.items()}
+        assert {k: v.shape[1:] for k, v in inputs.items()} == {
+            k: v.shape[1:] for k, v in twin.items()
+        }
         assert {k: v.dtype for k, v in inputs.items()} == {k: v.dtype for k, v in twin.items()}
         assert len(twin["image"]) == 3 and twin["boxes"].shape[1:] == (1, 2, 2)

@@ -19,7 +19,9 @@ CAUSAL, BERT = {"beginning": True, "end": False}, {"beginning": True, "end": Tru
 @pytest.fixture
 def sentences(tmp_path: Path) -> Path:
     out = io.BytesIO()
-    SentencePieceTrainer.train(sentence_iterator=iter(TEXT * 4), model_writer=out, vocab_size=60, minloglevel=2)
+    SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXT * 4), model_writer=out, vocab_size=60, minloglevel=2
+    )
     (tmp_path / "tokenizer.model").write_bytes(out.getvalue())
     return tmp_path
 
@@ -47,7 +49,9 @@ def test_tokenizer_json_adds_its_own_marks_and_neither_cuts_nor_pads(tmp_path):
         (CAUSAL, {"add_eos_token": True}, True, True),
     ],
 )
-def test_tokenizer_model_adds_the_marks_its_settings_or_its_family_have(sentences, adds, settings, begins, ends):
+def test_tokenizer_model_adds_the_marks_its_settings_or_its_family_have(
+    sentences, adds, settings, begins, ends
+):
     if settings is not None:
         (sentences / "tokenizer_config.json").write_text(json.dumps(settings))
     found = tokenizer.of_folder(sentences, adds)
@@ -58,7 +62,9 @@ def test_tokenizer_model_adds_the_marks_its_settings_or_its_family_have(sentence
 
 
 def test_a_berts_vocab_txt_is_a_tokenizer_of_words_and_their_pieces(tmp_path):
-    (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "red", "##dish", "apple"]))
+    (tmp_path / "vocab.txt").write_text(
+        "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "red", "##dish", "apple"])
+    )
     found = tokenizer.of_folder(tmp_path, BERT)
     assert found.encode("Reddish apple stone") == [2, 5, 6, 7, 1, 3]
     assert (found.name, found.vocabulary, found.special) == ("vocab.txt", 8, (0, 1, 2, 3, 4))
@@ -83,5 +89,7 @@ def test_tokens_that_only_a_tokenizer_json_carries_are_not_cut_into_pieces(sente
     (sentences / "added_tokens.json").write_text('{"<s>": 1}')
     assert tokenizer.of_folder(sentences, CAUSAL).encode("the cat")
     (sentences / "added_tokens.json").write_text('{"<|im_start|>": 60}')
-    with pytest.raises(UsageError, match="added_tokens.json adds tokens that tokenizer.model has not"):
+    with pytest.raises(
+        UsageError, match="added_tokens.json adds tokens that tokenizer.model has not"
+    ):
         tokenizer.of_folder(sentences, CAUSAL).encode("the cat")

@@ -18,7 +18,14 @@ def prepare(tmp_path, model, rows=None, batch_size=2, samples=10, seq_len=None, 
         path = tmp_path / name
         path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     found = dataset.prepare(
-        model, model.sizes["tiny"], samples, path, tmp_path / "cache", batch_size=batch_size, trains=True, seq_len=seq_len
+        model,
+        model.sizes["tiny"],
+        samples,
+        path,
+        tmp_path / "cache",
+        batch_size=batch_size,
+        trains=True,
+        seq_len=seq_len,
     )
     with np.load(found.path) as inputs, np.load(found.fresh) as held_out:
         return found, dict(inputs), dict(held_out)
@@ -39,20 +46,27 @@ def test_the_label_of_a_token_is_the_one_behind_it(tmp_path):
 
 
 def test_padding_is_no_label(tmp_path):
-    _, inputs, held_out = prepare(tmp_path, MISTRAL, [{"prompt": "abc"}, {"prompt": "abcdefgh"}] * 2)
+    _, inputs, held_out = prepare(
+        tmp_path, MISTRAL, [{"prompt": "abc"}, {"prompt": "abcdefgh"}] * 2
+    )
     assert inputs["input_ids"].shape == (10, 16)  # with the mark at the beginning: 4 and 9 tokens
-    assert ((inputs["label"] != -100).sum(1).tolist(), (held_out["label"] != -100).sum(1).tolist()) == ([3, 8] * 5, [3, 8])
+    assert (
+        (inputs["label"] != -100).sum(1).tolist(),
+        (held_out["label"] != -100).sum(1).tolist(),
+    ) == ([3, 8] * 5, [3, 8])
 
 
 def test_a_users_labels_come_in_the_files_order_and_the_last_batch_is_held_out(tmp_path):
     rows = [{"prompt": f"prompt {n}", "label": n % 2} for n in range(7)]
     found, inputs, held_out = prepare(tmp_path, BERT, rows)
-    assert inputs["label"].tolist() == [0, 1, 0, 1, 0, 1, 0, 1, 0, 1]  # four prompts, two and a half times
+    # Four prompts, two and a half times.
+    assert inputs["label"].tolist() == [0, 1, 0, 1, 0, 1, 0, 1, 0, 1]
     np.testing.assert_array_equal(inputs["input_ids"][:4], inputs["input_ids"][4:8])
     assert held_out["label"].tolist() == [0, 1]
     assert (
         found.notes[-1]
-        == "rows.jsonl: trained on its first 4 prompts 2.5 times, 2 behind them held out, 1 at its end not used, because they fill no batch"
+        == "rows.jsonl: trained on its first 4 prompts 2.5 times, 2 behind them held out, 1 at its"
+        " end not used, because they fill no batch"
     )
     assert not any("not used: label" in note for note in found.notes)
 
@@ -64,18 +78,35 @@ def test_of_many_batches_four_are_held_out(tmp_path):
 
 def test_other_batches_held_out_make_other_inputs(tmp_path):
     rows = [{"prompt": str(n), "label": 1} for n in range(4)]
-    one, two = (prepare(tmp_path, BERT, [*rows, {"prompt": last, "label": 0}, rows[0]])[0] for last in "ab")
+    one, two = (
+        prepare(tmp_path, BERT, [*rows, {"prompt": last, "label": 0}, rows[0]])[0] for last in "ab"
+    )
     assert one.digest != two.digest
 
 
 @pytest.mark.parametrize(
     ("model", "rows", "words"),
     [
-        (BERT, [{"prompt": "a"}], r"rows\.jsonl:1: bert is trained on JSON Lines .* a whole number from 0 to 1; found none"),
-        (BERT, [{"prompt": "a", "label": 1}, {"prompt": "a", "label": 2}], r"rows\.jsonl:2: .*; found 2"),
+        (
+            BERT,
+            [{"prompt": "a"}],
+            (
+                r"rows\.jsonl:1: bert is trained on JSON Lines .* a whole number from 0 to 1; found"
+                r" none"
+            ),
+        ),
+        (
+            BERT,
+            [{"prompt": "a", "label": 1}, {"prompt": "a", "label": 2}],
+            r"rows\.jsonl:2: .*; found 2",
+        ),
         (BERT, [{"prompt": "a", "label": True}], "found True"),
         (BERT, [{"prompt": "a", "label": "1"}], "found '1'"),
-        (BERT, [{"prompt": "a", "label": 1}] * 3, "3 prompts make 1 batches of 2, and a training takes two at least"),
+        (
+            BERT,
+            [{"prompt": "a", "label": 1}] * 3,
+            "3 prompts make 1 batches of 2, and a training takes two at least",
+        ),
         (MISTRAL, [{"prompt": "a"}] * 3, "3 prompts make 1 batches of 2"),
     ],
 )

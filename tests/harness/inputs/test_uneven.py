@@ -40,7 +40,9 @@ def test_berts_own_inputs_hold_padding_and_so_do_those_that_calibrate(tmp_path):
     width = models.load("bert").sizes["tiny"].inputs["sequence_length"]
     mask = arrays["attention_mask"]
     assert sorted(mask.sum(1).tolist()) == sorted(text.uneven_lengths(width, 8, 0).tolist())
-    assert (arrays["input_ids"][mask == 0] == 0).all() and (arrays["input_ids"][mask == 1] > 2).all()
+    assert (arrays["input_ids"][mask == 0] == 0).all() and (
+        arrays["input_ids"][mask == 1] > 2
+    ).all()
     assert (np.diff(mask, axis=1) <= 0).all()  # padding is behind
     np.testing.assert_array_equal(twin["attention_mask"][found.warmup_rows :], mask)
     assert found.description.seq_len == width
@@ -66,14 +68,20 @@ def test_inputs_of_other_models_keep_their_full_length(tmp_path, name):
     assert request(tmp_path, model=name).cell().dataset == "synthetic"
 
 
-@pytest.mark.parametrize(("name", "task"), [("gemma", None), ("llama", None), ("mistral", None), ("gpt2", "generate")])
+@pytest.mark.parametrize(
+    ("name", "task"), [("gemma", None), ("llama", None), ("mistral", None), ("gpt2", "generate")]
+)
 def test_uneven_prompts_of_language_models_fall_into_buckets(tmp_path, name, task):
     model = models.load(name, task)
     size = plan.resolve(asked.parse(words(model=name, prompt_tokens=64, task=task))).size
     found = dataset.prepare(model, size, 64, None, tmp_path, standard="uneven")
     with np.load(found.path) as arrays:
         lengths = arrays["prompt_length"]
-        assert (int(lengths.min()), int(lengths.max()), arrays["input_ids"].shape) == (7, 64, (64, 64))
+        assert (int(lengths.min()), int(lengths.max()), arrays["input_ids"].shape) == (
+            7,
+            64,
+            (64, 64),
+        )
         beyond = np.arange(64) >= lengths[:, None]
         assert len(np.unique(arrays["input_ids"][beyond])) == 1
     assert found.description.config["prompt_buckets"] == [16, 32, 64]
@@ -81,7 +89,9 @@ def test_uneven_prompts_of_language_models_fall_into_buckets(tmp_path, name, tas
 
 
 def words(**flags):
-    given = {"sut": "mock", "scenario": "Offline"} | {name: value for name, value in flags.items() if value is not None}
+    given = {"sut": "mock", "scenario": "Offline"} | {
+        name: value for name, value in flags.items() if value is not None
+    }
     return [word for name, value in given.items() for word in (asked.flag(name), str(value))]
 
 
@@ -100,8 +110,14 @@ def test_the_label_names_the_data_set_that_was_chosen(tmp_path):
     ("flags", "sentence"),
     [
         ({"model": "sam"}, "--dataset uneven: the inputs of sam have one length: leave it out"),
-        ({"model": "distilbert"}, "--dataset uneven: the inputs of distilbert have one length: leave it out"),
-        ({"model": "mistral", "scenario": "Fit"}, "--dataset uneven: the inputs of mistral have one length in a training: leave it out"),
+        (
+            {"model": "distilbert"},
+            "--dataset uneven: the inputs of distilbert have one length: leave it out",
+        ),
+        (
+            {"model": "mistral", "scenario": "Fit"},
+            "--dataset uneven: the inputs of mistral have one length in a training: leave it out",
+        ),
     ],
 )
 def test_models_without_lengths_refuse_it(tmp_path, flags, sentence):
@@ -109,13 +125,27 @@ def test_models_without_lengths_refuse_it(tmp_path, flags, sentence):
         request(tmp_path, standard="uneven", **flags)
 
 
-def test_a_test_makes_whole_passes_over_uneven_prompts_and_the_cell_says_so(tmp_path, made_environment):
-    wanted = request(tmp_path, model="mistral", scenario="Offline", size="tiny", standard="uneven", prompt_tokens=40, new_tokens=3)
+def test_a_test_makes_whole_passes_over_uneven_prompts_and_the_cell_says_so(
+    tmp_path, made_environment
+):
+    wanted = request(
+        tmp_path,
+        model="mistral",
+        scenario="Offline",
+        size="tiny",
+        standard="uneven",
+        prompt_tokens=40,
+        new_tokens=3,
+    )
     found = run.run(wanted, Reporter(), 0)
     assert (found.status, found.reason, found.cell.dataset) == (Status.OK, "", "uneven")
     assert found.measured["passes"] == int(found.measured["passes"])
     record = json.loads((Path(found.directory) / "record.json").read_text())
-    assert (record["qsl"]["shortest"], record["qsl"]["longest"], record["qsl"]["synthetic"]) == (4, 40, True)
+    assert (record["qsl"]["shortest"], record["qsl"]["longest"], record["qsl"]["synthetic"]) == (
+        4,
+        40,
+        True,
+    )
 
 
 def test_an_estimate_takes_no_run_of_other_inputs(tmp_path, made_environment):

@@ -15,7 +15,16 @@ from harness.measurement import run
 from tests.conftest import CACHE
 from tests.support.cells import Reporter, request
 from tests.support.tokens import bpe
-from tests.support.weights_folders import DROP, INDEX, MODELS, config, digest_of, made, shard, tensors
+from tests.support.weights_folders import (
+    DROP,
+    INDEX,
+    MODELS,
+    config,
+    digest_of,
+    made,
+    shard,
+    tensors,
+)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -23,20 +32,34 @@ def test_our_own_checkpoint_is_a_folder_that_fits_with_the_same_digest(made, tmp
     folder, model = made(name), MODELS[name]
     found = user_weights.look(folder, model)
     tiny, full = model.sizes["tiny"], model.sizes["full"]
-    assert (found.size.name, found.size.precision, found.size.batch_size) == ("user", "float32", full.batch_size)
+    assert (found.size.name, found.size.precision, found.size.batch_size) == (
+        "user",
+        "float32",
+        full.batch_size,
+    )
     assert found.size.parameters == tiny.parameters
     assert {key: found.size.inputs[key] for key in full.inputs if key != "quick_samples"} == {
         key: value for key, value in full.inputs.items() if key != "quick_samples"
     }
     linked = checkpoint.of_folder(found, model, tmp_path / "cache")
     assert linked.digest == checkpoint.ensure(model, tiny, tmp_path / "cache").digest
-    assert {k: v for k, v in json.loads((linked.path / "config.json").read_text()).items() if k in tiny.config} == tiny.config
+    assert {
+        k: v
+        for k, v in json.loads((linked.path / "config.json").read_text()).items()
+        if k in tiny.config
+    } == tiny.config
 
 
 def test_only_the_weights_and_our_configuration_reach_a_sut(made, tmp_path):
     folder = made("mistral")
     shard(folder)
-    for name in ("generation_config.json", "adapter_config.json", "consolidated.safetensors", "pytorch_model.bin", "modeling_own.py"):
+    for name in (
+        "generation_config.json",
+        "adapter_config.json",
+        "consolidated.safetensors",
+        "pytorch_model.bin",
+        "modeling_own.py",
+    ):
         (folder / name).write_text("{}")
     config(folder, auto_map={"AutoModel": "modeling_own.Own"})
     found = user_weights.look(folder, MODELS["mistral"])
@@ -46,7 +69,14 @@ def test_only_the_weights_and_our_configuration_reach_a_sut(made, tmp_path):
     ]  # fmt: skip
     assert "auto_map" not in found.size.config
     assert "config.json asks for code of its own (auto_map), which is not run" in found.notes
-    files = [folder / n for n in ("config.json", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")]
+    files = [
+        folder / n
+        for n in (
+            "config.json",
+            "model-00001-of-00002.safetensors",
+            "model-00002-of-00002.safetensors",
+        )
+    ]
     assert linked.digest == digest_of(*files)
     assert linked.bytes == sum(f.stat().st_size for f in files[1:])
 
@@ -65,7 +95,9 @@ def test_changed_files_and_another_place_are_another_checkpoint(made, tmp_path):
     assert linked(folder).digest != first.digest
     shutil.rmtree(moved)
     shutil.copytree(folder, moved)
-    assert (linked(moved).path / "model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
+    assert (linked(moved).path / "model.safetensors").read_bytes() == (
+        folder / "model.safetensors"
+    ).read_bytes()
 
 
 @pytest.mark.parametrize("damage", ["other weights", "no configuration", "one file more"])
@@ -79,18 +111,43 @@ def test_a_folder_of_links_that_was_changed_is_made_again(made, tmp_path, damage
         (linked.path / "config.json").unlink()
     else:
         (linked.path / "generation_config.json").write_text("{}")
-    assert checkpoint.of_folder(user_weights.look(folder, model), model, tmp_path / "cache") == linked
+    assert (
+        checkpoint.of_folder(user_weights.look(folder, model), model, tmp_path / "cache") == linked
+    )
     assert sorted(p.name for p in linked.path.iterdir()) == ["config.json", "model.safetensors"]
-    assert (linked.path / "model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
+    assert (linked.path / "model.safetensors").read_bytes() == (
+        folder / "model.safetensors"
+    ).read_bytes()
 
 
 def test_what_config_json_leaves_out_is_what_transformers_takes(made):
     folder = made("mistral")
-    config(folder, head_dim=None, rope_theta=DROP, rms_norm_eps=DROP, sliding_window=DROP, hidden_act=DROP, architectures=DROP, dtype=DROP)
-    config(folder, rope_parameters={"rope_theta": 5e5, "rope_type": "default"}, torch_dtype="bfloat16")
+    config(
+        folder,
+        head_dim=None,
+        rope_theta=DROP,
+        rms_norm_eps=DROP,
+        sliding_window=DROP,
+        hidden_act=DROP,
+        architectures=DROP,
+        dtype=DROP,
+    )
+    config(
+        folder, rope_parameters={"rope_theta": 5e5, "rope_type": "default"}, torch_dtype="bfloat16"
+    )
     found = user_weights.look(folder, MODELS["mistral"]).size
     assert found.precision == found.config["dtype"] == "bfloat16"
-    told = {k: found.config.get(k) for k in ("head_dim", "rope_theta", "rms_norm_eps", "sliding_window", "hidden_act", "rope_parameters")}
+    told = {
+        k: found.config.get(k)
+        for k in (
+            "head_dim",
+            "rope_theta",
+            "rms_norm_eps",
+            "sliding_window",
+            "hidden_act",
+            "rope_parameters",
+        )
+    }
     assert told == {
         "head_dim": 16, "rope_theta": 5e5, "rms_norm_eps": 1e-6, "sliding_window": 4096, "hidden_act": "silu", "rope_parameters": None
     }  # fmt: skip
@@ -103,7 +160,15 @@ def test_what_config_json_leaves_out_is_what_transformers_takes(made):
 def test_the_classes_of_a_classifier_are_those_of_its_labels(made):
     folder = made("bert")
     config(folder, num_labels=DROP, id2label={"0": "a", "1": "b", "2": "c"})
-    tensors(folder, lambda t: t.update({"classifier.weight": np.ones((3, 64), np.float32), "classifier.bias": np.ones(3, np.float32)}))
+    tensors(
+        folder,
+        lambda t: t.update(
+            {
+                "classifier.weight": np.ones((3, 64), np.float32),
+                "classifier.bias": np.ones(3, np.float32),
+            }
+        ),
+    )
     assert user_weights.look(folder, MODELS["bert"]).size.config["num_labels"] == 3
 
 
@@ -112,14 +177,28 @@ def test_legacy_names_and_buffers_are_no_misfit(made):
 
     def age(t: dict[str, np.ndarray]) -> None:
         for name in [n for n in t if "LayerNorm" in n]:
-            t[name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")] = t.pop(name)
+            t[
+                name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+                    "LayerNorm.bias", "LayerNorm.beta"
+                )
+            ] = t.pop(name)
         t["bert.embeddings.position_ids"] = np.arange(512)[None]
 
     tensors(folder, age)
-    assert "tensors that hold no parameter, not read: bert.embeddings.position_ids" in user_weights.look(folder, MODELS["bert"]).notes
+    assert (
+        "tensors that hold no parameter, not read: bert.embeddings.position_ids"
+        in user_weights.look(folder, MODELS["bert"]).notes
+    )
     folder = made("mistral")
-    tensors(folder, lambda t: t.update({"model.layers.0.self_attn.rotary_emb.inv_freq": np.ones(8, np.float32)}))
-    assert "not read: model.layers.0.self_attn.rotary_emb.inv_freq" in " ".join(user_weights.look(folder, MODELS["mistral"]).notes)
+    tensors(
+        folder,
+        lambda t: t.update(
+            {"model.layers.0.self_attn.rotary_emb.inv_freq": np.ones(8, np.float32)}
+        ),
+    )
+    assert "not read: model.layers.0.self_attn.rotary_emb.inv_freq" in " ".join(
+        user_weights.look(folder, MODELS["mistral"]).notes
+    )
 
 
 def test_a_tied_head_may_be_stored_too(made):
@@ -143,9 +222,15 @@ def test_a_tied_folder_needs_no_head(made, name):
 def test_both_spellings_of_scaled_positions_are_read_alike(made):
     folder = made("llama")
     scaling = MODELS["llama"].sizes["tiny"].config["rope_scaling"]
-    config(folder, rope_scaling=DROP, rope_theta=DROP, rope_parameters={"rope_theta": 1e4, **scaling})
+    config(
+        folder, rope_scaling=DROP, rope_theta=DROP, rope_parameters={"rope_theta": 1e4, **scaling}
+    )
     found = user_weights.look(folder, MODELS["llama"]).size.config
-    assert (found["rope_theta"], found["rope_scaling"], "rope_parameters" in found) == (1e4, scaling, False)
+    assert (found["rope_theta"], found["rope_scaling"], "rope_parameters" in found) == (
+        1e4,
+        scaling,
+        False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -170,15 +255,27 @@ def test_a_model_without_a_head_is_read_out_of_one_with_any(made, name, prefix, 
     assert any(note.endswith(f"not read: {head}") for note in found.notes)
     assert found.size.parameters == MODELS[name].sizes["tiny"].parameters
     tensors(folder, lambda t: [t.update({key.removeprefix(prefix): t.pop(key)}) for key in list(t)])
-    with pytest.raises(UsageError, match=f"holds .*{head}, which {name} has not"):  # without the prefix nothing tells a head from the rest
+    # Without the prefix nothing tells a head from the rest.
+    with pytest.raises(UsageError, match=f"holds .*{head}, which {name} has not"):
         user_weights.look(folder, MODELS[name])
 
 
 def test_the_librarys_own_names_of_numbers_count_and_what_is_measured_is_set(made):
     folder = made("gpt2")
-    config(folder, hidden_size=DROP, num_hidden_layers=DROP, num_attention_heads=DROP, max_position_embeddings=DROP, use_cache=True)
+    config(
+        folder,
+        hidden_size=DROP,
+        num_hidden_layers=DROP,
+        num_attention_heads=DROP,
+        max_position_embeddings=DROP,
+        use_cache=True,
+    )
     found = user_weights.look(folder, MODELS["gpt2"]).size
-    assert (found.config["hidden_size"], found.config["max_position_embeddings"], found.config["use_cache"]) == (64, 1024, False)
+    assert (
+        found.config["hidden_size"],
+        found.config["max_position_embeddings"],
+        found.config["use_cache"],
+    ) == (64, 1024, False)
     config(folder, architectures=["GPT2LMHeadModel"])
     text = user_weights.look(folder, models.load("gpt2", "generate")).size
     assert (text.config["use_cache"], text.inputs["new_tokens"]) == (True, 45)
@@ -186,7 +283,9 @@ def test_the_librarys_own_names_of_numbers_count_and_what_is_measured_is_set(mad
 
 def test_roberta_may_lack_its_pooler_and_two_of_its_positions_are_none(made):
     folder, whole = made("roberta"), MODELS["roberta"].sizes["tiny"].parameters
-    tensors(folder, lambda t: [t.pop(f"roberta.pooler.dense.{part}") for part in ("weight", "bias")])
+    tensors(
+        folder, lambda t: [t.pop(f"roberta.pooler.dense.{part}") for part in ("weight", "bias")]
+    )
     found = user_weights.look(folder, MODELS["roberta"]).size
     assert (found.parameters, found.inputs["longest"]) == (whole - 64 * 65, 512)
 
@@ -198,7 +297,8 @@ def test_prompts_of_a_model_without_a_head_are_padded_with_a_mask(made, tmp_path
     assert (found.description.seq_len, found.description.lengths["shortest"]) == (32, 5)
     with np.load(found.path) as f:
         assert f["attention_mask"].sum(1).tolist() == [5, 26]
-        assert (f["input_ids"][f["attention_mask"] == 0] == 0).all()  # the padding id, 1, would move RoBERTa's positions
+        # The padding id, 1, would move RoBERTa's positions.
+        assert (f["input_ids"][f["attention_mask"] == 0] == 0).all()
 
 
 def test_a_tokenizer_that_cannot_be_read_is_refused_only_where_it_is_needed(made, tmp_path):
@@ -207,8 +307,15 @@ def test_a_tokenizer_that_cannot_be_read_is_refused_only_where_it_is_needed(made
     (folder / "merges.txt").write_text("#version: 0.2\n")
     found = user_weights.look(folder, model)
     (tmp_path / "text").write_text("a prompt")
-    with pytest.raises(UsageError, match="vocab.json and merges.txt of another model than CLIP and no tokenizer.json: write one"):
-        dataset.prepare(model, found.size, 2, tmp_path / "text", tmp_path / "cache", own=found.tokenizer)
+    with pytest.raises(
+        UsageError,
+        match=(
+            "vocab.json and merges.txt of another model than CLIP and no tokenizer.json: write one"
+        ),
+    ):
+        dataset.prepare(
+            model, found.size, 2, tmp_path / "text", tmp_path / "cache", own=found.tokenizer
+        )
 
 
 def test_float16_is_computed_in_float32_and_said(made):
@@ -217,7 +324,10 @@ def test_float16_is_computed_in_float32_and_said(made):
     config(folder, dtype=DROP)
     found = user_weights.look(folder, MODELS["mistral"])
     assert found.size.precision == "float32"
-    assert "stored in float16, which no SUT computes in: float32, unless --precision says otherwise" in found.notes
+    assert (
+        "stored in float16, which no SUT computes in: float32, unless --precision says otherwise"
+        in found.notes
+    )
 
 
 def test_synthetic_inputs_hold_none_of_the_folders_special_ids(made, tmp_path):
@@ -236,12 +346,19 @@ def test_the_sequence_is_no_longer_than_the_folder_has_positions_for(made):
     folder = made("bert")
     assert user_weights.look(folder, MODELS["bert"]).size.inputs["sequence_length"] == 512
     config(folder, max_position_embeddings=100)
-    tensors(folder, lambda t: t.update({(n := "bert.embeddings.position_embeddings.weight"): t[n][:100].copy()}))
+    tensors(
+        folder,
+        lambda t: t.update(
+            {(n := "bert.embeddings.position_embeddings.weight"): t[n][:100].copy()}
+        ),
+    )
     assert user_weights.look(folder, MODELS["bert"]).size.inputs["sequence_length"] == 100
 
 
 def test_a_folder_and_a_size_exclude_each_other(made, tmp_path):
-    with pytest.raises(UsageError, match=r"its config.json decides the size; leave --size tiny out"):
+    with pytest.raises(
+        UsageError, match=r"its config.json decides the size; leave --size tiny out"
+    ):
         request(tmp_path, weights=made("bert"), size="tiny")
 
 
@@ -251,7 +368,9 @@ def test_a_cell_of_a_users_folder_says_so_everywhere(made, tmp_path, made_enviro
 
     from sut import registry
 
-    monkeypatch.setitem(registry.SUTS, "mock", dataclasses.replace(registry.SUTS["mock"], reads_weights=True))
+    monkeypatch.setitem(
+        registry.SUTS, "mock", dataclasses.replace(registry.SUTS["mock"], reads_weights=True)
+    )
     folder = made("bert")
     bpe(400).save(str(folder / "tokenizer.json"))
     text = tmp_path / "text"
@@ -262,19 +381,35 @@ def test_a_cell_of_a_users_folder_says_so_everywhere(made, tmp_path, made_enviro
     digest = digest_of(folder / "config.json", folder / "model.safetensors")
     assert found.cell.weights == digest[:12]
     record = json.loads((Path(found.directory) / "record.json").read_text())
-    assert (record["digests"]["weights_source"], record["digests"]["weights_folder"]) == ("user", str(folder))
+    assert (record["digests"]["weights_source"], record["digests"]["weights_folder"]) == (
+        "user",
+        str(folder),
+    )
     measured = json.loads(next(Path(found.directory).rglob("measurements.json")).read_text())
-    assert f"the user's {folder}, digest with config.json {digest}" in measured["starting_weights_filename"]
+    assert (
+        f"the user's {folder}, digest with config.json {digest}"
+        in measured["starting_weights_filename"]
+    )
     assert f"weights of {folder}, tokenizer tokenizer.json" in found.warnings
     assert any(
-        w.startswith("text: 2 prompts of ") and " tokens, padded to " in w and w.endswith(" (tokenizer.json)") for w in found.warnings
+        w.startswith("text: 2 prompts of ")
+        and " tokens, padded to " in w
+        and w.endswith(" (tokenizer.json)")
+        for w in found.warnings
     )
 
 
 def test_the_mock_takes_the_folders_sizes_and_reads_nothing(made, tmp_path, made_environment):
-    found = run.run(request(tmp_path / "runs", weights=made("mistral"), model="mistral", cache=CACHE), Reporter(), 0)
+    found = run.run(
+        request(tmp_path / "runs", weights=made("mistral"), model="mistral", cache=CACHE),
+        Reporter(),
+        0,
+    )
     assert (found.status, found.cell.size, found.ranked) == ("ok", "user", False)
-    assert json.loads((Path(found.directory) / "record.json").read_text())["digests"]["weights_source"] == "none"
+    assert (
+        json.loads((Path(found.directory) / "record.json").read_text())["digests"]["weights_source"]
+        == "none"
+    )
 
 
 def test_end_tokens_are_those_transformers_generates_by(made):
@@ -288,23 +423,38 @@ def test_end_tokens_are_those_transformers_generates_by(made):
 
 @pytest.fixture
 def prompted(made, tmp_path):
-    """Flags of a cell with a user's weights, tokenizer and prompts; almost every second token is an end token there."""
+    """Flags of a cell with a user's weights, tokenizer and prompts; almost every second token is an
+    end token there.
+    """
     folder, text = made("mistral"), tmp_path / "text"
     bpe(400).save(str(folder / "tokenizer.json"))
-    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": list(range(2, 300))}))
+    (folder / "generation_config.json").write_text(
+        json.dumps({"eos_token_id": list(range(2, 300))})
+    )
     text.write_text("one prompt\n\nand another\n\na third one, which is longer")
-    return {"model": "mistral", "scenario": "Offline", "batch_size": 2, "weights": folder, "dataset": text, "cache": CACHE}
+    return {
+        "model": "mistral",
+        "scenario": "Offline",
+        "batch_size": 2,
+        "weights": folder,
+        "dataset": text,
+        "cache": CACHE,
+    }
 
 
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
-def test_an_answer_ends_at_its_end_token_unless_told_otherwise(prompted, tmp_path, made_environment, scenario):
+def test_an_answer_ends_at_its_end_token_unless_told_otherwise(
+    prompted, tmp_path, made_environment, scenario
+):
     flags = {**prompted, "scenario": scenario, "batch_size": 2 if scenario == "Offline" else 1}
     found = run.run(request(tmp_path / "stop", **flags), Reporter(), 0)
     assert (found.status, found.reason, found.cell.eos) == ("ok", "", "stop")
     assert found.measured["tokens"] < 45 * found.measured["samples"]
     assert found.measured["passes"] % 1 == 0
     assert found.accuracy["passed"]
-    assert found.accuracy["detail"]["tokens"] == found.accuracy["detail"]["reference_tokens"] < 3 * 45
+    assert (
+        found.accuracy["detail"]["tokens"] == found.accuracy["detail"]["reference_tokens"] < 3 * 45
+    )
     record = json.loads((Path(found.directory) / "record.json").read_text())
     assert record["end_tokens"] == list(range(2, 300))
 
@@ -313,11 +463,16 @@ def test_end_tokens_can_be_ignored_and_that_is_told(prompted, tmp_path, made_env
     found = run.run(request(tmp_path / "ignore", **prompted, eos="ignore"), Reporter(), 0)
     assert (found.status, found.cell.eos) == ("ok", "ignore")
     assert found.measured["tokens"] == 45 * found.measured["samples"]
-    assert any(w.startswith("--eos ignore: an answer goes on behind its end token (2 or 3 or") for w in found.warnings)
+    assert any(
+        w.startswith("--eos ignore: an answer goes on behind its end token (2 or 3 or")
+        for w in found.warnings
+    )
 
 
 def test_synthetic_prompts_keep_their_count(prompted, tmp_path):
     asked = request(tmp_path, **{**prompted, "dataset": None})
     assert (asked.eos, asked.end_tokens) == ("ignore", ())
-    with pytest.raises(UsageError, match="synthetic prompts get a fixed count of tokens: give your own"):
+    with pytest.raises(
+        UsageError, match="synthetic prompts get a fixed count of tokens: give your own"
+    ):
         request(tmp_path, **{**prompted, "dataset": None}, eos="stop")

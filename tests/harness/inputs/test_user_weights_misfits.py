@@ -135,7 +135,9 @@ def test_a_misfit_is_one_sentence_that_names_the_folder(made, name, spoil, words
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_weights_that_are_no_numbers_are_refused_before_anything_is_measured(made, tmp_path, dtype, value):
+def test_weights_that_are_no_numbers_are_refused_before_anything_is_measured(
+    made, tmp_path, dtype, value
+):
     def spoil(each: dict[str, Any]) -> None:
         for name, values in each.items():
             each[name] = values.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
@@ -150,4 +152,6 @@ def test_weights_that_are_no_numbers_are_refused_before_anything_is_measured(mad
 def test_the_largest_finite_weights_are_taken(made, tmp_path):
     model, folder = MODELS["mistral"], made("mistral")
     tensors(folder, lambda each: each.update({Q: np.full_like(each[Q], np.finfo(np.float32).max)}))
-    assert checkpoint.of_folder(user_weights.look(folder, model), model, tmp_path / "cache").path.is_dir()
+    assert checkpoint.of_folder(
+        user_weights.look(folder, model), model, tmp_path / "cache"
+    ).path.is_dir()

@@ -1,4 +1,6 @@
-"""Scenario Fit on the mock: what an honest training leaves, what a broken one is called, and what is seen of changed files."""
+"""Scenario Fit on the mock: what an honest training leaves, what a broken one is called, and what
+is seen of changed files.
+"""
 
 import itertools
 import json
@@ -29,7 +31,11 @@ MILLISECONDS = 2.0
 
 
 def trained(out, **options):
-    return run.run(request(out, scenario="Fit", duration=None, options={"latency-ms": MILLISECONDS} | options), Reporter(), 0)
+    return run.run(
+        request(out, scenario="Fit", duration=None, options={"latency-ms": MILLISECONDS} | options),
+        Reporter(),
+        0,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -53,27 +59,48 @@ def edit(path, change):
 
 
 def failed(directory, level="quick"):
-    return {check.id for check in audit.audit(directory).checks_for(level) if check.verdict is Verdict.FAIL}
+    return {
+        check.id
+        for check in audit.audit(directory).checks_for(level)
+        if check.verdict is Verdict.FAIL
+    }
 
 
 def test_a_training_is_timed_judged_and_audited(good):
-    assert (good.cell.task, good.cell.scenario, good.loadgen, good.metric.unit) == ("fit", "Fit", None, "ms/step")
+    assert (good.cell.task, good.cell.scenario, good.loadgen, good.metric.unit) == (
+        "fit",
+        "Fit",
+        None,
+        "ms/step",
+    )
     assert good.metric.value == good.metrics["ms_per_step"] >= MILLISECONDS
-    assert good.metrics["samples_per_second"] == pytest.approx(1e3 * good.cell.batch_size / good.metric.value)
-    assert good.metrics["tokens_per_second"] == pytest.approx(32 * good.metrics["samples_per_second"])
-    assert good.measured == {"samples": 20 * good.cell.batch_size, "batches": 20, "padding_fraction": 0}
+    assert good.metrics["samples_per_second"] == pytest.approx(
+        1e3 * good.cell.batch_size / good.metric.value
+    )
+    assert good.metrics["tokens_per_second"] == pytest.approx(
+        32 * good.metrics["samples_per_second"]
+    )
+    assert good.measured == {
+        "samples": 20 * good.cell.batch_size,
+        "batches": 20,
+        "padding_fraction": 0,
+    }
     assert good.accuracy["passed"] and good.accuracy["detail"]["steps"] == 22
     assert good.levels == ("quick",) and not failed(Path(good.directory))
     assert failed(Path(good.directory), "valid") == {"training-step-count"}
 
 
 def test_a_result_is_derived_again_from_the_files_alone(good):
-    assert asdict(result.derive(Path(good.directory))) | {"audit": {}} == asdict(good) | {"audit": {}}
+    assert asdict(result.derive(Path(good.directory))) | {"audit": {}} == asdict(good) | {
+        "audit": {}
+    }
 
 
 def test_what_a_result_prints_names_steps(good):
     lines = dict(summary.rows(good))
-    assert "LoadGen" not in lines and all(unit in lines["speed"] for unit in ("ms/step", "samples/s", "tokens/s"))
+    assert "LoadGen" not in lines and all(
+        unit in lines["speed"] for unit in ("ms/step", "samples/s", "tokens/s")
+    )
     what = f"20 steps of {good.cell.batch_size} samples of uneven length, padded to 32 tokens"
     assert lines["measured"].startswith(f"{what}, after two untimed ones, the first of ")
 
@@ -90,7 +117,10 @@ def test_what_a_result_prints_names_steps(good):
     ],
 )
 def test_a_broken_training_is_invalid_and_says_why(tmp_path, wrong, cause, words):
-    found = trained(tmp_path, **{"wrong-fit": wrong, "latency-ms": 75.0 if wrong == "early-end" else MILLISECONDS})
+    found = trained(
+        tmp_path,
+        **{"wrong-fit": wrong, "latency-ms": 75.0 if wrong == "early-end" else MILLISECONDS},
+    )
     assert (found.status, found.cause) == ("invalid", cause) and found.reason.startswith(words)
     assert not found.ranked
 
@@ -152,65 +182,168 @@ def line_of_log(key, before, after):
 
 
 TAMPERED = {
-    "a step file without its copy": (changed("raw/performance/steps.json", faster), "training-files"),
+    "a step file without its copy": (
+        changed("raw/performance/steps.json", faster),
+        "training-files",
+    ),
     "a step less": (both_copies(shortened), "training-record"),
     "an earlier end": (both_copies(earlier_end), "training-steps"),
     "a later beginning": (both_copies(sooner_started), "training-steps"),
-    "a first step that ends in the window": (both_copies(lambda d: d.update(first_ended_ns=d["closed_ns"])), "training-steps"),
+    "a first step that ends in the window": (
+        both_copies(lambda d: d.update(first_ended_ns=d["closed_ns"])),
+        "training-steps",
+    ),
     "a time that runs back": (both_copies(lambda d: d["marks_ns"].reverse()), "training-steps"),
-    "a long tail": (both_copies(lambda d: d.update(returned_ns=d["returned_ns"] + 2 * 10**9)), "training-window"),
+    "a long tail": (
+        both_copies(lambda d: d.update(returned_ns=d["returned_ns"] + 2 * 10**9)),
+        "training-window",
+    ),
     "a long queue": (
         both_copies(lambda d: d.update(queued_ns=d["queued_ns"] + 3 * 10**9)),
         "training-steps",
     ),
     "no losses while timed": (both_copies(lambda d: d.update(losses=[])), "training-while-timed"),
-    "other losses while timed": (both_copies(lambda d: d.update(losses=[1.0, 9.0])), "training-while-timed"),
+    "other losses while timed": (
+        both_copies(lambda d: d.update(losses=[1.0, 9.0])),
+        "training-while-timed",
+    ),
     "text for a time": (both_copies(lambda d: d.update(closed_ns="1")), "training-files"),
-    "not a number for a loss": (changed("raw/accuracy/steps.json", lambda d: d["losses"].__setitem__(5, float("nan"))), "training-loss"),
+    "not a number for a loss": (
+        changed("raw/accuracy/steps.json", lambda d: d["losses"].__setitem__(5, float("nan"))),
+        "training-loss",
+    ),
     "another loss": (changed("raw/accuracy/steps.json", other_loss), "training-loss"),
-    "a loss less": (changed("raw/accuracy/steps.json", lambda d: d["losses"].pop()), "training-loss"),
-    "a looser tolerance": (changed("record.json", lambda d: d["accuracy"]["tolerance"].update(loss_error=1.0)), "training-tolerance"),
-    "no tolerance": (changed("record.json", lambda d: d["accuracy"].update(tolerance=None)), "training-files"),
-    "another reference": (lambda directory: (directory / "reference.npz").write_bytes(b"none"), "training-files"),
-    "another batch size": (changed("record.json", lambda d: d["cell"].update(batch_size=8)), "training-record"),
-    "another SUT": (changed("record.json", lambda d: d["cell"].update(sut="keras3-jax")), "training-record"),
-    "another optimizer": (
-        changed("raw/accuracy/job.json", lambda d: d["workload"]["config"]["optimizer"].update(learning_rate=1.0)),
+    "a loss less": (
+        changed("raw/accuracy/steps.json", lambda d: d["losses"].pop()),
+        "training-loss",
+    ),
+    "a looser tolerance": (
+        changed("record.json", lambda d: d["accuracy"]["tolerance"].update(loss_error=1.0)),
+        "training-tolerance",
+    ),
+    "no tolerance": (
+        changed("record.json", lambda d: d["accuracy"].update(tolerance=None)),
+        "training-files",
+    ),
+    "another reference": (
+        lambda directory: (directory / "reference.npz").write_bytes(b"none"),
+        "training-files",
+    ),
+    "another batch size": (
+        changed("record.json", lambda d: d["cell"].update(batch_size=8)),
         "training-record",
     ),
-    "another time of the worker": (changed("raw/performance/outcome.json", lambda d: d.update(test_ns=d["test_ns"] - 1)), "training-steps"),
-    "something compiled": (changed("raw/performance/outcome.json", lambda d: d["evidence_after"].update(graphs=1)), "training-evidence"),
-    "no evidence": (changed("raw/accuracy/outcome.json", lambda d: d.update(evidence_before=None)), "training-evidence"),
+    "another SUT": (
+        changed("record.json", lambda d: d["cell"].update(sut="keras3-jax")),
+        "training-record",
+    ),
+    "another optimizer": (
+        changed(
+            "raw/accuracy/job.json",
+            lambda d: d["workload"]["config"]["optimizer"].update(learning_rate=1.0),
+        ),
+        "training-record",
+    ),
+    "another time of the worker": (
+        changed("raw/performance/outcome.json", lambda d: d.update(test_ns=d["test_ns"] - 1)),
+        "training-steps",
+    ),
+    "something compiled": (
+        changed("raw/performance/outcome.json", lambda d: d["evidence_after"].update(graphs=1)),
+        "training-evidence",
+    ),
+    "no evidence": (
+        changed("raw/accuracy/outcome.json", lambda d: d.update(evidence_before=None)),
+        "training-evidence",
+    ),
     "another precision": (
-        changed("raw/accuracy/outcome.json", lambda d: d["evidence_after"].update(precision="tf32")),
+        changed(
+            "raw/accuracy/outcome.json", lambda d: d["evidence_after"].update(precision="tf32")
+        ),
         "training-precision",
     ),
     "faster than products": (
-        changed("raw/performance/outcome.json", lambda d: d["evidence_after"].update(matrix_flops=1.0)),
+        changed(
+            "raw/performance/outcome.json", lambda d: d["evidence_after"].update(matrix_flops=1.0)
+        ),
         "training-speed",
     ),
-    "a better figure": (changed("result.json", lambda d: d["metric"].update(value=0.1)), "training-result"),
-    "more is better": (changed("result.json", lambda d: d["metric"].update(higher_is_better=True)), "training-result"),
-    "a better rate": (changed("result.json", lambda d: d["metrics"].update(samples_per_second=1e9)), "training-result"),
-    "more steps": (changed("result.json", lambda d: d["measured"].update(batches=2000)), "training-result"),
-    "ranked at size tiny": (changed("result.json", lambda d: d.update(ranked=True)), "training-result"),
-    "other losses held out": (both_copies(lambda d: d["held_out"].__setitem__(0, 9.0)), "training-held-out"),
-    "losses held out left away": (changed("raw/accuracy/steps.json", lambda d: d.update(held_out=[])), "training-held-out"),
-    "an evaluation before the end": (both_copies(lambda d: d.update(evaluation_started_ns=d["closed_ns"] - 1)), "training-steps"),
-    "fewer parameters said to be trained": (changed("record.json", lambda d: d["training"].update(parameters=1)), "training-record"),
-    "another seed": (changed("record.json", lambda d: d["training"].update(seed=7)), "training-record"),
+    "a better figure": (
+        changed("result.json", lambda d: d["metric"].update(value=0.1)),
+        "training-result",
+    ),
+    "more is better": (
+        changed("result.json", lambda d: d["metric"].update(higher_is_better=True)),
+        "training-result",
+    ),
+    "a better rate": (
+        changed("result.json", lambda d: d["metrics"].update(samples_per_second=1e9)),
+        "training-result",
+    ),
+    "more steps": (
+        changed("result.json", lambda d: d["measured"].update(batches=2000)),
+        "training-result",
+    ),
+    "ranked at size tiny": (
+        changed("result.json", lambda d: d.update(ranked=True)),
+        "training-result",
+    ),
+    "other losses held out": (
+        both_copies(lambda d: d["held_out"].__setitem__(0, 9.0)),
+        "training-held-out",
+    ),
+    "losses held out left away": (
+        changed("raw/accuracy/steps.json", lambda d: d.update(held_out=[])),
+        "training-held-out",
+    ),
+    "an evaluation before the end": (
+        both_copies(lambda d: d.update(evaluation_started_ns=d["closed_ns"] - 1)),
+        "training-steps",
+    ),
+    "fewer parameters said to be trained": (
+        changed("record.json", lambda d: d["training"].update(parameters=1)),
+        "training-record",
+    ),
+    "another seed": (
+        changed("record.json", lambda d: d["training"].update(seed=7)),
+        "training-record",
+    ),
     "a seed in the log": (line_of_log('"seed"', "20240611", "7"), "training-log"),
-    "a higher accuracy in the log": (line_of_log('"eval_accuracy"', '"value": 0', '"value": 0.9'), "training-log"),
-    "a faster step in the log": (line_of_log('"tracked_stats"', '"step_time_ms": ', '"step_time_ms": 0'), "training-log"),
-    "an earlier end in the log": (line_of_log('"run_stop"', '"time_ms": 1', '"time_ms": 0'), "training-log"),
-    "another benchmark in the log": (line_of_log('"submission_benchmark"', "bert", "gpt3"), "training-log"),
-    "another order of keys": (log(lambda lines: [*lines[:-2], lines[-1], lines[-2]]), "training-log"),
+    "a higher accuracy in the log": (
+        line_of_log('"eval_accuracy"', '"value": 0', '"value": 0.9'),
+        "training-log",
+    ),
+    "a faster step in the log": (
+        line_of_log('"tracked_stats"', '"step_time_ms": ', '"step_time_ms": 0'),
+        "training-log",
+    ),
+    "an earlier end in the log": (
+        line_of_log('"run_stop"', '"time_ms": 1', '"time_ms": 0'),
+        "training-log",
+    ),
+    "another benchmark in the log": (
+        line_of_log('"submission_benchmark"', "bert", "gpt3"),
+        "training-log",
+    ),
+    "another order of keys": (
+        log(lambda lines: [*lines[:-2], lines[-1], lines[-2]]),
+        "training-log",
+    ),
     "a line less in the log": (log(lambda lines: lines[:-1]), "training-log"),
     "a line more in the log": (log(lambda lines: [*lines, lines[-1]]), "training-log"),
-    "no log": (lambda directory: (directory / "training" / "result_0.txt").unlink(), "training-log"),
-    "no worker's log": (lambda directory: (directory / "raw" / "accuracy" / "job.json").unlink(), "training-files"),
+    "no log": (
+        lambda directory: (directory / "training" / "result_0.txt").unlink(),
+        "training-log",
+    ),
+    "no worker's log": (
+        lambda directory: (directory / "raw" / "accuracy" / "job.json").unlink(),
+        "training-files",
+    ),
     "no record": (lambda directory: (directory / "record.json").unlink(), "training-files"),
-    "no JSON": (lambda directory: (directory / "raw" / "performance" / "steps.json").write_text("["), "training-files"),
+    "no JSON": (
+        lambda directory: (directory / "raw" / "performance" / "steps.json").write_text("["),
+        "training-files",
+    ),
 }
 
 
@@ -228,11 +361,21 @@ def test_what_the_record_of_a_training_lacks_is_left_empty(copy):
 
 
 def test_the_operations_of_a_step_are_those_of_three_forward_passes(copy):
-    edit(copy / "record.json", lambda d: d.update(least_flops=1e6, digests={**d["digests"], "weights_source": "seeded"}))
-    edit(copy / "raw/performance/outcome.json", lambda d: d["evidence_after"].update(matrix_flops=4e12))
+    edit(
+        copy / "record.json",
+        lambda d: d.update(least_flops=1e6, digests={**d["digests"], "weights_source": "seeded"}),
+    )
+    edit(
+        copy / "raw/performance/outcome.json",
+        lambda d: d["evidence_after"].update(matrix_flops=4e12),
+    )
     found = result.derive(copy)
     reached = found.metrics["flops_per_second"]
-    assert reached == pytest.approx(3e6 * found.metrics["samples_per_second"]) == found.metrics["matrix_share"] * 4e12
+    assert (
+        reached
+        == pytest.approx(3e6 * found.metrics["samples_per_second"])
+        == found.metrics["matrix_share"] * 4e12
+    )
     (copy / "result.json").write_text(json.dumps(asdict(found)))
     assert "training-result" not in failed(copy)
     edit(copy / "result.json", lambda d: d["metrics"].update(matrix_share=0.5))
@@ -245,12 +388,16 @@ def test_the_folder_of_a_training_is_made_again_from_the_raw_files(copy):
     files = sorted(path.relative_to(copy) for path in (copy / "training").rglob("*"))
     shutil.rmtree(copy / "training")
     score = training.write(copy)
-    assert score.passed and sorted(path.relative_to(copy) for path in (copy / "training").rglob("*")) == files
+    assert (
+        score.passed
+        and sorted(path.relative_to(copy) for path in (copy / "training").rglob("*")) == files
+    )
     assert not failed(copy)
 
 
 def test_a_training_that_was_interrupted_goes_on_with_the_test_that_is_left(tmp_path):
-    asked = request(tmp_path, scenario="Fit", duration=None, options={"latency-ms": 75.0})  # the parent looks once a second
+    # The parent looks once a second.
+    asked = request(tmp_path, scenario="Fit", duration=None, options={"latency-ms": 75.0})
     with pytest.raises(KeyboardInterrupt):
         run.run(asked, Reporter(stop="accuracy"), 0)
     reporter = Reporter()
@@ -268,7 +415,9 @@ def test_a_training_that_ends_badly_says_how_and_goes_on_where_it_was(tmp_path):
             def seen(beat):
                 if what == "accuracy" and beat.phase == "test":
                     (worker,) = (
-                        child for child in psutil.Process().children() if any(str(word).endswith("job.json") for word in child.cmdline())
+                        child
+                        for child in psutil.Process().children()
+                        if any(str(word).endswith("job.json") for word in child.cmdline())
                     )
                     worker.kill()
 
@@ -278,11 +427,19 @@ def test_a_training_that_ends_badly_says_how_and_goes_on_where_it_was(tmp_path):
     assert killed.status == "error" and "SIGKILL" in killed.reason and killed.metric is not None
     reporter = Reporter()
     found = run.run(asked, reporter, 0)
-    assert (found.status, found.directory) == ("ok", killed.directory) and "performance: kept from an earlier attempt" in reporter.said
+    assert (found.status, found.directory) == (
+        "ok",
+        killed.directory,
+    ) and "performance: kept from an earlier attempt" in reporter.said
 
 
-@pytest.mark.parametrize(("option", "words"), [("raise-at", "RuntimeError: told to raise at batch 3"), ("kill-at", "signal SIGKILL")])
-def test_a_worker_that_fails_while_it_trains_leaves_a_status_with_its_reason(tmp_path, option, words):
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [("raise-at", "RuntimeError: told to raise at batch 3"), ("kill-at", "signal SIGKILL")],
+)
+def test_a_worker_that_fails_while_it_trains_leaves_a_status_with_its_reason(
+    tmp_path, option, words
+):
     found = trained(tmp_path, **{option: 3})
     assert found.status == "error" and words in found.reason and found.metric is None
 
@@ -295,31 +452,62 @@ def test_a_training_that_the_kernel_ends_for_want_of_memory_says_so(tmp_path, mo
 
 def test_what_no_fit_is_written_for_is_unsupported_with_its_reason(tmp_path):
     def reason(sut, model):
-        found = run.run(request(tmp_path, scenario="Fit", duration=None, sut=sut, model=model), Reporter(), 0)
+        found = run.run(
+            request(tmp_path, scenario="Fit", duration=None, sut=sut, model=model), Reporter(), 0
+        )
         assert found.status == "unsupported"
         return found.reason
 
     for model in ("bert", "sam"):
         lacks = f"sut/hf_tensorflow/{model}.py has no load_training"
-        assert reason("hf-tensorflow", model) == f"no fit is written for the model family {model}: {lacks}"
+        assert (
+            reason("hf-tensorflow", model)
+            == f"no fit is written for the model family {model}: {lacks}"
+        )
     asked = request(tmp_path, scenario="Fit", duration=None)
-    assert plan.unsupported(replace(asked, model=replace(asked.model, fit={}))).startswith("bert.toml has no [fit]")
+    assert plan.unsupported(replace(asked, model=replace(asked.model, fit={}))).startswith(
+        "bert.toml has no [fit]"
+    )
 
 
 def lines_of(result):
     path = Path(result.directory) / "training" / "result_0.txt"
-    return [json.loads(line.removeprefix(":::MLLOG ")) for line in path.read_text().splitlines() if line.startswith(":::MLLOG ")]
+    return [
+        json.loads(line.removeprefix(":::MLLOG "))
+        for line in path.read_text().splitlines()
+        if line.startswith(":::MLLOG ")
+    ]
 
 
 def test_the_log_has_the_keys_of_mlperf_training_in_their_order(good):
     lines = lines_of(good)
     keys = [line["key"] for line in lines]
-    interval = ["run_start", "block_start", "tracked_stats", "block_stop", "eval_start", "eval_accuracy", "eval_stop", "run_stop"]
-    assert keys[:2] == ["cache_clear", "init_start"] and keys[keys.index("init_stop") + 1 :] == interval
+    interval = [
+        "run_start",
+        "block_start",
+        "tracked_stats",
+        "block_stop",
+        "eval_start",
+        "eval_accuracy",
+        "eval_stop",
+        "run_stop",
+    ]
+    assert (
+        keys[:2] == ["cache_clear", "init_start"]
+        and keys[keys.index("init_stop") + 1 :] == interval
+    )
     assert [line["time_ms"] for line in lines] == sorted(line["time_ms"] for line in lines)
     values = {line["key"]: line["value"] for line in lines}
-    assert (values["submission_benchmark"], values["submission_division"], values["seed"]) == ("bert", "open", 20240611)
-    assert (values["global_batch_size"], values["train_samples"], values["eval_samples"]) == (4, 88, 16)
+    assert (values["submission_benchmark"], values["submission_division"], values["seed"]) == (
+        "bert",
+        "open",
+        20240611,
+    )
+    assert (values["global_batch_size"], values["train_samples"], values["eval_samples"]) == (
+        4,
+        88,
+        16,
+    )
     assert values["opt_base_learning_rate"] == 5e-5 and 0 < values["eval_accuracy"] < 1
     assert values["tracked_stats"]["step_time_ms"] == pytest.approx(good.metric.value)
 
@@ -327,7 +515,15 @@ def test_the_log_has_the_keys_of_mlperf_training_in_their_order(good):
 def official(found, *arguments):
     """What MLCommons' own checker says of a run's log: (exit code, words)."""
     log = Path(found.directory) / "training/result_0.txt"
-    command = [sys.executable, "-m", "mlperf_logging.compliance_checker", "--usage", "training", *arguments, log]
+    command = [
+        sys.executable,
+        "-m",
+        "mlperf_logging.compliance_checker",
+        "--usage",
+        "training",
+        *arguments,
+        log,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=log.parent)
     return done.returncode, done.stdout + done.stderr
 
@@ -335,30 +531,61 @@ def official(found, *arguments):
 def test_the_official_checker_takes_the_log_of_bert_and_refuses_it_without_a_line(good, copy):
     assert official(good, "--ruleset", "5.0.0")[1].rstrip().endswith("SUCCESS")
     log = copy / "training/result_0.txt"
-    log.write_text("".join(line for line in log.read_text().splitlines(keepends=True) if '"eval_accuracy"' not in line))
+    log.write_text(
+        "".join(
+            line
+            for line in log.read_text().splitlines(keepends=True)
+            if '"eval_accuracy"' not in line
+        )
+    )
     assert "FAIL" in official(replace(good, directory=str(copy)), "--ruleset", "5.0.0")[1]
 
 
 def test_the_official_checker_takes_the_log_of_a_language_model(tmp_path):
-    found = run.run(request(tmp_path, scenario="Fit", duration=None, model="mistral"), Reporter(), 0)
+    found = run.run(
+        request(tmp_path, scenario="Fit", duration=None, model="mistral"), Reporter(), 0
+    )
     assert official(found, "--ruleset", "6.1.0")[1].rstrip().endswith("SUCCESS")
 
 
 @pytest.mark.parametrize("model", ["bert", "sam"])
 def test_the_official_parser_reads_every_line(good, tmp_path, model):
-    found = good if model == "bert" else run.run(request(tmp_path, scenario="Fit", duration=None, model=model), Reporter(), 0)
+    found = (
+        good
+        if model == "bert"
+        else run.run(request(tmp_path, scenario="Fit", duration=None, model=model), Reporter(), 0)
+    )
     from mlperf_logging.compliance_checker.mlp_parser import parse_file
 
-    lines, errors = parse_file(str(Path(found.directory) / "training/result_0.txt"), ruleset="5.0.0")
+    lines, errors = parse_file(
+        str(Path(found.directory) / "training/result_0.txt"), ruleset="5.0.0"
+    )
     assert not errors and [line.key for line in lines] == [line["key"] for line in lines_of(found)]
 
 
 def test_a_language_model_is_trained_by_lora_and_its_cell_says_which(tmp_path):
-    found = run.run(request(tmp_path, scenario="Fit", duration=None, model="mistral"), Reporter(), 0)
-    assert (found.status, found.reason, found.cell.lora, found.cell.seq_len, found.cell.eos) == ("ok", "", "own", 32, None)
+    found = run.run(
+        request(tmp_path, scenario="Fit", duration=None, model="mistral"), Reporter(), 0
+    )
+    assert (found.status, found.reason, found.cell.lora, found.cell.seq_len, found.cell.eos) == (
+        "ok",
+        "",
+        "own",
+        32,
+        None,
+    )
     values = {line["key"]: line["value"] for line in lines_of(found)}
-    assert (values["submission_benchmark"], values["lora_rank"], values["lora_alpha"]) == ("llama2_70b_lora", 4, 4)
-    assert request(tmp_path, scenario="Fit", duration=None, model="mistral", lora="matched").cell().digest != found.cell.digest
+    assert (values["submission_benchmark"], values["lora_rank"], values["lora_alpha"]) == (
+        "llama2_70b_lora",
+        4,
+        4,
+    )
+    assert (
+        request(tmp_path, scenario="Fit", duration=None, model="mistral", lora="matched")
+        .cell()
+        .digest
+        != found.cell.digest
+    )
 
 
 def test_of_sam_the_image_encoder_alone_is_trained(tmp_path):
@@ -375,7 +602,10 @@ def test_a_users_labels_are_trained_on(tmp_path):
     found = run.run(request(tmp_path, scenario="Fit", duration=None, dataset=path), Reporter(), 0)
     assert (found.status, found.reason) == ("ok", "") and found.cell.dataset != "synthetic"
     assert "seed" not in {line["key"] for line in lines_of(found)}
-    assert any(note.startswith("rows.jsonl: trained on its first 8 prompts 11 times") for note in found.warnings)
+    assert any(
+        note.startswith("rows.jsonl: trained on its first 8 prompts 11 times")
+        for note in found.warnings
+    )
 
 
 def test_compliance_tests_are_refused(good, capsys):
@@ -386,13 +616,18 @@ def test_compliance_tests_are_refused(good, capsys):
 def test_flags_that_say_nothing_of_a_training_are_refused_or_noted(tmp_path):
     with pytest.raises(UsageError, match="nothing to submit: take --mode valid"):
         request(tmp_path, scenario="Fit", duration=None, mode="submission")
-    with pytest.raises(UsageError, match="--lora matched: is for --scenario Fit of models that LoRA adapts"):
+    with pytest.raises(
+        UsageError, match="--lora matched: is for --scenario Fit of models that LoRA adapts"
+    ):
         request(tmp_path, scenario="Fit", duration=None, lora="matched")
     with pytest.raises(UsageError, match="--lora own: is for --scenario Fit"):
         request(tmp_path, model="mistral", lora="own")
     with pytest.raises(UsageError, match="mistral does not in Fit: leave it out"):
         request(tmp_path, scenario="Fit", duration=None, model="mistral", eos="stop")
-    assert "--duration 3 is not used: Fit times 20 steps in mode quick" in request(tmp_path, scenario="Fit", duration=3.0).reasons
+    assert (
+        "--duration 3 is not used: Fit times 20 steps in mode quick"
+        in request(tmp_path, scenario="Fit", duration=3.0).reasons
+    )
     assert request(tmp_path, scenario="Fit", duration=None, mode="valid").samples == 102 * 4
 
 
@@ -403,10 +638,16 @@ def test_trainings_stand_in_tables_reports_and_comparisons_like_other_cells(tmp_
         assert found.status == "ok"
         for repeat in (2, 3):
             shutil.copytree(found.directory, Path(found.directory).with_name(f"quick-{repeat}"))
-    for path in tmp_path.rglob("result.json"):  # what else this machine did is not what this test is about
+    # What else this machine did is not what this test is about.
+    for path in tmp_path.rglob("result.json"):
         path.write_text(json.dumps({**json.loads(path.read_text()), "disturbance": {}}))
     (row,) = (tables.row(group) for group in tables.groups([out["a"]]))
-    assert (row["task"], row["scenario"], row["unit"], row["higher_is_better"]) == ("fit", "Fit", "ms/step", False)
+    assert (row["task"], row["scenario"], row["unit"], row["higher_is_better"]) == (
+        "fit",
+        "Fit",
+        "ms/step",
+        False,
+    )
     assert row["figure"] == row["ms_per_step"] and row["repeats"] == 3
     groups = [tables.groups([folder]) for folder in out.values()]
     (both,) = (compare.with_published(groups[0]), history.trends(groups[0]))[1:]

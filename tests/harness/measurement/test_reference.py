@@ -1,4 +1,6 @@
-"""Making the reference: once for two processes, again after a failure, another for other weights."""
+"""Making the reference: once for two processes, again after a failure, another for other
+weights.
+"""
 
 import shutil
 import threading
@@ -18,7 +20,9 @@ from tests.support.cells import request
 
 @pytest.fixture
 def made(tmp_path, monkeypatch):
-    """ensure(checkpoint) with a worker that is played: `calls` counts it, `outcomes` may tell it to fail."""
+    """ensure(checkpoint) with a worker that is played: `calls` counts it, `outcomes` may tell it to
+    fail.
+    """
     asked = request(tmp_path, cache=tmp_path)
     inputs = dataset.prepare(asked.model, asked.size, 4, None, tmp_path)
     calls, outcomes = [], []
@@ -34,7 +38,9 @@ def made(tmp_path, monkeypatch):
     def ensure(weights=checkpoint.NONE, python=None, packages="", **changes):
         flags = replace(asked, asked=replace(asked.asked, python=python), **changes)
         environment = Environment("core", tmp_path, packages)
-        return reference.ensure(flags, weights, inputs, lambda: environment, lambda beat: None, lambda text: None)
+        return reference.ensure(
+            flags, weights, inputs, lambda: environment, lambda beat: None, lambda text: None
+        )
 
     ensure.calls, ensure.outcomes = calls, outcomes
     return ensure
@@ -62,11 +68,20 @@ def test_one_that_could_not_be_made_says_why_and_is_tried_again(made):
 def test_the_host_makes_what_does_not_fit_into_an_accelerator(made, monkeypatch):
     made.outcomes.append(WorkerOutcome("oom", "CUDA out of memory"))
     first = made(device="cuda")
-    assert first.path.read_bytes() == b"answers" and [job.workload.device for job in made.calls] == ["cuda", "cpu"]
+    assert first.path.read_bytes() == b"answers" and [
+        job.workload.device for job in made.calls
+    ] == ["cuda", "cpu"]
     assert made(device="cuda") == first and len(made.calls) == 2
     made.outcomes.append(WorkerOutcome("oom", "CUDA out of memory"))
-    monkeypatch.setattr(reference, "shortage", lambda asked: "no reference: 28 GB" if asked.device == "cpu" else None)
-    assert made(replace(checkpoint.NONE, digest="0" * 64), device="cuda").reason == "no reference: 28 GB; on cuda: CUDA out of memory"
+    monkeypatch.setattr(
+        reference,
+        "shortage",
+        lambda asked: "no reference: 28 GB" if asked.device == "cpu" else None,
+    )
+    assert (
+        made(replace(checkpoint.NONE, digest="0" * 64), device="cuda").reason
+        == "no reference: 28 GB; on cuda: CUDA out of memory"
+    )
 
 
 def test_the_host_makes_no_training_for_an_accelerator(made, monkeypatch):
@@ -82,7 +97,9 @@ def test_other_weights_have_a_reference_of_their_own(made):
     assert len(made.calls) == 2
 
 
-@pytest.mark.parametrize("file", ["sut/mock.py", "sut/reference/library.py", "scenarios/worker/teacher_forcing.py"])
+@pytest.mark.parametrize(
+    "file", ["sut/mock.py", "sut/reference/library.py", "scenarios/worker/teacher_forcing.py"]
+)
 def test_other_files_that_make_it_make_it_anew(made, monkeypatch, tmp_path, file):
     first, copy = made(), tmp_path / "tree"
     for folder in ("sut", "scenarios"):
@@ -100,8 +117,14 @@ def test_a_users_interpreter_with_other_packages_makes_it_anew(made):
 
 
 def test_idle_threads_of_the_reference_may_sleep(made, monkeypatch):
-    """OpenMP's spinning made it many times slower beside another process; nothing is timed there."""
+    """OpenMP's spinning made it many times slower beside another process; nothing is timed
+    there.
+    """
     seen = {}
-    monkeypatch.setattr(reference.process, "run", lambda job, python, env, watch: seen.update(env) or WorkerOutcome("error", "enough"))
+    monkeypatch.setattr(
+        reference.process,
+        "run",
+        lambda job, python, env, watch: seen.update(env) or WorkerOutcome("error", "enough"),
+    )
     made()
     assert seen["OMP_WAIT_POLICY"] == "PASSIVE"

@@ -35,15 +35,28 @@ def test_a_resumed_run_keeps_the_digest_of_its_trace(tmp_path, made_environment)
 
 
 def test_a_second_task_is_measured_by_its_own_family(tmp_path, made_environment):
-    found = run.run(request(tmp_path, model="gpt2", task="generate", scenario="Offline"), Reporter(), 0)
-    assert (found.status, found.reason, found.cell.task, found.cell.eos) == ("ok", "", "generate", "ignore")
+    found = run.run(
+        request(tmp_path, model="gpt2", task="generate", scenario="Offline"), Reporter(), 0
+    )
+    assert (found.status, found.reason, found.cell.task, found.cell.eos) == (
+        "ok",
+        "",
+        "generate",
+        "ignore",
+    )
     assert found.measured["tokens"] == 45 * found.measured["samples"]
 
 
-def test_a_sut_without_the_models_file_is_unsupported_before_anything_is_made(tmp_path, monkeypatch):
+def test_a_sut_without_the_models_file_is_unsupported_before_anything_is_made(
+    tmp_path, monkeypatch
+):
     from sut import registry
 
-    monkeypatch.setitem(registry.SUTS, "mock", dataclasses.replace(registry.SUTS["mock"], module="sut.native_torch.no_{family}"))
+    monkeypatch.setitem(
+        registry.SUTS,
+        "mock",
+        dataclasses.replace(registry.SUTS["mock"], module="sut.native_torch.no_{family}"),
+    )
     found = run.run(request(tmp_path), Reporter(), 0)
     assert (found.status, found.reason) == (
         "unsupported",
@@ -53,7 +66,11 @@ def test_a_sut_without_the_models_file_is_unsupported_before_anything_is_made(tm
 
 
 def test_an_accelerator_without_a_lock_is_left_to_python(tmp_path, monkeypatch):
-    monkeypatch.setattr(plan.machine, "accelerators", lambda: [plan.machine.Accelerator(name="A", memory_bytes=int(80e9), driver="1")])
+    monkeypatch.setattr(
+        plan.machine,
+        "accelerators",
+        lambda: [plan.machine.Accelerator(name="A", memory_bytes=int(80e9), driver="1")],
+    )
     monkeypatch.setattr(plan, "LOCKS", tmp_path)
     asked = request(tmp_path, sut="keras3-jax", model="mistral")
     assert (asked.device, asked.size.name) == ("cpu", "tiny")
@@ -78,7 +95,11 @@ def test_the_variables_that_change_figures_are_recorded_and_no_others(monkeypatc
 
 @pytest.mark.parametrize("sut", [name for name, spec in SUTS.items() if "cuda" in spec.devices])
 def test_an_accelerator_is_used_where_there_is_one(tmp_path, monkeypatch, sut):
-    monkeypatch.setattr(plan.machine, "accelerators", lambda: [plan.machine.Accelerator(name="A", memory_bytes=int(80e9), driver="1")])
+    monkeypatch.setattr(
+        plan.machine,
+        "accelerators",
+        lambda: [plan.machine.Accelerator(name="A", memory_bytes=int(80e9), driver="1")],
+    )
     asked = request(tmp_path, sut=sut, model="mistral")
     assert (asked.device, asked.size.name, asked.precision) == ("cuda", "full", "bfloat16")
 
@@ -90,7 +111,8 @@ def test_cuda_without_a_driver_is_refused_before_anything_is_installed(tmp_path,
 
 
 def test_after_ctrl_c_in_the_accuracy_test_the_performance_test_is_kept(tmp_path, made_environment):
-    asked = request(tmp_path, duration=1.5, options={"latency-ms": 20.0})  # an accuracy test long enough to be seen
+    # An accuracy test long enough to be seen.
+    asked = request(tmp_path, duration=1.5, options={"latency-ms": 20.0})
     with pytest.raises(KeyboardInterrupt):
         run.run(asked, Reporter(stop="accuracy"), 0)
     directory = next(tmp_path.rglob("quick-1"))
@@ -105,7 +127,10 @@ def test_after_ctrl_c_in_the_accuracy_test_the_performance_test_is_kept(tmp_path
 
 def test_a_cell_is_measured_by_one_process_at_a_time(tmp_path, made_environment):
     found = run.run(request(tmp_path), Reporter(), 0)
-    with rundir.opened(tmp_path, found.cell, "quick"), pytest.raises(EnvironmentFailure, match="another process measures this cell"):
+    with (
+        rundir.opened(tmp_path, found.cell, "quick"),
+        pytest.raises(EnvironmentFailure, match="another process measures this cell"),
+    ):
         run.run(request(tmp_path), Reporter(), 0)
 
 
@@ -113,20 +138,43 @@ def test_the_models_operations_stand_beside_those_of_a_large_product(tmp_path, m
     found = run.run(request(tmp_path, duration=1), Reporter(), 0)
     assert "flops_per_second" not in found.metrics  # the mock computes no model
     directory = Path(found.directory)
-    edit_json(directory / "raw/performance/outcome.json", lambda d: {**d, "evidence_after": {**d["evidence_after"], "matrix_flops": 4e12}})
+    edit_json(
+        directory / "raw/performance/outcome.json",
+        lambda d: {**d, "evidence_after": {**d["evidence_after"], "matrix_flops": 4e12}},
+    )
 
     def metrics(**changes):
-        edit_json(directory / "record.json", lambda d: {**d, "least_flops": 1e6, "digests": {**d["digests"], "weights_source": "seeded"}})
+        edit_json(
+            directory / "record.json",
+            lambda d: {
+                **d,
+                "least_flops": 1e6,
+                "digests": {**d["digests"], "weights_source": "seeded"},
+            },
+        )
         edit_json(directory / "record.json", lambda d: {**d, **changes})
-        return {k: v for k, v in result.derive(directory).metrics.items() if k in ("flops_per_second", "matrix_share")}
+        return {
+            k: v
+            for k, v in result.derive(directory).metrics.items()
+            if k in ("flops_per_second", "matrix_share")
+        }
 
     reached = 1e6 * found.metrics["samples_per_second"]
-    assert metrics() == {"flops_per_second": pytest.approx(reached), "matrix_share": pytest.approx(reached / 4e12)}
+    assert metrics() == {
+        "flops_per_second": pytest.approx(reached),
+        "matrix_share": pytest.approx(reached / 4e12),
+    }
     assert metrics(family="stable_diffusion") == {} == metrics(family="a newer one")
-    assert summary.computing({"flops_per_second": 52.14e9, "matrix_share": 0.27}) == (
-        "52.1 GFLOP/s at least, 27% of what a large matrix product of this framework reaches (193 GFLOP/s)"
+    assert (
+        summary.computing({"flops_per_second": 52.14e9, "matrix_share": 0.27})
+        == "52.1 GFLOP/s at least, 27% of what a large matrix product of this framework reaches"
+        " (193 GFLOP/s)"
     )
-    assert [summary.flops(rate) for rate in (999.6e9, 1.234e15, 5e8)] == ["1,000 GFLOP/s", "1,234 TFLOP/s", "0.5 GFLOP/s"]
+    assert [summary.flops(rate) for rate in (999.6e9, 1.234e15, 5e8)] == [
+        "1,000 GFLOP/s",
+        "1,234 TFLOP/s",
+        "0.5 GFLOP/s",
+    ]
 
 
 def test_the_operators_of_an_eager_sut_are_told_for_a_batch(tmp_path, made_environment):
@@ -134,24 +182,40 @@ def test_the_operators_of_an_eager_sut_are_told_for_a_batch(tmp_path, made_envir
 
     def sentence(graphs, **detail):
         after = {"graphs": graphs, "precision": "float32", "detail": detail}
-        edit_json(directory / "raw/performance/outcome.json", lambda d: {**d, "evidence_before": after, "evidence_after": after})
+        edit_json(
+            directory / "raw/performance/outcome.json",
+            lambda d: {**d, "evidence_before": after, "evidence_after": after},
+        )
         return result.derive(directory).evidence["sentence"]
 
-    assert sentence(0, operators_called=59_121, batches=9) == "eager: no graph, Python calls 6,569 operators a batch; float32"
-    assert sentence(0, operators_called=59_121) == sentence(0, batches=9) == "eager: no graph; float32"
-    assert sentence(2, operators_called=7, batches=7) == "2 graphs, none new while measuring; float32"
+    assert (
+        sentence(0, operators_called=59_121, batches=9)
+        == "eager: no graph, Python calls 6,569 operators a batch; float32"
+    )
+    assert (
+        sentence(0, operators_called=59_121) == sentence(0, batches=9) == "eager: no graph; float32"
+    )
+    assert (
+        sentence(2, operators_called=7, batches=7) == "2 graphs, none new while measuring; float32"
+    )
 
 
 @pytest.mark.parametrize(("asked_for", "new_tokens"), [(500, 500), (10, 45)])
-def test_answers_are_judged_by_the_length_that_a_file_asks_for(tmp_path, made_environment, asked_for, new_tokens):
+def test_answers_are_judged_by_the_length_that_a_file_asks_for(
+    tmp_path, made_environment, asked_for, new_tokens
+):
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text(json.dumps({"prompt": "one", "max_new_tokens": 10}) + "\n")
     with prompts.open("a") as f:
         f.write(json.dumps({"prompt": "two", "max_new_tokens": asked_for}) + "\n")
     found = run.run(request(tmp_path, model="llama", dataset=prompts), Reporter(), 0)
     model = models.load("llama")
-    size = dataclasses.replace(model.sizes["tiny"], inputs={**model.sizes["tiny"].inputs, "new_tokens": new_tokens})
-    recorded = json.loads((Path(found.directory) / "record.json").read_text())["accuracy"]["tolerance"]
+    size = dataclasses.replace(
+        model.sizes["tiny"], inputs={**model.sizes["tiny"].inputs, "new_tokens": new_tokens}
+    )
+    recorded = json.loads((Path(found.directory) / "record.json").read_text())["accuracy"][
+        "tolerance"
+    ]
     assert recorded == limits.limits(model, size, "float32", "cpu")
 
 
@@ -166,16 +230,22 @@ def test_every_derived_file_can_be_made_again(tmp_path, made_environment):
     submission.write(directory, asked.rules, asked.asked.submitter)
     assert {p: p.read_bytes() for p in (directory / "open").rglob("*") if p.is_file()} == files
     before = json.loads((directory / "result.json").read_text())
-    (directory / "result.json").write_text(json.dumps({**before, "metric": None}))  # the next one does not depend on it
+    # The next one does not depend on it.
+    (directory / "result.json").write_text(json.dumps({**before, "metric": None}))
     assert json.loads(json.dumps(run.asdict(result.derive(directory)))) == before
 
 
 def test_without_a_reference_a_cell_is_ok_and_unranked(tmp_path, made_environment, monkeypatch):
-    missing = run.reference.Reference(None, reason="no reference: mistral full in float32 needs more memory")
+    missing = run.reference.Reference(
+        None, reason="no reference: mistral full in float32 needs more memory"
+    )
     monkeypatch.setattr(run.reference, "ensure", lambda *_: missing)
     found = run.run(request(tmp_path), Reporter(), 0)
     assert (found.status, found.accuracy, found.ranked) == ("ok", None, False)
-    assert "accuracy not judged: no reference: mistral full in float32 needs more memory" in found.warnings
+    assert (
+        "accuracy not judged: no reference: mistral full in float32 needs more memory"
+        in found.warnings
+    )
 
 
 def test_the_trace_is_kept_compressed_with_its_digest(tmp_path, made_environment):
@@ -185,22 +255,40 @@ def test_the_trace_is_kept_compressed_with_its_digest(tmp_path, made_environment
     directory = Path(run.run(request(tmp_path), Reporter(), 0).directory)
     trace = gzip.decompress((directory / "raw/performance/mlperf_log_trace.json.gz").read_bytes())
     assert trace.count(b'"name":"Sample"') > 64  # not parsed: LoadGen's own lines are not all JSON
-    assert json.loads((directory / "record.json").read_text())["digests"]["trace"] == hashlib.sha256(trace).hexdigest()
+    assert (
+        json.loads((directory / "record.json").read_text())["digests"]["trace"]
+        == hashlib.sha256(trace).hexdigest()
+    )
 
 
 def test_a_model_that_does_not_fit_is_refused_before_anything_is_made(tmp_path, monkeypatch):
     monkeypatch.setattr(plan, "available_memory_bytes", lambda: 1 << 30)
-    found = run.run(request(tmp_path, sut="keras3-jax", model="mistral", size="full"), Reporter(), 0)
+    found = run.run(
+        request(tmp_path, sut="keras3-jax", model="mistral", size="full"), Reporter(), 0
+    )
     assert found.status == Status.SKIPPED
-    assert "mistral full in bfloat16 needs about 18.8 GB of memory and 1.1 GB are available" in found.reason
+    assert (
+        "mistral full in bfloat16 needs about 18.8 GB of memory and 1.1 GB are available"
+        in found.reason
+    )
     assert not list(tmp_path.iterdir())
 
 
 def test_the_limits_of_valid_mode_are_the_rounds(tmp_path):
-    offline = request(tmp_path, mode="valid", model="mistral", scenario="Offline", duration=None).limits(5000)
-    assert (offline.min_duration_ms, offline.min_query_count, offline.equal_issue) == (600_000, 5000, True)
+    offline = request(
+        tmp_path, mode="valid", model="mistral", scenario="Offline", duration=None
+    ).limits(5000)
+    assert (offline.min_duration_ms, offline.min_query_count, offline.equal_issue) == (
+        600_000,
+        5000,
+        True,
+    )
     single = request(tmp_path, mode="valid", duration=None).limits(10833)
-    assert (single.min_duration_ms, single.min_query_count, single.equal_issue) == (600_000, 64, False)
+    assert (single.min_duration_ms, single.min_query_count, single.equal_issue) == (
+        600_000,
+        64,
+        False,
+    )
 
 
 def test_a_disk_without_room_for_the_run_is_said_by_the_command(tmp_path, monkeypatch, capsys):
@@ -208,15 +296,30 @@ def test_a_disk_without_room_for_the_run_is_said_by_the_command(tmp_path, monkey
         raise OSError(28, "No space left on device", "somewhere")
 
     monkeypatch.setattr(rundir, "_keep_reserve", full)
-    arguments = ["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--out", str(tmp_path), "--cache", str(CACHE)]
+    arguments = [
+        "--sut",
+        "mock",
+        "--scenario",
+        "Offline",
+        "--model",
+        "bert",
+        "--out",
+        str(tmp_path),
+        "--cache",
+        str(CACHE),
+    ]
     assert cli.main(arguments) == 3
-    assert "the disk is full (somewhere): free some space" in capsys.readouterr().err.replace("\n", " ")
+    assert "the disk is full (somewhere): free some space" in capsys.readouterr().err.replace(
+        "\n", " "
+    )
 
 
 @pytest.mark.parametrize(("gpus", "size"), [([], "tiny"), ([80e9], "full"), ([8e9], "tiny")])
 def test_the_default_size_is_full_where_an_accelerator_holds_it(tmp_path, monkeypatch, gpus, size):
     monkeypatch.setattr(
-        plan.machine, "accelerators", lambda: [plan.machine.Accelerator(name="A", memory_bytes=int(b), driver="1") for b in gpus]
+        plan.machine,
+        "accelerators",
+        lambda: [plan.machine.Accelerator(name="A", memory_bytes=int(b), driver="1") for b in gpus],
     )
     asked = request(tmp_path, sut="keras3-jax", model="mistral", python="python3")
     assert asked.size.name == size
@@ -236,20 +339,30 @@ def test_a_quick_run_is_of_whole_batches_and_says_of_how_many(tmp_path, made_env
         found = run.run(asked, Reporter(), 0)
         assert (found.status, found.loadgen) == ("ok", "VALID")
         measured = found.measured
-        assert (measured["samples"], measured["padding_fraction"]) == (batch * measured["batches"], 0)
-        assert found.metrics["ms_per_step"] == pytest.approx(1000 * batch / found.metrics["samples_per_second"])
+        assert (measured["samples"], measured["padding_fraction"]) == (
+            batch * measured["batches"],
+            0,
+        )
+        assert found.metrics["ms_per_step"] == pytest.approx(
+            1000 * batch / found.metrics["samples_per_second"]
+        )
 
 
 @pytest.fixture
 def busy_at_first(monkeypatch, request):
-    """The machine was so busy while it calibrated that the SUT turned out twenty times as fast. → the performance jobs, as they ran."""
+    """The machine was so busy while it calibrated that the SUT turned out twenty times as fast. →
+    the performance jobs, as they ran.
+    """
     seen, original = [], loadgen_run.run
 
     def run_one(job, *rest):
         if job.test == "performance":
             seen.append(job)
             if len(seen) == 1:
-                slow = dict.fromkeys(("fastest_sample_ns", "median_sample_ns", "slowest_batch_ns"), getattr(request, "param", 1e8))
+                slow = dict.fromkeys(
+                    ("fastest_sample_ns", "median_sample_ns", "slowest_batch_ns"),
+                    getattr(request, "param", 1e8),
+                )
                 return original(dataclasses.replace(job, calibration=slow), *rest)
         return original(job, *rest)
 
@@ -258,20 +371,32 @@ def busy_at_first(monkeypatch, request):
 
 
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
-def test_a_test_that_was_over_too_soon_is_measured_once_more_at_the_rate_it_showed(tmp_path, made_environment, busy_at_first, scenario):
+def test_a_test_that_was_over_too_soon_is_measured_once_more_at_the_rate_it_showed(
+    tmp_path, made_environment, busy_at_first, scenario
+):
     reporter = Reporter()
     found = run.run(request(tmp_path, scenario=scenario, options={"latency-ms": 5.0}), reporter, 0)
     assert (found.status, found.loadgen, len(busy_at_first)) == ("ok", "VALID", 2)
     assert any("measured once more, at the rate that it showed" in text for text in reporter.said)
     assert (Path(found.directory) / "raw/performance.attempt-1").is_dir()
-    assert any(warning.endswith("the earlier test is in raw/performance.attempt-1") for warning in found.warnings)
+    assert any(
+        warning.endswith("the earlier test is in raw/performance.attempt-1")
+        for warning in found.warnings
+    )
     (Path(found.directory) / "raw/performance.attempt-10").mkdir()
-    assert any(warning.endswith("in raw/performance.attempt-10") for warning in result.derive(Path(found.directory)).warnings)
+    assert any(
+        warning.endswith("in raw/performance.attempt-10")
+        for warning in result.derive(Path(found.directory)).warnings
+    )
 
 
 @pytest.mark.parametrize("busy_at_first", [1e9], indirect=True)
-def test_a_test_that_was_measured_once_more_is_kept_when_the_run_goes_on(tmp_path, made_environment, busy_at_first):
-    asked = request(tmp_path, scenario="Offline", batch_size=1, duration=1.0, options={"latency-ms": 100.0})
+def test_a_test_that_was_measured_once_more_is_kept_when_the_run_goes_on(
+    tmp_path, made_environment, busy_at_first
+):
+    asked = request(
+        tmp_path, scenario="Offline", batch_size=1, duration=1.0, options={"latency-ms": 100.0}
+    )
     reporter = Reporter()
     with pytest.raises(KeyboardInterrupt):
         run.run(asked, Reporter(stop="accuracy"), 0)
@@ -285,7 +410,10 @@ def test_a_second_cell_waits_until_the_first_is_measured(tmp_path, made_environm
 
     said, reporter = threading.Event(), Reporter()
     say = reporter.say
-    reporter.say = lambda text: (say(text), said.set() if text.startswith("waiting: another cell") else None)
+    reporter.say = lambda text: (
+        say(text),
+        said.set() if text.startswith("waiting: another cell") else None,
+    )
     with locks.machine(lambda text: None):
         thread = threading.Thread(target=run.run, args=(request(tmp_path), reporter, 0))
         thread.start()
@@ -295,14 +423,30 @@ def test_a_second_cell_waits_until_the_first_is_measured(tmp_path, made_environm
 
 
 def test_what_disturbed_a_test_keeps_its_figure_from_the_ranking():
-    calm = {"seconds": 10.0, "stalled_seconds": 0.0, "longest_stall_seconds": 0.0, "other_processors": 0.02, "stolen_processors": None}
+    calm = {
+        "seconds": 10.0,
+        "stalled_seconds": 0.0,
+        "longest_stall_seconds": 0.0,
+        "other_processors": 0.02,
+        "stolen_processors": None,
+    }
     assert disturbance.sentences(calm, 2) == disturbance.sentences({}, 2) == ([], [])
     assert disturbance.sentences({**calm, "threads": 2, "children": 0}, 2) == ([], [])
-    assert "1 thread, and the worker may use 2" in disturbance.sentences({**calm, "threads": 1}, 2)[1][0]
-    assert "in 2 more processes, which used 80%" in disturbance.sentences({**calm, "children": 2, "children_processors": 0.8}, 2)[1][0]
+    assert (
+        "1 thread, and the worker may use 2"
+        in disturbance.sentences({**calm, "threads": 1}, 2)[1][0]
+    )
+    assert (
+        "in 2 more processes, which used 80%"
+        in disturbance.sentences({**calm, "children": 2, "children_processors": 0.8}, 2)[1][0]
+    )
     assert "1.4 times as long" in disturbance.sentences({**calm, "fresh_slower": 1.4}, 2)[0][0]
-    serious, notes = disturbance.sentences({**calm, "stalled_seconds": 4.0, "longest_stall_seconds": 4.0, "other_processors": 0.2}, 2)
-    assert [text.split(":")[0] for text in serious] == ["nothing was completed for 4 of its 10 s (longest 4 s)"]
+    serious, notes = disturbance.sentences(
+        {**calm, "stalled_seconds": 4.0, "longest_stall_seconds": 4.0, "other_processors": 0.2}, 2
+    )
+    assert [text.split(":")[0] for text in serious] == [
+        "nothing was completed for 4 of its 10 s (longest 4 s)"
+    ]
     assert [text.split(" while")[0] for text in notes] == ["other programs used 20% of a processor"]
     assert (
         disturbance.sentences({**calm, "other_processors": 0.6}, 2)[0]
@@ -310,26 +454,38 @@ def test_what_disturbed_a_test_keeps_its_figure_from_the_ranking():
     )
 
 
-def test_where_a_disturbance_may_be_why_inputs_took_longer_the_reason_says_so(tmp_path, made_environment):
+def test_where_a_disturbance_may_be_why_inputs_took_longer_the_reason_says_so(
+    tmp_path, made_environment
+):
     directory = Path(run.run(request(tmp_path), Reporter(), 0).directory)
     path = directory / "raw/performance/outcome.json"
     outcome = json.loads(path.read_text())
     outcome["fresh"]["slower"] = 5.56
     reasons = []
     for others in (0.0, 1000.0):
-        outcome["disturbance"] |= {"stalled_seconds": 0.0, "other_processors": others, "stolen_processors": None}
+        outcome["disturbance"] |= {
+            "stalled_seconds": 0.0,
+            "other_processors": others,
+            "stolen_processors": None,
+        }
         path.write_text(json.dumps(outcome))
         found = result.derive(directory)
         assert (found.status, found.cause) == ("invalid", "kept answers")
         reasons.append(found.reason)
     accusation, doubt = reasons
     assert accusation.endswith("it keeps answers")
-    assert doubt.startswith(f"{accusation}. The test was disturbed, which may be why: other programs used")
+    assert doubt.startswith(
+        f"{accusation}. The test was disturbed, which may be why: other programs used"
+    )
 
 
 def test_a_result_comes_back_from_its_file_and_is_found_below_a_folder(tmp_path, made_environment):
     first = run.run(request(tmp_path / "a"), Reporter(), 0)
-    second = run.run(request(tmp_path / "b", sut="keras3-jax", model="mistral", size="tiny", precision="tf32"), Reporter(), 0)
+    second = run.run(
+        request(tmp_path / "b", sut="keras3-jax", model="mistral", size="tiny", precision="tf32"),
+        Reporter(),
+        0,
+    )
     assert second.status == "unsupported"  # nothing was made: it has no directory
     (tmp_path / "c").mkdir()
     (tmp_path / "c/result.json").write_text('{"cell": {"sut": "mock"}}')
@@ -338,12 +494,15 @@ def test_a_result_comes_back_from_its_file_and_is_found_below_a_folder(tmp_path,
     found, unread = result.find(tmp_path)
     assert found == [first]
     assert [path.parent.name for path in unread] == ["d", "c"]
-    assert unread[tmp_path / "c/result.json"].startswith("it is no result of this version of the harness: ")
+    assert unread[tmp_path / "c/result.json"].startswith(
+        "it is no result of this version of the harness: "
+    )
 
 
 def test_a_result_of_before_it_told_what_it_rests_on_is_still_read(tmp_path, made_environment):
     whole = dataclasses.asdict(run.run(request(tmp_path), Reporter(), 0))
     older = {k: v for k, v in whole.items() if k not in ("measured", "disturbance", "unranked")}
-    older["cell"] = {k: v for k, v in older["cell"].items() if k != "eos"} | {"size": "own"}  # now: user
+    # Now: user.
+    older["cell"] = {k: v for k, v in older["cell"].items() if k != "eos"} | {"size": "own"}
     found = reading.result(json.loads(json.dumps(older)))
     assert (found.metric, found.measured, found.unranked) == (Metric(**whole["metric"]), {}, ())

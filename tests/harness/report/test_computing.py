@@ -1,4 +1,6 @@
-"""The sentences on how fast frameworks multiply matrices, by which library, and what that means for another processor."""
+"""The sentences on how fast frameworks multiply matrices, by which library, and what that means for
+another processor.
+"""
 
 import pytest
 
@@ -27,19 +29,30 @@ RUNS = {
 def sentences(root, machine=AMD, runs=RUNS):
     for sut, (rate, told) in runs.items():
         after = {"matrix_flops": rate, "detail": {"matrix_products": told} if told else {}}
-        write(root, cell(sut), [40, 41, 39], evidence={"sentence": "", "after": after}, record={"machine": machine})
+        write(
+            root,
+            cell(sut),
+            [40, 41, 39],
+            evidence={"sentence": "", "after": after},
+            record={"machine": machine},
+        )
     return computing.product_sentences(tables.grouped(find(root)[0]))
 
 
-def test_the_library_its_instructions_and_threads_stand_beside_each_rate_and_mkl_on_amd_is_explained(tmp_path):
+def test_the_library_its_instructions_and_threads_stand_beside_each_rate_and_mkl_on_amd_is_explained(
+    tmp_path,
+):
     rates, meaning = sentences(tmp_path)
-    assert rates == (
-        "large matrix products in float32 on cpu: JAX 460 GFLOP/s (YNNPACK, 2 threads), TensorFlow 440 GFLOP/s (oneDNN, 2 threads), "
-        f"PyTorch 200 GFLOP/s (MKL, AVX2, 2 threads){MEANING}"
+    assert (
+        rates == "large matrix products in float32 on cpu: JAX 460 GFLOP/s (YNNPACK, 2 threads),"
+        " TensorFlow 440 GFLOP/s (oneDNN, 2 threads), PyTorch 200 GFLOP/s (MKL, AVX2, 2"
+        f" threads){MEANING}"
     )
-    assert meaning == (
-        "PyTorch multiplies float32 matrices with MKL, which takes its AVX2 path on this AMD processor although it has AVX-512; "
-        "JAX and TensorFlow multiply 2.3 and 2.2 times as fast, so PyTorch's figures here say little about an Intel processor"
+    assert (
+        meaning
+        == "PyTorch multiplies float32 matrices with MKL, which takes its AVX2 path on this AMD"
+        " processor although it has AVX-512; JAX and TensorFlow multiply 2.3 and 2.2 times as"
+        " fast, so PyTorch's figures here say little about an Intel processor"
     )
 
 
@@ -56,18 +69,35 @@ def test_the_library_its_instructions_and_threads_stand_beside_each_rate_and_mkl
         (MACHINE, RUNS["native-torch-eager"]),
     ],
 )
-def test_nothing_is_said_of_intel_unless_mkl_leaves_instructions_of_an_amd_processor_unused(tmp_path, machine, torch):
+def test_nothing_is_said_of_intel_unless_mkl_leaves_instructions_of_an_amd_processor_unused(
+    tmp_path, machine, torch
+):
     assert len(sentences(tmp_path, machine, RUNS | {"native-torch-eager": torch})) == 1
 
 
 def test_a_library_that_a_framework_does_not_report_is_said_to_be_unreported(tmp_path):
-    rates, _ = sentences(tmp_path, runs=RUNS | {"keras3-tensorflow": (440e9, fact("unknown")), "native-jax": (460e9, fact("unknown"))})
-    assert "JAX 460 GFLOP/s (library not reported), TensorFlow 440 GFLOP/s (oneDNN, 2 threads), PyTorch" in rates
+    rates, _ = sentences(
+        tmp_path,
+        runs=RUNS
+        | {
+            "keras3-tensorflow": (440e9, fact("unknown")),
+            "native-jax": (460e9, fact("unknown")),
+        },
+    )
+    assert (
+        "JAX 460 GFLOP/s (library not reported), TensorFlow 440 GFLOP/s (oneDNN, 2 threads),"
+        " PyTorch" in rates
+    )
 
 
 def test_a_run_that_recorded_no_library_has_its_rate_only(tmp_path):
-    (sentence,) = sentences(tmp_path, AMD, {"native-torch-eager": (200e9, None), "native-jax": (400e9, None)})
-    assert sentence == f"large matrix products in float32 on cpu: JAX 400 GFLOP/s, PyTorch 200 GFLOP/s{MEANING}"
+    (sentence,) = sentences(
+        tmp_path, AMD, {"native-torch-eager": (200e9, None), "native-jax": (400e9, None)}
+    )
+    assert (
+        sentence
+        == f"large matrix products in float32 on cpu: JAX 400 GFLOP/s, PyTorch 200 GFLOP/s{MEANING}"
+    )
 
 
 def test_the_line_of_one_result_names_library_instructions_and_threads():

@@ -14,14 +14,21 @@ TENSORFLOW, XLA = "hf-tensorflow", "hf-tensorflow-xla"
 
 def put(root, sut, model, batch, length, ms, **changes):
     """A cell whose batches take so many milliseconds."""
-    write(root, cell(sut, model=model, batch_size=batch, seq_len=length, size="full", **changes), [1e3 * batch / ms])
+    write(
+        root,
+        cell(sut, model=model, batch_size=batch, seq_len=length, size="full", **changes),
+        [1e3 * batch / ms],
+    )
 
 
 def tables(root):
     """Title → the texts of the rows, each cell in one piece."""
     report = content.gather(root, "runs")
     shown = [table for table in grid.section(report).tables if table.count]
-    return {table.title.partition(",")[0]: [[*map("".join, row)] for row in table.groups[""]] for table in shown}
+    return {
+        table.title.partition(",")[0]: [[*map("".join, row)] for row in table.groups[""]]
+        for table in shown
+    }
 
 
 @pytest.fixture
@@ -38,21 +45,32 @@ def measured(tmp_path):
 def test_each_sut_is_compared_with_the_plain_one_of_its_library(measured):
     put(measured, XLA, "gpt2", 1, 8, 5)
     found = tables(measured)
-    assert found[f"Speed of {SCRIPT} over {EAGER}"] == [["1", "2 ×(no interval), 2", "2 ×(no interval), 1"]]
+    assert found[f"Speed of {SCRIPT} over {EAGER}"] == [
+        ["1", "2 ×(no interval), 2", "2 ×(no interval), 1"]
+    ]
     assert found[f"Speed of {XLA} over {TENSORFLOW}"] == [["1", "4 ×(no interval), 1"]]
-    assert not [title for title in found if title.startswith((f"Speed of {EAGER}", f"Speed of {TENSORFLOW} "))]
+    assert not [
+        title
+        for title in found
+        if title.startswith((f"Speed of {EAGER}", f"Speed of {TENSORFLOW} "))
+    ]
 
 
 def test_a_distilled_model_is_compared_with_the_full_one_on_each_sut(measured):
     assert tables(measured)["Speed of distilled models over full ones"] == [
-        ["distilgpt2 over gpt2", sut, "2.5 ×(no interval), 1"] for sut in (EAGER, SCRIPT, TENSORFLOW)
+        ["distilgpt2 over gpt2", sut, "2.5 ×(no interval), 1"]
+        for sut in (EAGER, SCRIPT, TENSORFLOW)
     ]
 
 
 def test_rows_are_batches_and_columns_are_lengths(measured):
     put(measured, EAGER, "gpt2", 8, 64, 40)
     put(measured, SCRIPT, "gpt2", 8, 64, 10)
-    (table,) = [table for table in grid.section(content.gather(measured, "runs")).tables if SCRIPT in table.title]
+    (table,) = [
+        table
+        for table in grid.section(content.gather(measured, "runs")).tables
+        if SCRIPT in table.title
+    ]
     assert table.columns == ("batch", "8 tokens", "64 tokens")
     assert table.title.endswith("mean over models, size full, float32, cpu, quick")
     assert table.groups[""][1] == ("8", "", ("4 ×", "(no interval), 1"))
@@ -72,13 +90,20 @@ def test_one_model_is_no_grid(tmp_path):
 
 
 def repeated(root, sweep, lost=None):
-    """Two models on two SUTs, whose repeats share their noise. → the report. `lost`: the repeat in which one cell has no figure."""
+    """Two models on two SUTs, whose repeats share their noise. → the report. `lost`: the repeat in
+    which one cell has no figure.
+    """
     for model, ms in (("gpt2", 10), ("distilgpt2", 4)):
         for sut, speed in ((EAGER, 1), (SCRIPT, 2)):
             figures = [1e3 * speed / ms / noise for noise in (1, 1.2, 0.8, 1.1)]
             if lost is not None and (model, sut) == ("gpt2", SCRIPT):
                 figures[lost] = None
-            write(root, cell(sut, model=model, batch_size=1, seq_len=8, size="full"), figures, sweep=sweep)
+            write(
+                root,
+                cell(sut, model=model, batch_size=1, seq_len=8, size="full"),
+                figures,
+                sweep=sweep,
+            )
     return content.gather(root, "runs")
 
 
@@ -100,6 +125,7 @@ def test_rows_stand_in_the_order_of_batch_and_tokens(tmp_path):
             for sut, ms in ((TENSORFLOW, 10), (SCRIPT, 30), (EAGER, 20)):
                 put(tmp_path, sut, "gpt2", batch, tokens, ms)
     report = content.gather(tmp_path, "runs")
-    assert [(c.cell.batch_size, c.cell.seq_len) for c in (of_one.groups[0] for of_one in report.contests)] == [
-        (batch, tokens) for batch in (1, 8) for tokens in (8, 64, 128)
-    ]
+    assert [
+        (c.cell.batch_size, c.cell.seq_len)
+        for c in (of_one.groups[0] for of_one in report.contests)
+    ] == [(batch, tokens) for batch in (1, 8) for tokens in (8, 64, 128)]

@@ -1,4 +1,6 @@
-"""Sentences on what the lengths of prompts and answers do to a comparison of Keras SUTs with others."""
+"""Sentences on what the lengths of prompts and answers do to a comparison of Keras SUTs with
+others.
+"""
 
 import pytest
 
@@ -7,7 +9,13 @@ from harness.report.sections import lengths
 from tests.support.cells import request
 from tests.support.synthetic_runs import cell, write
 
-OF_MISTRAL = {"model": "mistral", "task": "generate", "seq_len": None, "batch_size": 8, "eos": "ignore"}
+OF_MISTRAL = {
+    "model": "mistral",
+    "task": "generate",
+    "seq_len": None,
+    "batch_size": 8,
+    "eos": "ignore",
+}
 
 
 def sentences(tmp_path, suts=("keras3-jax", "native-jax"), record=None, **changes):
@@ -21,7 +29,9 @@ def test_the_factor_follows_from_the_lengths_and_the_configuration(tmp_path):
     layers, head = 50_331_648, 32_000 * 768  # size base: 8 layers
     factor = (95 * layers + 45 * head) / (49 * layers + 45 * head)
     (sentence,) = sentences(tmp_path)
-    assert sentence.startswith(f"5 + 45 tokens: keras3-jax: {factor:.2f} × the multiplications needed")
+    assert sentence.startswith(
+        f"5 + 45 tokens: keras3-jax: {factor:.2f} × the multiplications needed"
+    )
 
 
 def test_longer_prompts_bring_it_nearer_to_one(tmp_path):
@@ -63,7 +73,10 @@ def test_there_is_no_sentence_without_a_difference_or_a_number(tmp_path, suts, c
     assert sentences(tmp_path, suts, **changes) == []
 
 
-@pytest.mark.parametrize(("sut", "new", "noted"), [("keras3-jax", 1, True), ("keras3-jax", 2, False), ("native-jax", 1, False)])
+@pytest.mark.parametrize(
+    ("sut", "new", "noted"),
+    [("keras3-jax", 1, True), ("keras3-jax", 2, False), ("native-jax", 1, False)],
+)
 def test_a_result_notes_the_two_passes(tmp_path, sut, new, noted):
     reasons = request(tmp_path, sut=sut, model="mistral", new_tokens=new).reasons
     assert any("two passes to the first token" in reason for reason in reasons) is noted

@@ -1,4 +1,6 @@
-"""A report from run directories alone: the answer in words, the table, the page, the files, and what the model answered."""
+"""A report from run directories alone: the answer in words, the table, the page, the files, and
+what the model answered.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,15 @@ from harness.comparison import compare, tables
 from harness.execution.environments import ROOT
 from harness.measurement import run
 from harness.report import content, details, exports, figures, page, sections
-from harness.report.sections import comparisons, computing, keras, keras_published, resources, scaling, trainings
+from harness.report.sections import (
+    comparisons,
+    computing,
+    keras,
+    keras_published,
+    resources,
+    scaling,
+    trainings,
+)
 from harness.samples import words
 from harness.sweep import journal
 from sut.registry import SUTS as REGISTERED
@@ -35,7 +45,9 @@ SUTS = ("keras3-jax", "native-torch-compile", "native-torch-eager")
 
 @pytest.fixture
 def three(tmp_path):
-    """Three SUTs measured in turns, five times: the second is as fast as the first, the third half as fast."""
+    """Three SUTs measured in turns, five times: the second is as fast as the first, the third half
+    as fast.
+    """
     for n, (sut, figure) in enumerate(zip(SUTS, (100, 100.5, 50), strict=True)):
         noise = np.array([1, 1.02, 0.98, 1.01, 0.99]) * [1, 1, 1, 1 + n / 100, 1 - n / 100]
         write(tmp_path, cell(sut), [figure * x for x in noise], first_minute=n)
@@ -75,13 +87,19 @@ def test_the_answer_names_all_that_are_not_shown_to_differ(three):
         r"native-torch-compile is 2\.\d+ × native-torch-eager \(1\.\d+–2\.\d+\)",
         contest.answer,
     )
-    assert [sut for sut, entry in contest.entries.items() if entry.best] == ["keras3-jax", "native-torch-compile"]
+    assert [sut for sut, entry in contest.entries.items() if entry.best] == [
+        "keras3-jax",
+        "native-torch-compile",
+    ]
 
 
 def test_a_clear_winner_is_stated_with_its_ratio_and_interval(tmp_path):
     write(tmp_path, cell("keras3-jax"), [147, 148, 146])
     write(tmp_path, cell("native-torch-eager"), [100, 101, 99], first_minute=1)
-    assert re.fullmatch(r".*: keras3-jax is fastest: 1\.4[67]\d* × native-torch-eager \(1\.4\d+–1\.\d+\)", gathered(tmp_path).headline)
+    assert re.fullmatch(
+        r".*: keras3-jax is fastest: 1\.4[67]\d* × native-torch-eager \(1\.4\d+–1\.\d+\)",
+        gathered(tmp_path).headline,
+    )
 
 
 def test_the_one_that_is_shown_to_be_faster_leads_whatever_single_runs_say(tmp_path):
@@ -97,20 +115,41 @@ def test_the_one_that_is_shown_to_be_faster_leads_whatever_single_runs_say(tmp_p
 
 def test_all_that_were_fastest_equally_often_are_named(three):
     for n, sut in enumerate(SUTS):
-        write(three, cell(sut, batch_size=1), [(20, 21, 10)[n] * x for x in np.roll([1, 1.1, 0.9], n)], first_minute=n)
+        write(
+            three,
+            cell(sut, batch_size=1),
+            [(20, 21, 10)[n] * x for x in np.roll([1, 1.1, 0.9], n)],
+            first_minute=n,
+        )
     headline = gathered(three).headline
-    assert headline == "keras3-jax and native-torch-compile are each fastest, or not shown to be slower than any, in 2 of 2 comparisons"
+    assert (
+        headline
+        == "keras3-jax and native-torch-compile are each fastest, or not shown to be slower than"
+        " any, in 2 of 2 comparisons"
+    )
 
 
 def test_contests_of_one_name_are_told_apart_by_mode_and_machine(tmp_path):
     for mode, cpu in (("quick", "One"), ("valid", "One"), ("quick", "Another")):
         for sut in SUTS[:2]:
-            write(tmp_path, cell(sut), [100, 101, 99], mode=mode, record={"machine": {**MACHINE, "cpu": cpu}})
+            write(
+                tmp_path,
+                cell(sut),
+                [100, 101, 99],
+                mode=mode,
+                record={"machine": {**MACHINE, "cpu": cpu}},
+            )
     report = gathered(tmp_path)
     work = "bert base predict, Offline, batch 32, 128 tokens"
-    names = {f"{work}, {mode}, machine {n}" for mode, n in (("quick", 1), ("valid", 1), ("quick", 2))}
+    names = {
+        f"{work}, {mode}, machine {n}" for mode, n in (("quick", 1), ("valid", 1), ("quick", 2))
+    }
     assert {contest.name for contest in report.contests} == names
-    assert report.preface == "all cells: float32, cpu; machine 1: One, 2 threads, 8 GiB; machine 2: Another, 2 threads, 8 GiB"
+    assert (
+        report.preface
+        == "all cells: float32, cpu; machine 1: One, 2 threads, 8 GiB; machine 2: Another, 2"
+        " threads, 8 GiB"
+    )
     assert cli.main(["report", str(tmp_path), "--figures", str(tmp_path / "svg"), "--quiet"]) == 0
     assert len(list((tmp_path / "svg").glob("*.svg"))) == 3
 
@@ -118,7 +157,10 @@ def test_contests_of_one_name_are_told_apart_by_mode_and_machine(tmp_path):
 @pytest.mark.parametrize(
     ("figures", "sentence"),
     [
-        ([101, 99, 100], "their ratio is 1 (0.98–1.03), so no difference is shown, as it should be"),
+        (
+            [101, 99, 100],
+            "their ratio is 1 (0.98–1.03), so no difference is shown, as it should be",
+        ),
         ([110, 110.1, 109.9], "their ratio is 1.1 (1.098–1.102), though both are the same"),
         ([110, None, 110], "their ratio is 1.1, with too few repeats for an interval"),
     ],
@@ -129,7 +171,8 @@ def test_a_twin_states_the_machines_own_noise(tmp_path, figures, sentence):
     report = content.gather(tmp_path, "runs")
     assert (
         sentences(report)[-1]
-        == f"control run: keras3-jax measured twice a round, bert base predict, Offline, batch 32, 128 tokens: {sentence}"
+        == "control run: keras3-jax measured twice a round, bert base predict, Offline, batch 32,"
+        f" 128 tokens: {sentence}"
     )
     assert len(report.groups) == 1
 
@@ -143,13 +186,25 @@ def test_more_repeats_are_advised_where_they_would_tell_a_difference(tmp_path):
 
 def test_figures_that_may_not_be_ranked_have_no_best(tmp_path):
     for sut, figure in (("keras3-jax", 200), ("keras3-torch", 100)):
-        write(tmp_path, cell(sut, size="tiny"), [figure] * 3, ranked=False, unranked=("size tiny shows that a cell works, and no more",))
+        write(
+            tmp_path,
+            cell(sut, size="tiny"),
+            [figure] * 3,
+            ranked=False,
+            unranked=("size tiny shows that a cell works, and no more",),
+        )
     (contest,) = gathered(tmp_path).contests
     assert contest.answer.endswith(". Not ranked: size tiny shows that a cell works, and no more")
     assert not any(entry.best for entry in contest.entries.values())
 
 
-NOISE = {"seconds": 10, "stalled_seconds": 0, "longest_stall_seconds": 0, "other_processors": 1.5, "stolen_processors": 0}
+NOISE = {
+    "seconds": 10,
+    "stalled_seconds": 0,
+    "longest_stall_seconds": 0,
+    "other_processors": 1.5,
+    "stolen_processors": 0,
+}
 
 
 def inconclusive(root):
@@ -157,23 +212,40 @@ def inconclusive(root):
     report = gathered(root)
     (contest,) = report.contests
     assert not any(entry.best for entry in contest.entries.values())
-    assert re.search(r"inconclusive, because .*; measure again with --again --repeats 6, with nothing else running", report.headline)
+    assert re.search(
+        r"inconclusive, because .*; measure again with --again --repeats 6, with nothing else"
+        r" running",
+        report.headline,
+    )
     html = rendered(report)
-    told = [report.headline, *sentences(report), *(text for _, texts in exports.cells(report) for text in texts), html]
-    assert not [text for text in told if "is fastest:" in text or "best figure," in text or "★ leading<" in text]
+    told = [
+        report.headline,
+        *sentences(report),
+        *(text for _, texts in exports.cells(report) for text in texts),
+        html,
+    ]
+    assert not [
+        text
+        for text in told
+        if "is fastest:" in text or "best figure," in text or "★ leading<" in text
+    ]
     return contest.inconclusive
 
 
 def test_a_comparison_of_disturbed_runs_is_inconclusive(tmp_path):
     for sut, figure in (("keras3-jax", 280), ("native-torch-eager", 10)):
         write(tmp_path, cell(sut), [figure] * 3, sweep="s-1", disturbance=NOISE)
-    assert inconclusive(tmp_path).startswith("6 of 6 runs were disturbed (other programs used 150% of a processor")
+    assert inconclusive(tmp_path).startswith(
+        "6 of 6 runs were disturbed (other programs used 150% of a processor"
+    )
 
 
 def test_a_comparison_whose_ratio_may_be_anything_is_inconclusive(tmp_path):
     write(tmp_path, cell("keras3-jax"), [100, 300, 50], sweep="s-1")
     write(tmp_path, cell("native-torch-eager"), [700, 60, 900], sweep="s-1")
-    assert inconclusive(tmp_path).startswith("every ratio is uncertain by more than a factor of two (0.0")
+    assert inconclusive(tmp_path).startswith(
+        "every ratio is uncertain by more than a factor of two (0.0"
+    )
 
 
 def test_a_comparison_whose_control_run_is_far_off_is_inconclusive(tmp_path):
@@ -181,7 +253,8 @@ def test_a_comparison_whose_control_run_is_far_off_is_inconclusive(tmp_path):
         write(tmp_path, cell(sut), [figure, 1.001 * figure, 0.999 * figure], sweep="s-1")
     write(tmp_path, cell("keras3-jax"), [120, 120, 120.1], sweep="s-1", twin=True)
     assert inconclusive(tmp_path).startswith(
-        "the control run of keras3-jax, which is the same cell, was 1.2 × as fast as its first run (1.196–"
+        "the control run of keras3-jax, which is the same cell, was 1.2 × as fast as its first run"
+        " (1.196–"
     )
 
 
@@ -198,7 +271,10 @@ def test_each_control_run_is_looked_at(tmp_path):
     write(tmp_path, cell("keras3-jax"), [100, 100.1, 99.9], sweep="s-1", twin=True)
     write(tmp_path, cell("native-torch-eager"), [75, 75, 75.1], sweep="s-2", twin=True)
     (contest,) = gathered(tmp_path).contests
-    assert "the control run of native-torch-eager, which is the same cell, was 1.5 × as fast" in contest.inconclusive
+    assert (
+        "the control run of native-torch-eager, which is the same cell, was 1.5 × as fast"
+        in contest.inconclusive
+    )
     assert len(comparisons.noise(gathered(tmp_path)).sentences) == 2
 
 
@@ -211,7 +287,7 @@ def test_a_sut_with_too_few_runs_is_not_in_the_leading_group(tmp_path):
 
 
 def test_a_disturbed_repeat_that_then_failed_does_not_count_as_ok(tmp_path):
-    (first, *_) = write(tmp_path, cell(), [100, 101, 99], sweep="s-1", disturbance=NOISE)
+    first, *_ = write(tmp_path, cell(), [100, 101, 99], sweep="s-1", disturbance=NOISE)
     write(tmp_path, cell(), [None], sweep="s-1", day=2)
     (group,) = tables.groups([tmp_path])
     assert str(first) not in [run.result.directory for run in group.good] and len(group.good) == 2
@@ -233,29 +309,60 @@ def test_equal_suts_of_many_are_not_called_slower_for_one_lucky_pair(tmp_path):
 def test_latencies_are_compared_by_their_median_and_the_plain_90th_percentile_is_told(tmp_path):
     for sut, ms, tail in (("keras3-jax", 2.0, 9.0), ("native-jax", 3.0, 4.0)):
         for n in range(3):
-            metrics = {"latency_p50_ms": ms + n / 100, "latency_p90_ms": tail + n / 50, "samples_per_second": 1000 / ms}
-            estimate = Metric("latency_p90", 50.0, "ms", False, "early stopping" if sut == "keras3-jax" else "percentile")
+            metrics = {
+                "latency_p50_ms": ms + n / 100,
+                "latency_p90_ms": tail + n / 50,
+                "samples_per_second": 1000 / ms,
+            }
+            estimate = Metric(
+                "latency_p90",
+                50.0,
+                "ms",
+                False,
+                "early stopping" if sut == "keras3-jax" else "percentile",
+            )
             queries = {"measured": {"samples": 100 if sut == "keras3-jax" else 2000}}
-            write(tmp_path, cell(sut, scenario="SingleStream"), [ms], first_minute=n, metrics=metrics, metric=estimate, **queries)
+            write(
+                tmp_path,
+                cell(sut, scenario="SingleStream"),
+                [ms],
+                first_minute=n,
+                metrics=metrics,
+                metric=estimate,
+                **queries,
+            )
     report = gathered(tmp_path)
     assert "keras3-jax is fastest: 1.498 × native-jax" in report.headline
     (tail,) = [text for text in sentences(report) if text.startswith("90th percentile")]
     asked = "90th percentile of the latency (less is better), of 100 to 2,000 queries a run"
-    assert tail.startswith(f"{asked}: native-jax 4.02 ms, keras3-jax 9.02 ms (2.24 times as long, 2.2")
+    assert tail.startswith(
+        f"{asked}: native-jax 4.02 ms, keras3-jax 9.02 ms (2.24 times as long, 2.2"
+    )
 
 
 def test_suts_with_equal_90th_percentiles_are_listed(tmp_path):
     for n, sut in enumerate(SUTS[:2]):
-        write(tmp_path, cell(sut, scenario="SingleStream"), [2, 2.1, 2.2], first_minute=n, measured={"samples": 100})
+        write(
+            tmp_path,
+            cell(sut, scenario="SingleStream"),
+            [2, 2.1, 2.2],
+            first_minute=n,
+            measured={"samples": 100},
+        )
     (tail,) = [text for text in sentences(gathered(tmp_path)) if text.startswith("90th percentile")]
-    assert tail.endswith("of 100 queries a run: keras3-jax 2.31 ms, native-torch-compile 2.31 ms (not shown to be higher)")
+    assert tail.endswith(
+        "of 100 queries a run: keras3-jax 2.31 ms, native-torch-compile 2.31 ms (not shown to be"
+        " higher)"
+    )
 
 
 def test_a_90th_percentile_of_few_queries_is_not_compared(tmp_path):
     for sut in SUTS[:2]:
         write(tmp_path, cell(sut, scenario="SingleStream"), [2, 2.1, 2], measured={"samples": 20})
     (tail,) = [text for text in sentences(gathered(tmp_path)) if text.startswith("90th percentile")]
-    assert tail.endswith("of 20 queries a run: 64 are needed, so it is not compared (--duration sets a longer test)")
+    assert tail.endswith(
+        "of 20 queries a run: 64 are needed, so it is not compared (--duration sets a longer test)"
+    )
 
 
 def test_figures_of_other_statistics_are_refused_in_words(tmp_path):
@@ -270,7 +377,12 @@ def test_figures_of_other_statistics_are_refused_in_words(tmp_path):
 def test_runs_of_two_processors_of_one_name_are_two_machines(tmp_path):
     for family in ("25", "26"):
         for sut in SUTS[:2]:
-            write(tmp_path, cell(sut), [100, 101, 99], record={"machine": {**MACHINE, "cpu_family": family}})
+            write(
+                tmp_path,
+                cell(sut),
+                [100, 101, 99],
+                record={"machine": {**MACHINE, "cpu_family": family}},
+            )
     report = gathered(tmp_path)
     assert [contest.apart for contest in report.contests] == ["machine 1", "machine 2"]
     assert "machine 2: A processor family 26, 2 threads, 8 GiB" in report.preface
@@ -281,16 +393,31 @@ def test_single_runs_are_ordered_without_a_claim(tmp_path):
     write(tmp_path, cell("keras3-jax"), [200])
     write(tmp_path, cell("keras3-torch"), [100])
     (contest,) = gathered(tmp_path).contests
-    assert contest.answer == "keras3-jax had the best figure, 2 × keras3-torch; 1 run of a cell cannot say how much of that is chance"
+    assert (
+        contest.answer
+        == "keras3-jax had the best figure, 2 × keras3-torch; 1 run of a cell cannot say how much"
+        " of that is chance"
+    )
 
 
 def test_failed_and_invalid_cells_stand_in_the_table_with_their_reason(tmp_path, capsys):
     write(tmp_path, cell("keras3-jax"), [100, 101, 99])
     write(tmp_path, cell("keras3-torch"), [None])
-    write(tmp_path, cell("native-torch-eager"), [70], status="invalid", cause="accuracy", reason="wrong answers", ranked=False)
+    write(
+        tmp_path,
+        cell("native-torch-eager"),
+        [70],
+        status="invalid",
+        cause="accuracy",
+        reason="wrong answers",
+        ranked=False,
+    )
     report = gathered(tmp_path)
     text = markdown(report)
-    assert "~~70~~ invalid (accuracy): wrong answers" in text and "oom: the kernel killed the worker" in text
+    assert (
+        "~~70~~ invalid (accuracy): wrong answers" in text
+        and "oom: the kernel killed the worker" in text
+    )
     html = rendered(report)
     assert "<del>70</del><br>invalid (accuracy): wrong answers" in html
     assert cli.main(["report", str(tmp_path)]) == 0
@@ -298,19 +425,29 @@ def test_failed_and_invalid_cells_stand_in_the_table_with_their_reason(tmp_path,
 
 
 def test_a_sut_that_has_no_such_model_says_why(tmp_path, capsys):
-    many = ("keras3-jax", "keras3-tensorflow", "keras3-torch", "native-torch-eager", "keras2-tensorflow", "hf-tensorflow")
+    many = (
+        "keras3-jax",
+        "keras3-tensorflow",
+        "keras3-torch",
+        "native-torch-eager",
+        "keras2-tensorflow",
+        "hf-tensorflow",
+    )
     for sut in many:
         write(tmp_path, cell(sut), [100])
         if sut not in ("keras2-tensorflow", "hf-tensorflow"):
             write(tmp_path, cell(sut, model="gemma", task="generate"), [100])
     report = gathered(tmp_path)
     of_keras2, of_hugging_face = report.obstacles
-    assert of_keras2.startswith("keras2-tensorflow, gemma generate: ") and of_hugging_face.startswith("hf-tensorflow, gemma generate: ")
+    assert of_keras2.startswith(
+        "keras2-tensorflow, gemma generate: "
+    ) and of_hugging_face.startswith("hf-tensorflow, gemma generate: ")
     assert rendered(report).count("<small>unsupported</small>") == 2
     assert markdown(report).count(" | unsupported") == 2
     assert cli.main(["report", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
-    assert "  keras2-tensorflow   unsupported\n" in printed  # six columns are too many: each SUT has a line of its own
+    # Six columns are too many: each SUT has a line of its own.
+    assert "  keras2-tensorflow   unsupported\n" in printed
     assert f"! unsupported: {of_hugging_face}\n" in printed
 
 
@@ -320,9 +457,16 @@ def test_means_are_over_what_all_suts_have(tmp_path):
         if batch < 32:
             write(tmp_path, cell("keras3-jax", batch_size=batch), [10 * factor] * 3)
     for sut, figure in (("keras3-jax", 700), ("native-torch-eager", 10), ("mock", 10)):
-        write(tmp_path, cell(sut, size="tiny"), [figure] * 3, ranked=False, unranked=("size tiny shows that a cell works, and no more",))
+        write(
+            tmp_path,
+            cell(sut, size="tiny"),
+            [figure] * 3,
+            ranked=False,
+            unranked=("size tiny shows that a cell works, and no more",),
+        )
     assert comparisons.means(gathered(tmp_path)).sentences == [
-        "mean speed (geometric) over the 2 comparisons that all SUTs have, compared with native-torch-eager: keras3-jax 4 × (4.00–4.00)"
+        "mean speed (geometric) over the 2 comparisons that all SUTs have, compared with"
+        " native-torch-eager: keras3-jax 4 × (4.00–4.00)"
     ]
 
 
@@ -331,7 +475,10 @@ def test_compiling_pays_after_as_many_batches_as_its_time_is_worth(tmp_path):
     write(tmp_path, cell("native-torch-eager"), [32, 32, 32])  # 1000 ms a batch
     write(tmp_path, cell("native-torch-compile"), [16, 16, 16])
     report = gathered(tmp_path)
-    assert [(p.sut, p.calls) for p in resources.paybacks(report)] == [("keras3-jax", 8.0), ("native-torch-compile", None)]
+    assert [(p.sut, p.calls) for p in resources.paybacks(report)] == [
+        ("keras3-jax", 8.0),
+        ("native-torch-compile", None),
+    ]
     assert [(o.bare, o.ratio.value) for o in keras.overheads(report)] == [
         ("native-torch-eager", pytest.approx(2)),
         ("native-torch-compile", pytest.approx(4)),
@@ -339,11 +486,20 @@ def test_compiling_pays_after_as_many_batches_as_its_time_is_worth(tmp_path):
 
 
 def test_what_keras_costs_is_told_beside_the_same_framework_without_it(tmp_path):
-    for sut, figures_ in (("keras3-jax", [64, 65, 63]), ("native-jax", [128, 130, 126]), ("native-torch-compile", [32, 32, 32])):
+    for sut, figures_ in (
+        ("keras3-jax", [64, 65, 63]),
+        ("native-jax", [128, 130, 126]),
+        ("native-torch-compile", [32, 32, 32]),
+    ):
         write(tmp_path, cell(sut), figures_, sweep="s-1")
     report = gathered(tmp_path)
     (cost,) = [o for o in keras.overheads(report) if o.cost]
-    assert (cost.keras, cost.bare, cost.keras_ms, cost.bare_ms) == ("keras3-jax", "native-jax", 500, 250)
+    assert (cost.keras, cost.bare, cost.keras_ms, cost.bare_ms) == (
+        "keras3-jax",
+        "native-jax",
+        500,
+        250,
+    )
     assert cost.ratio.value == pytest.approx(0.5) and cost.ratio.different
     html = rendered(report)
     assert "+250,000 µs" in html and "Keras 3 beside PyTorch" in html
@@ -359,7 +515,13 @@ def test_what_keras_costs_is_told_for_each_token_of_a_model_that_generates(tmp_p
 
 
 def test_keras_3_stands_beside_the_keras_2_that_runs_in_the_same_way(tmp_path):
-    with_xla, without = {"keras3-tensorflow": 40, "keras2-tensorflow": 50}, {"keras3-tensorflow-graph": 60, "keras2-tensorflow-graph": 30}
+    with_xla, without = (
+        {"keras3-tensorflow": 40, "keras2-tensorflow": 50},
+        {
+            "keras3-tensorflow-graph": 60,
+            "keras2-tensorflow-graph": 30,
+        },
+    )
     for sut, speed in {**with_xla, **without, "keras3-jax": 9}.items():
         write(tmp_path, cell(sut), [speed, speed * 1.01, speed], sweep="s-1")
     report = gathered(tmp_path)
@@ -369,17 +531,30 @@ def test_keras_3_stands_beside_the_keras_2_that_runs_in_the_same_way(tmp_path):
     ]
     assert "<h2>Keras 3 beside Keras 2</h2>" in rendered(report)
     assert "| keras3-tensorflow | keras2-tensorflow | 0.8 × (" in markdown(report)
-    jsonschema.validate(json.loads(json.dumps(exports.document(report, sections.of(report)))), SCHEMA)
+    jsonschema.validate(
+        json.loads(json.dumps(exports.document(report, sections.of(report)))), SCHEMA
+    )
 
 
 def test_the_published_figures_are_drawn_from_the_fastest_keras_3_sut(tmp_path):
-    for sut, speed in (("keras3-jax", 90), ("keras3-torch", 20), ("keras2-tensorflow", 30), ("native-torch-eager", 45)):
+    for sut, speed in (
+        ("keras3-jax", 90),
+        ("keras3-torch", 20),
+        ("keras2-tensorflow", 30),
+        ("native-torch-eager", 45),
+    ):
         write(tmp_path, cell(sut, batch_size=256), [speed - 1, speed, speed + 1], sweep="s-1")
     report = gathered(tmp_path)
-    (over_keras2,), (over_torch,) = (keras_published.gains(report, other) for other in keras_published.FIGURES)
+    (over_keras2,), (over_torch,) = (
+        keras_published.gains(report, other) for other in keras_published.FIGURES
+    )
     assert over_keras2.sut == over_torch.sut == "keras3-jax"
-    assert (over_keras2.ratio.value, over_torch.ratio.value) == (pytest.approx(3, rel=0.01), pytest.approx(2, rel=0.01))
-    assert over_keras2.mark == pytest.approx(470.12 / 418.72)  # the A100 table: bert, predict, batch 256
+    assert (over_keras2.ratio.value, over_torch.ratio.value) == (
+        pytest.approx(3, rel=0.01),
+        pytest.approx(2, rel=0.01),
+    )
+    # The A100 table: bert, predict, batch 256.
+    assert over_keras2.mark == pytest.approx(470.12 / 418.72)
     assert over_torch.mark == pytest.approx(1849.80 / 418.72)
     assert "Keras 3 over Keras 2" in rendered(report)
     assert keras_published.lower_precision() in rendered(report)
@@ -387,8 +562,14 @@ def test_the_published_figures_are_drawn_from_the_fastest_keras_3_sut(tmp_path):
 
 def test_the_published_columns_that_are_too_fast_for_float32_are_named():
     fast, slow = keras_published.lower_precision().split("So these columns")
-    for sut, ms in (("native-torch-compile", 733.16), ("keras2-tensorflow", 470.12), ("keras3-tensorflow", 466.01), ("keras3-jax", 418.72)):
-        # 12 layers of four 768 × 768 and two 768 × 3072 matrices, two operations for each weight and token.
+    for sut, ms in (
+        ("native-torch-compile", 733.16),
+        ("keras2-tensorflow", 470.12),
+        ("keras3-tensorflow", 466.01),
+        ("keras3-jax", 418.72),
+    ):
+        # 12 layers of four 768 × 768 and two 768 × 3072 matrices, two operations for each weight
+        # and token.
         tflops = 2 * 12 * (4 * 768 * 768 + 2 * 768 * 3072) * 256 * 512 / ms / 1e9
         assert tflops > 19.5
         assert f"{sut} ({tflops:.1f} TFLOP/s)" in fast
@@ -399,66 +580,135 @@ def test_a_published_column_is_called_fast_by_its_times(monkeypatch):
     slower = [replace(row, ms_per_step=2 * row.ms_per_step) for row in compare.published()]
     monkeypatch.setattr(keras_published, "published", lambda: slower)
     fast, slow = keras_published.lower_precision().split("So these columns")
-    assert "native-torch-compile (15.2 TFLOP/s)" in slow and "keras2-tensorflow (23.7 TFLOP/s)" in fast
+    assert (
+        "native-torch-compile (15.2 TFLOP/s)" in slow and "keras2-tensorflow (23.7 TFLOP/s)" in fast
+    )
 
 
 def test_what_earlier_files_of_suts_measured_is_left_out_and_said(tmp_path):
     for source, speed in (("1", 100), ("2", 50)):
-        write(tmp_path, cell(), [speed - 1, speed, speed + 1], day=int(source), record={"git": {"worker_source_sha256": source}})
+        write(
+            tmp_path,
+            cell(),
+            [speed - 1, speed, speed + 1],
+            day=int(source),
+            record={"git": {"worker_source_sha256": source}},
+        )
     report = gathered(tmp_path)
     assert [g.figures for g in report.current] == [[49, 50, 51]]
     assert report.advice == [
-        "left out: 1 cell measured earlier, by other versions, other files of SUTs, or for another time (see ./run.sh history)"
+        "left out: 1 cell measured earlier, by other versions, other files of SUTs, or for another"
+        " time (see ./run.sh history)"
     ]
 
 
 def multiplying(root, rates, **changes):
     for sut, flops in rates.items():
-        write(root, cell(sut, **changes), [40, 41, 39], evidence={"sentence": "", "after": {"matrix_flops": flops}})
+        write(
+            root,
+            cell(sut, **changes),
+            [40, 41, 39],
+            evidence={"sentence": "", "after": {"matrix_flops": flops}},
+        )
 
 
 def test_which_share_of_its_frameworks_products_a_sut_reaches_is_told(tmp_path):
     for sut, share in (("keras3-jax", 0.5), ("native-jax", 0.75)):
-        write(tmp_path, cell(sut), [40, 41, 39], metrics={"flops_per_second": 3e12 * share, "matrix_share": share})
+        write(
+            tmp_path,
+            cell(sut),
+            [40, 41, 39],
+            metrics={"flops_per_second": 3e12 * share, "matrix_share": share},
+        )
     write(tmp_path, cell("keras3-torch"), [10, 11, 10])  # by an older version
     report, row = gathered(tmp_path), ("keras3-jax", "1.5 TFLOP/s", "50%", "3 TFLOP/s", "–")
-    (sentence,) = [text for text in sentences(report) if text.startswith("the model's products reach")]
+    (sentence,) = [
+        text for text in sentences(report) if text.startswith("the model's products reach")
+    ]
     assert sentence.endswith("at least: native-jax 75%, keras3-jax 50%")
     assert f"| {' | '.join(row)} |" in markdown(report)
     assert "".join(f'<td class="number">{text}</td>' for text in row[1:]) in rendered(report)
     for sut in ("keras3-jax", "native-jax"):
-        write(tmp_path, cell(sut, batch_size=1), [4, 4, 4], metrics={"flops_per_second": 1.0, "matrix_share": 0.1})
-    assert not [text for text in sentences(gathered(tmp_path)) if text.startswith("the model's")]  # of several the table has them
+        write(
+            tmp_path,
+            cell(sut, batch_size=1),
+            [4, 4, 4],
+            metrics={"flops_per_second": 1.0, "matrix_share": 0.1},
+        )
+    # Of several the table has them.
+    assert not [text for text in sentences(gathered(tmp_path)) if text.startswith("the model's")]
 
 
 def test_how_many_operators_the_eager_suts_run_is_told(tmp_path):
-    for sut, operators in (("keras3-torch", 6000.0), ("native-torch-eager", 1230.0), ("native-torch-compile", None)):
-        metrics = {"flops_per_second": 1e12, "matrix_share": 0.1} | ({"operators_per_batch": operators} if operators else {})
+    for sut, operators in (
+        ("keras3-torch", 6000.0),
+        ("native-torch-eager", 1230.0),
+        ("native-torch-compile", None),
+    ):
+        metrics = {"flops_per_second": 1e12, "matrix_share": 0.1} | (
+            {"operators_per_batch": operators} if operators else {}
+        )
         write(tmp_path, cell(sut), [40, 41, 39], metrics=metrics)
     report = gathered(tmp_path)
-    words = "Python calls operators for a batch of eager SUTs: native-torch-eager 1,230, keras3-torch 6,000"
+    words = (
+        "Python calls operators for a batch of eager SUTs: native-torch-eager 1,230, keras3-torch"
+        " 6,000"
+    )
     assert words in sentences(report)
-    for row in ("keras3-torch | 1 TFLOP/s | 10% | 10 TFLOP/s | 6,000", "native-torch-compile | 1 TFLOP/s | 10% | 10 TFLOP/s | –"):
+    for row in (
+        "keras3-torch | 1 TFLOP/s | 10% | 10 TFLOP/s | 6,000",
+        "native-torch-compile | 1 TFLOP/s | 10% | 10 TFLOP/s | –",
+    ):
         assert f"| {row} |" in markdown(report)
 
 
 def test_frameworks_that_multiply_matrices_at_other_speeds_are_told(tmp_path):
-    multiplying(tmp_path, {"keras3-jax": 400e9, "keras3-torch": 100e9, "native-torch-eager": 300e9, "hf-tensorflow": 500e9})
+    multiplying(
+        tmp_path,
+        {
+            "keras3-jax": 400e9,
+            "keras3-torch": 100e9,
+            "native-torch-eager": 300e9,
+            "hf-tensorflow": 500e9,
+        },
+    )
     meaning = "; a model that spends its time in such products is about as much faster or slower"
     rates = "TensorFlow 500 GFLOP/s, JAX 400 GFLOP/s, PyTorch 200 GFLOP/s"
-    assert computing.section(gathered(tmp_path)).sentences == [f"large matrix products in float32 on cpu: {rates}{meaning}"]
-    multiplying(tmp_path, {"keras3-jax": 200e9, "native-torch-eager": 150e9}, variables={"OMP_NUM_THREADS": "1"})
+    assert computing.section(gathered(tmp_path)).sentences == [
+        f"large matrix products in float32 on cpu: {rates}{meaning}"
+    ]
+    multiplying(
+        tmp_path,
+        {"keras3-jax": 200e9, "native-torch-eager": 150e9},
+        variables={"OMP_NUM_THREADS": "1"},
+    )
     alone, of_one_thread = computing.section(gathered(tmp_path)).sentences
     where = "large matrix products in float32 on cpu, A processor, 2 threads, 8 GiB"
     assert alone == f"{where}: {rates}{meaning}"
-    assert of_one_thread == f"{where}, OMP_NUM_THREADS=1: JAX 200 GFLOP/s, PyTorch 150 GFLOP/s{meaning}"
+    assert (
+        of_one_thread
+        == f"{where}, OMP_NUM_THREADS=1: JAX 200 GFLOP/s, PyTorch 150 GFLOP/s{meaning}"
+    )
 
 
 def test_memory_and_compiling_stand_beside_the_speed_of_one_comparison(tmp_path):
-    for sut, memory, compiling in (("keras3-jax", 2.4e9, 3.25), ("native-jax", 0.7e9, 1.0), ("native-torch-eager", 1.1e9, 0.0)):
-        write(tmp_path, cell(sut), [40, 41, 39], peak_host_bytes=int(memory), seconds={"compile": compiling} if compiling else {})
+    for sut, memory, compiling in (
+        ("keras3-jax", 2.4e9, 3.25),
+        ("native-jax", 0.7e9, 1.0),
+        ("native-torch-eager", 1.1e9, 0.0),
+    ):
+        write(
+            tmp_path,
+            cell(sut),
+            [40, 41, 39],
+            peak_host_bytes=int(memory),
+            seconds={"compile": compiling} if compiling else {},
+        )
     told = sentences(gathered(tmp_path))
-    assert "memory of the worker, at most: native-jax 0.7 GB, native-torch-eager 1.1 GB, keras3-jax 2.4 GB" in told
+    assert (
+        "memory of the worker, at most: native-jax 0.7 GB, native-torch-eager 1.1 GB, keras3-jax"
+        " 2.4 GB" in told
+    )
     assert "compiling takes: native-jax 1.0 s, keras3-jax 3.2 s" in told
 
 
@@ -468,9 +718,11 @@ def test_of_several_batches_the_fastest_of_each_sut_is_told(tmp_path):
         for batch, speed in by_batch.items():
             write(tmp_path, cell(sut, batch_size=batch), [speed, speed, speed])
     (sentence,) = [text for text in sentences(gathered(tmp_path)) if "batches" in text]
-    assert sentence == (
-        "bert base predict, Offline, 128 tokens, quick: of the batches 1, 8, 32 the fastest of each SUT, by medians: "
-        "native-jax at 32 (160 samples/s, 200 ms a batch), keras3-jax at 8 (96 samples/s, 83.33 ms a batch)"
+    assert (
+        sentence
+        == "bert base predict, Offline, 128 tokens, quick: of the batches 1, 8, 32 the fastest of"
+        " each SUT, by medians: native-jax at 32 (160 samples/s, 200 ms a batch), keras3-jax at"
+        " 8 (96 samples/s, 83.33 ms a batch)"
     )
 
 
@@ -478,19 +730,33 @@ def test_of_one_sut_the_fastest_batch_is_told_too(tmp_path):
     for batch, speed in ((1, 20), (8, 96)):
         write(tmp_path, cell(batch_size=batch), [speed, speed, speed])
     (sentence,) = sentences(gathered(tmp_path))
-    assert sentence.endswith("of the batches 1, 8 the fastest of each SUT, by medians: keras3-jax at 8 (96 samples/s, 83.33 ms a batch)")
+    assert sentence.endswith(
+        "of the batches 1, 8 the fastest of each SUT, by medians: keras3-jax at 8 (96 samples/s,"
+        " 83.33 ms a batch)"
+    )
 
 
 def test_lengths_of_prompts_and_answers_tell_works_apart_and_make_a_chart(tmp_path):
     for prompt in (64, 512):
         for sut in SUTS[:2]:
-            work = {"model": "mistral", "task": "generate", "seq_len": None, "prompt_tokens": prompt, "new_tokens": 45}
+            work = {
+                "model": "mistral",
+                "task": "generate",
+                "seq_len": None,
+                "prompt_tokens": prompt,
+                "new_tokens": 45,
+            }
             write(tmp_path, cell(sut, **work), [100, 101, 99])
     report = gathered(tmp_path)
     names = [contest.name for contest in report.contests]
-    assert names == [f"mistral base generate, Offline, batch 32, {n} + 45 tokens" for n in (64, 512)]
+    assert names == [
+        f"mistral base generate, Offline, batch 32, {n} + 45 tokens" for n in (64, 512)
+    ]
     (scale,) = scaling.scales(report)
-    assert (scale.axis, scale.work) == ("prompt_tokens", "mistral base generate, Offline, batch 32, … + 45 tokens, quick")
+    assert (scale.axis, scale.work) == (
+        "prompt_tokens",
+        "mistral base generate, Offline, batch 32, … + 45 tokens, quick",
+    )
     assert "speed over tokens a prompt" in rendered(report)
 
 
@@ -499,10 +765,15 @@ def test_every_sut_has_a_colour_of_its_own():
 
 
 def test_stacked_bars_name_every_part_once_and_end_at_their_sums():
-    rows = {"with": {"calling": 30.0, "waiting": 12.0}, "without": {"calling": 0.0, "waiting": 11.0}}
+    rows = {
+        "with": {"calling": 30.0, "waiting": 12.0},
+        "without": {"calling": 0.0, "waiting": 11.0},
+    }
     drawing = figures.stacks(rows, "layers", "microseconds of a call", "Where the time goes")
     texts = re.findall(r"<text[^>]*>([^<]*)<", drawing)
-    assert [texts.count(text) for text in ("calling", "waiting", "with", "without", "42", "11")] == [1] * 6
+    assert [
+        texts.count(text) for text in ("calling", "waiting", "with", "without", "42", "11")
+    ] == [1] * 6
 
 
 def test_what_was_measured_otherwise_before_is_left_out_and_counted(tmp_path):
@@ -518,9 +789,13 @@ def test_a_new_failure_is_not_hidden_by_an_old_success(tmp_path):
     write(tmp_path, cell(), [None], day=2, record={"git": {"worker_source_sha256": "2"}})
     report = gathered(tmp_path)
     (contest,) = report.contests
-    assert contest.older == 1 and contest.entries["keras3-jax"].reason == "oom: the kernel killed the worker"
+    assert (
+        contest.older == 1
+        and contest.entries["keras3-jax"].reason == "oom: the kernel killed the worker"
+    )
     assert report.headline.endswith(
-        "keras3-torch alone has a figure: 50 samples/s (47.57–52.54) (keras3-jax: oom: the kernel killed the worker)"
+        "keras3-torch alone has a figure: 50 samples/s (47.57–52.54) (keras3-jax: oom: the kernel"
+        " killed the worker)"
     )
 
 
@@ -530,7 +805,10 @@ def test_suts_that_were_measured_under_other_conditions_are_named(tmp_path):
     where = "keras3-jax beside keras3-torch, bert base predict, Offline, batch 32, 128 tokens"
     assert gathered(tmp_path).advice[:2] == [
         f"other planned duration: 10.0 / 2.0: {where}",
-        f"the repeats were not measured in turns, so a drift of the machine between the two counts as a difference: {where}",
+        (
+            "the repeats were not measured in turns, so a drift of the machine between the two"
+            f" counts as a difference: {where}"
+        ),
     ]
 
 
@@ -548,28 +826,61 @@ def test_a_cell_that_was_never_started_stands_beside_those_that_were(tmp_path, c
     )
     folder = tmp_path / "sweeps" / "sweep-1"
     journal.keep_not_measured(folder, result)
-    cells = [{"label": "ctrl tiny", "obstacle": "--seq-len 512: at most 256"}, {"label": "bert tiny", "obstacle": None}]
-    (folder / "sweep.json").write_text(json.dumps({"cells": cells, "missing": {"transfo-xl": "no model of it"}}))
+    cells = [
+        {"label": "ctrl tiny", "obstacle": "--seq-len 512: at most 256"},
+        {"label": "bert tiny", "obstacle": None},
+    ]
+    (folder / "sweep.json").write_text(
+        json.dumps({"cells": cells, "missing": {"transfo-xl": "no model of it"}})
+    )
     assert cli.main(["report", str(tmp_path)]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "skipped: preflight: it needs 9 GB" in out
-    assert "unsupported: ctrl tiny: --seq-len 512: at most 256" in out and "unsupported: transfo-xl: no model of it" in out
+    assert (
+        "unsupported: ctrl tiny: --seq-len 512: at most 256" in out
+        and "unsupported: transfo-xl: no model of it" in out
+    )
     (contest,) = gathered(tmp_path).contests
-    assert list(contest.entries) == ["keras3-jax", "keras3-torch", "native-torch-eager"] and contest.name.endswith("128 tokens")
+    assert list(contest.entries) == [
+        "keras3-jax",
+        "keras3-torch",
+        "native-torch-eager",
+    ] and contest.name.endswith("128 tokens")
     journal.forget_not_measured(folder)
     assert len(gathered(tmp_path).groups) == 2
 
 
 def test_trainings_have_a_table_of_their_own(tmp_path):
-    told = {"first_step_seconds": 7.125, "trained_parameters": 3328, "tokens_per_second": 1234.5, "samples_per_second": 9.64}
+    told = {
+        "first_step_seconds": 7.125,
+        "trained_parameters": 3328,
+        "tokens_per_second": 1234.5,
+        "samples_per_second": 9.64,
+    }
     seen = {"step_median_ms": 48.5, "step_p90_ms": 61.5, "drift_fraction": 0.1}
-    score = {"metric": "loss_error", "value": 0.0012, "threshold": 0.05, "passed": True, "detail": {"first_loss_error": 3e-6}}
+    score = {
+        "metric": "loss_error",
+        "value": 0.0012,
+        "threshold": 0.05,
+        "passed": True,
+        "detail": {"first_loss_error": 3e-6},
+    }
     of_training = {"task": "fit", "scenario": "Fit", "batch_size": 8}
     write(tmp_path, cell("keras3-jax", **of_training), [50, 51, 49], metrics=told, accuracy=score)
-    write(tmp_path, cell("native-torch-eager", **of_training), [90, 91, 89], first_minute=1, metrics={**told, **seen}, accuracy=score)
+    write(
+        tmp_path,
+        cell("native-torch-eager", **of_training),
+        [90, 91, 89],
+        first_minute=1,
+        metrics={**told, **seen},
+        accuracy=score,
+    )
     report = gathered(tmp_path)
     assert report.contests[0].name.startswith("bert base Fit, batch 8")
-    assert [(o.keras_ms is None, o.keras_token_ms) for o in keras.overheads(report)] == [(True, None)]  # a step has tokens, and makes none
+    # A step has tokens, and makes none.
+    assert [(o.keras_ms is None, o.keras_token_ms) for o in keras.overheads(report)] == [
+        (True, None)
+    ]
     ((first, second),) = trainings.section(report).tables[0].groups.values()
     assert (first[0], first[3]) == ("keras3-jax", "") and (second[1], *second[3:]) == (
         "90",
@@ -582,7 +893,11 @@ def test_trainings_have_a_table_of_their_own(tmp_path):
 def test_the_page_loads_nothing_and_is_well_formed(three):
     for batch in (1, 8):
         write(three, cell(batch_size=batch), [50, 51, 49])
-        write(three, cell("native-torch-eager", scenario="SingleStream", batch_size=batch), [5, 5.1, 4.9])
+        write(
+            three,
+            cell("native-torch-eager", scenario="SingleStream", batch_size=batch),
+            [5, 5.1, 4.9],
+        )
     html = rendered(gathered(three))
     assert html.startswith(page.BEGINNING)
     assert not re.search(r"<script|<link|<img|@import|https?://(?!www\.w3\.org/)", html)
@@ -609,10 +924,20 @@ def test_a_cells_section_explains_the_run(mock_run):
     cell_details = details.Details(group)
     meanings = {label: meaning for label, _, meaning in cell_details.summary}
     assert meanings["min_duration (ms)"] == "a shorter test is INVALID"
-    assert not [label for label, meaning in meanings.items() if not meaning]  # every line LoadGen writes is explained
-    assert cell_details.within and cell_details.within.low < cell_details.within.mean < cell_details.within.high
+    # Every line LoadGen writes is explained.
+    assert not [label for label, meaning in meanings.items() if not meaning]
+    assert (
+        cell_details.within
+        and cell_details.within.low < cell_details.within.mean < cell_details.within.high
+    )
     html = rendered(gathered(mock_run))
-    for text in ("Once upon a time", "What it answered", "Evidence of what ran", "Time by time", cell_details.directory):
+    for text in (
+        "Once upon a time",
+        "What it answered",
+        "Evidence of what ran",
+        "Time by time",
+        cell_details.directory,
+    ):
         assert text in html
     assert "<script>alert(1)" not in html and "&lt;script&gt;alert(1)" in html
 
@@ -626,7 +951,11 @@ def test_words_say_where_an_answer_leaves_the_reference(mock_run, tmp_path, caps
     assert other.shared == "a "
     assert cli.main(["show", str(directory)]) == 0
     out = capsys.readouterr().out
-    assert "status     ok" in out and "prompt     Once upon a time" in out and "tokens are the reference's" in out
+    assert (
+        "status     ok" in out
+        and "prompt     Once upon a time" in out
+        and "tokens are the reference's" in out
+    )
 
 
 def test_files_hold_the_same_rows(three, tmp_path, capsys):
@@ -636,7 +965,11 @@ def test_files_hold_the_same_rows(three, tmp_path, capsys):
     answer = capsys.readouterr().out.split("\n")[0]
     document = json.loads(names["json"].read_text())
     jsonschema.validate(document, SCHEMA)
-    assert document["answer"] == answer and answer in names["html"].read_text() and answer in names["markdown"].read_text()
+    assert (
+        document["answer"] == answer
+        and answer in names["html"].read_text()
+        and answer in names["markdown"].read_text()
+    )
     rows = list(csv.DictReader(io.StringIO(names["csv"].read_text())))
     assert [float(row["figure"]) for row in rows] == [row["figure"] for row in document["rows"]]
     assert list(rows[0]) == list(tables.COLUMNS)
@@ -648,7 +981,10 @@ def test_figures_are_files_that_stand_by_themselves(three, tmp_path):
     assert file.name == "bert-base-predict-Offline-float32-batch-32-cpu-128-tokens.svg"
     root = ET.fromstring(file.read_text())
     (contest,) = content.gather(three, "runs").contests
-    assert (root.tag, root.get("aria-label")) == ("{http://www.w3.org/2000/svg}svg", f"{contest.full_name}: {contest.answer}")
+    assert (root.tag, root.get("aria-label")) == (
+        "{http://www.w3.org/2000/svg}svg",
+        f"{contest.full_name}: {contest.answer}",
+    )
     assert "prefers-color-scheme:dark" in file.read_text()
 
 
@@ -659,7 +995,10 @@ def test_json_alone_is_the_one_document(three, capsys):
 
 @pytest.mark.parametrize(
     ("arguments", "words_of_it"),
-    [(["nowhere"], "there is no such directory"), (["{root}", "--html", "{root}/other"], "it is there and no page of a report")],
+    [
+        (["nowhere"], "there is no such directory"),
+        (["{root}", "--html", "{root}/other"], "it is there and no page of a report"),
+    ],
 )
 def test_what_cannot_be_reported_is_one_sentence(three, capsys, arguments, words_of_it):
     (three / "other").write_text("mine")

@@ -25,7 +25,11 @@ def report(tmp_path):
 
 
 def ice(**changes):
-    table = {"columns": ("season", "ice"), "numbers": (1,), "groups": {"north": [("winter", ("3", "(2–4)"))]}}
+    table = {
+        "columns": ("season", "ice"),
+        "numbers": (1,),
+        "groups": {"north": [("winter", ("3", "(2–4)"))]},
+    }
     return Section(
         title="How much ice there is",
         note="Ice is frozen water.",
@@ -38,7 +42,13 @@ def ice(**changes):
 
 def test_the_page_shows_title_note_sentences_pictures_and_tables(report):
     html = page.render(report, [ice()], WHEN)
-    for text in ("<h2>How much ice there is</h2>", "Ice is frozen water.", "<li>there is some | ice</li>", "Ice by season", "seasons"):
+    for text in (
+        "<h2>How much ice there is</h2>",
+        "Ice is frozen water.",
+        "<li>there is some | ice</li>",
+        "Ice by season",
+        "seasons",
+    ):
         assert text in html
     assert "2 more are not drawn" in html
     assert '<td class="number">3 <span class="soft">(2–4)</span></td>' in html

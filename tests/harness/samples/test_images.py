@@ -30,8 +30,32 @@ def run(tmp_path_factory):
     """Two prompts through the mock SUT."""
     root = tmp_path_factory.mktemp("images")
     (root / "prompts.txt").write_text("a lighthouse at dusk\n\na lighthouse at dawn\n")
-    flags = ["--sut", "mock", "--model", "stable-diffusion", "--scenario", "Offline", "--duration", "0.5", "--size", "tiny"]
-    assert cli.main([*flags, "--dataset", str(root / "prompts.txt"), "--out", str(root / "runs"), "--cache", str(CACHE)]) == 0
+    flags = [
+        "--sut",
+        "mock",
+        "--model",
+        "stable-diffusion",
+        "--scenario",
+        "Offline",
+        "--duration",
+        "0.5",
+        "--size",
+        "tiny",
+    ]
+    assert (
+        cli.main(
+            [
+                *flags,
+                "--dataset",
+                str(root / "prompts.txt"),
+                "--out",
+                str(root / "runs"),
+                "--cache",
+                str(CACHE),
+            ]
+        )
+        == 0
+    )
     (result,) = (root / "runs").rglob("result.json")
     return result.parent
 
@@ -55,8 +79,12 @@ def test_an_answer_of_another_size_than_the_references_is_not_drawn(run, tmp_pat
 
 
 def test_answers_that_could_not_be_scored_lose_no_result(tmp_path, monkeypatch, made_environment):
-    monkeypatch.setattr(submission, "score", lambda *_: "sample 0 has 7 bytes, and the reference's has 9")
-    found = measurement.run(request(tmp_path, scenario="Offline", model="stable-diffusion", size="tiny"), Reporter(), 0)
+    monkeypatch.setattr(
+        submission, "score", lambda *_: "sample 0 has 7 bytes, and the reference's has 9"
+    )
+    found = measurement.run(
+        request(tmp_path, scenario="Offline", model="stable-diffusion", size="tiny"), Reporter(), 0
+    )
     assert any("sample 0 has 7 bytes" in warning for warning in found.warnings)
     assert (tmp_path / found.cell.name / "quick-1" / "result.json").exists()
 
@@ -73,7 +101,9 @@ def test_the_time_of_a_denoising_step_is_told_and_audited(run, capsys):
     found = result["metrics"]
     assert found["ms_per_denoising_step"] == pytest.approx(found["ms_per_step"] / 4)
     assert cli.main(["audit", str(run)]) == 0
-    (run / "result.json").write_text(json.dumps({**result, "metrics": {**found, "ms_per_denoising_step": found["ms_per_step"]}}))
+    (run / "result.json").write_text(
+        json.dumps({**result, "metrics": {**found, "ms_per_denoising_step": found["ms_per_step"]}})
+    )
     assert cli.main(["audit", str(run)]) == 1
     assert "ms_per_denoising_step" in capsys.readouterr().out
     (run / "result.json").write_text(json.dumps(result))
@@ -92,11 +122,19 @@ def test_the_steps_are_a_part_of_the_cell(run, tmp_path):
     assert ", 2 steps" in compare.describe(tables.Group(runs=(skipped,)))
     with pytest.raises(UsageError, match=r"--steps 1: stable-diffusion takes 2 to 1000"):
         asked(1)
-    with pytest.raises(UsageError, match=r"--steps 2: is for models that make images, and bert does not: leave it out"):
+    with pytest.raises(
+        UsageError,
+        match=r"--steps 2: is for models that make images, and bert does not: leave it out",
+    ):
         asked(2, model="bert")
 
 
 def test_a_prompt_of_too_many_tokens_is_refused(tmp_path):
     (tmp_path / "prompts.txt").write_text("a lighthouse\n\n" + "a" * 80)
-    with pytest.raises(UsageError, match=r"prompts.txt:3: the prompt has 82 tokens and stable-diffusion takes 77: shorten it"):
-        dataset.prepare(MODEL, MODEL.sizes["tiny"], 64, tmp_path / "prompts.txt", tmp_path / "cache")
+    with pytest.raises(
+        UsageError,
+        match=r"prompts.txt:3: the prompt has 82 tokens and stable-diffusion takes 77: shorten it",
+    ):
+        dataset.prepare(
+            MODEL, MODEL.sizes["tiny"], 64, tmp_path / "prompts.txt", tmp_path / "cache"
+        )

@@ -1,4 +1,6 @@
-"""What a segmenting model answered: drawn over its images in the run directory, and shown by the report."""
+"""What a segmenting model answered: drawn over its images in the run directory, and shown by the
+report.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,32 @@ def run(tmp_path_factory):
     (root / "photos").mkdir()
     for name, colour in (("a.png", (255, 0, 0)), ("b.png", (0, 0, 255))):
         Image.new("RGB", (96, 48), colour).save(root / "photos" / name)
-    flags = ["--sut", "mock", "--model", "sam", "--scenario", "Offline", "--duration", "0.5", "--size", "tiny"]
-    assert cli.main([*flags, "--dataset", str(root / "photos"), "--out", str(root / "runs"), "--cache", str(CACHE)]) == 0
+    flags = [
+        "--sut",
+        "mock",
+        "--model",
+        "sam",
+        "--scenario",
+        "Offline",
+        "--duration",
+        "0.5",
+        "--size",
+        "tiny",
+    ]
+    assert (
+        cli.main(
+            [
+                *flags,
+                "--dataset",
+                str(root / "photos"),
+                "--out",
+                str(root / "runs"),
+                "--cache",
+                str(CACHE),
+            ]
+        )
+        == 0
+    )
     (result,) = (root / "runs").rglob("result.json")
     return result.parent
 
@@ -37,7 +63,8 @@ def test_each_picture_has_its_mask_drawn_over_it(run):
     with Image.open(run / masks.FOLDER / first.file) as picture:
         assert picture.size == (288, 144)  # what filled the image up is cut away
         points = np.asarray(picture)
-    assert np.abs(points[72, 40].astype(int) - masks._MASK).max() < 90  # the mask's colour half over red
+    # The mask's colour half over red.
+    assert np.abs(points[72, 40].astype(int) - masks._MASK).max() < 90
     assert second.file == "2.jpg" and jpeg[:2] == b"\xff\xd8"
 
 
@@ -63,15 +90,22 @@ def folder(tmp_path):
     """Meta's layout: nothing but the tensors."""
     made = checkpoint.ensure(SAM, SAM.sizes["tiny"], tmp_path / "cache").path
     (tmp_path / "weights").mkdir()
-    (tmp_path / "weights" / "model.safetensors").write_bytes((made / "model.safetensors").read_bytes())
+    (tmp_path / "weights" / "model.safetensors").write_bytes(
+        (made / "model.safetensors").read_bytes()
+    )
     return tmp_path / "weights"
 
 
 def test_metas_checkpoint_tells_its_own_configuration(folder, tmp_path):
     found = user_weights.look(folder, SAM)
     tiny = SAM.sizes["tiny"].config
-    assert {k: v for k, v in found.size.config.items() if k in tiny} == {**tiny, "decoder_attention_heads": 8}
-    assert found.own_files == ("model.safetensors",) and found.size.summary.endswith("4 layers of 64, image 128 x 128")
+    assert {k: v for k, v in found.size.config.items() if k in tiny} == {
+        **tiny,
+        "decoder_attention_heads": 8,
+    }
+    assert found.own_files == ("model.safetensors",) and found.size.summary.endswith(
+        "4 layers of 64, image 128 x 128"
+    )
     of_folder = checkpoint.of_folder(found, SAM, tmp_path / "cache")
     assert json.loads((of_folder.path / "config.json").read_text())["global_attn_indexes"] == [1, 3]
 
@@ -81,15 +115,22 @@ def test_a_pickle_is_refused_with_the_command_that_converts_it(folder):
     for given in (folder, folder / "sam_vit_b_01ec64.pth"):
         with pytest.raises(
             UsageError,
-            match=r"sam_vit_b_01ec64.pth is a pickle.*mkdir NEW && python -c .*torch.load\('.*/sam_vit_b_01ec64.pth', weights_only",
+            match=(
+                r"sam_vit_b_01ec64.pth is a pickle.*mkdir NEW && python -c"
+                r" .*torch.load\('.*/sam_vit_b_01ec64.pth', weights_only"
+            ),
         ):
             user_weights.look(given, SAM)
 
 
 def test_other_tensors_than_metas_are_refused(folder):
     tensors = load_file(folder / "model.safetensors")
-    save_file({f"vision.{name}": value for name, value in tensors.items()}, folder / "model.safetensors")
-    with pytest.raises(UsageError, match="is no checkpoint of Segment Anything in Meta's own names"):
+    save_file(
+        {f"vision.{name}": value for name, value in tensors.items()}, folder / "model.safetensors"
+    )
+    with pytest.raises(
+        UsageError, match="is no checkpoint of Segment Anything in Meta's own names"
+    ):
         user_weights.look(folder, SAM)
     del tensors["image_encoder.neck.2.weight"]
     save_file(tensors, folder / "model.safetensors")

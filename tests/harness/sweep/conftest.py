@@ -11,14 +11,20 @@ from harness.sweep import loop
 
 @pytest.fixture
 def sweep(tmp_path, capsys, monkeypatch):
-    """Arguments → (exit code, the JSON document or None, what was said). No repeat is measured again because another test disturbed it."""
+    """Arguments → (exit code, the JSON document or None, what was said). No repeat is measured
+    again because another test disturbed it.
+    """
     monkeypatch.setattr(loop, "AGAIN_A_REPEAT", 0)
 
     def run(*arguments):
         out = [] if "--out" in arguments else ["--out", str(tmp_path / "runs")]
         code = cli.main(["sweep", *map(str, arguments), *out])
         captured = capsys.readouterr()
-        return code, json.loads(captured.out) if captured.out.startswith("{") else None, captured.err
+        return (
+            code,
+            json.loads(captured.out) if captured.out.startswith("{") else None,
+            captured.err,
+        )
 
     run.out = tmp_path / "runs"
     return run

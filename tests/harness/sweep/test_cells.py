@@ -55,13 +55,21 @@ def test_lengths_are_multiplied_and_one_that_a_model_cannot_take_has_the_reason(
 
 def test_a_second_task_is_a_cell_of_its_own_where_the_model_has_it():
     series = make({"model": ["gpt2,bert"], "task": ["predict,generate"]})
-    assert [each.request and each.request.task for each in series] == ["predict", "generate", "predict", None]
+    assert [each.request and each.request.task for each in series] == [
+        "predict",
+        "generate",
+        "predict",
+        None,
+    ]
     assert [each.label for each in series[:2]] == [
         "mock gpt2 tiny Offline batch 4 float32",
         "mock gpt2 tiny Offline batch 4 float32 generate",
     ]
     assert series[3].obstacle == "--task generate: bert has predict alone: leave it out"
-    assert (series[0].request.benchmark, series[1].request.benchmark) == ("gpt2-tiny", "gpt2-tiny-generate")
+    assert (series[0].request.benchmark, series[1].request.benchmark) == (
+        "gpt2-tiny",
+        "gpt2-tiny-generate",
+    )
 
 
 def test_the_benchmark_of_2019_is_there_with_every_length_that_a_model_has_positions_for():
@@ -74,12 +82,20 @@ def test_the_benchmark_of_2019_is_there_with_every_length_that_a_model_has_posit
 
 def test_batch_sizes_leave_one_sample_scenarios_alone():
     series = make({"scenario": ["offline,singlestream"], "batch_size": ["2,4"]})
-    assert [(s.request.asked.scenario, s.request.batch_size) for s in series] == [("Offline", 2), ("Offline", 4), ("SingleStream", 1)]
+    assert [(s.request.asked.scenario, s.request.batch_size) for s in series] == [
+        ("Offline", 2),
+        ("Offline", 4),
+        ("SingleStream", 1),
+    ]
 
 
 def test_the_first_cell_that_can_be_measured_has_a_twin():
     series = make({"precision": ["bfloat16,float32"]}, twin=True)
-    assert [(s.twin, bool(s.obstacle)) for s in series] == [(False, True), (False, False), (True, False)]
+    assert [(s.twin, bool(s.obstacle)) for s in series] == [
+        (False, True),
+        (False, False),
+        (True, False),
+    ]
     assert "mock computes in float32" in series[0].obstacle
 
 
@@ -91,8 +107,12 @@ def test_what_no_cell_can_be_is_refused_as_a_whole():
 
 
 def test_the_same_cells_have_one_folder_whatever_the_repeats(tmp_path):
-    first, twin, other = (make({"batch_size": [b]}, twin=t) for b, t in (("2", False), ("2", True), ("4", False)))
-    names = {journal.folder(tmp_path, "sweep", each, again=False).name for each in (first, twin, other)}
+    first, twin, other = (
+        make({"batch_size": [b]}, twin=t) for b, t in (("2", False), ("2", True), ("4", False))
+    )
+    names = {
+        journal.folder(tmp_path, "sweep", each, again=False).name for each in (first, twin, other)
+    }
     assert len(names) == 3
     made = journal.folder(tmp_path, "sweep", first, again=False)
     made.mkdir(parents=True)
@@ -110,7 +130,12 @@ def test_the_published_table_is_there_as_far_as_models_and_suts_are():
     series = cells.make(recipe.read("keras3-published").grids, WHERE, twin=False)
     rows = {(s.request.model.name, s.request.task, s.request.batch_size) for s in series}
     assert rows == {
-        *(("bert", "predict", 256), ("gemma", "generate", 32), ("gemma", "generate", 1), ("mistral", "generate", 32)),
+        *(
+            ("bert", "predict", 256),
+            ("gemma", "generate", 32),
+            ("gemma", "generate", 1),
+            ("mistral", "generate", 32),
+        ),
         *(
             ("mistral", "generate", 1),
             ("sam", "predict", 4),
@@ -125,7 +150,12 @@ def test_the_published_table_is_there_as_far_as_models_and_suts_are():
     named = [s for s in series if s.request.precision != "tf32"]
     assert len(named) == 6 * len(rows)
     on_keras2 = [(s.request.model.name, s.request.task) for s in named if s.obstacle]
-    assert on_keras2 == [*[("gemma", "generate")] * 2, *[("mistral", "generate")] * 2, ("gemma", "fit"), ("mistral", "fit")]
+    assert on_keras2 == [
+        *[("gemma", "generate")] * 2,
+        *[("mistral", "generate")] * 2,
+        ("gemma", "fit"),
+        ("mistral", "fit"),
+    ]
     assert all(s.request.size.name == "full" for s in series)
 
 
@@ -133,11 +163,18 @@ def test_the_published_models_in_float32_are_measured_in_tf32_too():
     series = cells.make(recipe.read("keras3-published").grids, WHERE, twin=False)
 
     def work(precision):
-        return [(s.request.model.name, s.request.task, s.request.asked.sut) for s in series if s.request.precision == precision]
+        return [
+            (s.request.model.name, s.request.task, s.request.asked.sut)
+            for s in series
+            if s.request.precision == precision
+        ]
 
     assert work("tf32") == work("float32")
     assert {model for model, _, _ in work("bfloat16")} == {"gemma", "mistral"}
-    assert all("a format of NVIDIA GPUs" in s.obstacle for s in series if s.request.precision == "tf32")  # this is of a CPU
+    # This is of a CPU.
+    assert all(
+        "a format of NVIDIA GPUs" in s.obstacle for s in series if s.request.precision == "tf32"
+    )
 
 
 @pytest.mark.parametrize(
@@ -165,9 +202,14 @@ def test_a_mistake_in_a_recipe_is_named(tmp_path, text, words):
 def test_flags_are_written_in_a_recipe_as_they_are_typed(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(
-        '[defaults]\nmodel = "bert"\n[[cells]]\nsut = "mock"\nscenario = "Offline"\nbatch-size = [2, 4]\nsut-option = ["latency-ms=2"]'
+        '[defaults]\nmodel = "bert"\n[[cells]]\nsut = "mock"\nscenario = "Offline"\nbatch-size ='
+        ' [2, 4]\nsut-option = ["latency-ms=2"]'
     )
     series = cells.make(recipe.read(str(path)).grids, WHERE, twin=False)
     assert [s.request.batch_size for s in series] == [2, 4]
     assert series[0].request.options == {"latency-ms": 2.0}
-    assert series[0].command == "./run.sh --sut mock --scenario Offline --model bert --batch-size 2 --sut-option latency-ms=2"
+    assert (
+        series[0].command
+        == "./run.sh --sut mock --scenario Offline --model bert --batch-size 2 --sut-option"
+        " latency-ms=2"
+    )

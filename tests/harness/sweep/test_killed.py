@@ -1,4 +1,6 @@
-"""A sweep that is killed again and again: nothing is lost, nothing is measured twice, nothing half written is taken for a result."""
+"""A sweep that is killed again and again: nothing is lost, nothing is measured twice, nothing half
+written is taken for a result.
+"""
 
 import json
 import os
@@ -12,7 +14,18 @@ from harness import result
 from harness.comparison import runs
 from harness.execution.environments import ROOT
 
-SWEEP = ["--sut", "mock", "--model", "bert,mistral", "--scenario", "Offline", "--duration", "0.3", "--repeats", "3"]
+SWEEP = [
+    "--sut",
+    "mock",
+    "--model",
+    "bert,mistral",
+    "--scenario",
+    "Offline",
+    "--duration",
+    "0.3",
+    "--repeats",
+    "3",
+]
 SERIES, REPEATS = 3, 3  # two models, and the twin of the first
 KILLS = 10
 
@@ -23,12 +36,17 @@ def start(out):
 
 
 def finished(out):
-    """(series, repeat, folder) → the bytes of result.json and the time of LoadGen's log, of every attempt that has a result."""
+    """(series, repeat, folder) → the bytes of result.json and the time of LoadGen's log, of every
+    attempt that has a result.
+    """
     marks = {}
     for path in out.rglob("result.json"):
         mark = json.loads(path.read_text())["sweep"]
         key = (mark["series"], mark["repeat"], path.parent)
-        marks[key] = (path.read_bytes(), (path.parent / "raw/performance/mlperf_log_detail.txt").stat().st_mtime_ns)
+        marks[key] = (
+            path.read_bytes(),
+            (path.parent / "raw/performance/mlperf_log_detail.txt").stat().st_mtime_ns,
+        )
     return marks
 
 
@@ -56,8 +74,12 @@ def test_after_ten_kills_every_repeat_was_measured_once(tmp_path):
     assert before.items() <= now.items()
     measured = {}
     for series, repeat, folder in now:
-        measured.setdefault((series, repeat), []).append(runs.read(reading.result(json.loads((folder / "result.json").read_text()))))
-    assert set(measured) == {(series, repeat) for series in range(SERIES) for repeat in range(1, REPEATS + 1)}
+        measured.setdefault((series, repeat), []).append(
+            runs.read(reading.result(json.loads((folder / "result.json").read_text())))
+        )
+    assert set(measured) == {
+        (series, repeat) for series in range(SERIES) for repeat in range(1, REPEATS + 1)
+    }
     for attempts in measured.values():  # only a disturbed one is measured again
         last = max(attempts, key=lambda run: run.order)
         assert all(run is last or run.disturbances[0] for run in attempts)

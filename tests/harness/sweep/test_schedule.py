@@ -11,13 +11,22 @@ WHERE = {"cache": [str(CACHE)], "out": ["nowhere"]}
 
 
 def make(twin=False, **values):
-    grid = {"sut": ["mock"], "model": ["bert"], "scenario": ["Offline"]} | {k: v.split(",") for k, v in values.items()}
+    grid = {"sut": ["mock"], "model": ["bert"], "scenario": ["Offline"]} | {
+        k: v.split(",") for k, v in values.items()
+    }
     return cells.make([grid], WHERE, twin)
 
 
 def ended(series, value=100.0, status=Status.OK):
     metric = Metric("samples_per_second", value, "samples/s", True) if status is Status.OK else None
-    return Result(cell=series.request.cell(), mode="quick", round="v6.1", directory="", status=status, metric=metric)
+    return Result(
+        cell=series.request.cell(),
+        mode="quick",
+        round="v6.1",
+        directory="",
+        status=status,
+        metric=metric,
+    )
 
 
 def play(series, repeats, figure, limit=100):
@@ -38,7 +47,15 @@ def test_cells_are_measured_in_turns():
 
 
 def rivals(count=6, twin=True):
-    grids = [{"sut": ["mock"], "model": ["bert"], "scenario": ["Offline"], "sut_option": [f"latency-ms={n}"]} for n in range(1, count + 1)]
+    grids = [
+        {
+            "sut": ["mock"],
+            "model": ["bert"],
+            "scenario": ["Offline"],
+            "sut_option": [f"latency-ms={n}"],
+        }
+        for n in range(1, count + 1)
+    ]
     return cells.make(grids, WHERE, twin)
 
 
@@ -64,7 +81,9 @@ def test_with_a_deadline_every_round_has_the_order_of_the_list_and_the_control_r
 @pytest.mark.parametrize("seed", range(20))
 def test_a_control_run_is_far_from_the_cell_that_it_repeats(seed):
     series = rivals()
-    order = [s.number for s, _ in schedule.steps(series, {}, RepeatPlan(least=1, most=1, seed=seed))]
+    order = [
+        s.number for s, _ in schedule.steps(series, {}, RepeatPlan(least=1, most=1, seed=seed))
+    ]
     control = next(s.number for s in series if s.twin)
     assert abs(order.index(control) - order.index(0)) >= len(order) // 2
 
@@ -72,12 +91,18 @@ def test_a_control_run_is_far_from_the_cell_that_it_repeats(seed):
 @pytest.mark.parametrize("status", [Status.OOM, Status.ERROR, Status.UNSUPPORTED, Status.SKIPPED])
 def test_a_cell_that_cannot_be_measured_is_not_repeated_and_the_others_are(status):
     series = make(batch_size="1,2")
-    order, _ = play(series, RepeatPlan(least=3, most=3), lambda one, _: ended(one, status=status if one.number == 0 else Status.OK))
+    order, _ = play(
+        series,
+        RepeatPlan(least=3, most=3),
+        lambda one, _: ended(one, status=status if one.number == 0 else Status.OK),
+    )
     assert order == [(0, 1), (1, 1), (1, 2), (1, 3)]
 
 
 def test_an_invalid_cell_is_repeated_because_the_next_one_may_be_good():
-    order, _ = play(make(), RepeatPlan(least=2, most=2), lambda one, _: ended(one, status=Status.INVALID))
+    order, _ = play(
+        make(), RepeatPlan(least=2, most=2), lambda one, _: ended(one, status=Status.INVALID)
+    )
     assert order == [(0, 1), (0, 2)]
 
 
@@ -102,13 +127,16 @@ def test_repeats_are_added_until_every_ratio_of_a_contest_is_sure_enough():
     assert schedule.ratio_to_first(series[1], series, results).spread < 0.02
     earlier = {key: result for key, result in results.items() if key[1] < last}
     assert schedule.ratio_to_first(series[1], series, earlier).spread >= 0.02
-    assert [repeat for number, repeat in order if number == 0] == list(range(1, last + 1))  # the first is repeated with it
+    # The first is repeated with it.
+    assert [repeat for number, repeat in order if number == 0] == list(range(1, last + 1))
 
 
 def test_there_is_a_limit_to_added_repeats():
     series = make(twin=True)
     repeats = RepeatPlan(least=2, most=4, until=0.001)
-    order, results = play(series, repeats, lambda one, repeat: ended(one, 100 + 30 * (repeat % 2) * one.twin))
+    order, results = play(
+        series, repeats, lambda one, repeat: ended(one, 100 + 30 * (repeat % 2) * one.twin)
+    )
     assert max(repeat for _, repeat in order) == 4
     assert (schedule.wide(series, results, 0.001), schedule.wide(series, results, 0.9)) == (1, 0)
 
@@ -118,7 +146,9 @@ def test_where_less_is_faster_the_ratio_is_turned_over():
     results = {}
     for one, milliseconds in zip(series, (10.0, 5.0), strict=True):
         result = ended(one)
-        object.__setattr__(result, "metric", Metric("latency_p90", 99.0, "ms", False, "early stopping"))
+        object.__setattr__(
+            result, "metric", Metric("latency_p90", 99.0, "ms", False, "early stopping")
+        )
         object.__setattr__(result, "metrics", {"latency_p50_ms": milliseconds})
         results[one.number, 1] = result
     assert schedule.ratio_to_first(series[1], series, results).value == pytest.approx(2.0)
@@ -126,6 +156,8 @@ def test_where_less_is_faster_the_ratio_is_turned_over():
 
 def test_drift_that_hits_both_alike_leaves_the_ratio_alone():
     series = make(twin=True)
-    results = {(s.number, r): ended(s, (100 + 10 * r) * (1 + s.number)) for s in series for r in (1, 2, 3)}
+    results = {
+        (s.number, r): ended(s, (100 + 10 * r) * (1 + s.number)) for s in series for r in (1, 2, 3)
+    }
     ratio = schedule.ratio_to_first(series[1], series, results)
     assert (ratio.value, ratio.spread) == (pytest.approx(2.0), pytest.approx(0.0, abs=1e-12))

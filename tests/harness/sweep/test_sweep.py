@@ -1,4 +1,6 @@
-"""A sweep of the mock, from the command line: rows of every kind, exit codes, interruptions, and what is measured again."""
+"""A sweep of the mock, from the command line: rows of every kind, exit codes, interruptions, and
+what is measured again.
+"""
 
 import json
 import re
@@ -21,16 +23,23 @@ pytestmark = pytest.mark.usefixtures("made_environment")
 
 def write(path, *suts_options, extra=""):
     cells = "".join(f'[[cells]]\nsut-option = ["{option}"]\n' for option in suts_options)
-    path.write_text(f'[defaults]\nsut = "mock"\nmodel = "bert"\nscenario = "Offline"\nbatch-size = 2\nduration = 0.2\n{cells}{extra}')
+    path.write_text(
+        '[defaults]\nsut = "mock"\nmodel = "bert"\nscenario = "Offline"\nbatch-size = 2\nduration'
+        f" = 0.2\n{cells}{extra}"
+    )
     return path
 
 
 def test_failed_invalid_and_unsupported_cells_are_rows_and_the_sweep_goes_on(sweep, tmp_path):
     unsupported = '[[cells]]\nprecision = "bfloat16"\n[[missing]]\nwhat = "sam"\nwhy = "not yet"\n'
-    recipe = write(tmp_path / "mine.toml", "raise-at=30", "wrong=swap-rows", "latency-ms=1", extra=unsupported)
+    recipe = write(
+        tmp_path / "mine.toml", "raise-at=30", "wrong=swap-rows", "latency-ms=1", extra=unsupported
+    )
     code, document, said = sweep(recipe, "--cache", CACHE, "--repeats", 2, "--json")
     assert code == 1
-    assert [(c["status"], c["sweep"]["series"], c["sweep"]["repeat"]) for c in document["cells"]] == [
+    assert [
+        (c["status"], c["sweep"]["series"], c["sweep"]["repeat"]) for c in document["cells"]
+    ] == [
         ("error", 0, 1),  # its twin too
         ("error", 1, 1),
         ("invalid", 2, 1),
@@ -38,17 +47,23 @@ def test_failed_invalid_and_unsupported_cells_are_rows_and_the_sweep_goes_on(swe
         ("ok", 3, 1),
         ("ok", 3, 2),
     ]
-    assert ["mock computes in float32" in refused["reason"] for refused in document["refused"]] == [True]
+    assert ["mock computes in float32" in refused["reason"] for refused in document["refused"]] == [
+        True
+    ]
     assert "not there: sam: not yet" in said
     jsonschema.validate(document, schemas.named("result"))
 
 
 def test_unsupported_cells_alone_cost_no_exit_code(sweep, tmp_path):
-    recipe = write(tmp_path / "mine.toml", "latency-ms=1", extra='[[cells]]\nprecision = "bfloat16"\n')
+    recipe = write(
+        tmp_path / "mine.toml", "latency-ms=1", extra='[[cells]]\nprecision = "bfloat16"\n'
+    )
     assert sweep(recipe, "--cache", CACHE, "--repeats", 1)[0] == 0
 
 
-def test_fail_fast_ends_at_the_first_failure_and_failed_cells_are_tried_again_last(sweep, tmp_path, tests_run):
+def test_fail_fast_ends_at_the_first_failure_and_failed_cells_are_tried_again_last(
+    sweep, tmp_path, tests_run
+):
     recipe = write(tmp_path / "mine.toml", "raise-at=30", extra="[[cells]]\nbatch-size = 4\n")
     code, document, _ = sweep(recipe, "--cache", CACHE, "--repeats", 1, "--fail-fast", "--json")
     assert (code, [c["status"] for c in document["cells"]]) == (1, ["error"])
@@ -61,7 +76,16 @@ def test_fail_fast_ends_at_the_first_failure_and_failed_cells_are_tried_again_la
 def test_a_cell_that_was_skipped_for_want_of_space_is_tried_again(sweep):
     assert sweep(*MOCK, "--repeats", 1)[0] == 0
     path = next(sweep.out.rglob("result.json"))
-    path.write_text(json.dumps({**json.loads(path.read_text()), "status": "skipped", "reason": "free some space", "metric": None}))
+    path.write_text(
+        json.dumps(
+            {
+                **json.loads(path.read_text()),
+                "status": "skipped",
+                "reason": "free some space",
+                "metric": None,
+            }
+        )
+    )
     code, document, _ = sweep(*MOCK, "--repeats", 1, "--json")
     assert (code, [c["status"] for c in document["cells"]]) == (0, ["ok"])
 
@@ -82,12 +106,22 @@ def test_the_same_cell_measured_outside_of_the_sweep_does_not_count(sweep, tests
     assert cli.main([*MOCK, "--out", str(sweep.out)]) == 0
     assert sweep(*MOCK, "--repeats", 1)[0] == 0
     assert len(tests_run) == 4
-    marks = [json.loads(path.read_text())["sweep"] for path in sorted(sweep.out.rglob("result.json"))]
-    assert [mark and (mark["series"], mark["repeat"], mark["twin"]) for mark in marks] == [None, (0, 1, False)]
-    assert all(json.loads((p.parent / "record.json").read_text())["sweep"] in marks for p in sweep.out.rglob("result.json"))
+    marks = [
+        json.loads(path.read_text())["sweep"] for path in sorted(sweep.out.rglob("result.json"))
+    ]
+    assert [mark and (mark["series"], mark["repeat"], mark["twin"]) for mark in marks] == [
+        None,
+        (0, 1, False),
+    ]
+    assert all(
+        json.loads((p.parent / "record.json").read_text())["sweep"] in marks
+        for p in sweep.out.rglob("result.json")
+    )
 
 
-def test_an_interrupted_sweep_says_so_and_goes_on_with_the_test_that_was_finished(sweep, tests_run, monkeypatch):
+def test_an_interrupted_sweep_says_so_and_goes_on_with_the_test_that_was_finished(
+    sweep, tests_run, monkeypatch
+):
     original = loadgen_run.run
 
     def interrupt(job, *rest):
@@ -99,7 +133,8 @@ def test_an_interrupted_sweep_says_so_and_goes_on_with_the_test_that_was_finishe
         patch.setattr(loadgen_run, "run", interrupt)
         code, _, said = sweep(*MOCK, "--repeats", 1)
     assert (code, "the same command goes on from there" in said) == (130, True)
-    cli.main([*MOCK, "--out", str(sweep.out)])  # somebody else's run does not take the sweep's attempt over
+    # Somebody else's run does not take the sweep's attempt over.
+    cli.main([*MOCK, "--out", str(sweep.out)])
     assert sweep(*MOCK, "--repeats", 1)[0] == 0
     assert tests_run == ["performance"] + ["performance", "accuracy"] + ["accuracy"]
 
@@ -107,21 +142,36 @@ def test_an_interrupted_sweep_says_so_and_goes_on_with_the_test_that_was_finishe
 def test_progress_names_cell_repeat_and_what_is_left(sweep):
     _, _, said = sweep(*MOCK, "--repeats", 2)
     lines = said.splitlines()
-    assert any(re.match(r"\[1/4\] mock bert tiny Offline batch 4 float32( \(control run\))?, repeat 1; about ", line) for line in lines)
-    assert any(line.startswith("    ok: ") and "times as fast as mock bert tiny Offline batch 4 float32" in line for line in lines)
+    assert any(
+        re.match(
+            r"\[1/4\] mock bert tiny Offline batch 4 float32( \(control run\))?, repeat 1; about ",
+            line,
+        )
+        for line in lines
+    )
+    assert any(
+        line.startswith("    ok: ")
+        and "times as fast as mock bert tiny Offline batch 4 float32" in line
+        for line in lines
+    )
     assert "by its size and how fast this machine multiplies" in said
     _, plan, _ = sweep(*MOCK, "--repeats", 3, "--dry-run", "--json")
     assert "by 4 earlier runs of this cell" in plan["basis"]
     assert sweep(*MOCK, "--repeats", 2, "--quiet")[2] == ""
 
 
-def test_a_disturbed_repeat_is_measured_again_at_once_up_to_a_limit_that_is_told(sweep, monkeypatch, tests_run):
+def test_a_disturbed_repeat_is_measured_again_at_once_up_to_a_limit_that_is_told(
+    sweep, monkeypatch, tests_run
+):
     monkeypatch.setattr(loop, "AGAIN_A_REPEAT", 2)
     monkeypatch.setattr(loop, "disturbed", lambda result: "the worker stood still")
     code, document, said = sweep(*MOCK, "--repeats", 2, "--json")
     assert (code, tests_run.count("performance")) == (0, 6)  # 4 repeats, and twice again in all
     assert "at most twice, and at most 2 times in the whole sweep" in said
-    assert said.count("disturbed, so it is measured again") == 2 and said.count("; disturbed: the worker stood still") == 6
+    assert (
+        said.count("disturbed, so it is measured again") == 2
+        and said.count("; disturbed: the worker stood still") == 6
+    )
     assert len(document["cells"]) == 4
     (group,) = tables.groups([sweep.out])
     assert len(group.good) == 2  # the last of each repeat counts
@@ -131,7 +181,9 @@ def test_what_another_machine_measured_is_measured_again_here(sweep, tests_run):
     assert sweep(*MOCK, "--repeats", 1)[0] == 0
     (path,) = sweep.out.rglob("record.json")
     record = json.loads(path.read_text())
-    path.write_text(json.dumps({**record, "machine": {**record["machine"], "cpu_family": "of another"}}))
+    path.write_text(
+        json.dumps({**record, "machine": {**record["machine"], "cpu_family": "of another"}})
+    )
     _, document, _ = sweep(*MOCK, "--repeats", 1, "--json")
     assert tests_run.count("performance") == 2 and len(document["cells"]) == 1
 

@@ -1,4 +1,6 @@
-"""Energy counters: on a made-up powercap tree and a made-up NVML, since few machines let a test read real ones."""
+"""Energy counters: on a made-up powercap tree and a made-up NVML, since few machines let a test
+read real ones.
+"""
 
 import sys
 
@@ -41,7 +43,13 @@ def test_a_counter_that_is_no_number_is_absent(tmp_path):
 
 
 def reading(seconds, microjoules, span=100_000_000_000):
-    return Reading(int(seconds * 1e9), {"p": microjoules}, {"p": span} if span else {}, {}, {"p": span / 1e9} if span else {})
+    return Reading(
+        int(seconds * 1e9),
+        {"p": microjoules},
+        {"p": span} if span else {},
+        {},
+        {"p": span / 1e9} if span else {},
+    )
 
 
 def test_a_counter_that_started_again_is_followed_once():
@@ -70,10 +78,19 @@ def nvml(monkeypatch):
 def test_a_gpu_tells_its_energy_and_clocks(nvml, tmp_path):
     found = counters.between(*(counters.read("cuda", tmp_path) for _ in range(2)))
     assert found.joules == {"gpu": 1.5}
-    assert found.clocks[0] == {"sm_mhz": 1980, "sm_most_mhz": 1980, "memory_mhz": 3201, "temperature_c": 41, "throttle_reasons": 1}
+    assert found.clocks[0] == {
+        "sm_mhz": 1980,
+        "sm_most_mhz": 1980,
+        "memory_mhz": 3201,
+        "temperature_c": 41,
+        "throttle_reasons": 1,
+    }
 
 
-@pytest.mark.parametrize(("visible", "handles"), [("2,3", [2, 3]), ("GPU-ab", ["GPU-ab"]), ("1,-1,2", [1]), ("", []), (None, [0])])
+@pytest.mark.parametrize(
+    ("visible", "handles"),
+    [("2,3", [2, 3]), ("GPU-ab", ["GPU-ab"]), ("1,-1,2", [1]), ("", []), (None, [0])],
+)
 def test_the_gpus_are_those_the_framework_sees(nvml, monkeypatch, visible, handles):
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
@@ -91,7 +108,9 @@ def test_a_stated_power_limit_tells_how_soon_a_counter_starts_again(tmp_path):
     assert counters.read("cpu", tmp_path).wrap_s == {"cpu package-0": pytest.approx(262.143)}
     (counter.parent / "constraint_0_max_power_uw").write_text("225000000\n")
     (counter.parent / "constraint_1_max_power_uw").write_text("0\n")
-    assert counters.read("cpu", tmp_path).wrap_s == {"cpu package-0": pytest.approx(262_143 / 337.5)}
+    assert counters.read("cpu", tmp_path).wrap_s == {
+        "cpu package-0": pytest.approx(262_143 / 337.5)
+    }
 
 
 def test_a_slice_of_a_gpu_has_no_figure(nvml, tmp_path):

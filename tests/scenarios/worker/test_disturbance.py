@@ -20,7 +20,8 @@ def test_gaps_far_beyond_the_slowest_batch_count_as_stand_stills():
     gaps_ns = np.array([10, 12, 50, 9, 90, 29]) * 1_000_000
     found = disturbance.between(None, None, 2.0, gaps_ns, slowest_ns=10e6)
     assert (found.stalls, found.stalled_seconds, found.longest_stall_seconds) == (2, 0.12, 0.09)
-    assert disturbance.between(None, None, 2.0, gaps_ns, slowest_ns=1e3).stalls == 3  # below 20 ms nothing is one
+    # Below 20 ms nothing is one.
+    assert disturbance.between(None, None, 2.0, gaps_ns, slowest_ns=1e3).stalls == 3
     assert disturbance.between(None, None, 2.0, gaps_ns[:0], slowest_ns=1e3).stalls == 0
 
 
@@ -41,7 +42,9 @@ def test_a_worker_that_was_stopped_while_measuring_is_seen(tmp_path, scenario):
 
     def watch(beat):
         if beat.phase == "test" and not stopped and beat.completed:
-            worker = next(p for p in psutil.Process().children() if "scenarios.worker" in p.cmdline())
+            worker = next(
+                p for p in psutil.Process().children() if "scenarios.worker" in p.cmdline()
+            )
             stopped.append(worker.pid)
             os.kill(worker.pid, signal.SIGSTOP)
             threading.Timer(1.0, os.kill, (worker.pid, signal.SIGCONT)).start()
@@ -80,6 +83,7 @@ def test_a_process_that_the_worker_started_is_none_of_other_programs():
 
 def test_an_idle_process_that_the_worker_started_is_not_told():
     times = [
-        disturbance.ProcessorTimes(at, busy=at / 1e9, steal=0.0, own=at / 1e9, children={7: used}) for at, used in ((0, 3.0), (10**9, 3.01))
+        disturbance.ProcessorTimes(at, busy=at / 1e9, steal=0.0, own=at / 1e9, children={7: used})
+        for at, used in ((0, 3.0), (10**9, 3.01))
     ]
     assert disturbance.between(*times, 1.0, np.empty(0, np.int64), 0.0).children == 0

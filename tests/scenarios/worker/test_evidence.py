@@ -53,7 +53,9 @@ def test_as_many_watched_batches_are_pending_as_the_sut_keeps_in_flight(in_fligh
     assert sut.most_pending == in_flight
 
 
-def test_no_profiler_runs_before_a_test_if_the_framework_counts_its_programs_without_it(counted: list[int]) -> None:
+def test_no_profiler_runs_before_a_test_if_the_framework_counts_its_programs_without_it(
+    counted: list[int],
+) -> None:
     sut = _Sut()
     begun = evidence.begin(sut, [BATCH])
     assert sut.watched == 0
@@ -64,7 +66,9 @@ def test_no_profiler_runs_before_a_test_if_the_framework_counts_its_programs_wit
     assert [each.detail["batches"] for each in (before, after)] == [1, 2]
 
 
-def test_what_evidence_itself_compiles_first_is_not_counted_as_compiled_while_measuring(counted: list[int]) -> None:
+def test_what_evidence_itself_compiles_first_is_not_counted_as_compiled_while_measuring(
+    counted: list[int],
+) -> None:
     sut = _Sut()
     own = sut.evidence
 
@@ -77,7 +81,9 @@ def test_what_evidence_itself_compiles_first_is_not_counted_as_compiled_while_me
     assert after.detail["compilations"] == before.detail["compilations"]
 
 
-def test_evidence_is_taken_before_a_test_if_only_the_profiler_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evidence_is_taken_before_a_test_if_only_the_profiler_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(compilations, "_counters", [])
     sut = _Sut()
     begun = evidence.begin(sut, [BATCH])

@@ -1,4 +1,6 @@
-"""How many rounds of fresh inputs are taken, and what they tell, on a clock that only the SUT moves."""
+"""How many rounds of fresh inputs are taken, and what they tell, on a clock that only the SUT
+moves.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,11 @@ class _Sut:
 
     def predict(self, batch: Batch) -> Batch:
         key = batch["input_ids"].tobytes()
-        self.now_ns += int(self.batch_ns * (1 - self.saved)) if self.keeps and key in self.met else self.batch_ns
+        self.now_ns += (
+            int(self.batch_ns * (1 - self.saved))
+            if self.keeps and key in self.met
+            else self.batch_ns
+        )
         self.met.add(key)
         return batch
 
@@ -48,12 +54,21 @@ class _Sut:
         (20_000_000_000, True, ROUNDS),  # as if something were kept: all there are
     ],
 )
-def test_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_ns: int, keeps: bool, rounds: int) -> None:
+def test_rounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_ns: int, keeps: bool, rounds: int
+) -> None:
     sut = _Sut(batch_ns, keeps)
     monkeypatch.setattr(fresh_inputs, "_clock", lambda: sut.now_ns)
-    np.savez(tmp_path / "fresh.npz", allow_pickle=False, **mock_job.arrays("predict", ROUNDS, seed=2))
+    np.savez(
+        tmp_path / "fresh.npz", allow_pickle=False, **mock_job.arrays("predict", ROUNDS, seed=2)
+    )
     job = replace(mock_job.make(tmp_path, batch=1), fresh=tmp_path / "fresh.npz")
-    found = fresh_inputs.compare(job, sut, Qsl(job.inputs, sut.prepare), SimpleNamespace(enter=lambda *_: None, bump=lambda _: None))
+    found = fresh_inputs.compare(
+        job,
+        sut,
+        Qsl(job.inputs, sut.prepare),
+        SimpleNamespace(enter=lambda *_: None, bump=lambda _: None),
+    )
     assert found["rounds"] == rounds
     assert (found["slower"] > 100) == keeps
 
@@ -63,7 +78,12 @@ def test_a_sut_that_keeps_the_encoding_of_what_it_met_is_seen_in_each_third(tmp_
     monkeypatch.setattr(fresh_inputs, "_clock", lambda: sut.now_ns)
     np.savez(tmp_path / "fresh.npz", allow_pickle=False, **mock_job.arrays("predict", 20, seed=2))
     job = replace(mock_job.make(tmp_path, batch=1), fresh=tmp_path / "fresh.npz")
-    found = fresh_inputs.compare(job, sut, Qsl(job.inputs, sut.prepare), SimpleNamespace(enter=lambda *_: None, bump=lambda _: None))
+    found = fresh_inputs.compare(
+        job,
+        sut,
+        Qsl(job.inputs, sut.prepare),
+        SimpleNamespace(enter=lambda *_: None, bump=lambda _: None),
+    )
     assert found["rounds"] == 20
     assert min(found["slower"], *found["thirds"]) == pytest.approx(1 / 0.6, rel=1e-3)
 
@@ -88,12 +108,15 @@ def test_a_disturbance_of_a_part_of_the_rounds_leaves_a_third_as_it_is():
         ({"slower": 1.2, "thirds": [], "other_processors": 0.0}, False),
         ({"slower": 1.5, "thirds": [], "other_processors": 0.0}, True),
         ({"slower": 1.5, "thirds": [1.5, 1.2, 1.5], "other_processors": 0.0}, True),
-        ({"slower": 1.5, "thirds": [1.5, 1.5, 1.5], "other_processors": 0.0}, False),  # the audit says that it keeps answers
+        # The audit says that it keeps answers.
+        ({"slower": 1.5, "thirds": [1.5, 1.5, 1.5], "other_processors": 0.0}, False),
         ({"slower": 1.5, "thirds": [1.5, 1.5, 1.5], "other_processors": None}, False),
         ({"slower": 1.5, "thirds": [1.5, 1.5, 1.5], "other_processors": 0.5}, True),
     ],
 )
-def test_what_may_be_the_machines_is_told_and_what_is_the_suts_is_left_to_the_audit(found, doubtful):
+def test_what_may_be_the_machines_is_told_and_what_is_the_suts_is_left_to_the_audit(
+    found, doubtful
+):
     assert fresh_inputs.doubtful(found) is doubtful
 
 
@@ -114,4 +137,8 @@ def test_answers_of_more_tokens_may_take_as_many_times_as_long(fresh, met, times
 
 def test_the_worker_and_the_rules_mean_the_same_by_a_kept_part():
     limits = rules.load().project_limits.fresh_slower_in_thirds
-    assert limits == {"most": fresh_inputs.DOUBTFUL, "rounds": fresh_inputs.ROUNDS, "other_processors": fresh_inputs.OTHERS}
+    assert limits == {
+        "most": fresh_inputs.DOUBTFUL,
+        "rounds": fresh_inputs.ROUNDS,
+        "other_processors": fresh_inputs.OTHERS,
+    }

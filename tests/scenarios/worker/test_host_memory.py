@@ -29,12 +29,20 @@ print(json.dumps([first, watched, host_memory.peak_bytes()]))
 
 
 def peaks(how):
-    done = subprocess.run([sys.executable, "-c", HELD, how], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3])
+    done = subprocess.run(
+        [sys.executable, "-c", HELD, how],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[3],
+    )
     first, watched, last = json.loads(done.stdout)
     return (watched - first) / MB, (last - first) / MB
 
 
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="this system cannot begin anew")
+@pytest.mark.skipif(
+    not Path("/proc/self/clear_refs").exists(), reason="this system cannot begin anew"
+)
 def test_what_a_watched_call_takes_is_not_counted_and_what_follows_is():
     assert peaks("reset") == (pytest.approx(100, abs=20), pytest.approx(200, abs=20))
 

@@ -1,4 +1,6 @@
-"""What LoadGen is handed: addresses and lengths of rows, whatever their layout; and what is refused before it is handed."""
+"""What LoadGen is handed: addresses and lengths of rows, whatever their layout; and what is refused
+before it is handed.
+"""
 
 import ctypes
 
@@ -14,7 +16,11 @@ from scenarios.worker.watch import Watch
 def handed(tmp_path, monkeypatch):
     """Completes a batch and gives back (id, bytes) of each sample, as LoadGen copies them."""
     sent, beat, watch = [], Heartbeat(tmp_path / "heartbeat"), Watch()
-    monkeypatch.setattr(loadgen.lg, "QuerySampleResponse", lambda i, address, size: (i, ctypes.string_at(address, size)))
+    monkeypatch.setattr(
+        loadgen.lg,
+        "QuerySampleResponse",
+        lambda i, address, size: (i, ctypes.string_at(address, size)),
+    )
     monkeypatch.setattr(loadgen.lg, "QuerySamplesComplete", sent.extend)
     complete = loadgen.responder(beat, watch)
 
@@ -38,11 +44,19 @@ def read_only(array):
 
 @pytest.mark.parametrize(
     "rows",
-    [WHOLE, read_only(WHOLE), np.asfortranarray(WHOLE), np.repeat(WHOLE, 2, axis=1)[:, ::2], np.broadcast_to(WHOLE[0], (4, 3))],
+    [
+        WHOLE,
+        read_only(WHOLE),
+        np.asfortranarray(WHOLE),
+        np.repeat(WHOLE, 2, axis=1)[:, ::2],
+        np.broadcast_to(WHOLE[0], (4, 3)),
+    ],
     ids=["contiguous", "read-only", "by columns", "every other", "one row four times"],
 )
 def test_each_sample_gets_its_own_row_whatever_the_layout(handed, rows):
-    assert handed([7, 8, 9], {"logits": rows}, ("logits",)) == [(i, rows[k].tobytes()) for k, i in enumerate((7, 8, 9))]
+    assert handed([7, 8, 9], {"logits": rows}, ("logits",)) == [
+        (i, rows[k].tobytes()) for k, i in enumerate((7, 8, 9))
+    ]
     assert handed([7], {"logits": rows[:1]}, ("logits",)) == [(7, rows[0].tobytes())]
 
 
@@ -69,7 +83,13 @@ def test_tokens_are_cut_to_their_count(handed):
         {"tokens": np.zeros((4, 0), np.int32), "n_tokens": np.zeros(4, np.int32)},
         {"tokens": np.zeros((0, 3), np.int32), "n_tokens": np.zeros(0, np.int32)},
     ],
-    ids=["too few rows", "too few counts", "more tokens than a row has", "rows of nothing", "no rows"],
+    ids=[
+        "too few rows",
+        "too few counts",
+        "more tokens than a row has",
+        "rows of nothing",
+        "no rows",
+    ],
 )
 def test_answers_that_do_not_match_the_samples_are_refused(handed, wrong):
     with pytest.raises(ValueError, match="the SUT answered"):

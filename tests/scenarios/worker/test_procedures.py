@@ -18,11 +18,17 @@ from tests.support import mock_job
 
 def count_batches(job, sut, beat, slowest_ns):
     """A procedure of three lines: it answers one batch and says how many samples that were."""
-    sut.to_host(sut.predict({"input_ids": mock_job.arrays("predict", 4, 0)["input_ids"], "attention_mask": 1}))
+    sut.to_host(
+        sut.predict(
+            {"input_ids": mock_job.arrays("predict", 4, 0)["input_ids"], "attention_mask": 1}
+        )
+    )
     return {"answered": {"samples": 4}, "test_ns": int(slowest_ns)}
 
 
-def test_a_procedure_gets_a_loaded_and_warm_sut_and_tells_fields_of_the_outcome(tmp_path, monkeypatch):
+def test_a_procedure_gets_a_loaded_and_warm_sut_and_tells_fields_of_the_outcome(
+    tmp_path, monkeypatch
+):
     monkeypatch.setitem(procedures.PROCEDURES, "count", count_batches)
     job = replace(mock_job.make(tmp_path), procedure="count", test="count")
     outcome = worker.measure(job, Heartbeat(tmp_path / "heartbeat"))
@@ -34,7 +40,10 @@ def test_a_procedure_gets_a_loaded_and_warm_sut_and_tells_fields_of_the_outcome(
 def test_an_unknown_procedure_ends_the_worker_with_those_there_are(tmp_path):
     job = replace(mock_job.make(tmp_path), procedure="profile")
     outcome = process.run(job, sys.executable, {}, lambda beat: None)
-    assert (outcome.status, outcome.reason) == ("error", "ValueError: there is no procedure 'profile'; there are loadgen, reference, fit")
+    assert (outcome.status, outcome.reason) == (
+        "error",
+        "ValueError: there is no procedure 'profile'; there are loadgen, reference, fit",
+    )
 
 
 def test_a_job_of_an_older_run_is_a_test_of_loadgen(tmp_path):

@@ -22,7 +22,9 @@ def run(planned, one_pass, samples, size=4, row=8):
     return watch
 
 
-@pytest.mark.parametrize(("planned", "one_pass"), [(10_000, 64), (10_000, 5_000), (100, 64), (64, 64), (1_000_000, 1024)])
+@pytest.mark.parametrize(
+    ("planned", "one_pass"), [(10_000, 64), (10_000, 5_000), (100, 64), (64, 64), (1_000_000, 1024)]
+)
 def test_kept_answers_lie_all_over_the_test_and_half_of_them_in_its_first_pass(planned, one_pass):
     watch = run(planned, one_pass, planned)
     numbers = [number for number, _ in watch.kept]
@@ -50,12 +52,17 @@ def test_none_is_kept_where_no_test_is_planned():
 
 def test_what_is_written_is_what_was_answered(tmp_path):
     watch = run(1000, 64, 1000)
-    assert watch.write(tmp_path / "answers.npz", 70) == hashlib.sha256((tmp_path / "answers.npz").read_bytes()).hexdigest()
+    assert (
+        watch.write(tmp_path / "answers.npz", 70)
+        == hashlib.sha256((tmp_path / "answers.npz").read_bytes()).hexdigest()
+    )
     with np.load(tmp_path / "answers.npz") as f:
         kept = dict(f)
     assert kept["visits"].sum() == 1000 and len(kept["visits"]) == 70
     assert kept["indices"].tolist() == (kept["numbers"] % 64).tolist()
-    assert kept["content"][kept["starts"][3] : kept["starts"][4]].view(np.int64).tolist() == [kept["numbers"][3]]
+    assert kept["content"][kept["starts"][3] : kept["starts"][4]].view(np.int64).tolist() == [
+        kept["numbers"][3]
+    ]
 
 
 INPUTS = {
@@ -65,21 +72,33 @@ INPUTS = {
 }
 HONEST = {
     "renamed": lambda x: {"tokens": x["ids"]},
-    "cast": lambda x: {"ids": x["ids"].astype(np.int64), "mask": x["mask"].astype(bool), "half": x["image"].astype(np.float16)},
+    "cast": lambda x: {
+        "ids": x["ids"].astype(np.int64),
+        "mask": x["mask"].astype(bool),
+        "half": x["image"].astype(np.float16),
+    },
     "transposed": lambda x: {"image": x["image"].transpose(0, 3, 1, 2), "ids": x["ids"][:, ::-1]},
     "padded": lambda x: {
         "ids": np.pad(x["ids"], ((0, 0), (5, 3)), constant_values=7),
         "image": np.pad(x["image"], ((0, 0),) * 3 + ((0, 1),)),
     },
-    "of the shape alone": lambda x: {"ids": x["ids"], "types": np.zeros_like(x["ids"]), "positions": np.tile(np.arange(8), (6, 1))},
+    "of the shape alone": lambda x: {
+        "ids": x["ids"],
+        "types": np.zeros_like(x["ids"]),
+        "positions": np.tile(np.arange(8), (6, 1)),
+    },
 }
 DISHONEST = {
     "half the tokens": lambda x: {"ids": x["ids"][:, :4]},
-    "embedded": lambda x: {"hidden": np.random.default_rng(2).random((90, 4), np.float32)[x["ids"]]},
+    "embedded": lambda x: {
+        "hidden": np.random.default_rng(2).random((90, 4), np.float32)[x["ids"]]
+    },
     "answered": lambda x: {"answer": x["image"].sum((1, 2, 3))[:, None]},
     "scaled": lambda x: {"image": (x["image"] - 0.5) / 0.2},
     "summed": lambda x: {"ids": np.cumsum(x["ids"], axis=1)},
-    "the first row for all the others' mask": lambda x: {"ids": np.where(x["mask"] > 0, x["ids"], 5) + x["mask"]},
+    "the first row for all the others' mask": lambda x: {
+        "ids": np.where(x["mask"] > 0, x["ids"], 5) + x["mask"]
+    },
     "fewer rows": lambda x: {"ids": x["ids"][:3]},
     "no rows": lambda x: {"ids": np.array(4)},
     "nothing": lambda x: {},

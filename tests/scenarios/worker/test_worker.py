@@ -20,7 +20,9 @@ def run(job: Job) -> WorkerOutcome:
     return process.run(job, sys.executable, {}, lambda beat: None)
 
 
-@pytest.mark.parametrize(("scenario", "batch"), [("Offline", 1), ("Offline", 4), ("SingleStream", 1)])
+@pytest.mark.parametrize(
+    ("scenario", "batch"), [("Offline", 1), ("Offline", 4), ("SingleStream", 1)]
+)
 def test_a_performance_test_is_long_enough_and_valid(tmp_path, scenario, batch):
     job = mock_job.make(tmp_path, scenario=scenario, batch=batch)
     outcome = run(job)
@@ -33,14 +35,21 @@ def test_a_performance_test_is_long_enough_and_valid(tmp_path, scenario, batch):
 
 def test_calibration_agrees_with_the_scripted_latency(tmp_path):
     outcome = run(mock_job.make(tmp_path, batch=4, latency_ms=4.0))
-    assert outcome.calibration["median_sample_ns"] > 0.4e6  # two in flight: between half and the whole of 4 ms / 4
+    # Two in flight: between half and the whole of 4 ms / 4.
+    assert outcome.calibration["median_sample_ns"] > 0.4e6
     assert outcome.calibration["fastest_sample_ns"] <= outcome.calibration["median_sample_ns"]
 
 
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
 def test_an_accuracy_test_logs_every_sample_once_with_its_own_answer(tmp_path, scenario):
     calibration = {"fastest_sample_ns": 1e6, "median_sample_ns": 1e6, "slowest_batch_ns": 1e6}
-    job = mock_job.make(tmp_path, scenario=scenario, test="accuracy", batch=1 if scenario == "SingleStream" else 3, calibration=calibration)
+    job = mock_job.make(
+        tmp_path,
+        scenario=scenario,
+        test="accuracy",
+        batch=1 if scenario == "SingleStream" else 3,
+        calibration=calibration,
+    )
     assert run(job).status == "ok"
     payloads = logs.read_accuracy(job.log_dir / "mlperf_log_accuracy.json").payloads
     reference = mock_job.make(tmp_path / "reference", test="reference")
@@ -55,14 +64,17 @@ def test_generated_rows_are_cut_to_their_own_count(tmp_path):
     reference = mock_job.make(tmp_path / "reference", test="reference", task="generate")
     assert run(reference).status == "ok"
     path = reference.log_dir / "reference.npz"
-    job = mock_job.make(tmp_path, test="accuracy", task="generate", batch=3, calibration=calibration, reference=path)
+    job = mock_job.make(
+        tmp_path, test="accuracy", task="generate", batch=3, calibration=calibration, reference=path
+    )
     assert run(job).status == "ok"
     payloads = logs.read_accuracy(job.log_dir / "mlperf_log_accuracy.json").payloads
     counts = mock_job.arrays("generate", mock_job.SAMPLES, 0)["max_new_tokens"]
     with np.load(path) as expected:
         assert [len(payloads[i]) // 4 for i in range(len(counts))] == counts.tolist()
         assert all(payloads[i] == expected["tokens"][i, :n].tobytes() for i, n in enumerate(counts))
-        assert (expected["top_ids"][..., 0] == expected["tokens"]).all()  # the mock's teacher-forced logits choose its own tokens
+        # The mock's teacher-forced logits choose its own tokens.
+        assert (expected["top_ids"][..., 0] == expected["tokens"]).all()
         np.testing.assert_array_equal(np.load(job.log_dir / "logits.npy"), expected["logits"])
 
 
@@ -70,19 +82,42 @@ def test_the_worker_imports_nothing_of_the_parents_side(tmp_path):
     job = mock_job.make(tmp_path, milliseconds=50)
     write_json(job.log_dir / "job.json", job)
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "scenarios.worker", str(job.log_dir / "job.json"), str(os.getpid())],
+        [
+            sys.executable,
+            "-X",
+            "importtime",
+            "-m",
+            "scenarios.worker",
+            str(job.log_dir / "job.json"),
+            str(os.getpid()),
+        ],
         capture_output=True,
         text=True,
         check=True,
     )
-    imported = {line.split("|")[-1].strip().split(".")[0] for line in done.stderr.splitlines() if "|" in line}
-    assert not imported & {"harness", "compliance", "rich", "scipy", "jsonschema", "psutil", "torch", "jax", "keras"}
+    imported = {
+        line.split("|")[-1].strip().split(".")[0]
+        for line in done.stderr.splitlines()
+        if "|" in line
+    }
+    assert not imported & {
+        "harness",
+        "compliance",
+        "rich",
+        "scipy",
+        "jsonschema",
+        "psutil",
+        "torch",
+        "jax",
+        "keras",
+    }
     assert json.loads((job.log_dir / "outcome.json").read_text())["status"] == "ok"
 
 
 def test_no_audit_config_of_the_current_directory_is_picked_up(tmp_path):
     job = mock_job.make(tmp_path, milliseconds=50)
-    (job.log_dir / "audit.config").write_text("*.*.min_query_count = 7777\n")  # the worker's current directory is its log_dir
+    # The worker's current directory is its log_dir.
+    (job.log_dir / "audit.config").write_text("*.*.min_query_count = 7777\n")
     assert run(job).status == "ok"
     text = (job.log_dir / "mlperf_log_detail.txt").read_text()
     assert "Found Audit Config" not in text and "7777" not in text
@@ -103,7 +138,9 @@ def test_a_test_that_would_fill_the_memory_is_refused_before_it_starts(tmp_path)
     assert not (tmp_path / "raw/performance/mlperf_log_detail.txt").exists()
 
 
-def test_a_sut_that_keeps_another_number_of_batches_in_flight_than_the_cell_names_is_unsupported(tmp_path):
+def test_a_sut_that_keeps_another_number_of_batches_in_flight_than_the_cell_names_is_unsupported(
+    tmp_path,
+):
     outcome = run(mock_job.make(tmp_path, milliseconds=50, in_flight="1"))
     assert outcome.status == "unsupported"
     assert outcome.reason == "--sut-option in_flight=1: for bert this SUT keeps 2: leave it out"
