@@ -84,7 +84,8 @@ def test_its_record_tells_every_array_and_the_audit_holds_the_submission_to_it(o
         "mask": {"dtype": "bool", "shape": [8, 8]},
         "weight": {"dtype": "float32", "shape": []},
     }
-    assert set(record["qsl"]) == {"samples", "performance_sample_count", "synthetic", "dataset"}
+    stated = {name for name, value in record["qsl"].items() if value is not None}
+    assert stated == {"samples", "performance_sample_count", "synthetic"}
     (measurements,) = directory.rglob("measurements.json")
     stated = json.loads(measurements.read_text())
     assert stated["input_data_types"] == "float32"
