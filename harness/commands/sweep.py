@@ -100,8 +100,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="./run.sh sweep",
         usage=(
-            "./run.sh sweep --sut A,B|all --scenario … --model … [flags]\n       ./run.sh sweep"
-            " RECIPE [flags]"
+            "./run.sh sweep --sut A,B|all --scenario … --model … [flags]\n"
+            "       ./run.sh sweep RECIPE [flags]"
         ),
         description=(
             "Measure many cells, each several times, in turns (A B C A B C). The same command goes"
