@@ -64,8 +64,7 @@ class Result:
         measured: the counts that the figure is computed from: samples, batches, padding_fraction
             (the share of rows without a sample), passes over the data set, and the tokens of a
             model that generates.
-        disturbance: the work of others while it was measured
-            (`scenarios.worker.disturbance.Disturbance`).
+        disturbance: what disturbed the measurement (`scenarios.worker.disturbance.Disturbance`).
         levels: the levels that pass the audit.
         ranked: whether this figure may be compared with others. `unranked`: the reasons if not, one
             sentence each.
