@@ -1,5 +1,5 @@
-"""The logs of a compliance test, judged like the performance run's: what no log may say, whatever
-audit.config asks for.
+"""Judges the logs of a compliance test like the performance run's, by the rules that do not depend
+on audit.config.
 """
 
 from __future__ import annotations

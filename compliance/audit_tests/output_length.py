@@ -1,5 +1,5 @@
-"""This check compares the mean length of a test's answers with that of the accuracy run's answers
-to the same samples.
+"""The check that compares the mean length of a test's answers with that of the accuracy run's
+answers to the same samples.
 """
 
 from __future__ import annotations

@@ -13,7 +13,9 @@ from collections.abc import Mapping
 import numpy as np
 
 ROWS = 64
-"""The number of answers whose own logits the worker writes; of fewer answers it writes all."""
+"""The number of answers whose own logits the worker writes. If there are fewer answers, it writes
+all.
+"""
 _SPARE_TOKENS = 2
 _TOKEN_BYTES = 4
 
@@ -21,17 +23,16 @@ _TOKEN_BYTES = 4
 def argmax_fraction(
     answers: Mapping[int, bytes], own: np.ndarray | None, rounding_step: float
 ) -> tuple[float, int]:
-    """(the share of generated tokens that are the SUT's own argmax, how many tokens were looked
-    at).
+    """(the share of generated tokens that are the SUT's own argmax, how many tokens were compared).
 
     Args:
         answers: index in the query sample library → tokens, int32.
-        own: float32 [rows, new, 2] of the first answers: the largest logit of each position, and
-            that of the token that was generated.
-        rounding_step: a token counts as the argmax where its logit is lower by at most this share
-            of the largest one's magnitude.
+        own: float32 [rows, new, 2] for the first answers: the largest logit of each position, and
+            the logit of the generated token.
+        rounding_step: a token counts as the argmax if its logit is lower by at most this share of
+            the largest one's magnitude.
 
-    Raises ValueError with one sentence where `own` is not of these answers.
+    Raises ValueError with one sentence if `own` does not belong to these answers.
     """
     if own is None:
         raise ValueError(
@@ -60,7 +61,7 @@ def argmax_fraction(
 
 
 def least_fraction(limit: float, tokens: int) -> float:
-    """The smallest share that passes. Of few tokens two may be others, since one is already a large
-    share of them.
+    """The smallest share that passes. Among few tokens two may differ, because even one is a large
+    share.
     """
     return min(limit, 1 - _SPARE_TOKENS / max(tokens, 1))
