@@ -187,9 +187,9 @@ def _measured(log: Log, record: Record, outcome: WorkerOutcome, figure: Figure) 
 
 
 def _rates(rate: float, record: Record, measured: Mapping[str, float]) -> dict[str, float]:
-    """`ms_per_step` is the time of one batch, the published benchmark's unit.
-    `ms_per_denoising_step` is that of a model that makes images in steps. Tokens are those
-    answered.
+    """The rates of a test. `ms_per_step` is the time of one batch, the published benchmark's unit.
+    `ms_per_denoising_step` is for a model that creates images in steps. Tokens are those of the
+    answers.
     """
     batch = measured["samples"] / measured["batches"] if measured else record.cell.batch_size
     rates = {"samples_per_second": float(rate), "ms_per_step": 1000 * batch / rate}

@@ -167,7 +167,7 @@ def _summary(answers: LoggedAnswers) -> str:
 def _samples(
     answers: LoggedAnswers, test: LoadGenRun, subject: Subject, whole: bool = True
 ) -> Iterator[str]:
-    """Yield what is wrong with the choice of the logged answers, compared with LoadGen's selection.
+    """Yield a sentence for each difference between the logged answers and LoadGen's selection.
 
     Args:
         whole: whether `answers` are all logged answers.
@@ -210,7 +210,7 @@ def _samples(
 
 
 def _plausible(answers: LoggedAnswers, count: int, share: float) -> Iterator[str]:
-    """Yield what is wrong with the number of logged answers, for tests too long to repeat LoadGen's
+    """Yield the faults of the number of logged answers, for tests too long to repeat LoadGen's
     selection.
 
     It must be within six standard deviations of the expected number, and all answers must be of

@@ -351,8 +351,8 @@ def _same(test: LoadGenRun, subject: Subject) -> Iterator[str]:
 
 
 def _run(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterator[str]:
-    """Yield what is wrong with a test's files in raw/: outcome, job, user.conf, audit.config, and
-    the logs that the submission has copies of.
+    """Yield the faults of a test's files in raw/: outcome, job, user.conf, audit.config, and the
+    logs that the submission has copies of.
     """
     raw = subject.place.raw(test.name)
     assert raw is not None

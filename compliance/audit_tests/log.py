@@ -18,7 +18,7 @@ _TRACE = "mlperf_log_trace.json.gz"
 
 
 def faults(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
-    """Yield what is wrong with the logs of a test, and with its trace in a run directory.
+    """Yield the faults of a test's logs and, in a run directory, of its trace.
 
     If the performance run has a trace, the test must have one too.
     """

@@ -10,8 +10,8 @@ from compliance.subject import LoadGenRun, Subject
 
 
 def contradictions(test: LoadGenRun, name: str, expected: str, subject: Subject) -> list[str]:
-    """List what is wrong with a verify_*.txt: it is missing, or its verdict is not `expected` only.
-    Empty if nothing is wrong.
+    """List the faults of a verify_*.txt: it is missing, or has another verdict than `expected`.
+    Empty if there is none.
 
     Args:
         expected: the verdict that the logs show.

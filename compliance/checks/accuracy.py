@@ -176,7 +176,7 @@ def _hash_form(subject: Subject) -> Iterator[Fault | str]:
 
 
 def _hash(subject: Subject, whole: Path, answers: logs.Answers | None) -> Iterator[Fault | str]:
-    """Yield what contradicts between hash, whole log and truncated log.
+    """Yield the contradictions between hash, whole log and truncated log.
 
     A log that could be read whole has a bounded size. A damaged log is hashed only up to 64 MiB,
     because a large sparse file costs its forger nothing.
@@ -216,7 +216,7 @@ def _hash(subject: Subject, whole: Path, answers: logs.Answers | None) -> Iterat
 def _unanswered(
     subject: Subject, answers: logs.Answers | None, fault: str
 ) -> Iterator[Fault | str]:
-    """Yield what is wrong with the whole log.
+    """Yield the faults of the whole log.
 
     Every row must be readable, and sample indices and seq_ids must each run from 0 on without a
     gap.

@@ -206,7 +206,7 @@ def _whole(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
 
 
 def _contradictions(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
-    """Yield what contradicts between summary and detail log. An accuracy test's summary says only
+    """Yield the contradictions between summary and detail log. An accuracy test's summary says only
     whether there were errors.
     """
     if error_line := next(

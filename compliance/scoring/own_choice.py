@@ -2,8 +2,8 @@
 highest.
 
 In low precision a SUT may honestly choose other tokens than the reference does. But a SUT must
-choose the tokens that its own logits rate highest. Sampling or an imprecise cache makes a SUT
-choose other tokens.
+choose the tokens that its own logits rate highest. With sampling or an imprecise cache, a SUT
+chooses other tokens.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def argmax_fraction(
     largest, chosen = np.moveaxis(
         own[np.arange(own.shape[1]) < counts[:, None]].astype(np.float64), -1, 0
     )
-    # False where either is not a number.
+    # False if either is not a number.
     highest = chosen >= largest - rounding_step * np.abs(largest)
     return float(highest.mean()) if len(highest) else 0.0, len(highest)
 

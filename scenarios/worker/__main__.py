@@ -112,7 +112,7 @@ def failure(error: Exception, sut: str, device: str = HOST) -> WorkerOutcome:
 
 
 def measure(job: Job, beat: Heartbeat) -> WorkerOutcome:
-    """Load the SUT, warm it up, and do what the job names."""
+    """Load the SUT, warm it up, and run the job's procedure."""
     procedure = procedures.find(job.procedure)
     beat.enter("load", LOAD_LIMIT_S)
     versions = _versions()
