@@ -31,7 +31,7 @@ _TOKEN_RATES = {
 }
 
 _COPY = "put the folder itself there: cp -rL copies what links lead to"
-# Far more than anybody submits.
+# Far more than any submission has.
 _MOST_FOLDERS = 2000
 # bert-99 and bert-99.9 are one model: a run that reaches the higher target is submitted for both.
 _ACCURACY_TARGET = re.compile(r"-9\d(\.\d)?$")

@@ -84,7 +84,7 @@ def system_description(
         "host_networking": None,
         "host_networking_topology": None,
         "host_network_card_count": m.network_cards,
-        "accelerators_per_node": 1 if gpu else 0,  # a cell runs on one, the first it may see
+        "accelerators_per_node": 1 if gpu else 0,  # a cell runs on the first one that it may see
         "accelerator_model_name": gpu and gpu.name,
         "accelerator_memory_capacity": gpu and f"{gpu.memory_bytes / 2**30:.0f} GiB",
         "accelerator_frequency": None,

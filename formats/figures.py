@@ -125,7 +125,7 @@ def of_training(
     """
     rate = rates["samples_per_second"]
     metrics = dict(rates)
-    if tokens := record.cell.seq_len:  # padding among them: it is computed like the others
+    if tokens := record.cell.seq_len:  # with padding tokens, which are computed like the others
         metrics["tokens_per_second"] = tokens * rate
     metrics |= _computing(record, outcome, rate, passes)
     metrics |= _joules(outcome, samples)

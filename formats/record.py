@@ -22,7 +22,7 @@ _WORD = r"\S"
 
 @dataclass(frozen=True, kw_only=True)
 class Benchmark:
-    """Our name of the benchmark, and the official one it is mapped to."""
+    """This project's name of the benchmark, and the official benchmark that it is mapped to."""
 
     name: str = field(metadata=matching(_WORD))
     official: str = field(metadata=matching(_WORD))

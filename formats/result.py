@@ -30,8 +30,8 @@ FINAL = (Status.OK, Status.INVALID, Status.UNSUPPORTED)
 
 @dataclass(frozen=True)
 class Metric:
-    """LoadGen's one number for the scenario: `samples_per_second` (a mean), or `latency_p90` by
-    early stopping or as a plain percentile.
+    """The figure of a result: `samples_per_second` (a mean), `latency_p90` (by early stopping or as
+    a plain percentile), or `ms_per_step` of a training.
     """
 
     name: str

@@ -106,5 +106,5 @@ def callbacks(
 
 
 def drive(issue: Callable[..., None], indices: Sequence[int]) -> None:
-    """Issue as LoadGen would: one query."""
+    """Issue all samples as one query, as LoadGen would."""
     issue(list(range(len(indices))), indices)

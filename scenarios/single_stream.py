@@ -63,6 +63,6 @@ def callbacks(
 
 
 def drive(issue: Callable[..., None], indices: Sequence[int]) -> None:
-    """Issue as LoadGen would: one query after the other."""
+    """Issue one query after the other, as LoadGen would."""
     for index in indices:
         issue([0], [index])

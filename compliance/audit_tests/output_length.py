@@ -18,7 +18,9 @@ _TOKEN_BYTES = 4
 def check(
     logged: LoggedAnswers, answers: Mapping[int, bytes], subject: Subject, where: dict[str, str]
 ) -> Check:
-    """The check of the mean length of generated answers. `answers`: the accuracy run's."""
+    """The check of the mean length of generated answers. `answers` are those of the accuracy
+    run.
+    """
     check_id = "output-length"
     if subject.record and subject.record.cell.task == "predict":
         return not_applicable(check_id, "the model generates no tokens", **where)

@@ -47,7 +47,7 @@ def checks(subject: Subject) -> list[Check]:
         if _concerns(name, rule, subject)
     ]
     if row is None:
-        return scored  # "model mapping" says so
+        return scored  # the check of the model mapping reports it
     by_id: dict[str, tuple[Callable[[Subject], Iterator[Fault]], str]] = {
         "benchmark": (_misfits, f"counts and settings are those of {subject.official}"),
         "accuracy-target": (accuracy, "every metric is within its limits"),

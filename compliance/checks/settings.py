@@ -110,7 +110,7 @@ def of_test(test: LoadGenRun, subject: Subject) -> list[Check]:
 
 
 def sample_set(test: LoadGenRun, subject: Subject) -> Check:
-    """The check that one test loaded the samples it should, each once."""
+    """The check that one test loaded the right samples, each once."""
     return judge(
         f"{test.name}-sample-set",
         _sample_set(test, subject),

@@ -1,4 +1,4 @@
-"""Every check the audit has: its id, name, rules and level, from checks.toml."""
+"""Every check of the audit: its id, name, rules and level, from checks.toml."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class ResultLine:
 
     @property
     def sentence(self) -> str:
-        """Who measured what, and how fast it was."""
+        """A sentence with the submitter, the benchmark, the system and the figure."""
         benchmark = self.benchmark
         if self.official not in ("", benchmark):
             benchmark += f" ({self.official})"

@@ -1,4 +1,4 @@
-"""The dates LoadGen logs, and the time between two of them."""
+"""Reads the dates that LoadGen logs, and computes the time between two of them."""
 
 from __future__ import annotations
 

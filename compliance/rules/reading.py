@@ -31,7 +31,7 @@ _FOLDER = Path(__file__).parent
 
 
 def rounds() -> list[str]:
-    """The rounds there are rules for, in order."""
+    """The rounds with rules, in order."""
     return sorted(path.stem for path in _FOLDER.glob("v*.toml"))
 
 

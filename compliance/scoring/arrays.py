@@ -4,9 +4,9 @@ Metrics, and their limits in the tolerance, have the names `<name>_<metric>`:
 
 - boolean: `mean_iou` and `smallest_iou` over the samples, the intersection over union. At least the
   limit passes. Two empty masks agree.
-- floating-point: `error`, the largest difference in standard deviations of the reference's array. At
-  most the limit passes. If the reference is constant, the unit is the constant's magnitude, or 1 if
-  the constant is 0.
+- floating-point: `error`, the largest difference in standard deviations of the reference's array.
+  At most the limit passes. If the reference is constant, the unit is the constant's magnitude, or 1
+  if the constant is 0.
 - unsigned 8-bit integers, a picture: `smallest_psnr` over the samples, the peak signal-to-noise
   ratio in decibels. Equal pictures have 100. At least the limit passes.
 - other integers: `equal_fraction`, the share of equal values. At least the limit passes.

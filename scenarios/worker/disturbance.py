@@ -1,4 +1,4 @@
-"""This module measures what disturbed a test while it ran.
+"""This module measures the disturbances of a test while it runs.
 
 It looks for three things: the work of other programs, processor time that the hypervisor kept, and
 times in which no answer came. The first two are measured on Linux only; elsewhere they are absent,

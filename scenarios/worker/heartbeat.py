@@ -25,8 +25,8 @@ PHASES = (
 _PHASE, COMPLETED, _EXPECTED, _LIMIT_S = range(4)
 _FORMAT = "<4Q"
 _SIZE = struct.calcsize(_FORMAT)
-# Loading and compiling have no heartbeat of their own: half an hour covers the slowest load seen (7
-# B parameters from a cold disk, XLA).
+# Loading and compiling have no heartbeat. Half an hour is enough for the slowest load so far (7 B
+# parameters from a cold disk, XLA).
 LOAD_LIMIT_S = 1800
 
 
@@ -60,7 +60,7 @@ class Heartbeat:
         self.cells[_PHASE] = PHASES.index(phase)
 
     def allow(self, limit_s: float) -> None:
-        """Let the phase go on for so many seconds without a change."""
+        """Change the seconds without a change after which the current phase counts as hung."""
         self.cells[_LIMIT_S] = int(limit_s)
 
     def bump(self, completed: int) -> None:

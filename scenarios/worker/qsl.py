@@ -62,7 +62,7 @@ class Qsl:
         self.slot[np.asarray(indices)] = -1
 
     def one(self, index: int) -> Batch:
-        """A view of one loaded row, axis 0 kept."""
+        """A view of one loaded row, with axis 0."""
         return self.singles[index]
 
     def slots(self, indices: Sequence[int]) -> np.ndarray:
