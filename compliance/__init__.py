@@ -1,3 +1,3 @@
-"""The auditor: reads a directory of results and says which rules it keeps. It imports nothing of
+"""The auditor reads a directory of results and reports which rules it keeps. It imports nothing of
 harness, scenarios or sut.
 """

@@ -1,5 +1,5 @@
-"""The audit of a directory, from its files alone: finds the result folders, runs every check on
-each, collects what they say.
+"""The audit of a directory, from its files only. It finds the result folders, runs every check on
+each of them, and collects the findings.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from compliance.subject import Subject, read
 from compliance.training import checks as training
 from compliance.training import run_directory
 
-# The official figure where token latencies are measured (constants.py,
+# The official figure if token latencies are measured (constants.py,
 # RESULT_FIELD_BENCHMARK_OVERWRITE).
 _TOKEN_RATES = {
     "Offline": "result_tokens_per_second",
@@ -31,22 +31,21 @@ _TOKEN_RATES = {
 }
 
 _COPY = "put the folder itself there: cp -rL copies what links lead to"
-# Far more than anybody submits.
+# Far more than any submission has.
 _MOST_FOLDERS = 2000
 # bert-99 and bert-99.9 are one model: a run that reaches the higher target is submitted for both.
 _ACCURACY_TARGET = re.compile(r"-9\d(\.\d)?$")
 
 
 def audit(directory: Path, round: str | None = None, *, with_result: bool = True) -> Audit:
-    """The results and checks of a directory. Whatever its files hold, the answer is checks, never
-    an error.
+    """Return the results and checks of a directory. No content of its files raises an error.
 
     Args:
-        directory: a run directory; a root that holds open/, closed/ or network/; or such a
+        directory: a run directory; a root that contains open/, closed/ or network/; or such a
             division.
-        round: None: the one record.json names, else the current one.
-        with_result: whether result.json is judged too. It is not while a new one is made, which
-            holds what this audit says.
+        round: the round to judge by. None: the one that record.json names, else the current one.
+        with_result: whether result.json is judged too. It is not while a new one is written,
+            because that one contains the outcome of this audit.
     """
     directory = directory.absolute()
     if unreadable := files.walk(directory).unread:
@@ -90,7 +89,7 @@ def audit(directory: Path, round: str | None = None, *, with_result: bool = True
 
 
 def _of_training(directory: Path, round: str, with_result: bool) -> Audit:
-    """The audit of a run directory of a training, which no tree of LoadGen's logs is in."""
+    """The audit of a training's run directory, which has no submission tree."""
     read = run_directory.read(directory, with_result)
     return Audit(
         round, (training.line(read),), tuple(_guarded("training", lambda: training.checks(read)))
@@ -100,7 +99,7 @@ def _of_training(directory: Path, round: str, with_result: bool) -> Audit:
 def _tree_checks(
     places: Sequence[ResultFolder], round_rules: rules.Rules, results: list[ResultLine]
 ) -> list[Check]:
-    """Every check of a tree. Appends a line for each result folder to `results`."""
+    """Every check of a submission tree. Appends a line for each result folder to `results`."""
     several = len(places) > 1
     checks: list[Check] = []
     if len(places) > _MOST_FOLDERS:
@@ -149,8 +148,8 @@ def _tree_checks(
 
 
 def _links(root: Path, round_rules: rules.Rules) -> list[str]:
-    """A sentence for each division and submitter that is a link: nothing of it is read. Links
-    further down are found elsewhere.
+    """One sentence for each division and submitter that is a link. Links are not read. Other checks
+    find the links further down.
     """
     divisions = [root / name for name in round_rules.layout.divisions]
     inner = [
@@ -167,10 +166,10 @@ def _links(root: Path, round_rules: rules.Rules) -> list[str]:
 
 
 def _strays(places: Sequence[ResultFolder], round_rules: rules.Rules) -> Iterator[Fault | str]:
-    """Yield a fault for each wrong folder of the tree that no other check sees.
+    """Yield a fault for each wrong folder of the submission that no other check finds.
 
-    Wrong are a division in other letter case, a submitter without results, several folders of one
-    scenario, and a run directory that holds several result folders.
+    These folders are wrong: a division in other letter case, a submitter without results, several
+    folders of one scenario, and a run directory with several result folders.
     """
     root = places[0].root
     for path in files.listed(root):
@@ -211,10 +210,10 @@ def _strays(places: Sequence[ResultFolder], round_rules: rules.Rules) -> Iterato
 
 
 def _repeated_runs(results: Sequence[ResultLine], round_rules: rules.Rules) -> Iterator[Fault]:
-    """Folders that hold the logs of one and the same run.
+    """Yield a fault for the folders that contain the logs of the same run.
 
-    An edge system may infer a scenario from another one's logs, once, beside them. Nothing else may
-    have the logs of something else.
+    An edge system may infer a scenario from the logs of another scenario of the same model. In all
+    other cases each folder needs its own logs.
     """
     runs: dict[tuple[str, ...], list[ResultLine]] = {}
     for line in results:
@@ -294,7 +293,7 @@ def _subject_checks(subject: Subject, line: ResultLine, results: list[ResultLine
 
 
 def _completed(line: ResultLine, subject: Subject) -> ResultLine:
-    """The line with what the performance test's log says."""
+    """The line, completed with values from the performance test's log."""
     detail, metric = (
         subject.performance.detail,
         subject.rules.scenarios[subject.place.scenario].metric,
@@ -320,8 +319,8 @@ def _completed(line: ResultLine, subject: Subject) -> ResultLine:
 
 
 def _guarded(name: str, find: Callable[[], list[Check]]) -> list[Check]:
-    """The checks of `find`, or one failed check where the audit's own code broke off: a file must
-    not stop the other checks.
+    """The checks of `find`, or one failed check if the audit's own code raised an error. So one
+    file cannot stop the other checks.
 
     Args:
         name: the failed check's id is `audit-of-<name>`.
@@ -337,15 +336,15 @@ def _guarded(name: str, find: Callable[[], list[Check]]) -> list[Check]:
 
 
 def recorded_round(directory: Path) -> str | None:
-    """The round record.json of a run directory names; None where it names none."""
+    """The round that a run directory's record.json names; None if it names none."""
     record, _ = files.attempt(files.json_object, directory / "record.json")
     round = (record or {}).get("round")
     return round if round is None or isinstance(round, str) else repr(round)
 
 
 def _earlier(directory: Path) -> Check | None:
-    """The one check of a run directory that an earlier version of the harness wrote: it says which
-    one reads it. None: this one did.
+    """A check that fails if an earlier version of the harness wrote the run directory. It says
+    which version can read it. None: this version wrote it.
     """
     record, _ = files.attempt(files.json_object, directory / "record.json")
     if (record or {}).get("schema") != "record-1":
@@ -363,7 +362,7 @@ def _earlier(directory: Path) -> Check | None:
 
 
 def _no_tree(directory: Path, round_rules: rules.Rules) -> Check:
-    """The one check of a directory that holds no result folder: it says what was looked for."""
+    """The only check of a directory without result folders. It says which folders it looked for."""
     divisions = " or ".join(f"{name}/" for name in round_rules.layout.divisions)
     template = round_rules.layout.scenario.format(
         system="<system>", benchmark="<benchmark>", scenario="<scenario>"

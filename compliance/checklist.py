@@ -1,4 +1,4 @@
-"""The list of all families of checks, in the order a report has them."""
+"""The list of all families of checks, in the order of a report."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from compliance.subject import Subject
 
 @dataclass(frozen=True)
 class CheckFamily:
-    """Checks that are made together: where one of them breaks off, this family is left out and the
-    others are not.
+    """Checks that are computed together. If one of them raises an error, only this family is left
+    out.
 
     Attributes:
-        name: the check `audit-of-<name>` says that it broke off.
-        find: the function that makes the checks of one result folder.
-        of_logs: whether the checks need a detail log: without one, each would only say that it is
-            missing.
+        name: the check `audit-of-<name>` reports the error.
+        find: the function that returns the checks of one result folder.
+        of_logs: whether the checks need a detail log. Without one, each of them would only report
+            that it is missing.
     """
 
     name: str
@@ -93,7 +93,9 @@ def _provenance(subject: Subject) -> list[Check]:
 
 
 def _scores(subject: Subject) -> list[Check]:
-    """The log of answers, which may have a million rows, is read once for all."""
+    """The checks that need the log of answers. The log may have a million rows, so it is read only
+    once.
+    """
     whole = accuracy.whole_log(subject)
     if whole is None:
         why = (

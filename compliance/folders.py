@@ -1,4 +1,4 @@
-"""The result folders of a tree or a run directory, and the places of their files."""
+"""The result folders of a submission or a run directory, and the paths of their files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OF_A_RUN = ("record.json", "raw", "reference.npz", "result.json")
 
 @dataclass(frozen=True, kw_only=True)
 class ResultFolder:
-    """Where the results of one scenario are.
+    """The folders of one scenario's results.
 
     Attributes:
         root: the audited directory; findings name files relative to it.
@@ -23,10 +23,11 @@ class ResultFolder:
         submitter_folder: <division>/<submitter>.
         scenario: the name of its own folder, in the letter case of the rules.
         folder: results/<system>/<benchmark>/<scenario>.
-        run: the run directory around the tree, with record.json and raw/; None: a bare submission.
-        result: its result.json, which may be missing; None: nobody judges it.
-        measurements: the folder of its user.conf, README.md and measurements, as the round's layout
-            has it.
+        run: the run directory that contains the submission, with record.json and raw/; None: a bare
+            submission.
+        result: its result.json, which may be missing; None: it is not judged.
+        measurements: the folder of its user.conf, README.md and measurements, by the round's
+            layout.
         compliance: the folder of its compliance tests.
     """
 
@@ -59,8 +60,8 @@ class ResultFolder:
 
 
 def result_folders(directory: Path, rules: Rules) -> list[ResultFolder]:
-    """The result folders of a run directory, of a root that holds open/, closed/ or network/, or of
-    such a division itself.
+    """The result folders of a run directory, of a root that contains open/, closed/ or network/, or
+    of such a division itself.
     """
     if directory.name in rules.layout.divisions and not _divisions(directory, rules):
         divisions, around = [directory], directory.parent
@@ -75,8 +76,8 @@ def _divisions(directory: Path, rules: Rules) -> list[Path]:
 
 
 def _division(root: Path, division: Path, rules: Rules, run: Path | None) -> Iterator[ResultFolder]:
-    """The result folders of a division: those three below results/. Letter case does not matter, as
-    in the official checker.
+    """The result folders of a division: those three levels below results/. The letter case of a
+    scenario does not matter, as in the official checker.
     """
     names = {name.lower(): name for name in rules.scenarios}
     for submitter in subfolders(division):
@@ -115,7 +116,7 @@ def subfolders(path: Path) -> list[Path]:
 
 
 def measurements_file(place: ResultFolder, rules: Rules) -> Path:
-    """The measurements file of a result folder; where there is none, the path it would have."""
+    """The measurements file of a result folder, or the path it would have if there is none."""
     pattern = rules.layout.measurements_file
     matches, _ = files.attempt(lambda folder: sorted(folder.glob(pattern)), place.measurements)
     return matches[0] if matches else place.measurements / pattern.replace("*", place.system)

@@ -1,4 +1,4 @@
-"""What one result folder holds, read once."""
+"""The content of one result folder, read once."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ BARE = (
 class LoadGenRun:
     """One LoadGen test: performance, accuracy or a compliance test.
 
-    What could not be read is empty or None. Its `problems` say why, or `faults`.
+    A part that could not be read is empty or None. Its `problems`, or `faults`, say why.
 
     Attributes:
         name: `performance`, `accuracy`, `TEST01`, ….
         folder: its folder in the submission tree.
         detail, summary: its logs in that folder.
-        user_conf: the text of the user.conf it ran with: raw/<test>/user.conf, else the tree's.
+        user_conf: the text of the user.conf it ran with. It is from raw/<test>/user.conf, else from
+            the submission.
         outcome, job: raw/<test>/outcome.json and job.json; None without a run directory.
         faults: file name → why it could not be read.
     """
@@ -53,25 +54,25 @@ class LoadGenRun:
 
     @property
     def slug(self) -> str:
-        """The name as ids of checks have it: `performance`, `test01`."""
+        """The name as ids of checks spell it: `performance`, `test01`."""
         return self.name.lower()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """Everything the checks of one result folder need; None: it is not there, or `faults` says why
-    it could not be read.
+    """Everything that the checks of one result folder need. A part is None if it is not there, or
+    if `faults` says why it could not be read.
 
     Attributes:
         rules: the round's rules for the benchmark the folder is named for.
         performance, accuracy: its two tests.
         record: record.json of the run directory.
-        system, measurements, mapping: the tree's system description, measurements.json and
+        system, measurements, mapping: the submission's system description, measurements.json and
             model_mapping.json.
         accuracy_text: accuracy.txt.
         trace: the trace of the performance test.
-        trace_file: where that is, or would be.
-        compliance: the compliance tests in the tree or in raw/, by name.
+        trace_file: the path of the trace, even if there is none.
+        compliance: the compliance tests in the submission or in raw/, by name.
         faults: file name → why it could not be read.
     """
 
@@ -96,8 +97,8 @@ class Subject:
 
     @property
     def official(self) -> str | None:
-        """The official benchmark this one is, or in the open division is mapped to; a name that
-        means none stays itself.
+        """The official benchmark of this folder: its own name, or the one it is mapped to in the
+        open division. A name that means no official benchmark is returned unchanged.
         """
         target = self.rules.official(
             self.place.benchmark, (self.mapping or {}) if self.place.division == "open" else {}
@@ -106,10 +107,10 @@ class Subject:
 
     @property
     def scenario(self) -> str:
-        """The scenario by whose rules the logs are judged, which is one of LoadGen's four.
+        """The scenario by whose rules the logs are judged. It is one of LoadGen's four.
 
-        Interactive is logged as Server. An edge system may infer a scenario from another one's logs
-        (checks.settings).
+        Interactive is logged as Server. An edge system may infer a scenario from the logs of
+        another (checks.settings).
         """
         folder, logged = (
             self.rules.scenarios[self.place.scenario],
@@ -124,7 +125,7 @@ class Subject:
 
     @property
     def no_reference(self) -> bool:
-        """True if record.json names no reference, and gives a reason why none could be made."""
+        """True if record.json names no reference and gives the reason."""
         return self.record is not None and self.record.no_reference
 
     @property
@@ -147,8 +148,8 @@ class Subject:
 
 
 def read(place: ResultFolder, rules: Rules) -> Subject:
-    """Reads one result folder. What cannot be read is noted in `faults`; nothing is raised for
-    it.
+    """Reads one result folder. Files that cannot be read are noted in `faults` and raise
+    nothing.
     """
     faults: dict[str, str] = {}
     rules = rules.of(place.benchmark)
@@ -190,10 +191,11 @@ def read(place: ResultFolder, rules: Rules) -> Subject:
 
 
 def conf_entry(conf: Conf, key: str, subject: Subject) -> tuple[str, float] | None:
-    """(the whole key, the value) that LoadGen finds in user.conf for a setting; None: none.
+    """(the whole key, the value) that LoadGen finds in user.conf for a setting; None if it finds
+    none.
 
-    In a bare submission the model's name may have been another than the folder's: one that all
-    lines share counts.
+    In a bare submission the model's name may differ from the folder's. If all lines share one name,
+    that name is used.
     """
     models = conf.models()
     model = (
@@ -205,10 +207,11 @@ def conf_entry(conf: Conf, key: str, subject: Subject) -> tuple[str, float] | No
 
 
 def requested_value(subject: Subject, key: str) -> tuple[float, bool] | None:
-    """(the value of a setting the performance test was asked for, whether all its digits are
-    known); None: it is not logged.
+    """(the requested value of a performance test's setting, whether all its digits are known); None
+    if it is not logged.
 
-    The log has six digits. user.conf has all, and its value counts where it agrees with the log.
+    The log has six digits. user.conf has all digits, and its value is used if it agrees with the
+    log.
     """
     rule = subject.rules.user_conf[key]
     logged = subject.performance.detail.number(rule.logged_as(subject.scenario) or "")
@@ -221,8 +224,8 @@ def requested_value(subject: Subject, key: str) -> tuple[float, bool] | None:
 
 
 def _compliance(place: ResultFolder, rules: Rules) -> Iterator[tuple[str, LoadGenRun]]:
-    """(name, test) of each compliance test in the tree or in raw/. The logs read are the tree's; a
-    check compares them with raw/.
+    """(name, test) of each compliance test in the submission or in raw/. The logs are read from the
+    submission; a check compares them with raw/.
     """
     for name in rules.compliance_tests:
         folder, raw = place.compliance / name, place.raw(name)
@@ -231,9 +234,7 @@ def _compliance(place: ResultFolder, rules: Rules) -> Iterator[tuple[str, LoadGe
 
 
 def _trace_path(place: ResultFolder, rules: Rules) -> Path:
-    """The path of the performance test's trace. LoadGen makes an empty one where it is told to
-    write none.
-    """
+    """The path of the performance test's trace. LoadGen creates an empty file if tracing is off."""
     raw = place.raw("performance")
     return (
         (raw / "mlperf_log_trace.json.gz")
@@ -265,7 +266,7 @@ def _test(name: str, folder: Path, place: ResultFolder, rules: Rules) -> LoadGen
 
 
 def _completed(detail: logs.Detail, rules: Rules) -> logs.Detail:
-    """The detail log with the keys that this round's LoadGen does not log."""
+    """The detail log, completed with the keys that this round's LoadGen does not log."""
     unsaid = {
         key: detail.get(means) if isinstance(means, str) else means
         for key, means in rules.unlogged.items()

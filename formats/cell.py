@@ -1,4 +1,4 @@
-"""Cell: what is measured. SweepMark: which measurement of a sweep it is."""
+"""`Cell` says what is measured. `SweepMark` says which measurement of a sweep it is."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def about(text: str, constraint: Mapping[str, Any] = NONE, **roles: Any) -> Mapp
     """The metadata of a field of `Cell`.
 
     Args:
-        text: what the field holds, for readers of a table of results.
+        text: the meaning of the field, for readers of a table of results.
         constraint: of `formats.fields`.
-        roles: what else the field is. Each role is asked for by `fields_with`: not_work: it does
-            not say what was computed, but by what. late: cells of older releases lack it, so their
-            digests leave it out if it is empty. inputs: it is known only once inputs and weights
-            are. sweeps: a sweep takes several values of it; of the lowest number the value changes
-            least often. words: how a sentence names its value, as a template of fields; a value
-            that is the default is not named. axis: a report shows how the speed depends on it; in
-            words. shared: a report says it once, if all cells have it in common. sorts: its place
-            among the keys by which a table is sorted.
+        roles: the other properties of the field, which `fields_with` looks up. `not_work`: the
+            field does not say what was computed, but by what. `late`: cells of older releases lack
+            it, so digests leave it out if it is empty. `inputs`: it is known only when inputs and
+            weights are known. `sweeps`: a sweep takes several values of it; the field with the
+            lowest number changes least often. `words`: a template that names its value in a
+            sentence; a default value is not named. `axis`: a report shows how the speed depends on
+            it; the role is its name in words. `shared`: a report names it once if all cells share
+            its value. `sorts`: its place among the keys by which a table is sorted.
     """
     return {"text": text, **constraint, **roles}
 
@@ -41,23 +41,23 @@ def about(text: str, constraint: Mapping[str, Any] = NONE, **roles: Any) -> Mapp
 class Cell:
     """Everything that may change the figure. Two runs of equal cells may be compared.
 
-    The metadata of a field says all that other modules need to know of it, so that a new field is
-    added here only.
+    The metadata of a field contains everything that other modules need to know about it. So a new
+    field is added only here.
 
     Attributes:
-        seq_len: tokens every input is padded to (predict); None for a model that generates, whose
-            lengths are those of its prompts.
-        dataset: `synthetic` (random inputs, all of full length), `uneven` (random inputs of seeded
-            lengths), or for a user's inputs the first 12 hex digits of their sha256.
+        seq_len: tokens that every input is padded to (predict); None for a model that generates,
+            because its lengths are those of its prompts.
+        dataset: `synthetic` (random inputs of full length), `uneven` (random inputs of seeded
+            lengths), or the first 12 hex digits of the sha256 of a user's inputs.
         weights: the first 12 hex digits of the checkpoint's digest.
         options: the SUT's own options.
-        eos: for a model that generates: `stop` ends an answer at its end token, `ignore` gives each
-            answer all tokens it asks for.
-        lora: for a training that adapts a model by LoRA: `own` trains what the framework's LoRA
-            has, `matched` the same parameters in every SUT.
-        steps: how many steps of denoising make one image; None for a model that makes none.
-        prompt_tokens, new_tokens: of each synthetic prompt and of its answer; None if they are the
-            size's own, or the data set's.
+        eos: for a model that generates: `stop` ends an answer at its end token, `ignore` always
+            generates all requested tokens.
+        lora: for a training by LoRA: `own` trains the parameters of the framework's own LoRA,
+            `matched` the same parameters in every SUT.
+        steps: denoising steps of one image; None for a model that creates none.
+        prompt_tokens, new_tokens: the tokens of each synthetic prompt and of its answer; None if
+            the size or the data set gives them.
         variables: environment variables that may change the figure, which the user has set; most
             cells have none.
     """
@@ -165,7 +165,9 @@ class Cell:
 
     @property
     def digest(self) -> str:
-        """The first 8 hex digits of the sha256 of all its values: it names the run directory."""
+        """The first 8 hex digits of the sha256 of all values. They are a part of the run
+        directory's name.
+        """
         values = asdict(self)
         for name in fields_with("late"):
             if not values[name]:
@@ -174,14 +176,16 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """`mistral-full-generate/Offline/keras3-jax-bfloat16-b32-3f2a91c0`: model first, so that a
-        listing puts rivals together.
+        """`mistral-full-generate/Offline/keras3-jax-bfloat16-b32-3f2a91c0`. The model comes first,
+        so that a listing puts comparable cells together.
         """
         return f"{self.stem}{self.digest}"
 
     @property
     def stem(self) -> str:
-        """Its name before the digest, which is known once weights and inputs are."""
+        """The name before the digest. The digest is known only when weights and inputs are
+        known.
+        """
         work = f"{self.model}-{self.size}-{self.task}"
         return f"{work}/{self.scenario}/{self.sut}-{self.precision}-b{self.batch_size}-"
 
@@ -194,7 +198,7 @@ def fields_with(role: str) -> dict[str, Any]:
 
 
 def ordered_by(role: str) -> tuple[str, ...]:
-    """The fields of `Cell` with a role that is a number, the lowest number first."""
+    """The fields of `Cell` that have a role, sorted by its number, the lowest first."""
     numbers = fields_with(role)
     return tuple(sorted(numbers, key=lambda name: numbers[name]))
 
@@ -202,21 +206,21 @@ def ordered_by(role: str) -> tuple[str, ...]:
 WORK = {
     name: text for name, text in fields_with("text").items() if name not in fields_with("not_work")
 }
-"""Name of each field that says what was computed → what it holds. SUTs whose values are equal may
-be compared.
+"""Name of each field that says what was computed → its meaning. SUTs with equal values of these
+fields may be compared.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class SweepMark:
-    """Which measurement of a sweep an attempt is. An attempt without one was measured by itself.
+    """The place of an attempt in a sweep. An attempt without a mark was not measured by a sweep.
 
     Attributes:
         id: the sweep's folder below `sweeps/`.
         series: the place of the cell in sweep.json, from 0.
         repeat: from 1.
-        twin: whether it is the first cell once more, which shows how much two series of one cell
-            differ.
+        twin: whether it is the control run: the first cell measured again, which shows how much two
+            series of one cell differ.
     """
 
     id: str

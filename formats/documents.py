@@ -1,7 +1,7 @@
-"""The documents of a submission that follow from record.json: the system description and
+"""The documents of a submission that are computed from record.json: the system description and
 measurements.json.
 
-The harness writes them, and the audit makes them again to compare.
+The harness writes them. The audit computes them again and compares.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _SOURCES = {"seeded": "seeded random values", "none": "none is read"}
 
 
 def system_id(record: Record) -> str:
-    """No spaces, no host name: what matters of the machine, and the SUT, whose stack is part of the
-    system.
+    """The name of the system, without spaces and host name. It contains the accelerator or
+    processor, the threads, and the SUT, because the SUT's stack is part of the system.
     """
     host = record.accelerator.name if record.accelerator else record.machine.cpu
     slug = re.sub(r"[^A-Za-z0-9]+", "-", host).strip("-") or "unknown"
@@ -52,12 +52,12 @@ def measurements(record: Record) -> dict[str, str]:
 def system_description(
     record: Record, submitter: str, stack: Iterable[str] = (), driver: str = ""
 ) -> dict[str, str]:
-    """Every value is a string. A value that this machine does not report is "N/A", if the rules
-    accept it.
+    """The values of the system description, all of them strings. A value that this machine does not
+    report is "N/A", if the rules accept it.
 
     Args:
-        stack: the packages of `environment.versions` that are named.
-        driver: the accelerator's kind of driver, in words.
+        stack: the packages of `environment.versions` to name.
+        driver: the kind of the accelerator's driver, in words.
     """
     m, gpu = record.machine, record.accelerator
     versions = record.environment.versions
@@ -84,7 +84,7 @@ def system_description(
         "host_networking": None,
         "host_networking_topology": None,
         "host_network_card_count": m.network_cards,
-        "accelerators_per_node": 1 if gpu else 0,  # a cell runs on one, the first it may see
+        "accelerators_per_node": 1 if gpu else 0,  # a cell runs on the first one that it may see
         "accelerator_model_name": gpu and gpu.name,
         "accelerator_memory_capacity": gpu and f"{gpu.memory_bytes / 2**30:.0f} GiB",
         "accelerator_frequency": None,

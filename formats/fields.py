@@ -1,7 +1,8 @@
-"""What a type cannot say of a field: its choices, its least value, the pattern of a text.
+"""Constraints of a field that a type cannot express: its choices, its least value, the pattern of a
+text.
 
-The JSON Schemas are made from it (`formats.schemas`), and the table of a cell's fields
-(`formats.cell`).
+The JSON Schemas (`formats.schemas`) and the table of a cell's fields (`formats.cell`) are built
+from them.
 """
 
 from __future__ import annotations

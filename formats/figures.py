@@ -1,6 +1,6 @@
-"""The numbers of result.json, from the log, the record and the worker's outcome.
+"""The numbers of result.json, computed from the log, the record and the worker's outcome.
 
-The harness writes them, and the audit makes them again to compare. Nothing is judged here.
+The harness writes them. The audit computes them again and compares. Nothing is judged here.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class Figure:
     """The one number of a scenario, and how a result states it.
 
     Attributes:
-        name, unit: those of result.json.
-        higher_is_better: whether more of it is faster.
+        name, unit: the name and unit in result.json.
+        higher_is_better: whether a higher value means faster.
         estimates: key of LoadGen's detail log → how that number is estimated; the first key with a
-            value counts.
-        divisor: LoadGen's value over this is in `unit`.
+            value is used.
+        divisor: LoadGen's value divided by this is in `unit`.
         one_query: whether all samples come in one query; else each query has a latency.
     """
 
@@ -76,7 +76,7 @@ FIGURES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """The numbers of one test, as the fields of `Result` of the same names hold them."""
+    """The numbers of one test, as in the fields of `Result` with the same names."""
 
     metric: Metric | None
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -89,8 +89,8 @@ def of_loadgen(
     """The numbers of a performance test that LoadGen drove.
 
     Args:
-        passes: how many times the operations of a forward pass one sample takes; None: too few of
-            them are counted to say how fast they were.
+        passes: how many times the operations of a forward pass one sample takes; None: too few
+            operations are counted to compute their rate.
     """
     measured = _measured(log, record, outcome, figure)
     metrics: dict[str, float] = {}
@@ -119,13 +119,13 @@ def of_training(
     """The numbers of a training's timed run.
 
     Args:
-        rates: `samples_per_second` and others that follow from the times of its steps.
-        samples, batches: that were timed.
-        passes: as of `of_loadgen`.
+        rates: `samples_per_second` and other rates computed from the times of its steps.
+        samples, batches: the timed samples and batches.
+        passes: as in `of_loadgen`.
     """
     rate = rates["samples_per_second"]
     metrics = dict(rates)
-    if tokens := record.cell.seq_len:  # padding among them: it is computed like the others
+    if tokens := record.cell.seq_len:  # with padding tokens, which are computed like the others
         metrics["tokens_per_second"] = tokens * rate
     metrics |= _computing(record, outcome, rate, passes)
     metrics |= _joules(outcome, samples)
@@ -142,9 +142,9 @@ def _computing(
 ) -> dict[str, float]:
     """Return how fast the model's matrix products were; empty if that is not known.
 
-    `flops_per_second`: the operations of the products with weights, a second; there are more.
-    `matrix_share`: these over the rate of a large matrix product of the same framework, as a
-    fraction.
+    `flops_per_second`: the operations a second of the products with weights; the model has more
+    operations. `matrix_share`: this rate divided by that of a large matrix product in the same
+    framework.
     """
     if not record.least_flops or passes is None:
         return {}
@@ -154,7 +154,7 @@ def _computing(
 
 
 def metric_of(log: Log, figure: Figure) -> Metric | None:
-    """The figure, by the first of its estimates that has a value; None: none has."""
+    """The figure, from the first of its estimates that has a value; None if none has one."""
     for key, estimate in figure.estimates.items():
         value = log.get(key)
         # LoadGen writes a latency of 0 if it has too few queries for its estimate.
@@ -166,8 +166,8 @@ def metric_of(log: Log, figure: Figure) -> Metric | None:
 
 
 def _measured(log: Log, record: Record, outcome: WorkerOutcome, figure: Figure) -> dict[str, float]:
-    """What the figure rests on. A batch that is filled up costs as much as a full one, so rows
-    without a sample are counted.
+    """The counts that the figure is computed from. A padded batch costs as much as a full one, so
+    rows without a sample are counted.
     """
     samples = outcome.answered.get("samples", 0)
     if not samples:
@@ -177,7 +177,7 @@ def _measured(log: Log, record: Record, outcome: WorkerOutcome, figure: Figure) 
     measured: dict[str, float] = {"samples": samples, "batches": batches}
     measured["padding_fraction"] = 1 - samples / (batches * size)
     loaded = log.get("effective_performance_sample_count")
-    # Elsewhere samples are drawn, and one comes more often than another.
+    # In other tests samples are drawn, so some come more often than others.
     in_passes = figure.one_query or log.get("effective_sample_concatenate_permutation") is True
     if loaded and in_passes:
         measured["passes"] = samples / loaded
@@ -187,9 +187,9 @@ def _measured(log: Log, record: Record, outcome: WorkerOutcome, figure: Figure) 
 
 
 def _rates(rate: float, record: Record, measured: Mapping[str, float]) -> dict[str, float]:
-    """`ms_per_step` is the time of one batch, the published benchmark's unit.
-    `ms_per_denoising_step` is that of a model that makes images in steps. Tokens are those
-    answered.
+    """The rates of a test. `ms_per_step` is the time of one batch, the published benchmark's unit.
+    `ms_per_denoising_step` is for a model that creates images in steps. Tokens are those of the
+    answers.
     """
     batch = measured["samples"] / measured["batches"] if measured else record.cell.batch_size
     rates = {"samples_per_second": float(rate), "ms_per_step": 1000 * batch / rate}
@@ -208,8 +208,8 @@ def _joules(outcome: WorkerOutcome, samples: int) -> dict[str, float]:
 
 
 def _operators(outcome: WorkerOutcome) -> dict[str, float]:
-    """How many operators Python calls for a batch of an eager SUT; empty for compiled code, and if
-    nobody counted them.
+    """How many operators Python calls for a batch of an eager SUT. Empty for compiled code, and if
+    they were not counted.
     """
     after = outcome.evidence_after or {}
     detail = after.get("detail", {})

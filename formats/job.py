@@ -1,4 +1,4 @@
-"""job.json: what one worker process does."""
+"""job.json: the work of one worker process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from formats.workload import Workload
 PERFORMANCE, ACCURACY = TESTS = ("performance", "accuracy")
 """The tests of every cell, in their order; compliance tests come after them."""
 REFERENCE = "reference"
-"""What makes a reference is told this name in the place of a test's."""
+"""The value of `Job.test` for the worker that creates a reference."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,16 +23,15 @@ class Limits:
     Attributes:
         min_duration_ms: LoadGen calls a shorter test INVALID.
         performance_sample_count: distinct samples LoadGen keeps loaded.
-        equal_issue: `sample_concatenate_permutation`: every sample equally often. The rules ask it
-            of language models, and we ask it of inputs that cost different amounts, so that every
-            SUT measures the same prompts.
-        rate_margin: Offline: how much faster than calibrated the SUT may turn out without the test
-            becoming too short.
-        trace_bytes: LoadGen's trace is written where it is predicted to stay below this.
-        planned_ms: quick: how long the test is to last; 0: as long as LoadGen's own arithmetic
-            makes it.
-        longest_ms: quick: a test that needs more than this for its least count is refused; 0: no
-            limit.
+        equal_issue: `sample_concatenate_permutation`: every sample is issued equally often. The
+            rules require it for language models. We also require it for inputs that cost different
+            amounts, so that every SUT measures the same prompts.
+        rate_margin: Offline: how many times as fast as calibrated the SUT may be before the test
+            becomes too short.
+        trace_bytes: LoadGen's trace is written if its predicted size is below this.
+        planned_ms: quick: the planned length of the test; 0: the length is that of LoadGen's own
+            arithmetic.
+        longest_ms: quick: a test is refused if its least count takes longer than this; 0: no limit.
     """
 
     min_duration_ms: int
@@ -53,26 +52,26 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """The work of one worker process: a LoadGen test, a training, or the making of a reference.
+    """The work of one worker process: a LoadGen test, a training, or the computing of a reference.
 
     Attributes:
         test: one of TESTS, a compliance test (`TEST01`, …), or REFERENCE.
         procedure: a name in `procedures.PROCEDURES`: `loadgen`, `reference` (answers without
             LoadGen) or `fit` (training).
-        benchmark: the name LoadGen's configuration look-up uses.
-        answer: keys of `to_host` that are the answer, in payload order.
-        inputs: .npz that the parent made, with the same bytes for every SUT.
-        synthetic: .npz of the same shapes and other values. Its first `warmup_rows` rows show each
+        benchmark: the name by which LoadGen looks up its configuration.
+        answer: the keys of `to_host` that form the answer, in payload order.
+        inputs: .npz that the parent wrote, with the same bytes for every SUT.
+        synthetic: .npz of the same shapes with other values. Its first `warmup_rows` rows have each
             shape once.
-        fresh: .npz of inputs that the SUT has never met, as long as the data set's; None: an older
-            job. For a training it holds the batches that are held out.
+        fresh: .npz of inputs that the SUT has never met, with the lengths of the data set; None: an
+            older job. For a training it contains the held-out batches.
         audit: the settings that the worker writes to audit.config for a compliance test; empty: no
             file.
-        calibration: the performance test's, for the tests after it. They get the same user.conf,
-            and no calibration of their own.
-        made_with: digests of environment and source; the worker ignores them, a resumed run
+        calibration: that of the performance test, for the tests after it. They use the same
+            user.conf and are not calibrated again.
+        made_with: digests of environment and source. The worker ignores them; a resumed run
             compares them.
-        reference: reference.npz. Teacher-forced logits are taken on its first `logits_rows`
+        reference: reference.npz. Teacher-forced logits are computed for its first `logits_rows`
             answers.
     """
 
@@ -98,15 +97,15 @@ class Job:
 
     @property
     def audit_config(self) -> Path:
-        """Always named to LoadGen, which takes ./audit.config silently. Only a compliance test's is
-        there.
+        """The path that LoadGen is always given, because it would silently read ./audit.config. The
+        file exists only for a compliance test.
         """
         return self.log_dir / ("audit.config" if self.audit else "no-audit.config")
 
 
 def read_job(path: Path) -> Job:
-    """A Job from its file. Raises OSError, ValueError, KeyError or TypeError where it holds
-    none.
+    """Read a Job from its file. Raises OSError, ValueError, KeyError or TypeError if the file
+    contains none.
     """
     d = json.loads(path.read_text(encoding="utf-8"))
     workload = d.pop("workload")

@@ -1,4 +1,4 @@
-"""outcome.json: what a worker process says at its end."""
+"""outcome.json: the report that a worker process writes at its end."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Any
 
 @dataclass(frozen=True)
 class WorkerOutcome:
-    """Written last and atomically. Absent → the process died, and the parent says how. Times in
-    nanoseconds.
+    """The report of a worker. It is written last and atomically: if it is absent, the process died,
+    and the parent says how. Times are in nanoseconds.
 
     `answered`: samples and payload bytes handed to LoadGen. `test_start_ns` is on the system's
-    monotonic clock, so that the parent can tell how long it took until measuring began. `energy`: a
-    `counters.Energy` of the LoadGen test alone. `disturbance`: a `disturbance.Disturbance` of it,
-    and `fresh_slower` if `fresh_inputs.doubtful`. `answers`: see `answers.describe`. `kept_sha256`:
-    of answers.npz (`Watch.write`). `fresh`: what `fresh_inputs.compare` gives.
+    monotonic clock, so that the parent can compute how long it took until measuring began.
+    `energy`: a `counters.Energy` of the LoadGen test only. `disturbance`: a
+    `disturbance.Disturbance` of the same test, and `fresh_slower` if `fresh_inputs.doubtful`.
+    `answers`: see `answers.describe`. `kept_sha256`: the sha256 of answers.npz (`Watch.write`).
+    `fresh`: the result of `fresh_inputs.compare`.
     """
 
     status: str

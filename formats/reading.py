@@ -1,5 +1,5 @@
-"""JSON documents → the types of this package. Workers do not import it: their environments have no
-msgspec.
+"""Converts JSON documents to the types of this package. Workers do not import this module, because
+their environments have no msgspec.
 """
 
 from __future__ import annotations
@@ -60,13 +60,15 @@ def outcome(document: Any) -> WorkerOutcome:
 
 
 def from_file(path: Path, read: Callable[[Any], T]) -> T:
-    """What `read` makes of a JSON file. Raises OSError, or ValueError with one sentence."""
+    """The result of `read` for the content of a JSON file. Raises OSError, or ValueError with one
+    sentence.
+    """
     return read(json.loads(path.read_text(encoding="utf-8")))
 
 
 def _of_a_cell(document: Any, kind: type[T]) -> T:
-    """Raises ValueError for a key of `cell` that this version does not know too: unlike cells would
-    look alike.
+    """Convert a document. Also raises ValueError for a key of `cell` that this version does not
+    know, because different cells would look equal.
     """
     cell = document.get("cell") if isinstance(document, dict) else None
     unknown = sorted(cell.keys() - _CELL_FIELDS) if isinstance(cell, dict) else []

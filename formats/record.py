@@ -1,4 +1,4 @@
-"""record.json: what a reader a year from now would ask about a run.
+"""record.json: the facts about a run that a reader may need a year from now.
 
 A field with a default is absent from older records.
 """
@@ -22,7 +22,7 @@ _WORD = r"\S"
 
 @dataclass(frozen=True, kw_only=True)
 class Benchmark:
-    """Our name of the benchmark, and the official one it is mapped to."""
+    """This project's name of the benchmark, and the official benchmark that it is mapped to."""
 
     name: str = field(metadata=matching(_WORD))
     official: str = field(metadata=matching(_WORD))
@@ -34,12 +34,12 @@ class Qsl:
 
     Attributes:
         samples: how many there are.
-        performance_sample_count: how many LoadGen keeps loaded.
-        synthetic: whether this project made them.
+        performance_sample_count: how many of them LoadGen keeps loaded.
+        synthetic: whether this project generated them.
         dataset: the path of a user's inputs.
         shortest, longest: lengths of inputs, in tokens; None: inputs have no length.
-        padded_to: the width of the array that holds them, in tokens.
-        denoising_steps: steps that make one image; None: no image is made.
+        padded_to: the width of their array, in tokens.
+        denoising_steps: steps of one image; None: no image is created.
     """
 
     samples: int = field(metadata=least(1))
@@ -57,8 +57,8 @@ class Judged:
     """How answers are judged.
 
     Attributes:
-        score: a name in `compliance.scoring.accuracy`, or `loss_curve`.
-        keys: of the answers.
+        score: a score of `compliance.scoring.accuracy`, or `loss_curve`.
+        keys: the names of the arrays of an answer.
         tolerance: name of a limit → its value.
         reason: why there is no reference; empty: there is one.
     """
@@ -76,10 +76,10 @@ class Digests:
     Attributes:
         weights: BLAKE3 of the checkpoint, with its config.json.
         weights_source: one of WEIGHTS_SOURCES; None: an older record.
-        weights_folder: the folder of a user's weights.
+        weights_folder: the folder with a user's weights.
         inputs: sha256 of the inputs.
         reference: sha256 of reference.npz; empty or None: there is none.
-        trace: sha256 of LoadGen's trace, unpacked; None: it is not written, or not yet.
+        trace: sha256 of LoadGen's unpacked trace; None: the trace is not written, or not yet.
     """
 
     weights: str = field(metadata=matching(_SHA256))
@@ -92,8 +92,8 @@ class Digests:
 
 @dataclass(frozen=True, kw_only=True)
 class ArrayKind:
-    """The dtype of an array, and its shape without the axis of samples. None in a shape: as long as
-    each sample's own.
+    """The dtype of an array, and its shape without the axis of samples. None in a shape: each
+    sample has its own length.
     """
 
     dtype: str = field(metadata=matching("^[a-z]+[0-9]*$"))
@@ -102,14 +102,14 @@ class ArrayKind:
 
 @dataclass(frozen=True, kw_only=True)
 class Trained:
-    """What a training changes.
+    """The facts about a training.
 
     Attributes:
-        parameters: how many are trained, of the model's or of LoRA's.
-        part: how the names of the trained parameters begin, if only a part of the model is trained;
-            else empty.
-        seed: of synthetic inputs, else None.
-        benchmark, ruleset: of MLPerf Training, whose keys the log has.
+        parameters: how many parameters are trained, of the model or of LoRA.
+        part: the beginning of the names of the trained parameters, if only a part of the model is
+            trained; else empty.
+        seed: the seed of synthetic inputs, else None.
+        benchmark, ruleset: the benchmark and ruleset of MLPerf Training whose keys the log uses.
     """
 
     parameters: int | None
@@ -121,11 +121,11 @@ class Trained:
 
 @dataclass(frozen=True, kw_only=True)
 class Accelerator:
-    """A GPU. None: the driver does not report it.
+    """A GPU. A value is None if the driver does not report it.
 
     Attributes:
-        cuda: the newest CUDA that the driver serves.
-        processes: how many hold memory of it.
+        cuda: the newest CUDA that the driver supports.
+        processes: how many processes use its memory.
     """
 
     name: str
@@ -143,15 +143,15 @@ class Accelerator:
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """The machine. None: the system does not report it.
+    """The machine. A value is None if the system does not report it.
 
     Attributes:
         cpu: the processor's name.
-        cpu_family, cpu_model, cpu_stepping, cpu_flags: as /proc/cpuinfo has them.
-        usable_threads: those that this process may run on.
+        cpu_family, cpu_model, cpu_stepping, cpu_flags: as in /proc/cpuinfo.
+        usable_threads: the threads that this process may run on.
         cpu_quota: processors that the control group may use.
-        memory_limit_bytes: what the control group may use.
-        load_average: of the last 1, 5 and 15 minutes.
+        memory_limit_bytes: the bytes that the control group may use.
+        load_average: the load of the last 1, 5 and 15 minutes.
     """
 
     cpu: str
@@ -186,11 +186,11 @@ class Machine:
 
 @dataclass(frozen=True, kw_only=True)
 class Git:
-    """The source tree. None: it is no checkout.
+    """The source tree. A value is None if it is no checkout.
 
     Attributes:
         changed: the first 50 lines of `git status --porcelain`.
-        worker_source_sha256: of the Python files that a worker runs.
+        worker_source_sha256: the sha256 of the Python files that a worker runs.
     """
 
     revision: str | None = None
@@ -218,21 +218,21 @@ class SutEnvironment:
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """One field for each key of the file.
+    """The content of record.json. Each field is a key of the file.
 
     Attributes:
-        framework: the one that computes, in words, if its evidence holds counters of its own;
-            empty: the SUT runs on none.
-        inputs, answers: name of an array → its kind. The worker reports the answers'.
+        framework: the framework that computes, if its evidence contains counters of its own; empty:
+            the SUT runs on none of these frameworks.
+        inputs, answers: name of an array → its kind. The worker reports the kinds of answers.
         new_tokens_per_sample: tokens of an answer on average; None: no tokens are generated.
-        parameters: of the checkpoint; tied ones count once.
+        parameters: the number of parameters of the checkpoint; tied ones count once.
         training: None: nothing is trained.
-        least_flops: floating-point operations of a sample, on average and at least; None: not
+        least_flops: a lower bound on the average floating-point operations of a sample; None: not
             known, or an answer ends at an end token.
-        command_seconds: of the command that measured it: of each test's worker, of `audit` (the
-            tree is written and audited), and the `total`.
-        sweep: the measurement of a sweep that it is; None: it was measured by itself.
-        notes: defaults that were chosen, and what else a reader of the result should know.
+        command_seconds: the time of the command that measured it: of each test's worker, of `audit`
+            (the submission is written and audited), and the `total`.
+        sweep: its place in a sweep; None: it was not measured by a sweep.
+        notes: the chosen defaults, and other facts that a reader of the result should know.
     """
 
     cell: Cell
@@ -270,12 +270,12 @@ class Record:
 
     @property
     def no_reference(self) -> bool:
-        """True if the record names no reference, and gives a reason why none could be made."""
+        """True if the record names no reference and gives the reason."""
         return not self.digests.reference and bool(self.accuracy.reason)
 
     @property
     def accelerator(self) -> Accelerator | None:
-        """The accelerator that the cell ran on, the first one; None: it ran on the host's
+        """The accelerator that the cell ran on, which is the first one; None: it ran on the host's
         processor.
         """
         if self.cell.device == "cpu" or not self.machine.accelerators:
@@ -283,9 +283,10 @@ class Record:
         return self.machine.accelerators[0]
 
     def after(self, test: str, seconds: float, outcome: WorkerOutcome, trace: str | None) -> Record:
-        """The record with what a test reported.
+        """The record, completed with the report of a test.
 
-        That is its environment's versions, its answers and, if not None, the digest of its trace.
+        It adds the versions of the environment, the kinds of answers and, if not None, the digest
+        of the trace.
         """
         seconds_so_far = {**self.command_seconds, test: round(seconds, 3)}
         digests = self.digests if trace is None else replace(self.digests, trace=trace)
@@ -300,7 +301,7 @@ class Record:
         )
 
     def ended(self, audit_seconds: float) -> Record:
-        """The record with the seconds that the command took until now."""
+        """The record, completed with the seconds that the command took until now."""
         total = (time.monotonic_ns() - self.started_monotonic_ns) / 1e9
         seconds = {
             **self.command_seconds,

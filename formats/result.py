@@ -1,4 +1,4 @@
-"""result.json: what came of a cell."""
+"""result.json: the result of a cell."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class Status(StrEnum):
 
 
 CAUSES = ("loadgen", "evidence", "precision", "accuracy", "kept answers", "speed", "audit")
-"""What makes a result invalid."""
+"""The reasons why a result is invalid."""
 FINAL = (Status.OK, Status.INVALID, Status.UNSUPPORTED)
-"""The same command measures anew after these; after the others it goes on with the same attempt."""
+"""After these, the same command measures again. After the others, it continues the same attempt."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """LoadGen's one number for the scenario: `samples_per_second` (a mean), or `latency_p90` by
-    early stopping or as a plain percentile.
+    """The figure of a result: `samples_per_second` (a mean), `latency_p90` (by early stopping or as
+    a plain percentile), or `ms_per_step` of a training.
     """
 
     name: str
@@ -46,29 +46,28 @@ class Result:
     """result.json: everything derived from one run directory.
 
     Attributes:
-        started: when the attempt began, in ISO 8601 with its offset; empty where nothing was run.
+        started: when the attempt began, in ISO 8601 with its offset; empty if nothing was run.
         versions: of Python, the frameworks, NumPy and LoadGen in the SUT's environment.
-        sweep: of which sweep it is a part; None: of none.
-        cause: of `invalid`: one of CAUSES.
-        loadgen: LoadGen's own verdict, which `quick` reports and does not require.
-        metrics: name with unit → value, whatever else the logs tell.
-        accuracy: metric, value, threshold, passed, detail; None: not judged, and `warnings` says
-            why.
-        evidence: one sentence, and what the worker saw after the test.
-        seconds: of each phase; `total`, to which they add up; and `until_measuring`.
-        peak_host_bytes: of the worker's memory, without what watching a call takes
-            (`scenarios.worker.host_memory`).
-        peak_device_bytes: of what the framework held on the accelerator; None on a CPU.
+        sweep: its place in a sweep; None: it was not measured by a sweep.
+        cause: why the result is `invalid`: one of CAUSES.
+        loadgen: LoadGen's own verdict. Mode `quick` reports it and does not require it to be VALID.
+        metrics: name with unit → value, for all other numbers from the logs.
+        accuracy: metric, value, threshold, passed, detail; None: not judged, and `warnings` gives
+            the reason.
+        evidence: one sentence, and the evidence that the worker took after the test.
+        seconds: the seconds of each phase, their sum `total`, and `until_measuring`.
+        peak_host_bytes: the most memory of the worker, without the memory that watching a call
+            takes (`scenarios.worker.host_memory`).
+        peak_device_bytes: the most memory of the framework on the accelerator; None on a CPU.
         energy: joules of the performance test by source, `absent` (source → reason), and the GPU's
             clocks.
-        measured: what the figure rests on: samples, batches, padding_fraction (rows of the batches
-            that hold no sample), passes over the data set, and of a model that generates its
-            tokens.
-        disturbance: what else went on while it was measured
-            (`scenarios.worker.disturbance.Disturbance`).
-        levels: those the audit grants.
-        ranked: whether this figure may stand beside others; `unranked`: if not, why, a sentence
-            each.
+        measured: the counts that the figure is computed from: samples, batches, padding_fraction
+            (the share of rows without a sample), passes over the data set, and the tokens of a
+            model that generates.
+        disturbance: what disturbed the measurement (`scenarios.worker.disturbance.Disturbance`).
+        levels: the levels that pass the audit.
+        ranked: whether this figure may be compared with others. `unranked`: the reasons if not, one
+            sentence each.
     """
 
     cell: Cell
@@ -109,13 +108,13 @@ class Refused:
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
-    """What `--json` prints of `run` and `sweep`.
+    """The document that `run` and `sweep` print with `--json`.
 
     Attributes:
-        preface: of a sweep: what all cells have in common, and the machine.
-        answer: of a sweep: which SUT is fastest and by how much, a sentence each, the most
-            important first.
-        refused: of a sweep: cells that cannot be measured here.
+        preface: for a sweep: the values that all cells share, and the machine.
+        answer: for a sweep: which SUT is fastest and by how much, in sentences, the most important
+            first.
+        refused: for a sweep: cells that cannot be measured here.
     """
 
     cells: tuple[Result, ...]

@@ -1,4 +1,4 @@
-"""The JSON Schemas of this project's documents, made from their types.
+"""The JSON Schemas of this project's documents, built from their types.
 
 `python -m formats.schemas NAME` prints one.
 """
@@ -24,8 +24,8 @@ _CONSTRAINTS = ("enum", "minimum", "pattern")
 def of(kind: type, title: str = "") -> dict[str, Any]:
     """The JSON Schema of a dataclass.
 
-    The constraints in the metadata of fields (`formats.fields`) are a part of it. Descriptions are
-    left out.
+    It includes the constraints in the metadata of fields (`formats.fields`). Descriptions are left
+    out.
     """
     (root,), definitions = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
     fields_of = _dataclasses(kind)

@@ -1,4 +1,4 @@
-"""Workload: what a SUT is told."""
+"""`Workload`: the information that a SUT gets."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """All a SUT may know. No scenario, no test: it cannot behave differently in an accuracy run.
+    """Everything that a SUT may know. It does not contain the scenario or the test, so a SUT cannot
+    behave differently in an accuracy run.
 
     Attributes:
-        config: the model's configuration in Hugging Face names (`config.json` of the checkpoint)
-            under "model"; the classes by framework under "classes"; for generate `prompt_buckets`
-            and `new_token_buckets` (see `sut.padding`), and `end_tokens`, the ids at which an
-            answer ends (none: each row gets all tokens it asks for); for fit `optimizer`, with the
-            constants of AdamW, and perhaps `lora`: `rank`, `alpha` and `factors`, how they are laid
-            out (`sut.adapters`).
+        config: "model" is the model's configuration in Hugging Face names (`config.json` of the
+            checkpoint), and "classes" the classes by framework. For generate there are also
+            `prompt_buckets` and `new_token_buckets` (see `sut.padding`), and `end_tokens`, the ids
+            at which an answer ends (none: each row gets all requested tokens). For fit there is
+            also `optimizer`, with the constants of AdamW, and for LoRA `lora`, with `rank`, `alpha`
+            and `factors`, the layout of its factors (`sut.adapters`).
         checkpoint: folder with config.json and model.safetensors in the native library's own names.
-        precision: `float32`, `tf32` or `bfloat16`: parameters and matrix products.
+        precision: `float32`, `tf32` or `bfloat16`, for parameters and matrix products.
         device: `cpu` or `cuda`.
         backend: Keras' backend, else None.
         execution: `eager`, `compile`, `script`, `graph` or `xla`.
@@ -41,6 +42,6 @@ class Workload:
     @property
     def in_flight(self) -> int:
         """Batches that Offline keeps submitted: the option `in_flight`, else 1, so that all SUTs
-        are measured alike.
+        are measured in the same way.
         """
         return int(self.options.get("in_flight", 1))

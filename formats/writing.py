@@ -9,12 +9,12 @@ from typing import Any
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a dataclass or JSON value atomically: never half a file under its final name."""
+    """Write a dataclass or JSON value atomically. The final name never has half a file."""
     temporary = path.with_name(path.name + ".tmp")
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = dataclasses.asdict(value)
     text = json.dumps(value, default=_plain, indent=1, ensure_ascii=False) + "\n"
-    # Of a path that is not UTF-8 becomes JSON's own escape.
+    # A path that is not UTF-8 is written with escapes.
     temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
     temporary.replace(path)
 

@@ -1,4 +1,6 @@
-"""Offline: all samples in one query; batches of batch_size, `in_flight` of them submitted ahead."""
+"""Offline: all samples come in one query and are answered in batches of batch_size. `in_flight`
+batches are submitted at a time.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,9 @@ from scenarios.worker.qsl import Qsl
 from sut.contract import Inference
 
 LEAST_BATCHES = 3
-"""A quick figure that rests on fewer batches is no figure."""
-# A round's test may take this much longer for the sake of whole batches; where it would take more,
-# its last batch is filled up.
+"""The least batches of a quick test."""
+# A round's test may take this many times as long to have whole batches. If it would take longer,
+# its last batch is padded.
 _LONGER = 1.1
 
 
@@ -23,8 +25,8 @@ def user_conf(job: Job, calibration: Mapping[str, float], in_flight: int) -> dic
     """Return the settings that the scenario adds to user.conf.
 
     LoadGen issues max(min_query_count, 1.1 × min_duration × target_qps) samples
-    (test_settings_internal.cc), whatever the batch. A batch that is filled up costs as much as a
-    full one and counts for less. So this raises min_query_count to whole batches.
+    (test_settings_internal.cc) for any batch size. A padded batch costs as much as a full one and
+    has fewer samples. So this function raises min_query_count to whole batches.
     """
     rate = job.limits.rate_margin * 1e9 / calibration["fastest_sample_ns"]
     return {
@@ -34,8 +36,8 @@ def user_conf(job: Job, calibration: Mapping[str, float], in_flight: int) -> dic
 
 
 def _samples(job: Job, rate: float, sample_ns: float, in_flight: int) -> int:
-    """Whole batches, as many at a time as the SUT keeps in flight; under equal issue also whole
-    passes over the data set.
+    """The number of samples: whole batches, in multiples of the batches that the SUT keeps in
+    flight. Under equal issue they are also whole passes over the data set.
     """
     limits, batch = job.limits, job.workload.batch_size
     one_pass = limits.performance_sample_count if limits.equal_issue else 1
@@ -73,7 +75,9 @@ def callbacks(
     job: Job,
     started: Callable[[], None] = lambda: None,
 ) -> tuple[Callable[..., None], Callable[[], None]]:
-    """`started`: called when the query comes in, before its first batch."""
+    """The functions for LoadGen: (issue, flush). `started` is called when the query comes in,
+    before its first batch.
+    """
     size, keys = job.workload.batch_size, job.answer
     pending: deque[tuple[Sequence[int], Sequence[int], Any]] = deque()
 
@@ -102,5 +106,5 @@ def callbacks(
 
 
 def drive(issue: Callable[..., None], indices: Sequence[int]) -> None:
-    """Issue as LoadGen would: one query."""
+    """Issue all samples as one query, as LoadGen would."""
     issue(list(range(len(indices))), indices)

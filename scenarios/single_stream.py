@@ -1,5 +1,5 @@
-"""SingleStream: one sample a query, answered in the issuing thread (a hand-over to another one
-costs 20 µs).
+"""SingleStream: each query is one sample. It is answered in the issuing thread, because a hand-over
+to another thread costs 20 µs.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from scenarios.worker.answers import pack
 from scenarios.worker.qsl import Qsl
 from sut.contract import Inference
 
-# LoadGen prepares queries for 2 × min_duration at target_latency, and a SUT that answers them all
-# earlier ends INVALID. A target of half the calibrated latency lets it be four times as fast as it
-# was while calibrating, on a machine that was busy then, for 300 bytes a query. With equal issue
-# the prepared count becomes the *required* count (test_settings_internal.cc), so a larger target
-# saves time.
+# LoadGen prepares queries for 2 × min_duration at target_latency. A SUT that answers all of them
+# earlier ends INVALID. With a target of half the calibrated latency, the SUT may be four times as
+# fast as while calibrating, for example if the machine was busy then. That costs 300 bytes a query.
+# With equal issue the prepared count becomes the *required* count (test_settings_internal.cc), so a
+# larger target saves time.
 _TARGET, _TARGET_EQUAL_ISSUE = 0.5, 1.6
-# LoadGen's early stopping estimates the 90th percentile from this many queries on (MLPerf inference
-# rules, "Early Stopping").
+# LoadGen's early stopping needs at least this many queries to estimate the 90th percentile (MLPerf
+# inference rules, "Early Stopping").
 _LEAST_QUERIES = 64
 
 
@@ -34,8 +34,8 @@ def user_conf(job: Job, calibration: Mapping[str, float], in_flight: int) -> dic
         "target_latency": _TARGET * latency_ms,
         "min_query_count": _LEAST_QUERIES if fits else 1,
     }
-    # Under equal issue the required count makes the test as long as planned: 2 × a quarter of it at
-    # half the latency.
+    # Under equal issue the prepared count is required. It gives the planned length: 2 × a quarter
+    # of it at half the latency.
     return conf if limits.equal_issue else conf | {"min_duration": limits.planned_ms}
 
 
@@ -51,7 +51,9 @@ def callbacks(
     job: Job,
     started: Callable[[], None] = lambda: None,
 ) -> tuple[Callable[..., None], Callable[[], None]]:
-    """`started` is left alone: a call more a query would be measured with it."""
+    """The functions for LoadGen: (issue, flush). `started` is not called, because the call would be
+    measured with each query.
+    """
     keys = job.answer
 
     def issue(ids: Sequence[int], indices: Sequence[int]) -> None:
@@ -61,6 +63,6 @@ def callbacks(
 
 
 def drive(issue: Callable[..., None], indices: Sequence[int]) -> None:
-    """Issue as LoadGen would: one query after the other."""
+    """Issue one query after the other, as LoadGen would."""
     for index in indices:
         issue([0], [index])

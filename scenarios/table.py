@@ -1,12 +1,12 @@
-"""The scenarios, as one literal dict. The worker, the plan and the flags read it.
+"""The table of scenarios, as one literal dict. The worker, the plan and the flags read it.
 
-It imports only formats and the standard library.
+This module imports only formats and the standard library.
 
-Those of LoadGen answer queries. `Fit` is none of LoadGen's: it times training steps
+LoadGen's scenarios answer queries. `Fit` is not one of them: it times training steps
 (`scenarios.worker.fit`).
 
-A new scenario is a file beside this one and an entry here. compliance/ keeps tables of its own on
-purpose: it must not believe what it judges.
+A new scenario is a file next to this one and an entry here. compliance/ has its own tables on
+purpose, because it must not trust the code that it judges.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from formats.figures import FIGURES, Figure
 
 
 class Counts(NamedTuple):
-    """Samples LoadGen is going to issue, and samples it prepares memory for."""
+    """The samples that LoadGen will issue, and the samples that it prepares memory for."""
 
     issued: int
     prepared: int
 
 
 UNTIMED_STEPS = 2
-"""Steps of a training before those that are timed: the first one builds and compiles, and in the
+"""The steps of a training before the timed ones. The first step builds and compiles, and in the
 second PyTorch records CUDA graphs.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """The facts that are known of a scenario without running it.
+    """The facts about a scenario that are known without running it.
 
     Attributes:
         name: LoadGen's own, or `Fit`.
@@ -43,16 +43,16 @@ class Scenario:
             after `figure`.
         compared: the key of a result's `metrics` by which SUTs are compared, if it is not the
             figure. LoadGen's early-stopping estimate of a percentile depends on the number of
-            queries, which a slow SUT has fewer of (`docs/comparing.md`).
+            queries, and a slow SUT answers fewer (`docs/comparing.md`).
         module: the scenario's file. It has `user_conf(job, calibration, in_flight)`, `least(job)`,
             `drive(issue, indices)` and `callbacks(sut, qsl, respond, job, started)`.
-        measures: one word for the flag's help.
+        measures: a few words for the flag's help.
         figure: its number.
-        counts: (user.conf with audit.config over it, samples of a pass, nanoseconds of a sample) →
-            the Counts by LoadGen's arithmetic.
+        counts: (user.conf, overridden by audit.config; samples of a pass; nanoseconds of a sample)
+            → the Counts by LoadGen's arithmetic.
         trace_bytes_a_sample: bytes that a sample takes in LoadGen's trace, measured on LoadGen
             6.0.17.
-        one_sample_a_query: batches are of one.
+        one_sample_a_query: whether each batch is one sample.
     """
 
     name: str
@@ -67,8 +67,8 @@ class Scenario:
 
     @property
     def one_query(self) -> bool:
-        """True if all samples come in one query, pass after pass. Else samples are drawn, and each
-        query has a latency.
+        """True if all samples come in one query, pass after pass. If False, samples are drawn, and
+        each query has a latency.
         """
         return self.figure.one_query
 
@@ -78,8 +78,8 @@ class Scenario:
 
 
 def all_at_once(conf: Mapping[str, float], one_pass: int, sample_ns: float) -> Counts:
-    """1.1 × duration × target_qps samples, under equal issue filled up to whole passes
-    (test_settings_internal.cc).
+    """The counts of Offline: 1.1 × duration × target_qps samples, rounded up to whole passes under
+    equal issue (test_settings_internal.cc).
     """
     samples = max(
         int(conf["min_query_count"]), int(1.1 * (conf["min_duration"] / 1e3) * conf["target_qps"])
@@ -90,10 +90,10 @@ def all_at_once(conf: Mapping[str, float], one_pass: int, sample_ns: float) -> C
 
 
 def one_after_the_other(conf: Mapping[str, float], one_pass: int, sample_ns: float) -> Counts:
-    """Queries are prepared for 2 × duration, and the test stops at the later of duration and count
-    (test_settings_internal.cc).
+    """The counts of SingleStream. Queries are prepared for 2 × duration, and the test stops at the
+    later of duration and count (test_settings_internal.cc).
 
-    Under equal issue all that is prepared is issued, in whole passes.
+    Under equal issue all prepared queries are issued, in whole passes.
     """
     least, duration_s = int(conf["min_query_count"]), conf["min_duration"] / 1e3
     prepared = max(least, int(2 * duration_s * 1e3 / conf["target_latency"]))

@@ -1,3 +1,3 @@
-"""MLPerf's compliance tests, TEST01, TEST04 and TEST06: the checks of their logs, and the
-verify_*.txt written about them.
+"""MLPerf's compliance tests TEST01, TEST04 and TEST06: the checks of their logs, and their
+verify_*.txt.
 """

@@ -1,5 +1,5 @@
-"""The log of answers of a compliance test: whether it is whole, and holds the samples that LoadGen
-selects.
+"""The checks of a compliance test's log of answers: whether it is whole, and contains the samples
+that LoadGen selects.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def _is_cut(path: Path, subject: Subject) -> bool:
 
 
 def _ends(test: LoadGenRun, path: Path, subject: Subject, where: dict[str, str]) -> Check:
-    """The check of a truncated log: its rows, its hash and the official script's words. The answers
-    themselves are for a person.
+    """The check of a truncated log: its rows, its hash and the official script's verdict. A person
+    has to judge the answers themselves.
     """
     check_id = f"{test.slug}-answers"
     if faults := list(_cut_faults(test, path, subject)):
@@ -106,11 +106,11 @@ def _cut_faults(test: LoadGenRun, path: Path, subject: Subject) -> Iterator[str]
     )
     if (
         contradictions and None not in texts and subject.place.division != "open"
-    ):  # a SUT that is not deterministic is judged by its accuracy
+    ):  # a SUT that is not deterministic is judged by its accuracy only
         yield from benchmark.far_apart(subject, texts)
     elif None in texts:
         yield from contradictions
-    # A row may be longer than what truncation keeps.
+    # A row may be longer than the part that truncation keeps.
     if test.detail.values and rows.seq_ids and not rows.problems:
         remainder = LoggedAnswers(
             tuple(Row(a, b, b"") for a, b in zip(rows.seq_ids, rows.indices, strict=True)), ()
@@ -121,7 +121,7 @@ def _cut_faults(test: LoadGenRun, path: Path, subject: Subject) -> Iterator[str]
 def _hash(
     test: LoadGenRun, rule: ComplianceTest, whole: Path, submitted: Path, subject: Subject
 ) -> Check:
-    """The check that the submitted log is the raw one, or its head and tail with the whole log's
+    """The check that the submitted log is the raw one, or is its head and tail with the whole log's
     hash in accuracy.txt.
     """
     where = {"file": subject.place.show(submitted), "fix": fixes.COMPLY}
@@ -167,10 +167,10 @@ def _summary(answers: LoggedAnswers) -> str:
 def _samples(
     answers: LoggedAnswers, test: LoadGenRun, subject: Subject, whole: bool = True
 ) -> Iterator[str]:
-    """A sentence for each logged answer that is not one LoadGen selects.
+    """Yield a sentence for each difference between the logged answers and LoadGen's selection.
 
     Args:
-        whole: whether these are all answers that were logged.
+        whole: whether `answers` are all logged answers.
     """
     yield from answers.problems
     if not answers.rows:
@@ -210,8 +210,8 @@ def _samples(
 
 
 def _plausible(answers: LoggedAnswers, count: int, share: float) -> Iterator[str]:
-    """For tests too long to select from again exactly: what is wrong with the number of logged
-    answers.
+    """Yield the faults of the number of logged answers, for tests too long to repeat LoadGen's
+    selection.
 
     It must be within six standard deviations of the expected number, and all answers must be of
     different samples.

@@ -1,5 +1,5 @@
-"""The checks of MLPerf's compliance tests, by their own logs. The verify_*.txt beside them must
-agree, and are never believed.
+"""The checks of MLPerf's compliance tests, by their own logs. Their verify_*.txt must agree with
+the logs and are never trusted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
 
 _FILES = "put there what the layout asks for, and nothing else; ./run.sh compliance writes it"
-# Keys whose values are the performance run's, whatever audit.config says.
+# Keys whose values must be the performance run's, whatever audit.config says.
 _SAME_LOADGEN = (
     "loadgen_version",
     "loadgen_build_date_utc",
@@ -40,7 +40,7 @@ _SAME_JOB = (
     "limits",
     "made_with",
 )
-# Effective settings that follow from the requested counts and durations.
+# Effective settings that LoadGen computes from the requested counts and durations.
 _DERIVED = (
     "samples_per_query",
     "min_query_count",
@@ -59,7 +59,7 @@ _TARGETS = (
 
 
 def checks(subject: Subject) -> list[Check]:
-    """The checks of every compliance test of the round, whether it is there or not, and of repeated
+    """The checks of every compliance test of the round, even of a missing one, and of repeated
     samples.
     """
     results: list[Check] = []
@@ -81,9 +81,7 @@ def _where(test: LoadGenRun, subject: Subject) -> dict[str, str]:
 
 
 def _absent(name: str, rule: ComplianceTest, subject: Subject) -> Check:
-    """The check of a test that is not there: it fails where the division and the benchmark ask for
-    the test.
-    """
+    """The check of a missing test. It fails if the division and the benchmark require the test."""
     where = {"file": subject.place.show(subject.place.compliance / name)}
     if subject.place.division != "open" and subject.official in rule.required_by:
         return judge(
@@ -105,7 +103,7 @@ def _absent(name: str, rule: ComplianceTest, subject: Subject) -> Check:
 
 
 def _not_run(test: LoadGenRun, subject: Subject) -> str:
-    """Why there is no finished test to judge; empty: there is one."""
+    """Why there is no finished test to judge; empty if there is one."""
     if test.outcome is None and not (subject.place.compliance / test.name).exists():
         return "it was not finished"
     if test.outcome is not None and test.outcome.status != "ok":
@@ -223,7 +221,9 @@ def _expected_settings(rule: ComplianceTest, subject: Subject) -> str:
 
 
 def _settings(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterator[str]:
-    """Settings that are neither the performance run's nor audit.config's."""
+    """Yield a sentence for each setting that is neither the performance run's nor
+    audit.config's.
+    """
     detail, reference, audit = (
         test.detail,
         subject.performance.detail,
@@ -237,7 +237,7 @@ def _settings(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Itera
         if any(key in audit for key in _RESHAPING)
         else set()
     )
-    if subject.place.run is None:  # another submitter's tests may have had targets of their own
+    if subject.place.run is None:  # another submitter's tests may have other targets
         loose |= {f"effective_{key}" for key in (*_DERIVED, "max_query_count")}
         loose |= {f"requested_{key}" for key in (*_TARGETS, "min_query_count", "max_query_count")}
     keys = {
@@ -263,7 +263,7 @@ def _settings(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Itera
 
 
 def _audited(rule: ComplianceTest, subject: Subject) -> dict[str, int]:
-    """Key of the detail log → the value audit.config gives it. `mode` is not among them: it is
+    """Key of the detail log → its value from audit.config. `mode` is left out, because it is
     compared with the performance run's.
     """
     values: dict[str, int] = {}
@@ -281,8 +281,8 @@ def _audited(rule: ComplianceTest, subject: Subject) -> dict[str, int]:
 
 
 def _reshaped(test: LoadGenRun, subject: Subject) -> Iterator[str]:
-    """Effective counts that do not follow from the requested ones, without equal issue
-    (test_settings_internal.cc).
+    """Yield a sentence for each effective count that does not follow from the requested ones,
+    without equal issue (test_settings_internal.cc).
     """
     detail, offline = test.detail, subject.scenario == "Offline"
     least, duration_ms = (
@@ -314,7 +314,7 @@ def _reshaped(test: LoadGenRun, subject: Subject) -> Iterator[str]:
 
 def _same(test: LoadGenRun, subject: Subject) -> Iterator[str]:
     detail, reference = test.detail, subject.performance.detail
-    # The same revision may have been built anew.
+    # The same revision may have been built again.
     rebuilt = ("loadgen_build_date_utc",) if subject.place.run is None else ()
     for key in (key for key in (*_SAME_LOADGEN, *_SAME_LIBRARY) if key not in rebuilt):
         if detail.get(key) is None or detail.get(key) != reference.get(key):
@@ -351,8 +351,8 @@ def _same(test: LoadGenRun, subject: Subject) -> Iterator[str]:
 
 
 def _run(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterator[str]:
-    """Yield what is wrong with a test's files in raw/: outcome, job, user.conf, audit.config, and
-    the logs that the tree has copies of.
+    """Yield the faults of a test's files in raw/: outcome, job, user.conf, audit.config, and the
+    logs that the submission has copies of.
     """
     raw = subject.place.raw(test.name)
     assert raw is not None

@@ -1,5 +1,5 @@
-"""The logs of a compliance test, judged like the performance run's: what no log may say, whatever
-audit.config asks for.
+"""Judges the logs of a compliance test like the performance run's, by the rules that do not depend
+on audit.config.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TRACE = "mlperf_log_trace.json.gz"
 
 
 def faults(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
-    """Yield what is wrong with the logs of a test, and with its trace in a run directory.
+    """Yield the faults of a test's logs and, in a run directory, of its trace.
 
     If the performance run has a trace, the test must have one too.
     """

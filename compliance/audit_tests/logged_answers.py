@@ -1,4 +1,6 @@
-"""The answers a compliance test logs: read, and compared with the accuracy run's byte by byte."""
+"""Reads the logged answers of a compliance test, and compares them with the accuracy run's byte by
+byte.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +36,12 @@ class Row:
 
 @dataclass(frozen=True)
 class LoggedAnswers:
-    """The rows of mlperf_log_accuracy.json of a performance run, where a sample that was issued
-    again may stand again.
+    """The rows of a performance run's mlperf_log_accuracy.json. A sample that was issued several
+    times may occur several times.
 
     Attributes:
         rows: all rows that could be read, in the file's order.
-        problems: what is wrong with the file, a sentence each, at most twenty.
+        problems: the problems of the file, one sentence each, at most twenty.
     """
 
     rows: tuple[Row, ...]
@@ -51,8 +53,8 @@ class Compared:
     """A test's answers compared with the accuracy run's.
 
     Attributes:
-        equal: how many are the same in every byte.
-        different: the rows that are not.
+        equal: the number of answers that are the same in every byte.
+        different: the rows with other bytes.
         unknown: the indices of samples that the accuracy run did not answer.
     """
 
@@ -69,8 +71,8 @@ class Compared:
 
 
 def read(path: Path) -> LoggedAnswers:
-    """Reads a log of answers and keeps every row; logs.read_accuracy keeps one of each sample.
-    Raises OSError if it cannot be read.
+    """Reads a log of answers and keeps every row, while logs.read_accuracy keeps one row of each
+    sample. Raises OSError if the log cannot be read.
     """
     rows: list[Row] = []
     problems: list[str] = []
@@ -104,8 +106,8 @@ def compare(rows: tuple[Row, ...], answers: Mapping[int, bytes]) -> Compared:
 
 
 def mean_length(rows: tuple[Row, ...], answers: Mapping[int, bytes]) -> tuple[float, float] | None:
-    """(mean bytes of a test's answers, mean bytes of the accuracy run's to the same samples); None:
-    there is none to compare.
+    """(mean bytes of a test's answers, mean bytes of the accuracy run's answers to the same
+    samples); None if there is no answer to compare.
     """
     pairs = [(len(row.data), len(answers[row.index])) for row in rows if row.index in answers]
     return (
@@ -116,14 +118,14 @@ def mean_length(rows: tuple[Row, ...], answers: Mapping[int, bytes]) -> tuple[fl
 
 
 def end_tokens(row: Row, ends: frozenset[int]) -> int:
-    """How many end tokens an int32 answer ends with."""
+    """The number of end tokens at the end of an int32 answer."""
     tokens = np.frombuffer(row.data[: len(row.data) // 4 * 4], np.int32)[::-1].tolist()
     return next((n for n, token in enumerate(tokens) if token not in ends), len(tokens))
 
 
 def variants(rows: tuple[Row, ...]) -> Iterator[dict[int, bytes]]:
-    """Every different answer once, in as few groups as possible: a group has at most one answer of
-    a sample (index → bytes).
+    """Yield every different answer once, in as few groups as possible. A group (index → bytes) has
+    at most one answer of a sample.
     """
     left: dict[int, list[bytes]] = {}
     for row in rows:

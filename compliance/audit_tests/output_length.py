@@ -1,5 +1,5 @@
-"""This check compares the mean length of a test's answers with that of the accuracy run's answers
-to the same samples.
+"""The check that compares the mean length of a test's answers with that of the accuracy run's
+answers to the same samples.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ _TOKEN_BYTES = 4
 def check(
     logged: LoggedAnswers, answers: Mapping[int, bytes], subject: Subject, where: dict[str, str]
 ) -> Check:
-    """The check of the mean length of generated answers. `answers`: the accuracy run's."""
+    """The check of the mean length of generated answers. `answers` are those of the accuracy
+    run.
+    """
     check_id = "output-length"
     if subject.record and subject.record.cell.task == "predict":
         return not_applicable(check_id, "the model generates no tokens", **where)

@@ -1,11 +1,11 @@
-"""Whether samples are answered sooner when they come again.
+"""The check whether samples are answered faster when they come again.
 
-TEST04 compares a test of one sample with a performance run that, where it is long, has repeated
-every sample many times itself: an SUT that keeps answers is fast in both. The trace still has the
+TEST04 compares a test of one sample with the performance run. A long performance run repeats every
+sample many times itself, so a SUT that keeps answers is fast in both. But the trace contains the
 first time.
 
-A person judges what is odd: honest SUTs took up to 24 times as long for the first tenths of a
-second (a processor and its caches warm up).
+A person has to judge odd cases, because honest SUTs took up to 24 times as long for the first
+tenths of a second (a processor and its caches warm up).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ID = "repeated-samples"
 
 
 def check(subject: Subject) -> Check:
-    """The check of repeated samples: a person has to judge where they take much longer the first
+    """The check of repeated samples. A person has to judge if they take much longer the first
     time.
     """
     rule, where = subject.rules.repeats, {"file": subject.trace_file}
@@ -84,8 +84,8 @@ def _queries(trace: Trace, per_query: int) -> tuple[float, float, float] | None:
 
 
 def _passes(trace: Trace) -> tuple[float, float, float] | None:
-    """(seconds of the first pass, its nanoseconds a sample, those of the median later pass);
-    Offline issues copy after copy of the set.
+    """(seconds of the first pass, its nanoseconds a sample, those of the median later pass).
+    Offline issues the set again and again.
     """
     size = len(np.unique(trace.index))
     passes = len(trace.index) // size if size else 0

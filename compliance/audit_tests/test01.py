@@ -1,4 +1,6 @@
-"""TEST01: whether the answers logged while measuring are those of the accuracy run."""
+"""The checks of TEST01: whether the answers logged while measuring are those of the accuracy
+run.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from formats.record import Judged
 def checks(
     logged: LoggedAnswers, test: LoadGenRun, subject: Subject, where: dict[str, str]
 ) -> list[Check]:
-    """The checks of TEST01's answers: every byte is the accuracy run's, and their length."""
+    """The checks of TEST01's answers: every byte must be the accuracy run's, and the mean length
+    must be close to it.
+    """
     whole = whole_log(subject)
     if whole is None:
         why = (

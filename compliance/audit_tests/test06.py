@@ -1,4 +1,6 @@
-"""TEST06: whether the answers logged while measuring are whole tokens, and how they end."""
+"""The checks of TEST06: whether the answers logged while measuring are whole tokens, and how they
+end.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ _TOKEN_BYTES = 4
 def checks(
     logged: LoggedAnswers, test: LoadGenRun, subject: Subject, where: dict[str, str]
 ) -> list[Check]:
-    """The checks of TEST06. Those of first tokens and token counts do not apply: no SUT here
-    streams tokens or reports counts.
+    """The checks of TEST06. Those of first tokens and token counts do not apply, because no SUT of
+    this project streams tokens or reports counts.
     """
     ends = _end_tokens(subject)
     faults = [
@@ -74,14 +76,14 @@ def _named(ends: frozenset[int]) -> str:
 
 
 def _end_tokens(subject: Subject) -> frozenset[int]:
-    """The tokenizer's end tokens, by record.json; empty where the prompts are not of the weights'
-    tokenizer.
+    """The tokenizer's end tokens, by record.json. Empty if the prompts do not come from the
+    weights' tokenizer.
     """
     return frozenset(subject.record.end_tokens if subject.record else ())
 
 
 def _failed_checks(test: LoadGenRun, subject: Subject) -> Iterator[str]:
-    """The checks that TEST06's own script says failed, a sentence each."""
+    """Yield a sentence for each check that failed according to TEST06's own script."""
     text, _ = files.attempt(
         files.text, subject.place.compliance / test.name / "verify_accuracy.txt"
     )

@@ -1,9 +1,10 @@
-"""This module decides how a compliance test ends, and makes the verify_*.txt that say so. All
-functions are pure.
+"""Decides how a compliance test ends, and creates the text of its verify_*.txt. All functions are
+pure.
 
-A test is judged by its logs and those of the run it belongs to. The texts have the lines of
-run_verification.py that the submission checker looks for; both are of mlcommons/inference. Unlike
-those scripts, TEST01 compares every byte of an answer, and TEST06 takes the end token as a number.
+A test is judged by its logs and those of its run. The texts have the lines of run_verification.py
+that the submission checker looks for; both scripts are from mlcommons/inference. Unlike
+run_verification.py, TEST01 compares every byte of an answer, and TEST06 takes the end token as a
+number.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ NO_TOKEN_COUNT = "no token latencies are measured, so LoadGen is told no token c
 
 @dataclass(frozen=True, kw_only=True)
 class Speed:
-    """The speed of a compliance test beside the performance run's.
+    """The speed of a compliance test, compared with the performance run's.
 
     Attributes:
-        key: the key of the detail log that both values are of.
+        key: the key of both values in the detail log.
         reference, test: the values of the performance run and of the test.
-        faster: by how much the test is faster, as a fraction; negative where it is slower.
-        tolerance: the limit of `faster`, and of the test being slower unless `only_faster`.
+        faster: by how much the test is faster, as a fraction; negative if it is slower.
+        tolerance: the limit on `faster`, and also on how much slower the test may be unless
+            `only_faster`.
         only_faster: whether the test may be slower by any amount.
-        valid: whether LoadGen calls both runs VALID, without which the official scripts pass
-            nothing.
+        valid: whether LoadGen calls both runs VALID. Otherwise the official scripts fail the test.
     """
 
     key: str
@@ -50,7 +51,7 @@ class Speed:
 
     @property
     def verdict(self) -> str:
-        """The word of verify_performance.txt."""
+        """The verdict for verify_performance.txt."""
         return PASS if self.valid and self.holds else FAIL
 
     @property
@@ -62,11 +63,11 @@ class Speed:
 
 
 def inapplicable(name: str, workload: Workload, samples: int) -> str:
-    """Why a compliance test says nothing about a workload; empty: it does.
+    """Why a compliance test does not apply to a workload; empty if it applies.
 
     Args:
-        name: TEST01, say.
-        workload: that of job.json.
+        name: the test, for example TEST01.
+        workload: the workload of job.json.
         samples: the size of the loaded set.
     """
     if name == "TEST06" and workload.task != "generate":
@@ -97,9 +98,9 @@ def inapplicable(name: str, workload: Workload, samples: int) -> str:
 def speed(
     rule: ComplianceTest, scenario: str, rules: Rules, performance: Detail, test: Detail
 ) -> Speed | None:
-    """The speed of a test beside the performance run's; None: a figure is missing.
+    """The speed of a test, compared with the performance run's; None if a figure is missing.
 
-    Where queries are too few for early stopping's estimate, the plain percentile takes its place.
+    If there are too few queries for early stopping's estimate, the plain percentile is used.
     """
     metric = rules.scenarios[scenario].metric
     valid = all(detail.get("result_validity") == "VALID" for detail in (performance, test))
@@ -142,12 +143,13 @@ def worst(
     reference: Arrays,
     forced: Any,
 ) -> Accuracy:
-    """The accuracy run's score with differing answers in their places: the first that does not
-    pass, else the largest.
+    """The accuracy run's score with the test's differing answers put in. Of several scores, it is
+    the first that does not pass, else the largest.
 
-    Raises ValueError if it cannot be taken, KeyError if the tolerance lacks a limit.
+    Raises ValueError if the score cannot be computed, and KeyError if a limit is missing in the
+    tolerance.
     """
-    # The SUT's own logits are those of the accuracy run's answers: of the test's there are none.
+    # The SUT's own logits exist only for the accuracy run's answers, and not for the test's.
     tolerance = {
         name: limit for name, limit in judged.tolerance.items() if name != "argmax_fraction"
     }
@@ -161,7 +163,9 @@ def worst(
 
 
 def accuracy_text(compared: Compared, entries: int) -> str:
-    """The verify_accuracy.txt of TEST01. `entries`: the answers in the accuracy run's log."""
+    """The verify_accuracy.txt of TEST01. `entries` is the number of answers in the accuracy run's
+    log.
+    """
     different = len(compared.different)
     unknown = len(compared.unknown)
     known = compared.equal + different
@@ -193,8 +197,8 @@ Test score = {speed.test}
 
 
 def token_text(logged_answers: LoggedAnswers, ends: frozenset[int]) -> str:
-    """The verify_accuracy.txt of TEST06. What cannot be told is Skipped; the submission checker
-    takes that only for the first token.
+    """The verify_accuracy.txt of TEST06. A check that cannot be decided is Skipped; the submission
+    checker accepts that only for the first token.
     """
     eos = f"{not two_ends(logged_answers, ends)}" if ends else "Skipped"
     whole = (

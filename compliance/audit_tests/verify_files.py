@@ -1,5 +1,5 @@
-"""The verify_*.txt beside a compliance test: they must say what the logs show, and are never
-believed.
+"""The check of a compliance test's verify_*.txt. They must agree with the logs and are never
+trusted.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from compliance.subject import LoadGenRun, Subject
 
 
 def contradictions(test: LoadGenRun, name: str, expected: str, subject: Subject) -> list[str]:
-    """List what is wrong with a verify_*.txt: it is missing, or does not say `expected` alone.
-    Empty if nothing is wrong.
+    """List the faults of a verify_*.txt: it is missing, or has another verdict than `expected`.
+    Empty if there is none.
 
     Args:
         expected: the verdict that the logs show.

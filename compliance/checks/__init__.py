@@ -1,5 +1,5 @@
-"""The checks, a file for each family of rules: what was read of one result folder goes in, checks
-come out.
+"""The checks, one file for each family of rules. A family gets the content of one result folder and
+returns its checks.
 
 No family imports another.
 """

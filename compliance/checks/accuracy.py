@@ -1,4 +1,4 @@
-"""The log of the accuracy test, its truncation and its hash."""
+"""The checks of the accuracy test's log, its truncation and its hash."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _HASH = re.compile(r"^hash=(\S*)\s*$", re.MULTILINE)
 
 
 def checks(subject: Subject) -> list[Check]:
-    """The checks that need no whole log of answers."""
+    """The checks that do not need the whole log of answers."""
     submitted = subject.accuracy.folder / _LOG
     most = subject.rules.truncation.limit_bytes
     size = judge(
@@ -54,7 +54,7 @@ def checks_of_whole(
     """The checks of the whole log of answers.
 
     Args:
-        answers: what it holds; None: `fault` says why it cannot be read.
+        answers: the content of the log; None: `fault` says why it cannot be read.
     """
     file, submitted = subject.place.show(whole), subject.place.show(subject.accuracy.folder / _LOG)
     hashes, good = (
@@ -81,10 +81,11 @@ def checks_of_whole(
 
 
 def checks_of_truncated(subject: Subject, why: str) -> list[Check]:
-    """Order and form of a truncated log: the rows that are left still say which samples came first
-    and last.
+    """The checks of order and form of a truncated log. The remaining rows still show which samples
+    came first and last.
 
-    A fault in them fails. Without one a person must ask for the whole log: `why`.
+    A fault in these rows fails. Without a fault, a person must request the whole log, for the
+    reason `why`.
     """
     submitted = subject.accuracy.folder / _LOG
     file, form = (
@@ -117,8 +118,8 @@ def checks_of_truncated(subject: Subject, why: str) -> list[Check]:
 
 
 def whole_log(subject: Subject) -> Path | None:
-    """The path of the whole log: that of raw/accuracy, else the submitted one if it was short
-    enough to stay whole; None: there is none.
+    """The path of the whole log. It is in raw/accuracy, or is the submitted log if that was short
+    enough to stay whole. None if there is no whole log.
     """
     raw = subject.place.raw("accuracy")
     if raw:
@@ -143,7 +144,9 @@ def _size(path: Path, rules: Rules) -> Iterator[Fault | str]:
 
 
 def _no_answers(subject: Subject) -> Iterator[Fault | str]:
-    """A performance test that logged answers: audit settings make it do so."""
+    """Yield a fault if a performance test logged answers, which it does only with audit
+    settings.
+    """
     folder = subject.place.raw("performance") or subject.performance.folder
     content, fault = files.attempt(lambda p: files.ends(p, 64), folder / _LOG)
     if content and content[2] > 0 and content[0].split() != [b"[", b"]"]:
@@ -173,10 +176,10 @@ def _hash_form(subject: Subject) -> Iterator[Fault | str]:
 
 
 def _hash(subject: Subject, whole: Path, answers: logs.Answers | None) -> Iterator[Fault | str]:
-    """A sentence for each contradiction between hash, whole log and truncated log.
+    """Yield the contradictions between hash, whole log and truncated log.
 
-    A log that could be read whole has a bounded size. A damaged one is hashed up to 64 MiB: a
-    sparse file costs its forger nothing.
+    A log that could be read whole has a bounded size. A damaged log is hashed only up to 64 MiB,
+    because a large sparse file costs its forger nothing.
     """
     if faults := list(_hash_form(subject)):
         yield from faults
@@ -213,7 +216,7 @@ def _hash(subject: Subject, whole: Path, answers: logs.Answers | None) -> Iterat
 def _unanswered(
     subject: Subject, answers: logs.Answers | None, fault: str
 ) -> Iterator[Fault | str]:
-    """Yield what is wrong with the whole log.
+    """Yield the faults of the whole log.
 
     Every row must be readable, and sample indices and seq_ids must each run from 0 on without a
     gap.
@@ -227,7 +230,7 @@ def _unanswered(
     yield from _problems(answers, subject)
     count = subject.accuracy.detail.number("effective_accuracy_sample_count")
     different = len(answers.payloads)
-    # Its keys are the samples' indices.
+    # The keys are the samples' indices.
     indices = np.fromiter(answers.payloads, np.int64, different)
     if different != count or not _from_zero(indices):
         text = (
@@ -240,7 +243,9 @@ def _unanswered(
 
 
 def _order(subject: Subject, rows: logs.Answers) -> Iterator[Fault | str]:
-    """The first row of the log, whole or truncated, that is not the sample the seeds make."""
+    """Yield a fault for the first row of the log, whole or truncated, whose sample does not follow
+    from the seeds.
+    """
     seq_ids, indices = np.asarray(rows.seq_ids, np.int64), np.asarray(rows.indices, np.int64)
     detail = subject.accuracy.detail
     sets, seed = logged_sets(detail, subject.scenario), logged_seed(detail, "sample_index_rng_seed")
@@ -266,8 +271,8 @@ def _order(subject: Subject, rows: logs.Answers) -> Iterator[Fault | str]:
 
 
 def _problems(answers: logs.Answers, subject: Subject) -> list[str]:
-    """The log's problems. In MultiStream a sample may stand there twice, to fill the last query of
-    a set; "accuracy order" says which.
+    """The problems of the log. In MultiStream a sample may occur twice, to fill up the last query
+    of a set; the check of the order judges which.
     """
     return [
         problem

@@ -1,5 +1,5 @@
-"""These checks apply the rules of the official checkers for a benchmark: counts, settings,
-accuracy, scenarios.
+"""The checks of the official checkers' rules for a benchmark: counts, settings, accuracy,
+scenarios.
 
 A result in the open division may differ from these rules.
 """
@@ -25,10 +25,10 @@ _SUITES = {
     "datacenter,edge": "both",
     "edge,datacenter": "both",
 }
-# No line of accuracy.txt that states a metric is longer.
+# Every line of accuracy.txt that states a metric is shorter.
 _LONGEST_LINE = 4096
-# The patterns of metrics write a number like the first expression, which does not match -3, nan and
-# 1e9. The second one does.
+# The patterns of metrics have a number like the first expression, which does not match -3, nan and
+# 1e9. The second expression matches them too.
 _NUMBER, _ANY_NUMBER = (
     re.compile(r"\[(?:\\d|0-9)\\?\.\]\+"),
     r"[-+]?(?i:nan|inf(?:inity)?|[\d.]+(?:e[-+]?\d+)?)(?!\w)",
@@ -37,8 +37,8 @@ _NOT_FINITE = re.compile(r"(?<![\w.])[-+]?(?:nan|inf|infinity)(?![\w.])", re.IGN
 
 
 def checks(subject: Subject) -> list[Check]:
-    """The checks of a benchmark's own rules. In the open division only values that cannot be fail;
-    `eligibility` says where it differs.
+    """The checks of a benchmark's own rules. In the open division only impossible values fail, and
+    `eligibility` lists the differences.
     """
     row = subject.rules.benchmarks.get(subject.official or "")
     scored = [
@@ -47,7 +47,7 @@ def checks(subject: Subject) -> list[Check]:
         if _concerns(name, rule, subject)
     ]
     if row is None:
-        return scored  # "model mapping" says so
+        return scored  # the check of the model mapping reports it
     by_id: dict[str, tuple[Callable[[Subject], Iterator[Fault]], str]] = {
         "benchmark": (_misfits, f"counts and settings are those of {subject.official}"),
         "accuracy-target": (accuracy, "every metric is within its limits"),
@@ -76,8 +76,8 @@ def checks(subject: Subject) -> list[Check]:
 
 
 def _misfits(subject: Subject) -> Iterator[Fault]:
-    """A sentence for each way in which the tests are not those of the benchmark; none for a
-    benchmark the round does not have.
+    """Yield a fault for each difference between the tests and the benchmark. There is none for a
+    benchmark that the round does not have.
     """
     row = subject.rules.benchmarks.get(subject.official or "")
     if row is None or not all(test.detail.values for test in subject.tests):
@@ -111,9 +111,9 @@ def _misfits(subject: Subject) -> Iterator[Fault]:
 
 
 def _late(subject: Subject, row: Benchmark) -> Iterator[Fault]:
-    """Latencies over the benchmark's limits.
+    """Yield a fault for each latency over the benchmark's limits.
 
-    Server is judged by the limit LoadGen was given, other scenarios by what they measured
+    Server is judged by the limit that LoadGen was given, other scenarios by their measured latency
     (performance_check.py, latency_check, llm_check).
     """
     detail, most = subject.performance.detail, row.latency_ns.get(subject.place.scenario)
@@ -122,7 +122,7 @@ def _late(subject: Subject, row: Benchmark) -> Iterator[Fault]:
         if subject.place.scenario == "Server"
         else "result_99.00_percentile_latency_ns"
     )
-    logged_limit = detail.number(asked)  # LoadGen logs a limit of 0 where only tokens have one
+    logged_limit = detail.number(asked)  # LoadGen logs a limit of 0 if only tokens have one
     if most is not None and (
         logged_limit is None
         or logged_limit > most
@@ -139,8 +139,8 @@ def _late(subject: Subject, row: Benchmark) -> Iterator[Fault]:
 
 
 def accuracy(subject: Subject) -> Iterator[Fault]:
-    """Metrics of the benchmark that accuracy.txt lacks, and values outside the limits
-    (accuracy_check.py, accuracy_result_check).
+    """Yield a fault for each metric of the benchmark that is missing in accuracy.txt, and for each
+    value outside the limits (accuracy_check.py, accuracy_result_check).
     """
     yield from _impossible(subject)
     row = subject.rules.benchmarks[subject.official or ""].of(subject.place.scenario)
@@ -176,8 +176,8 @@ def accuracy(subject: Subject) -> Iterator[Fault]:
 
 
 def _impossible(subject: Subject) -> Iterator[Fault]:
-    """Values that a metric cannot have, in any division: no number, infinite, below 0, above the
-    metric's largest.
+    """Yield a fault for each value that a metric cannot have in any division: no number, infinite,
+    below 0, or above the metric's largest.
     """
     row, file = (
         subject.rules.benchmarks[subject.official or ""].of(subject.place.scenario),
@@ -201,7 +201,7 @@ def _impossible(subject: Subject) -> Iterator[Fault]:
 
 
 def _number(text: str) -> float:
-    """The number a text states; NaN where it states none, as 1.2.3 does."""
+    """The number in a text; NaN if it is no number, such as 1.2.3."""
     try:
         return float(text)
     except ValueError:
@@ -219,8 +219,8 @@ def _values(subject: Subject, metric: str) -> Iterator[tuple[int, str]]:
 
 
 def far_apart(subject: Subject, texts: Sequence[str | None]) -> Iterator[str]:
-    """A sentence where TEST01's accuracy is too far from the accuracy run's, for a SUT that is not
-    deterministic (get_delta_perc).
+    """Yield a sentence if TEST01's accuracy is too far from the accuracy run's, for a SUT that is
+    not deterministic (get_delta_perc).
 
     Args:
         texts: the content of baseline_accuracy.txt and compliance_accuracy.txt.
@@ -254,7 +254,7 @@ def far_apart(subject: Subject, texts: Sequence[str | None]) -> Iterator[str]:
 
 
 def _matches(text: str | None, pattern: str) -> Iterator[tuple[int, str, str]]:
-    """(number, first group, all that matches) of each line that matches."""
+    """(number, first group, whole match) of each line that matches."""
     compiled = re.compile(pattern, re.ASCII)
     for number, line in enumerate((text or "").splitlines(), 1):
         if match := compiled.match(line[:_LONGEST_LINE]):
@@ -262,7 +262,9 @@ def _matches(text: str | None, pattern: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _unsuited(subject: Subject) -> Iterator[Fault]:
-    """The benchmark does not belong to the suite that the system description names."""
+    """Yield a fault if the benchmark does not belong to the suite that the system description
+    names.
+    """
     row, system_type = (
         subject.rules.benchmarks.get(subject.official or ""),
         (subject.system or {}).get("system_type"),
@@ -283,8 +285,9 @@ def _suite(subject: Subject) -> str:
 
 
 def _scenarios(subject: Subject) -> Iterator[Fault]:
-    """Missing and foreign scenarios: all required ones, none but these and the optional ones, and
-    Server or Interactive (loader.py, check_scenarios).
+    """Yield a fault for each missing or foreign scenario. All required scenarios must be there, and
+    only the optional ones may be there too. Some benchmarks need Server or Interactive (loader.py,
+    check_scenarios).
     """
     if faults := list(_unsuited(subject)):
         yield from faults
@@ -327,8 +330,8 @@ def _concerns(name: str, rule: ScoredTest, subject: Subject) -> bool:
 
 
 def _scored(name: str, rule: ScoredTest, subject: Subject) -> Check:
-    """A test that a benchmark's own script scores. Only that script's text is there, which is
-    believed against the run and not for it.
+    """The check of a test that a benchmark's own script scores. Only the script's text is there, so
+    a failure in it counts, but a pass is for a person to judge.
     """
     path = subject.place.compliance / name / rule.verdict_file
     file = subject.place.show(path)
@@ -349,8 +352,8 @@ def _scored(name: str, rule: ScoredTest, subject: Subject) -> Check:
 
 
 def eligibility(subject: Subject) -> Check:
-    """What keeps this from being an MLPerf submission. The check is for people and never fails a
-    level.
+    """The check with the reasons why this is no MLPerf submission. It is for people and never fails
+    a level.
     """
     reasons = list(_ineligible(subject))
     if not reasons:
@@ -371,7 +374,7 @@ def _of_the_record(record: Record) -> Iterator[str]:
         yield "its inputs are synthetic"
     if "seeded" in (record.digests.weights_source, record.cell.weights):
         yield "its weights are random"
-    if record.cell.size not in ("full", "user", "own"):  # own: a user's weights, in older records
+    if record.cell.size not in ("full", "user", "own"):  # own: a user's weights in older records
         yield f"the model is the {shorten(record.cell.size)} one"
     if record.cell.sut == "mock":
         yield "the SUT is a mock"

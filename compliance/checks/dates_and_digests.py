@@ -1,5 +1,5 @@
-"""When the tests ran and on what: dates, digests, raw logs, the workers' outcomes, the trace. Reads
-files only to hash them.
+"""The checks of dates, digests, raw logs, the workers' outcomes and the trace. They read files only
+to hash them.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _TREE = (
 # Time zones differ by multiples of _ZONE, the clocks of one machine by at most _CLOCKS over hours;
 # no test takes _LONGEST_MS.
 _ZONE, _CLOCKS, _LONGEST_MS = timedelta(minutes=15), timedelta(minutes=2), 1e11
-# No log and no reference that is hashed is larger.
+# Every log and reference that is hashed is smaller.
 _LARGEST_LOG, _LARGEST_REFERENCE = 256 << 20, 8 << 30
 
 
 def dates(subject: Subject, now: datetime | None = None) -> Check:
-    """The check of dates: after LoadGen was built, before `now`, in one session and not at the same
-    time.
+    """The check of the tests' dates. They must be after the build of LoadGen, before `now`, in one
+    session, and not at the same time.
     """
     now = now or datetime.now(UTC)
     test_times = [test.detail.get("test_datetime") for test in subject.tests]
@@ -55,8 +55,8 @@ def dates(subject: Subject, now: datetime | None = None) -> Check:
 
 
 def digests(subject: Subject) -> list[Check]:
-    """The checks of what a run directory keeps: digests, raw logs, outcomes, trace. A bare
-    submission has none of it.
+    """The checks of digests, raw logs, outcomes and trace in a run directory. A bare submission has
+    none of these.
     """
     if subject.place.run is None:
         return [
@@ -107,8 +107,8 @@ def _dates(subject: Subject, now: datetime) -> Iterator[Fault | str]:
 
 
 def _power_dates(test: LoadGenRun, at: datetime) -> Iterator[Fault]:
-    """A sentence where power_begin or power_end is no date, or not a time zone away from
-    test_datetime plus the log's own time.
+    """Yield a fault if power_begin or power_end is no date, or if power_end does not differ by a
+    time zone from test_datetime plus the log's own time.
 
     The power dates are UTC. test_datetime is local time, marked as UTC.
     """
@@ -167,7 +167,7 @@ def _overlap(subject: Subject) -> Iterator[Fault]:
 
 
 def _apart(subject: Subject) -> Iterator[Fault]:
-    """Tests so far apart that the system may be another one by then."""
+    """Yield a fault if the tests are so far apart that the system may have changed."""
     test_times = [
         at for test in subject.tests if (at := log_date(test.detail.get("test_datetime")))
     ]
@@ -182,8 +182,8 @@ def _apart(subject: Subject) -> Iterator[Fault]:
 
 
 def _digests(subject: Subject) -> Check:
-    """The digests in record.json. Only the reference can be hashed here: weights and inputs lie in
-    the cache.
+    """The check of the digests in record.json. Only the reference can be hashed here, because
+    weights and inputs are in the cache.
     """
     assert subject.place.run is not None
     where = {"file": "reference.npz", "fix": fixes.OWN}
@@ -227,7 +227,7 @@ def _digests(subject: Subject) -> Check:
 
 
 def _trace(subject: Subject) -> Check:
-    """The trace must be the recorded one, unless it was too large to be written."""
+    """The check that the trace is the recorded one, unless it was too large to be written."""
     where = {"file": subject.trace_file, "fix": fixes.OWN}
     recorded_digest = subject.record.digests.trace if subject.record else None
     plan = subject.performance.outcome.plan if subject.performance.outcome else {}
@@ -262,15 +262,13 @@ def _trace(subject: Subject) -> Check:
 
 
 def _planned(subject: Subject) -> bool:
-    """Return whether the worker was told how long its test is to last. Only the worker of a quick
-    test is told.
-    """
+    """Return whether the job plans the length of the test. Only a quick test is planned."""
     job = subject.performance.job
     return job is not None and job.limits.quick
 
 
 def _small_trace(subject: Subject) -> Fault | None:
-    """The fault that a trace is missing although it would have been small: its size follows from
+    """A fault if the trace is missing although it would have been small. Its size is computed from
     the number of samples.
     """
     limits = subject.rules.project_limits
@@ -280,7 +278,7 @@ def _small_trace(subject: Subject) -> Fault | None:
         return None
     least_ms = subject.performance.detail.number("requested_min_duration_ms") or 0
     official = least_ms >= subject.rules.scenarios[subject.place.scenario].min_duration_ms
-    # As no quick run asks for that is not planned so.
+    # A quick run requests an official duration only if its length is planned.
     if mode not in limits.trace_bytes or (official and not _planned(subject)):
         mode = "submission"
     size, most = (

@@ -1,4 +1,4 @@
-"""These checks judge how long a test measured, and whether it measured whole batches.
+"""The checks of how long a test measured, and whether it measured whole batches.
 
 The time is taken from three clocks, which must agree: the latencies, the calendar and the log's own
 time.
@@ -17,17 +17,15 @@ from compliance.logs.dates import wall_seconds
 from compliance.rules import Rules
 from compliance.subject import Subject
 
-# Allowed idle time: how much longer than its logged work a test may take. This limit is ours, not
-# MLPerf's.
+# Allowed idle time: how much longer than its logged work a test may take. This limit is this
+# project's, not MLPerf's.
 _IDLE, _IDLE_S = 0.05, 10.0
-# The least number of batches of a quick run. A round asks for far more.
+# The least number of batches of a quick run. A round requires far more.
 _LEAST_BATCHES = 3
 
 
 def performance(subject: Subject) -> Check:
-    """The check that the performance test's latencies fit into the time that passed, and the time
-    into the latencies.
-    """
+    """The check that the performance test's latencies and the passed time agree."""
     detail, file = (
         subject.performance.detail,
         subject.place.show(subject.performance.folder / "mlperf_log_detail.txt"),
@@ -43,7 +41,7 @@ def performance(subject: Subject) -> Check:
 
 
 def accuracy(subject: Subject) -> Check:
-    """The check that calendar and log tell the same duration of the accuracy test."""
+    """The check that calendar and log give the same duration of the accuracy test."""
     return judge(
         "accuracy-duration",
         _clocks(subject.accuracy.detail, subject.rules),
@@ -54,7 +52,7 @@ def accuracy(subject: Subject) -> Check:
 
 
 def measured(subject: Subject) -> Check:
-    """The check that the performance test measured as long as the round asks."""
+    """The check that the performance test measured as long as the round requires."""
     return judge(
         "measured-duration",
         _long_enough(subject.performance.detail, subject.scenario, subject.rules),
@@ -65,7 +63,7 @@ def measured(subject: Subject) -> Check:
 
 
 def _duration(detail: Detail, scenario: str, rules: Rules) -> Iterator[Fault | str]:
-    """A sentence for each contradiction between the latencies, the calendar (power_begin,
+    """Yield a fault for each contradiction between the latencies, the calendar (power_begin,
     power_end) and the log's own time.
     """
     issued, wall_s = last_issue_ns(detail, scenario), wall_seconds(detail)
@@ -107,8 +105,8 @@ def _duration(detail: Detail, scenario: str, rules: Rules) -> Iterator[Fault | s
 
 
 def _clocks(detail: Detail, rules: Rules) -> Iterator[Fault]:
-    """A sentence where calendar and log differ between the last generation of queries and
-    power_end; NTP may move the calendar a little.
+    """Yield a fault if calendar and log differ between the last generation of queries and
+    power_end. NTP may move the calendar a little.
     """
     begin, end, wall_s = (
         detail.occurrences.get("generated_query_duration"),
@@ -127,8 +125,8 @@ def _clocks(detail: Detail, rules: Rules) -> Iterator[Fault]:
 
 
 def _long_enough(detail: Detail, scenario: str, rules: Rules) -> Iterator[Fault | str]:
-    """The measured time, where it is certainly shorter than the round asks. Six digits may not
-    tell; then LoadGen's own word counts.
+    """Yield a fault if the measured time is certainly shorter than the round requires. If six
+    digits do not decide it, LoadGen's own verdict counts.
     """
     passed_ns, least_s = last_issue_ns(detail, scenario), _least_s(rules, scenario)
     if passed_ns is None or passed_ns[1] / 1e9 < least_s:
@@ -145,10 +143,10 @@ def _least_s(rules: Rules, scenario: str) -> float:
 
 
 def whole_batches(subject: Subject) -> Check:
-    """The check that Offline was measured on whole batches: one with padding costs as much as a
-    full one and counts for less.
+    """The check that Offline was measured on whole batches. A padded batch costs as much as a full
+    one and has fewer samples.
 
-    It says how much padding there was, and fails a quick run that has any.
+    It reports the padding, and fails a quick run with padding.
     """
     file = subject.place.show(subject.performance.folder / "mlperf_log_detail.txt")
     where = {"file": file, "fix": "measure again: the harness chooses whole batches by itself"}

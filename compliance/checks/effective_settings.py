@@ -1,5 +1,5 @@
-"""These checks judge whether a test's effective settings follow from the requested ones. All
-functions are pure.
+"""The check that a test's effective settings follow from the requested ones. All functions are
+pure.
 
 Source: loadgen/test_settings_internal.cc, TestSettingsInternal.
 """
@@ -73,7 +73,8 @@ def _faults(detail: Detail, subject: Subject) -> Iterator[Fault | str]:
 
 
 def _follow(detail: Detail, scenario: str, percentile: float) -> Faults:
-    """Effective settings that depend on the scenario and do not follow.
+    """Yield a fault for each effective setting that depends on the scenario and does not follow
+    from the requested ones.
 
     Args:
         percentile: the round's percentile, as a fraction.
@@ -112,7 +113,9 @@ _COUNTS = (
 
 
 def _offline(detail: Detail) -> Faults:
-    """Offline has one query of max(min_query_count, 1.1 × min_duration × target_qps) samples."""
+    """Yield the faults of Offline. It has one query of max(min_query_count, 1.1 × min_duration ×
+    target_qps) samples.
+    """
     values = _numbers(detail, ("requested_offline_expected_qps", *_COUNTS))
     if values is None:
         yield "a setting of Offline is missing"
@@ -144,8 +147,8 @@ def _offline(detail: Detail) -> Faults:
 
 
 def _single_stream(detail: Detail) -> Faults:
-    """SingleStream. With equal issue the minimum count is that of the generated queries, rounded up
-    to whole sets, and one set more.
+    """Yield the faults of SingleStream. Under equal issue the minimum count is that of the
+    generated queries, rounded down to whole sets, plus one set.
     """
     settings = _stream(detail, "single_stream", "SingleStream")
     whole = detail.number("effective_performance_sample_count")
@@ -166,7 +169,7 @@ def _single_stream(detail: Detail) -> Faults:
 
 
 def _multi_stream(detail: Detail) -> Faults:
-    """MultiStream, where equal issue changes no setting."""
+    """Yield the faults of MultiStream. Equal issue changes no setting of it."""
     settings, per_query = (
         _stream(detail, "multi_stream", "MultiStream"),
         detail.number("requested_multi_stream_samples_per_query"),
@@ -179,7 +182,9 @@ def _multi_stream(detail: Detail) -> Faults:
 
 
 def _server(detail: Detail) -> Faults:
-    """Server: the rate is the requested one, and a query has one sample."""
+    """Yield the faults of Server. The rate must be the requested one, and a query has one
+    sample.
+    """
     keys = (
         "effective_samples_per_query",
         "effective_min_query_count",
@@ -243,8 +248,8 @@ def _percentile(detail: Detail, name: str) -> Faults:
 def _counts(
     detail: Detail, settings: Mapping[str, float], least: float, each: float, slack: float = 0
 ) -> Faults:
-    """The counts, unless they are `least` queries of `each` samples; `slack`: by how many queries
-    they may differ.
+    """Yield a fault if the counts are not `least` queries of `each` samples. `slack` is the number
+    of queries by which they may differ.
     """
     queries, samples, least_samples = (
         settings[f"effective_{key}"]

@@ -1,5 +1,5 @@
-"""Which execution and precision really ran: what the worker saw before and after each test, against
-the round's [evidence].
+"""The checks of which execution and precision really ran. They compare the worker's evidence from
+before and after each test with the round's [evidence].
 """
 
 from __future__ import annotations
@@ -29,19 +29,18 @@ _WORDS = {
     "xla_clusters_run": "parts compiled by TensorFlow's auto-clustering",
 }
 _OLDER = {"operators_that_compute": "operators"}
-"""A count → the one that older evidence holds in its place."""
+"""A count → the count that older evidence has instead."""
 _STORED = {"float32": "float32", "tf32": "float32", "bfloat16": "bfloat16"}
 """Precision of a cell → the dtype that its weights have in memory."""
 _LEAST_OF_WEIGHTS = 0.9
-"""The share of the checkpoint's elements that must be among the loaded ones. SUTs leave out parts
-that they never use: the least is 0.907, Stable Diffusion of size tiny without the encoder of its
-VAE.
+"""The share of the checkpoint's elements that must be loaded. SUTs leave out parts that they never
+use. The smallest share is 0.907, for Stable Diffusion of size tiny without the encoder of its VAE.
 """
 _BARE = "a submission without a run directory around it holds no evidence"
 
 
 def checks(subject: Subject) -> list[Check]:
-    """The checks of execution and precision, two for each test. A bare submission holds no
+    """The checks of execution and precision, two for each test. A bare submission contains no
     evidence.
     """
     if subject.place.run is None:
@@ -80,8 +79,8 @@ def checks(subject: Subject) -> list[Check]:
 
 
 def _more(evidence: Mapping[str, Any], record: Record) -> str:
-    """List what a reader should know of the watched call and no rule forbids, as the end of a
-    sentence.
+    """List facts about the watched call that no rule forbids but a reader should know, as the end
+    of a sentence.
     """
     share, detail = evidence.get("compiled_share"), evidence.get("detail")
     if not isinstance(detail, dict):
@@ -103,7 +102,7 @@ def _more(evidence: Mapping[str, Any], record: Record) -> str:
 
 
 def _count_in(detail: Mapping[str, Any], name: str) -> int:
-    """0 if nobody counted it."""
+    """The count, or 0 if it was not counted."""
     value = detail.get(name)
     return value if type(value) is int else 0
 
@@ -146,12 +145,13 @@ def findings(
     framework: str = "",
     counters: Sequence[str] = (),
 ) -> list[str]:
-    """List what contradicts that `execution` ran, one sentence each. Empty if nothing does.
+    """List the contradictions to the claim that `execution` ran, one sentence each. Empty if there
+    is none.
 
     Args:
-        before, after: the evidence from before and after one test, as JSON holds it.
-        framework: the one that computes, in words.
-        counters: those that its evidence always holds (`Rules.evidence_counters`).
+        before, after: the evidence from before and after one test, as parsed from JSON.
+        framework: the name of the framework that computes.
+        counters: the counters that its evidence always contains (`Rules.evidence_counters`).
     """
     faults = [
         *_contradictions(rule, before, after, execution),
@@ -167,8 +167,8 @@ def _uncounted(
     framework: str,
     counters: Sequence[str],
 ) -> Iterator[str]:
-    """Counters that the framework always has and the evidence lacks. A counter that is missing
-    would otherwise be passed over.
+    """Yield a sentence if the evidence lacks counters that the framework always has. Without this
+    check a missing counter would be ignored.
     """
     judged = {*rule.a_batch, *rule.a_pass}
     for when, each in (("before", before), ("after", after)):
@@ -204,8 +204,8 @@ def _contradictions(
 def _share(
     rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: str
 ) -> Iterator[Fault | str]:
-    """Too small a share of the measured call ran compiled, or nobody measured it: a model may hold
-    graphs that it never runs.
+    """Yield a fault if too small a share of the measured call ran compiled, or the share was not
+    measured. A model may have graphs that it never runs.
     """
     share, least = evidence.get("compiled_share"), rule.min_compiled_share
     if least is None:
@@ -257,8 +257,8 @@ def _xla(
 def _counts(
     rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: str
 ) -> Iterator[Fault | str]:
-    """Counts of the watched call that the execution cannot have, such as operators that ran by
-    themselves or parts compiled apart.
+    """Yield a fault for each count of the watched call that the execution cannot have, such as
+    operators that ran by themselves or separately compiled parts.
     """
     counts = evidence.get("detail")
     if not isinstance(counts, dict):
@@ -293,8 +293,8 @@ def _counts(
 
 
 def _constant(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    """Counts that do not follow the number of batches that were watched: they are of another call,
-    or made up.
+    """Yield a sentence if the counts do not depend on the number of watched batches. Then they are
+    from another call, or made up.
     """
     numbers = [each.get("batches", 1) for each in (before, after)]
     counts = [
@@ -311,8 +311,8 @@ def _constant(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[s
 def _beside(
     rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> Iterator[Fault | str]:
-    """Compilations of other programs while measuring, and an eager execution without operators;
-    only where a SUT counts them.
+    """Yield a fault for compilations of other programs while measuring, and for an eager execution
+    without operators. Both apply only if the SUT counts them.
     """
     first, last = before.get("compilations"), after.get("compilations")
     if (
@@ -330,8 +330,8 @@ def _beside(
 def _broken(
     rule: EvidenceRule, before: int, after: int, breaks: Any, execution: str
 ) -> Iterator[Fault | str]:
-    """Too few or too many graphs, graph breaks, or new graphs while measuring. `breaks`: None where
-    the framework counts none.
+    """Yield a fault for too few or too many graphs, for graph breaks, and for new graphs while
+    measuring. `breaks` is None if the framework does not count them.
     """
     if after < rule.min_graphs or before < rule.min_graphs:
         text = (
@@ -384,7 +384,7 @@ def _precision(test: LoadGenRun, record: Record) -> Iterator[Fault | str]:
                 shorten(expected),
                 value,
             )
-        # Older records name none, and their evidence does not count the weights.
+        # Older records name no framework, and their evidence does not count the weights.
         if record.framework:
             yield from weights_faults(each, when, expected, record.parameters)
 
@@ -402,13 +402,13 @@ def _no_evidence(test: LoadGenRun) -> str:
 def weights_faults(
     evidence: Mapping[str, Any], when: str, precision: str, parameters: object
 ) -> Iterator[Fault | str]:
-    """Weights of another dtype than the precision's, and weights that the evidence does not account
-    for.
+    """Yield a fault for weights of another dtype than the precision's, and for weights that are
+    missing in the evidence.
 
     Args:
         when: `before` or `after`.
-        parameters: the number of elements of the checkpoint; None: it is not known, and their
-            number is not judged.
+        parameters: the number of elements of the checkpoint; None: it is not known, and the number
+            of weights is not judged.
     """
     elements = _elements(evidence)
     if elements is None:
@@ -432,7 +432,7 @@ def weights_faults(
 
 
 def _elements(evidence: Mapping[str, Any]) -> dict[str, int] | None:
-    """Dtype → elements of the loaded weights. None if the evidence holds no such counts."""
+    """Dtype → elements of the loaded weights. None if the evidence has no such counts."""
     detail = evidence.get("detail")
     weights = detail.get("weights") if isinstance(detail, dict) else None
     if not isinstance(weights, dict):

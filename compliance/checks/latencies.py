@@ -1,5 +1,5 @@
-"""These checks judge whether the counts, latencies and rates of a performance test agree with each
-other. All functions are pure.
+"""The checks that the counts, latencies and rates of a performance test agree. All functions are
+pure.
 
 Sources: loadgen/results.cc, loadgen/loadgen.cc.
 """
@@ -26,8 +26,8 @@ from compliance.logs import Detail
 from compliance.logs.digits import DIGITS, close
 from compliance.subject import Subject, requested_value
 
-# LoadGen and the SUT's binding take some microseconds between two queries of SingleStream. This
-# share and this time are far more.
+# The allowed idle time between two queries of SingleStream. LoadGen and the SUT's binding take only
+# some microseconds.
 _IDLE, _IDLE_NS = 0.1, 1e5
 
 
@@ -100,8 +100,8 @@ def _counts(subject: Subject) -> Iterator[Fault | str]:
 
 
 def _generated(subject: Subject) -> Iterator[Fault | str]:
-    """Count and duration of the queries SingleStream and MultiStream generate, where they do not
-    follow (loadgen.cc, GenerateQueries).
+    """Yield a fault if count or duration of the generated queries do not follow from the settings,
+    for SingleStream and MultiStream (loadgen.cc, GenerateQueries).
     """
     detail, latency_ns = subject.performance.detail, requested_value(subject, "target_latency")
     demand, count, spent_ns = (
@@ -133,8 +133,8 @@ def _generated(subject: Subject) -> Iterator[Fault | str]:
 
 
 def _scheduled(subject: Subject) -> Iterator[Fault | str]:
-    """Count and duration of Server's generated queries, where they do not follow; exact where all
-    digits of the rate are known.
+    """Yield a fault if count or duration of Server's generated queries do not follow from the
+    settings. The comparison is exact if all digits of the rate are known.
     """
     detail, rate = subject.performance.detail, requested_value(subject, "target_qps")
     due = schedule.due(detail, rate[0]) if rate else None
@@ -162,7 +162,8 @@ def _scheduled(subject: Subject) -> Iterator[Fault | str]:
         yield entry_fault(
             detail, "generated_query_count", expected, "the seed, the rate and the duration make"
         )
-    # Another implementation of the logarithm may round the last bit otherwise: a nanosecond or two.
+    # Another implementation of the logarithm may round the last bit differently, which is a
+    # nanosecond or two.
     elif abs(duration_ns - int(due[-1])) > (
         2 if rate[1] else (slack + 20) * float(due[-1]) / expected
     ):
@@ -185,7 +186,7 @@ def _latencies(detail: Detail, scenario: str) -> Iterator[Fault | str]:
 
 
 def _latency_faults(latency: LatencyKeys, detail: Detail) -> Iterator[Fault | str]:
-    """A sentence for each minimum, percentile, maximum or mean that is missing or contradicts
+    """Yield a fault for each minimum, percentile, maximum or mean that is missing or contradicts
     another.
     """
     percentiles = latency.percentiles(detail)
@@ -257,8 +258,8 @@ def _single_stream(detail: Detail) -> Iterator[Fault | str]:
 
 
 def _multi_stream(detail: Detail) -> Iterator[Fault | str]:
-    """MultiStream's figures of queries below those of samples: a query takes as long as its slowest
-    sample. The largest are the same.
+    """Yield a fault for each figure of MultiStream's queries below that of its samples. A query
+    takes as long as its slowest sample, and the two maxima are the same.
     """
     yield from _latency_faults(QUERIES, detail)
     percentiles = zip(QUERIES.percentiles(detail), SAMPLES.percentiles(detail), strict=False)
@@ -270,8 +271,8 @@ def _multi_stream(detail: Detail) -> Iterator[Fault | str]:
 
 
 def _server(detail: Detail) -> Iterator[Fault | str]:
-    """Server: the two rates, the count over the limit, and with token latencies their percentiles
-    and rates.
+    """Yield the faults of Server: of its two rates, of the count over the limit and, with token
+    latencies, of their percentiles and rates.
     """
     queries, scheduled, completed = (
         detail.number(f"result_{key}")
@@ -314,7 +315,9 @@ def _server(detail: Detail) -> Iterator[Fault | str]:
 
 
 def _tokens(detail: Detail, queries: float, completed: float) -> Iterator[Fault | str]:
-    """Two rates that imply different numbers of tokens; the number itself is not logged."""
+    """Yield a fault if two rates imply different numbers of tokens. The number itself is not
+    logged.
+    """
     mean, rate, by_latency = (
         detail.number(f"result_{key}")
         for key in ("mean_latency_ns", "completed_tokens_per_second", "token_throughput")

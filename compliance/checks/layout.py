@@ -1,5 +1,5 @@
-"""Which files stand where: the exact set of a scenario, whole logs, odd names. Only this file walks
-the directory.
+"""The checks of a submission's files: the exact set of each scenario, whole logs, odd names. Only
+this module walks the directory.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LABEL = re.compile(
 
 
 def checks(subject: Subject) -> list[Check]:
-    """The checks of one result folder's files and of its logs' wholeness."""
+    """The checks of one result folder's files, and that its logs are whole."""
     results = [
         judge(
             "files-complete",
@@ -76,7 +76,7 @@ def of_test(test: LoadGenRun, subject: Subject) -> list[Check]:
 def submitter_checks(
     place: ResultFolder, rules: Rules, every: Sequence[ResultFolder]
 ) -> list[Check]:
-    """The checks of a submitter's folder, made once for each. `every`: its result folders."""
+    """The checks of a submitter's folder, once for each folder. `every`: its result folders."""
     return [
         judge(
             "nothing-beside-the-scenarios",
@@ -115,8 +115,8 @@ def _missing(subject: Subject) -> Iterator[Fault | str]:
 
 
 def _extra(subject: Subject) -> Iterator[Fault | str]:
-    """Files that do not belong to a scenario. Compliance tests have their own check, and LoadGen's
-    other logs may lie beside these.
+    """Yield a fault for each file that does not belong to a scenario. Compliance tests have their
+    own check, and LoadGen's other logs are allowed.
     """
     layout, folder = subject.rules.layout, subject.place.folder
     expected = {
@@ -150,7 +150,7 @@ def _tolerated(path: Path, root: Path, entries: Sequence[str], documents: Sequen
 
 
 def _named(path: Path, subject: Subject) -> str:
-    """A path as the finding names it: below the scenario's folder, else below the submitter's."""
+    """A path as a finding names it: relative to the scenario's folder, else to the submitter's."""
     around = (
         subject.place.folder
         if path.is_relative_to(subject.place.folder)
@@ -176,7 +176,7 @@ def _whole(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
             f"{len(missing_keys)} of {len(expected)} keys are missing:"
             f" {', '.join(missing_keys[:5])}"
         )
-    # Once all is written, a warning may follow about a buffer that grew (logging.cc,
+    # At the very end of a log there may be a warning about a buffer that grew (logging.cc,
     # CollectTlsLoggerStats).
     entries = (
         lines for key, lines in test.detail.occurrences.items() if key != "warning_generic_message"
@@ -206,8 +206,8 @@ def _whole(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
 
 
 def _contradictions(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
-    """A sentence for each contradiction of summary and detail log. An accuracy test's summary says
-    only whether there were errors.
+    """Yield the contradictions between summary and detail log. An accuracy test's summary says only
+    whether there were errors.
     """
     if error_line := next(
         (line for line in test.summary.text.splitlines() if _ERRORS.match(line)), ""
@@ -235,8 +235,8 @@ def _contradictions(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]
 
 
 def _always(label: str, key: str) -> bool:
-    """Whether every summary has a label. Some belong to single scenarios, and limits of tokens take
-    the place of a latency limit.
+    """Whether every summary has a label. Some labels belong to single scenarios, and limits on
+    tokens replace a latency limit.
     """
     return bool(_LABEL.fullmatch(label)) or (
         key.startswith("effective_") and label != "target_latency (ns)"
@@ -246,8 +246,8 @@ def _always(label: str, key: str) -> bool:
 def _same(text: str, value: object) -> bool:
     """Return whether a text of the summary means the same as a value of the detail log.
 
-    The summary writes rates with two decimals, and Yes and NO. The detail log has six digits, so
-    that a rate of 1971.00 is 1971 there.
+    The summary has rates with two decimals, and Yes and NO. The detail log has six digits, so a
+    rate of 1971.00 is 1971 there.
     """
     if isinstance(value, bool):
         return text in (("Yes", "1") if value else ("NO", "0"))
@@ -302,7 +302,7 @@ def _odd(place: ResultFolder, rules: Rules) -> Iterator[Fault | str]:
 def _beside(
     place: ResultFolder, rules: Rules, every: Sequence[ResultFolder]
 ) -> Iterator[Fault | str]:
-    """Files in a submitter's folder that no part of the audit looks at."""
+    """Yield a fault for each file in a submitter's folder that no part of the audit looks at."""
     layout, base = rules.layout, place.submitter_folder
     result_folders = {
         folder for each in every for folder in (each.folder, each.measurements, each.compliance)

@@ -1,5 +1,5 @@
-"""Which LoadGen measured: its version, commit and files' hashes, and whether both tests have the
-same.
+"""The checks of the LoadGen that measured: its version, its commit, the hashes of its files, and
+whether both tests used the same.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from compliance.findings.check import Check, Fault, fail_or_manual, judge, misma
 from compliance.rules import Rules
 from compliance.subject import LoadGenRun, Subject
 
-# setup.py writes these files, so that a build from a checkout may lack them.
+# setup.py writes these files, so a build from a checkout may lack them.
 _GENERATED = ("/mlperf_conf.h",)
 
 
 def checks(subject: Subject) -> list[Check]:
-    """The checks of each test's LoadGen, and that both tests have the same."""
+    """The checks of each test's LoadGen, and the check that both tests used the same."""
     same = partial(
         judge,
         "loadgen-of-both-tests",
@@ -35,8 +35,8 @@ def checks(subject: Subject) -> list[Check]:
 
 
 def _loadgen(test: LoadGenRun, subject: Subject) -> Check:
-    """A run directory must have the wheel's commit and files. A bare submission may have those of
-    another tag, which a person compares.
+    """The check of one test's LoadGen. A run directory must have the wheel's commit and files. A
+    bare submission may have those of another tag, which a person has to compare.
     """
     judge_build = partial(
         judge,
@@ -59,7 +59,7 @@ def _loadgen(test: LoadGenRun, subject: Subject) -> Check:
 
 
 def _altered(test: LoadGenRun, rules: Rules) -> Iterator[Fault | str]:
-    """What no unaltered tagged revision logs."""
+    """Yield a fault for each logged value that no unaltered tagged revision has."""
     detail = test.detail
     version, _, commit = str(detail.get("loadgen_version")).partition(" @ ")
     if version not in rules.versions:
@@ -97,8 +97,8 @@ def _altered(test: LoadGenRun, rules: Rules) -> Iterator[Fault | str]:
 
 
 def _other_revision(test: LoadGenRun, rules: Rules) -> Iterator[Fault]:
-    """Another commit or other files than the wheel's. At the wheel's own commit a build from a
-    checkout has more files.
+    """Yield a fault for another commit than the wheel's, and for each different file. At the
+    wheel's own commit a build from a checkout has more files.
     """
     version, _, commit = str(test.detail.get("loadgen_version")).partition(" @ ")
     hashes = test.detail.get("loadgen_file_sha1")
@@ -134,7 +134,7 @@ def _same_loadgen(subject: Subject) -> Iterator[Fault]:
 
 
 def _commits(subject: Subject) -> Iterator[Fault]:
-    """Two commits of one version: there may be two tags of it."""
+    """Yield a fault for two commits of one version, because a version may have two tags."""
     versions = [
         str(test.detail.get("loadgen_version")).partition(" @ ")[0] for test in subject.tests
     ]
@@ -146,7 +146,7 @@ def _commits(subject: Subject) -> Iterator[Fault]:
 
 
 def _build_dates(subject: Subject) -> Iterator[Fault]:
-    """Two build dates: the same revision may have been built twice."""
+    """Yield a fault for two build dates, because the same revision may have been built twice."""
     return _differences(subject, "loadgen_build_date_utc")
 
 

@@ -1,5 +1,5 @@
-"""The documents of a submission: system description, measurements.json, model mapping, README,
-source, record.json.
+"""The checks of a submission's documents: system description, measurements.json, model mapping,
+README, source, record.json.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from formats import schemas
 
 _SCHEMAS = Path(__file__).parents[1] / "schemas"
 _CORRECT = "correct the file by hand"
-# No more errors of one document are looked at: these say that it is wrong throughout.
+# The most errors of one document that are read. A document with more is wrong throughout.
 _MOST_ERRORS = 1000
 _TEXTS = (".md", ".txt", ".adoc", ".rst", ".pdf")
 _NO_PROGRAMS = (
@@ -45,7 +45,9 @@ _NETWORK_SUT = "Network SUT"
 
 
 def checks(subject: Subject) -> list[Check]:
-    """The checks of all documents, by their JSON Schemas and by what a schema cannot say."""
+    """The checks of all documents, by their JSON Schemas and by rules that a schema cannot
+    express.
+    """
     layout, place = subject.rules.layout, subject.place
     system = place.show(place.submitter_folder / layout.system.format(system=place.system))
     measurements = place.show(measurements_file(place, subject.rules))
@@ -99,7 +101,7 @@ def checks(subject: Subject) -> list[Check]:
 
 
 def faults_of(value: Any, schema: str) -> list[Fault]:
-    """List where a JSON value violates a schema: the first twenty faults, in the order of their
+    """List the violations of a schema by a JSON value: the first twenty faults, sorted by their
     places.
     """
     errors = sorted(
@@ -110,8 +112,8 @@ def faults_of(value: Any, schema: str) -> list[Fault]:
 
 
 def _fault(error: ValidationError) -> Fault:
-    """The fault of one violation. The schema's description, where it has one, says more than "does
-    not match".
+    """The fault of one violation. It quotes the schema's description, if there is one, because that
+    says more than "does not match".
     """
     where = shorten(".".join(map(str, error.absolute_path))) or "the document"
     rule = error.schema.get("description") if isinstance(error.schema, dict) else None
@@ -151,8 +153,8 @@ def _schema(
 
 
 def _names(subject: Subject) -> Iterator[Fault]:
-    """Submitter and division of the system description, where they are not the folders'; letter
-    case does not matter.
+    """Yield a fault if submitter or division of the system description are not those of the
+    folders. Letter case does not matter.
     """
     for key, expected in (
         ("submitter", subject.place.submitter_folder.name),
@@ -183,8 +185,8 @@ def _mapping(subject: Subject, file: str) -> Iterator[Fault | str]:
 
 
 def _of_division(subject: Subject, system: str, measurements: str) -> list[Check]:
-    """The checks of what the closed and network divisions ask for, and the open division does
-    not.
+    """The checks of the rules that apply in the closed and network divisions, and not in the open
+    division.
     """
     if subject.place.division == "open":
         why = "the open division does not ask for it"
@@ -224,8 +226,8 @@ def _retraining(subject: Subject, file: str) -> Check:
 
 
 def _calibration(subject: Subject) -> Check:
-    """A document on calibration must be there, unless nothing was quantised, which only a person
-    can tell.
+    """The check that there is a document on calibration. It may be missing if nothing was
+    quantised, which only a person can judge.
     """
     there = [
         name for name in _CALIBRATION if _says_something(subject.place.submitter_folder / name)
@@ -245,7 +247,7 @@ def _calibration(subject: Subject) -> Check:
 
 
 def _network(subject: Subject) -> Iterator[Fault]:
-    """A sentence where is_network and the SUT's name do not fit the division (performance_check.py,
+    """Yield a fault if is_network or the SUT's name do not fit the division (performance_check.py,
     network_check).
     """
     network_field = (subject.system or {}).get("is_network")
@@ -311,8 +313,8 @@ def _source_files(subject: Subject) -> Iterator[Path]:
 
 
 def _submitted_source(subject: Subject) -> Iterator[Fault | str]:
-    """Submitted source that is not what the worker ran, by record.json; in a bare submission,
-    source that is text alone.
+    """Yield a fault if the submitted source is only text, or in a run directory if it is not the
+    source that the worker ran, by record.json.
     """
     folder = _source_folder(subject)
     if not any(_is_program(path) for path in _source_files(subject)):
@@ -329,8 +331,8 @@ def _submitted_source(subject: Subject) -> Iterator[Fault | str]:
 
 
 def _is_program(path: Path) -> bool:
-    """Return whether a file may be a program: it has content, and its name is neither a text's nor
-    a licence's.
+    """Return whether a file may be a program: it has content, and its name is not that of a text or
+    a licence.
     """
     return (
         path.suffix.lower() not in _TEXTS

@@ -1,5 +1,5 @@
-"""These checks compare record.json with logs and folders, and the tree's documents with
-record.json, which they are made from.
+"""The checks that compare record.json with logs and folders, and the submission's documents with
+record.json, their source.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DESCRIBED = (
     "accelerator_model_name",
     "accelerator_memory_capacity",
 )
-"""Fields of the system description that follow from the record."""
+"""Fields of the system description that are computed from the record."""
 
 
 def checks(subject: Subject) -> list[Check]:
@@ -185,8 +185,8 @@ def _folders(subject: Subject, record: Record) -> Iterator[Fault]:
 
 
 def _system(subject: Subject, record: Record) -> Iterator[Fault]:
-    """Fields of the system description that are not what the record says. "N/A" in a field of the
-    host says nothing.
+    """Yield a fault for each field of the system description that contradicts the record. "N/A" in
+    a field of the host is not judged.
     """
     if subject.system is None:
         return
@@ -222,6 +222,6 @@ def _measurements(subject: Subject, record: Record) -> Iterator[Fault]:
 
 
 def _end_tokens(subject: Subject) -> list[Any]:
-    """The ids at which an answer ended, as the worker was told."""
+    """The ids that end an answer, by the worker's job."""
     job = subject.performance.job
     return job.workload.config.get("end_tokens", []) if job else []

@@ -1,7 +1,7 @@
-"""This check compares the workers' outcomes with the logs, and makes the figures of result.json
-again from its sources.
+"""The check that compares the workers' outcomes with the logs, and computes the figures of
+result.json again from its sources.
 
-Its sources are record.json, outcomes and logs.
+The sources are record.json, outcomes and logs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from formats.record import Record
 from formats.result import Result
 
 _ALWAYS = ("samples_per_second", "ms_per_step", "ms_per_denoising_step", "tokens_per_second")
-"""Figures of `metrics` that have to be there. Older results lack others."""
+"""Figures of `metrics` that have to be there. Older results may lack other figures."""
 _COMPUTING = ("flops_per_second", "matrix_share", "operators_per_batch")
 
 
@@ -43,8 +43,8 @@ def check(subject: Subject) -> Check:
 
 
 def _outcome(test: LoadGenRun, subject: Subject) -> Iterator[Fault]:
-    """A fault for each worker's outcome that contradicts its log. `worker-outcomes` judges one that
-    did not end well.
+    """Yield a fault for each contradiction between a worker's outcome and its log. The check
+    `worker-outcomes` judges a failed outcome.
     """
     outcome, file = test.outcome, f"raw/{test.name}/outcome.json"
     if outcome is None:
@@ -80,7 +80,7 @@ def _outcome(test: LoadGenRun, subject: Subject) -> Iterator[Fault]:
 
 
 def _issued_samples(test: LoadGenRun, scenario: str) -> float | None:
-    """The samples a test issued, by its log; None: the log does not say."""
+    """The number of samples that a test issued, by its log; None if the log does not say."""
     return (
         test.detail.number("effective_accuracy_sample_count")
         if test.name == "accuracy"
@@ -89,7 +89,7 @@ def _issued_samples(test: LoadGenRun, scenario: str) -> float | None:
 
 
 def _logged_ms(test: LoadGenRun) -> float | None:
-    """The time of the log's last entry, in milliseconds; None: no entry has one."""
+    """The time of the log's last entry, in milliseconds; None if no entry has a time."""
     times = [
         line.time_ms
         for lines in test.detail.occurrences.values()
@@ -100,8 +100,8 @@ def _logged_ms(test: LoadGenRun) -> float | None:
 
 
 def _result(subject: Subject, record: Record) -> Iterator[Fault]:
-    """A fault for each place where result.json contradicts its sources. result.json is written
-    after the audit, with its counts.
+    """Yield a fault for each contradiction between result.json and its sources. result.json is
+    written after the audit, with the audit's counts.
     """
     path = subject.place.result
     if path and (path.exists() or path.is_symlink()):
@@ -136,8 +136,8 @@ def _contradictions(result: Result, subject: Subject, record: Record) -> Iterato
 
 
 def copied(result: Result, record: Record, outcome: WorkerOutcome | None) -> Iterator[Fault]:
-    """A fault for each value that result.json copies from record.json or the performance test's
-    outcome, if the copy differs.
+    """Yield a fault for each value of result.json that differs from its original in record.json or
+    the performance test's outcome.
     """
     for key in ("cell", "mode", "round"):
         if getattr(result, key) != getattr(record, key):
@@ -159,8 +159,8 @@ def copied(result: Result, record: Record, outcome: WorkerOutcome | None) -> Ite
 
 
 def other_figures(result: Result, make: Callable[[], Figures]) -> Iterator[Fault]:
-    """A fault for each figure of result.json that does not follow from its sources. `make`:
-    computes those that do.
+    """Yield a fault for each figure of result.json that differs from the one that `make` computes
+    from its sources.
     """
     expected, why = files.reckon(make)
     if expected is None:
@@ -202,8 +202,8 @@ def _close(figure: Any, value: float | None) -> bool:
 
 
 def _unranked(result: Result, subject: Subject, record: Record) -> str:
-    """Why the figure may not be compared with others, as far as files show; empty: they show
-    nothing.
+    """Why the figure may not be compared with others, as far as files show it; empty if they show
+    no reason.
     """
     if record.cell.size == "tiny":
         return "size tiny shows that a cell works, and no more"

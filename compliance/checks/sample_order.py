@@ -1,4 +1,6 @@
-"""These checks compare the loaded samples and their order with those that follow from the seeds."""
+"""The checks that compare the loaded samples and their order with those that follow from the
+seeds.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,12 @@ from compliance.logs.trace import Trace
 from compliance.rules import Rules
 from compliance.subject import LoadGenRun, Subject
 
-# No library comes near this. Shuffling one takes a list of all its samples.
+# Libraries are far smaller. Shuffling one needs a list of all its samples.
 _LARGEST_LIBRARY = 10_000_000
 
 
 def loaded_sets(subject: Subject) -> list[Check]:
-    """The checks of the sets each test loaded."""
+    """The checks of the sets that each test loaded."""
     return [
         judge(
             f"{test.name}-loaded-set",

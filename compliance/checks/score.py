@@ -1,5 +1,5 @@
-"""The accuracy score, computed again from the whole log and the reference, and the tolerance it is
-judged by.
+"""The checks of the accuracy score, computed again from the whole log and the reference, and of its
+tolerance.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def checks(subject: Subject, answers: logs.Answers | None, fault: str) -> list[C
 
 
 def checks_of_truncated(subject: Subject, why: str) -> list[Check]:
-    """The checks where only a truncated log is there, by which no score can be computed: `why`."""
+    """The checks if there is only a truncated log. No score can be computed from it, for the reason
+    `why`.
+    """
     return [_score_unverified(subject, why), _tolerance(subject)]
 
 
@@ -86,8 +88,8 @@ def _score(subject: Subject, answers: logs.Answers | None, fault: str) -> Check:
 
 
 def _score_unverified(subject: Subject, why: str) -> Check:
-    """The score check where the score cannot be computed again: it fails if accuracy.txt says that
-    it failed, else a person judges.
+    """The check of a score that cannot be computed again. It fails if accuracy.txt says that the
+    score failed. Otherwise a person has to judge.
     """
     where = {"file": subject.place.show(subject.accuracy.folder / "accuracy.txt"), "fix": _SCORE}
     if not any(
@@ -108,7 +110,9 @@ def _score_unverified(subject: Subject, why: str) -> Check:
 
 
 def _admitted_failures(subject: Subject) -> Iterator[Fault]:
-    """Every line of accuracy.txt that is JSON and says that it did not pass."""
+    """Yield a fault for each line of accuracy.txt that is JSON and says that the score did not
+    pass.
+    """
     for number, line in enumerate((subject.accuracy_text or "").splitlines(), 1):
         document, _ = files.reckon(partial(strict_json.parse, line.strip("\ufeff \t")))
         if isinstance(document, dict) and "passed" in document and document["passed"] is not True:
@@ -121,8 +125,8 @@ def _admitted_failures(subject: Subject) -> Iterator[Fault]:
 
 
 def _logits(path: Path) -> tuple[np.ndarray | None, str]:
-    """(the logits of a file, why they cannot be read); a model that does not generate has none:
-    (None, "").
+    """(the logits of a file, why they cannot be read). Without the file it is (None, ""), as for a
+    model that does not generate.
     """
     try:
         path.lstat()
@@ -138,8 +142,8 @@ def _score_again(
     forced: np.ndarray | None,
     own: np.ndarray | None,
 ) -> accuracy.Accuracy:
-    """The score, computed again. Raises one of files.DAMAGE where record.json, answers and
-    reference do not go together.
+    """The score, computed again. Raises one of files.DAMAGE if record.json, answers and reference
+    do not fit together.
     """
     return accuracy.score(
         judged.score,
@@ -168,8 +172,8 @@ def _score_faults(score: accuracy.Accuracy, line: str) -> Iterator[Fault | str]:
 
 
 def _tolerance(subject: Subject) -> Check:
-    """The tolerance that record.json states, against the round's: a record does not choose what it
-    is judged by.
+    """The check of record.json's tolerance against the round's limits. A record must not choose its
+    own tolerance.
     """
     where = {
         "file": "record.json",
@@ -210,8 +214,8 @@ def _too_loose(subject: Subject) -> Iterator[Fault]:
 def _limits(
     bounds: Mapping[str, float], tolerance: Mapping[str, Any]
 ) -> Iterator[tuple[str, float]]:
-    """(name, bound) of each limit that is judged: one with `*` stands for all stated ones of such a
-    name.
+    """(name, bound) of each limit to judge. A name with `*` stands for all names in the tolerance
+    that match.
     """
     for limit, bound in bounds.items():
         yield from (

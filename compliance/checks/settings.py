@@ -1,5 +1,5 @@
-"""The settings of both tests: those requested are those of user.conf, and none is set that no test
-may have. Also user.conf itself.
+"""The checks of both tests' settings. The requested settings must be those of user.conf, and audit
+settings must not be set. user.conf itself is checked too.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from compliance.logs.user_conf import Conf, parse
 from compliance.rules import Rules
 from compliance.subject import LoadGenRun, Subject, conf_entry
 
-# Settings an accuracy test has no use for, because it takes each sample once.
+# Settings that an accuracy test does not use, because it takes each sample once.
 _OF_PERFORMANCE = ("target_", "min_", "max_duration", "max_query")
 _SCENARIO_NAMES = ("SingleStream", "MultiStream", "Server", "Offline", "*")
 _MODES = {"performance": "PerformanceOnly", "accuracy": "AccuracyOnly"}
 _SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
 _OF_TOKENS = ("use_token_latencies", "ttft_latency", "tpot_latency")
-# Settings of audit.config: compliance tests have them, performance and accuracy tests never.
+# Settings of audit.config. Only compliance tests have them, and performance and accuracy tests
+# never.
 _AUDIT = (
     "accuracy_log_rng_seed",
     "accuracy_log_probability",
@@ -37,10 +38,10 @@ _AUDIT = (
 
 
 def inferred(subject: Subject) -> list[Check]:
-    """The check of a folder that holds another scenario's logs: an edge system may infer
-    MultiStream and Offline from them.
+    """The check of a folder with another scenario's logs. An edge system may infer MultiStream and
+    Offline from them.
 
-    Empty where the logs are of the folder's own scenario. Sources: inference_policies,
+    Empty if the logs are of the folder's own scenario. Sources: inference_policies,
     inference_rules.adoc (Benchmarks), and submission_checker/checks/performance_check.py
     (inferred_check).
     """
@@ -109,7 +110,7 @@ def of_test(test: LoadGenRun, subject: Subject) -> list[Check]:
 
 
 def sample_set(test: LoadGenRun, subject: Subject) -> Check:
-    """The check that one test loaded the samples it should, each once."""
+    """The check that one test loaded the right samples, each once."""
     return judge(
         f"{test.name}-sample-set",
         _sample_set(test, subject),
@@ -235,10 +236,10 @@ def _sample_set(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
 
 
 def _every_sample(detail: Detail, loaded: int, subject: Subject) -> Iterator[Fault | str]:
-    """A sentence where an accuracy test does not take every sample of the library once, or as many
-    as its benchmark takes.
+    """Yield a fault if an accuracy test does not take every sample of the library once, or as many
+    samples as its benchmark takes.
 
-    MultiStream fills the last query of a set up with samples that come again.
+    MultiStream fills up the last query of a set with repeated samples.
     """
     scenario, row = subject.scenario, subject.rules.benchmarks.get(subject.official or "")
     count, per_query = (
@@ -269,8 +270,8 @@ def _every_sample(detail: Detail, loaded: int, subject: Subject) -> Iterator[Fau
 
 
 def user_conf_keys(subject: Subject) -> Check:
-    """The check of user.conf's lines: LoadGen refuses some, and ignores what it does not know
-    without a word.
+    """The check of user.conf's lines. LoadGen refuses some lines, and silently ignores unknown
+    keys.
     """
     file = subject.place.show(subject.place.measurements / "user.conf")
     faults: list[Fault | str] = [
@@ -326,7 +327,7 @@ def _unknown_keys(conf: Conf, subject: Subject) -> Iterator[Fault]:
 
 
 def of_the_round(subject: Subject) -> list[Check]:
-    """The checks of what the round asks for and a quick run need not have: duration, count, equal
+    """The checks of the round's requirements that a quick run need not meet: duration, count, equal
     issue.
     """
     detail, rules = subject.performance.detail, subject.rules.scenarios[subject.scenario]

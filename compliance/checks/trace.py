@@ -1,5 +1,5 @@
-"""These checks judge whether the figures that LoadGen logs follow from its trace, scenario by
-scenario. All functions are pure.
+"""The checks that LoadGen's logged figures follow from its trace, scenario by scenario. All
+functions are pure.
 
 Nanoseconds must be equal. Rates are compared within the six digits that the log has. The times of
 later tokens cannot be computed again, because a trace does not count tokens. Sources:
@@ -28,7 +28,7 @@ Faults = Iterator[Fault | str]
 
 
 def checks(subject: Subject) -> list[Check]:
-    """The checks of the trace's samples, of the figures that follow from it, and of its times."""
+    """The checks of the trace's samples, of the figures computed from it, and of its times."""
     ids, trace = ("trace-samples", "trace-figures", "trace-times"), subject.trace
     if trace is None:
         return [
@@ -116,8 +116,8 @@ def _figures(subject: Subject, trace: Trace) -> Faults:
 
 
 def _of_queries(trace: Trace, per_query: int) -> np.ndarray:
-    """The latency of each of MultiStream's queries, int64 [queries]: that of its slowest sample,
-    because all are issued at once.
+    """The latency of each query of MultiStream, int64 [queries]. It is the latency of the slowest
+    sample, because all samples of a query are issued at once.
     """
     return np.maximum.reduceat(trace.latency_ns, np.arange(0, len(trace.latency_ns), per_query))
 
@@ -136,7 +136,7 @@ def _latency_faults(latency: LatencyKeys, ascending: np.ndarray) -> dict[str, in
 
 
 def _sum(values: np.ndarray) -> int:
-    """The exact sum, where an int64 would overflow."""
+    """The exact sum, even if an int64 would overflow."""
     return int((values >> 32).sum()) * (1 << 32) + int((values & 0xFFFFFFFF).sum())
 
 
@@ -154,8 +154,8 @@ def _offline(trace: Trace, detail: Detail) -> Faults:
 
 
 def _single_stream(trace: Trace, detail: Detail) -> Faults:
-    """SingleStream's rate. It counts from the start of the test, which lies between the end of
-    generation and the first issue.
+    """Yield the faults of SingleStream's rate. It counts from the start of the test, which is
+    between the end of generation and the first issue.
     """
     count, first, last, ready = (
         len(trace.start_ns),
@@ -178,7 +178,9 @@ def _single_stream(trace: Trace, detail: Detail) -> Faults:
 
 
 def _multi_stream(trace: Trace, detail: Detail) -> Faults:
-    """MultiStream logs no rate. The trace says whether its last query was issued late enough."""
+    """Yield a fault if the trace contradicts MultiStream's result_min_duration_met. MultiStream
+    logs no rate, but the trace shows whether its last query was issued late enough.
+    """
     first, last, ready = int(trace.start_ns[0]), int(trace.start_ns[-1]), trace.ready_ns
     least_ms, met = (
         detail.number("effective_min_duration_ms"),
@@ -199,7 +201,9 @@ def _multi_stream(trace: Trace, detail: Detail) -> Faults:
 
 
 def _server(trace: Trace, detail: Detail) -> Faults:
-    """Server's rates. They count from the start of the test, when the first query is due."""
+    """Yield the faults of Server's rates. They count from the start of the test, when the first
+    query is due.
+    """
     more, start, last = len(trace.start_ns) - 1, int(trace.start_ns[0]), int(trace.start_ns[-1])
     done, issued = last + int(trace.latency_ns[-1]) - start, last + int(trace.delay_ns[-1]) - start
     for key, spent_ns in (
@@ -265,8 +269,8 @@ def _one_by_one(subject: Subject, trace: Trace, ends: np.ndarray) -> Faults:
 
 
 def _scheduled(subject: Subject, trace: Trace, ends: np.ndarray) -> Faults:
-    """Queries of Server that were not due when the seed says, issued out of order, or answered
-    before they were issued.
+    """Yield a fault if a query of Server was not due at the time that the seed gives, was issued
+    out of order, or was answered before it was issued.
     """
     detail, rate = subject.performance.detail, requested_value(subject, "target_qps")
     due = schedule.due(detail, rate[0]) if rate else None
@@ -283,7 +287,8 @@ def _scheduled(subject: Subject, trace: Trace, ends: np.ndarray) -> Faults:
             str(len(starts)),
         )
     else:
-        # Another implementation of the logarithm may round the last bit otherwise: a nanosecond.
+        # Another implementation of the logarithm may round the last bit differently, which is a
+        # nanosecond.
         allowed = 1 if rate[1] else 1 + np.diff(due[: len(starts)]) * DIGITS
         strays = np.flatnonzero(np.abs(np.diff(starts) - np.diff(due[: len(starts)])) > allowed)
         if strays.size:

@@ -1,5 +1,5 @@
-"""LoadGen's verdict, put together again from its own figures, early stopping in it, and its errors
-(results.cc, early_stopping.cc).
+"""The checks of LoadGen's verdict, computed again from its own figures and early stopping, and of
+its errors (results.cc, early_stopping.cc).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def verdict(subject: Subject) -> Check:
 
 
 def error_lines(test: LoadGenRun, subject: Subject) -> Check:
-    """The check of one test's errors, which LoadGen's own verdict does not look at."""
+    """The check of one test's errors, which LoadGen's own verdict ignores."""
     return judge(
         f"{test.name}-errors",
         _errors(test),
@@ -125,7 +125,7 @@ def _verdict(detail: Detail) -> Iterator[Fault | str]:
 
 
 def early_stopping(subject: Subject) -> Check:
-    """The check that what the log says of early stopping follows from the number of queries."""
+    """The check that the log's statements on early stopping follow from the number of queries."""
     return judge(
         "early-stopping",
         _stopping(subject.performance.detail, subject.scenario, subject.rules),
@@ -145,8 +145,8 @@ def _stopping(detail: Detail, scenario: str, rules: Rules) -> Iterator[Fault | s
             text = f"early_stopping_met is {value}; Offline has no early stopping to fail"
             yield Fault(text, "True", value, line=detail.line("early_stopping_met"))
         return
-    # With token latencies LoadGen makes two estimates under one key. That of the first token is
-    # made last and stays.
+    # With token latencies LoadGen logs two estimates under one key. The estimate of the first token
+    # comes last and stays.
     name = (
         "early_stopping_ttft_result"
         if counts.has_token_latencies(detail)
@@ -161,8 +161,8 @@ def _stopping(detail: Detail, scenario: str, rules: Rules) -> Iterator[Fault | s
 
 
 def _server(detail: Detail, rules: Rules) -> Iterator[Fault | str]:
-    """Server's sentence about each latency. LoadGen leaves out the first token's where later tokens
-    take too long.
+    """Yield the faults of Server's sentence about each latency. LoadGen leaves out the sentence
+    about the first token if later tokens take too long.
     """
     queries, percentile = (
         detail.number("result_query_count"),

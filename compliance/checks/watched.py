@@ -1,8 +1,8 @@
-"""These checks judge what the worker saw of the performance test itself: a sample of the answers,
-and the speed.
+"""The checks of the worker's record of the performance test: a sample of the answers, and the
+speed.
 
-The accuracy test says nothing of the performance test's answers, and no other check looks at these
-answers.
+The accuracy test shows nothing about the performance test's answers, and no other check looks at
+these answers.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _OLDER = "the run is older than this check, and kept none"
 
 
 def checks(subject: Subject) -> list[Check]:
-    """Three checks: the answers of the performance test, the time of fresh inputs, and the speed
-    beside that of a matrix product.
+    """The checks of the performance test's answers, of the time of fresh inputs, and of the speed
+    compared with that of a matrix product.
 
-    Older runs and bare submissions have none of it.
+    They do not apply to older runs and bare submissions.
     """
     outcome, record = subject.performance.outcome, subject.record
     if subject.place.run is None or record is None or outcome is None or not outcome.kept_sha256:
@@ -94,9 +94,7 @@ def _answers(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
 
 
 def _unpack(kept: Mapping[str, np.ndarray]) -> list[tuple[int, bytes]]:
-    """(index of the sample, its answer) of each kept answer. Raises ValueError where there is
-    none.
-    """
+    """(index of the sample, its answer) of each kept answer. Raises ValueError if there is none."""
     content, starts = kept["content"].tobytes(), kept["starts"].tolist()
     if not len(kept["indices"]) or len(starts) != len(kept["indices"]) + 1:
         raise ValueError("no answer was kept")
@@ -109,11 +107,11 @@ def _unpack(kept: Mapping[str, np.ndarray]) -> list[tuple[int, bytes]]:
 def _length_faults(
     outcome: WorkerOutcome, record: Record, visits: np.ndarray, payloads: Mapping[int, bytes]
 ) -> Iterator[Fault]:
-    """A sentence where all answers of the performance test together have not the bytes that those
-    of the accuracy test make.
+    """Yield a fault if the performance test's answers have another number of bytes in total than
+    the accuracy test's answers to the same samples.
 
-    Answers that end at an end token may be of other lengths in another batch: a tenth is left to
-    them.
+    Answers that end at an end token may have other lengths in another batch, so they may differ by
+    a tenth.
     """
     answered = outcome.answered
     total, expected = (
@@ -132,19 +130,19 @@ def _length_faults(
 def _score_faults(
     run: Path, record: Record, payloads: Mapping[int, bytes], differing: set[tuple[int, bytes]]
 ) -> Iterator[Fault]:
-    """A sentence where the accuracy test would have failed with these answers in the place of its
+    """Yield a fault if the accuracy test would have failed with these answers instead of its
     own.
     """
     judged = record.accuracy
     reference = files.arrays(run / "reference.npz")
     forced_path = run / "raw" / "accuracy" / "logits.npy"
     forced = files.array(forced_path) if forced_path.exists() else None
-    # The SUT's own logits are those of the accuracy test's answers: of these there are none.
+    # The SUT's own logits exist only for the accuracy test's answers, and not for these.
     tolerance = {
         name: limit for name, limit in judged.tolerance.items() if name != "argmax_fraction"
     }
     left = sorted(differing)
-    while left:  # several answers of one sample: one round each
+    while left:  # several answers of one sample take one round each
         one_each = dict(left)
         left = [(index, content) for index, content in left if one_each[index] != content]
         answers = {**payloads, **one_each}
@@ -211,7 +209,7 @@ def in_each_third(fresh: Mapping[str, Any], limits: Mapping[str, float]) -> str:
     nothing else used. Empty otherwise.
 
     Args:
-        fresh: what the worker measured; older runs have no `thirds`.
+        fresh: the worker's measurements; older runs have no `thirds`.
         limits: `fresh_slower_in_thirds` of the rules.
     """
     thirds, others = fresh.get("thirds"), fresh.get("other_processors") or 0.0

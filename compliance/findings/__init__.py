@@ -1,5 +1,5 @@
-"""This package holds what an audit says: checks and their faults, the list of all checks, levels
-and results, the HTML page.
+"""The findings of an audit: checks and their faults, the list of all checks, levels and results,
+and the HTML page.
 
 The package imports no numpy.
 """

@@ -1,9 +1,9 @@
-"""A check: one finding of the audit. Nothing passes by absence: what cannot be told is N/A or
+"""A check: one finding of the audit. If a check cannot be decided, it does not pass: it is N/A or
 MANUAL, with the reason.
 
-A check has an id beside its name: a slug such as `performance-evidence`. Code, filters, JSON, the
-page's anchors and tests use the id, so that the name can be worded anew. An id is never changed and
-never given to another check. checks.toml lists every id with its rules.
+A check has a name and an id, a slug such as `performance-evidence`. Code, filters, JSON, the page's
+anchors and tests use the id, so that the name can be reworded. An id is never changed and never
+given to another check. checks.toml lists every id with its rules.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Fault:
 
     Attributes:
         text: the whole sentence.
-        expected, found: the two values, where the sentence is about two; else empty.
+        expected, found: the two values, if the sentence compares two; else empty.
         file: the file that is wrong, relative to the audited directory; empty: the check's file.
-        line: the number of the line in it, from 1.
+        line: the number of the line in the file, from 1.
     """
 
     text: str
@@ -60,14 +60,14 @@ class Check:
         id: the stable slug, see checks.toml; unique among the checks of one place.
         name: what was looked at, in a few words for a reader.
         verdict: how it ended.
-        detail: one sentence: what was seen, and for a failure what the rule wants.
-        level: the lowest level that asks for it, `quick`, `valid` or `submission`.
-        rule_ids: the rules it applies, ids of sources.toml.
+        detail: one sentence that says what was seen and, for a failure, what the rule requires.
+        level: the lowest level that requires it: `quick`, `valid` or `submission`.
+        rule_ids: the rules it applies, as ids of sources.toml.
         file: the file it is about, relative to the audited directory.
         fix: what to do about a failure.
         faults: each thing that is wrong, or that a person has to judge; the first hundred.
         faults_left_out: how many more there are.
-        place: the scenario's or submitter's folder, where several are audited together; else empty.
+        place: the scenario's or submitter's folder, if several are audited together; else empty.
     """
 
     id: str
@@ -84,7 +84,7 @@ class Check:
 
     @property
     def key(self) -> str:
-        """The place and the id: unique in the report of one audit."""
+        """The place and the id, which are unique in the report of one audit."""
         return f"{self.place}/{self.id}" if self.place else self.id
 
     @property
@@ -94,7 +94,7 @@ class Check:
 
     @property
     def rule(self) -> str:
-        """The sentences that say what the rules ask for, as one text. Empty if the check applies a
+        """The sentences that say what the rules require, as one text. Empty if the check applies a
         convention of this project.
         """
         return " ".join(sources.get(rule_id).rule for rule_id in self.rule_ids)
@@ -140,13 +140,13 @@ def mismatch(
     file: str = "",
     line: int | None = None,
 ) -> Fault:
-    """A fault of two values, with the sentence "`what` is `found`; `who` `expected`"."""
+    """A fault about two values, with the sentence "`what` is `found`; `who` `expected`"."""
     is_found, is_expected = shorten(found), shorten(expected)
     return Fault(f"{what} is {is_found}; {who} {is_expected}", is_expected, is_found, file, line)
 
 
 def shorten(value: Any, most: int = _LONGEST_VALUE) -> str:
-    """A value as text of at most `most` characters: a forger's may be megabytes."""
+    """A value as text of at most `most` characters. A forged value may have megabytes."""
     text = str(value)
     return text if len(text) <= most else f"{text[:most]}…"
 
@@ -154,8 +154,8 @@ def shorten(value: Any, most: int = _LONGEST_VALUE) -> str:
 def escape(text: str) -> str:
     """The text with every unprintable character written as an escape.
 
-    Names and logs are anybody's: a character might move a terminal's cursor, end a line or turn the
-    direction of writing.
+    Anybody can write names and logs. A character in them might move a terminal's cursor, end a line
+    or reverse the direction of writing.
     """
     return (
         text
@@ -171,9 +171,9 @@ def judge(
 
     Args:
         check_id: its id in checks.toml, where its name, rules and level are.
-        faults: what is wrong; a text is a fault that consists of this sentence. The detail has the
-            first five.
-        good: the detail if it passes: what was seen.
+        faults: the faults; a text becomes a fault with this sentence. The detail contains the first
+            five.
+        good: the detail if the check passes: what was seen.
     """
     kept, left_out = _kept(faults, file)
     if not kept:
@@ -198,7 +198,7 @@ def manual(
     """A check that a person has to judge.
 
     Args:
-        reasons: what `why` is made of, one by one.
+        reasons: the single sentences that `why` joins.
     """
     kept, left_out = _kept(reasons, file)
     return _check(
@@ -245,14 +245,14 @@ def fail_or_manual(
     *,
     of_a_run: bool,
 ) -> Check:
-    """A check whose `doubts` fail a run directory, and are for a person to judge in a bare
-    submission, which may have a reason.
+    """A check whose `doubts` fail a run directory. In a bare submission, which may have a reason
+    for them, a person has to judge them.
 
     Args:
-        make_check: `judge`, given all its arguments but `faults`.
-        faults: what fails either.
-        show: what the submitter has to show, to a person.
-        of_a_run: whether a run directory is around what is audited.
+        make_check: `judge` with all arguments except `faults`.
+        faults: the faults that fail a run directory and a bare submission alike.
+        show: what the submitter has to show to a person.
+        of_a_run: whether the audited folder is inside a run directory.
     """
     doubtful = list(doubts)
     check = make_check(faults=[*faults, *(doubtful if of_a_run else [])])
@@ -284,5 +284,5 @@ def _kept(faults: Iterable[Fault | str], file: str) -> tuple[tuple[Fault, ...], 
 
 
 def placed(checks: Iterable[Check], place: str) -> list[Check]:
-    """The checks of one scenario's or submitter's folder, where a tree holds several."""
+    """The checks of one scenario's or submitter's folder, for a submission with several."""
     return [replace(check, place=place) for check in checks]

@@ -1,4 +1,4 @@
-"""Faults of the detail log: what stands in one of its entries, and in which line."""
+"""Faults of the detail log: the value of one of its entries, and its line."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ class Entries(Protocol):
     """
 
     def get(self, key: str) -> Any:
-        """The value of a key; None where the log has none."""
+        """The value of a key; None if the log has none."""
 
     def line(self, key: str) -> int | None:
-        """The line of a key in the log; None where the log has none."""
+        """The line of a key in the log; None if the log does not have the key."""
 
 
 def entry_fault(detail: Entries, key: str, expected: Any, who: str) -> Fault:
-    """An entry has another value than `who` (the settings, say) makes it: the sentence, both values
-    and the line.
+    """A fault for an entry whose value differs from the one that `who` (for example, the settings)
+    gives it. The fault has the sentence, both values and the line.
     """
     return mismatch(key, detail.get(key), expected, who, line=detail.line(key))
 
 
 def not_a_number(detail: Entries, key: str) -> Fault:
-    """An entry holds no number, or is missing."""
+    """A fault for an entry that is no number or is missing."""
     value = shorten(repr(detail.get(key)))
     return Fault(
         f"{key} is {value}; a number belongs there", "a number", value, line=detail.line(key)
@@ -37,8 +37,8 @@ def not_a_number(detail: Entries, key: str) -> Fault:
 
 
 def of_the_log(faults: Iterable[Fault | str], log: str) -> Iterator[Fault | str]:
-    """The faults of a check on the trace, those with a line moved to the detail log `log`: a trace
-    has no lines to tell.
+    """The faults of a check on the trace. A fault with a line is moved to the detail log `log`,
+    because the line is one of that log.
     """
     return (
         replace(fault, file=log) if isinstance(fault, Fault) and fault.line else fault

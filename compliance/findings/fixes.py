@@ -1,6 +1,4 @@
-"""This module holds the sentences that say how to mend a finding, and that several families of
-checks share.
-"""
+"""The sentences on how to fix a finding that several families of checks share."""
 
 VALID = "measure at the settings of the round: --mode valid"
 BOTH = (

@@ -1,10 +1,10 @@
-"""The HTML page of an audit, for a reviewer: what fails comes first, with its rule, source, values
-and place. page.html is its template.
+"""The HTML page of an audit, for a reviewer. Failures come first, each with its rule, source,
+values and place. page.html is the template.
 
 It needs no script and no other file.
 
-File names, logs and records are anybody's. So every text is escaped, control characters are written
-out, and a policy in the page forbids it to load or run anything.
+Anybody can write file names, logs and records. So every text is escaped, control characters are
+written out, and a policy in the page forbids it to load or run anything.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BEGINNING = (
     '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="generator"'
     ' content="audit of a submission">'
 )
-"""How every page of an audit begins: a file that begins otherwise is none."""
+"""The beginning of every page of an audit. A file that begins otherwise is no such page."""
 
 _MOST_CARDS = 1000
 _ELIGIBILITY = "eligibility"
@@ -36,10 +36,10 @@ def render(directory: str, level: str, audit: Audit, when: datetime) -> str:
 
     Args:
         directory: the audited directory, as the reader knows it.
-        level: the level that was asked for.
+        level: the requested level.
         when: the time of the audit.
 
-    Raises ValueError for a level there is not.
+    Raises ValueError for an unknown level.
     """
     checks = audit.checks_for(level)
     eligibility = [c for c in checks if c.id == _ELIGIBILITY]
@@ -66,7 +66,7 @@ def render(directory: str, level: str, audit: Audit, when: datetime) -> str:
 
 
 def templates(*folders: Path) -> jinja2.Environment:
-    """The templates of this folder and of others, which escape every value and write out its
+    """The templates of this folder and of `folders`. They escape every value and write out its
     control characters.
     """
     return jinja2.Environment(
@@ -91,7 +91,7 @@ def _template() -> jinja2.Template:
 
 
 def _printable(value: Any) -> Any:
-    """Text with its control characters written out; what a macro or a figure made is such text
+    """Text with its control characters written out. The output of a macro or a figure is such text
     already.
     """
     return value if isinstance(value, Markup) else escape(str(value))
@@ -115,7 +115,7 @@ def _counts(checks: Iterable[Check]) -> list[tuple[Verdict, int]]:
 
 
 def _levels(audit: Audit) -> Iterator[tuple[str, bool, str]]:
-    """(level, whether it holds, what fails it) of each level."""
+    """(level, whether it passes, which checks fail it) of each level."""
     levels = audit.levels
     for level in LEVELS:
         failures = sum(c.verdict is Verdict.FAIL for c in audit.checks_for(level))
@@ -138,7 +138,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _places(checks: Sequence[Check]) -> list[tuple[str, list[tuple[Verdict, int]]]]:
-    """(folder, how many of its checks end how), where several folders are audited together."""
+    """(folder, its number of checks by verdict) of each folder, if several are audited together."""
     places = dict.fromkeys(c.place for c in checks if c.place)
     return [
         (place, _counts(c for c in checks if c.place == place))

@@ -1,4 +1,4 @@
-"""Every check the audit has: its id, name, rules and level, from checks.toml."""
+"""Every check of the audit: its id, name, rules and level, from checks.toml."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Entry:
-    """What is known of a check before it is made.
+    """The facts about a check that do not depend on the audited directory.
 
     Attributes:
-        name: what it looks at, in a few words for a reader.
-        rules: the rules it applies, ids of sources.toml; empty: a convention of this project.
-        level: the lowest level that asks for it, `quick`, `valid` or `submission`.
+        name: what the check looks at, in a few words for a reader.
+        rules: the rules it applies, as ids of sources.toml; empty: a convention of this project.
+        level: the lowest level that requires it: `quick`, `valid` or `submission`.
     """
 
     name: str
@@ -35,7 +35,7 @@ def entries() -> dict[str, Entry]:
 
 
 def get(check_id: str) -> Entry:
-    """The entry of one check. Raises ValueError for an id that checks.toml lacks."""
+    """The entry of one check. Raises ValueError for an id that is not in checks.toml."""
     if check_id not in entries():
         raise ValueError(
             f"check {check_id}: checks.toml lacks it; add it there, with its name and rules"

@@ -1,6 +1,4 @@
-"""This module holds the outcome of an audit: the results that were judged, the checks, and the
-levels that pass.
-"""
+"""The outcome of an audit: the results that were judged, the checks, and the levels that pass."""
 
 from __future__ import annotations
 
@@ -11,7 +9,9 @@ from typing import Any
 from compliance.findings.check import Check, Verdict
 
 LEVELS = ("quick", "valid", "submission")
-"""What a directory can live up to, the lowest first; a level asks for what those before it ask."""
+"""The levels that a directory can reach, the lowest first. Each level includes the requirements of
+those before it.
+"""
 
 
 def passes(checks: Sequence[Check]) -> bool:
@@ -29,10 +29,11 @@ class ResultLine:
     Attributes:
         place: the folder, relative to the audited directory.
         official: the official benchmark it is, or is mapped to.
-        figure: LoadGen's one number, as the detail log has it, with its unit; for a training its
+        figure: LoadGen's one number, as in the detail log, with its unit; for a training its
             ms/step.
-        verdict: LoadGen's own, VALID or INVALID; for a training a text that says there is none.
-        tested, began: when, by LoadGen's test_datetime and power_begin.
+        verdict: LoadGen's own verdict, VALID or INVALID; for a training a text that says there is
+            none.
+        tested, began: when the test ran, by LoadGen's test_datetime and power_begin.
         logged: the scenario the log names.
     """
 
@@ -51,7 +52,7 @@ class ResultLine:
 
     @property
     def sentence(self) -> str:
-        """Who measured what, and how fast it was."""
+        """A sentence with the submitter, the benchmark, the system and the figure."""
         benchmark = self.benchmark
         if self.official not in ("", benchmark):
             benchmark += f" ({self.official})"
@@ -69,7 +70,7 @@ class Audit:
     """The whole outcome of one audit.
 
     Attributes:
-        round: the round it was judged by; empty where none could be chosen.
+        round: the round it was judged by; empty if none could be chosen.
         results: a line for each scenario's folder.
         checks: the checks of all levels.
     """
@@ -79,16 +80,14 @@ class Audit:
     checks: tuple[Check, ...]
 
     def checks_for(self, level: str) -> list[Check]:
-        """The checks of `level` and of the levels below it. Raises ValueError for a level there is
-        not.
-        """
+        """The checks of `level` and of all lower levels. Raises ValueError for an unknown level."""
         if level not in LEVELS:
             raise ValueError(f"--level {level}: there are {', '.join(LEVELS)}")
         included = LEVELS[: LEVELS.index(level) + 1]
         return [check for check in self.checks if check.level in included]
 
     def passes(self, level: str) -> bool:
-        """Whether the directory lives up to `level`. Raises ValueError for a level there is not."""
+        """Whether the directory reaches `level`. Raises ValueError for an unknown level."""
         return passes(self.checks_for(level))
 
     @property
@@ -97,8 +96,8 @@ class Audit:
         return tuple(level for level in LEVELS if self.passes(level))
 
     def sentence(self, level: str) -> str:
-        """Whether `level` holds, and how many checks speak against it. Raises ValueError for a
-        level there is not.
+        """A sentence that says whether `level` passes, and how many checks fail it. Raises
+        ValueError for an unknown level.
         """
         checks = self.checks_for(level)
         counts = {verdict: sum(check.verdict is verdict for check in checks) for verdict in Verdict}
@@ -118,7 +117,7 @@ class Audit:
         )
 
     def as_json(self, directory: str, level: str) -> dict[str, Any]:
-        """What `--json` writes; see schemas/checks.json."""
+        """The document that `--json` writes; see schemas/checks.json."""
         return {
             "directory": directory,
             "round": self.round,

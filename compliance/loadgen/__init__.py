@@ -1,3 +1,3 @@
-"""This package computes again what LoadGen computes, from what LoadGen logged. The package makes no
-finding and reads no file.
+"""This package repeats LoadGen's computations, from LoadGen's logs. It judges nothing and reads no
+file.
 """

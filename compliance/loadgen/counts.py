@@ -1,5 +1,5 @@
-"""This module reads the counts of a detail log: queries, samples and batches of a test, the sets it
-loaded, the seeds it used.
+"""Reads the counts of a detail log: queries, samples and batches of a test, its loaded sets and its
+seeds.
 
 All functions are pure.
 """
@@ -9,13 +9,13 @@ from __future__ import annotations
 from compliance.loadgen.sample_order import IssueSettings
 from compliance.logs import Detail
 
-# Far more samples than a query ever had.
+# Far more samples than any query has.
 _MOST_PER_QUERY = 1 << 16
 
 
 def samples_per_query(detail: Detail, scenario: str) -> int:
-    """The samples of one query: several in MultiStream, neighbours in the loaded set; 1 in the
-    other scenarios.
+    """The number of samples of one query. In MultiStream there are several, which are neighbours in
+    the loaded set. In the other scenarios it is 1.
     """
     count = detail.get("effective_samples_per_query")
     return (
@@ -26,7 +26,7 @@ def samples_per_query(detail: Detail, scenario: str) -> int:
 
 
 def samples(detail: Detail, scenario: str) -> float | None:
-    """The samples a performance test issued; None: the log has no count."""
+    """The number of samples that a performance test issued; None if the log has no count."""
     if scenario == "Offline":
         return detail.number("generated_samples_per_query")
     queries = detail.number("result_query_count")
@@ -41,7 +41,7 @@ def has_token_latencies(detail: Detail) -> bool:
 
 
 def without_wraparound(loaded: list[int], detail: Detail, scenario: str) -> list[int]:
-    """A loaded set, each sample once. MultiStream repeats the first samples behind the last one
+    """A loaded set with each sample once. MultiStream repeats the first samples after the last one
     (GenerateLoadableSets).
     """
     again = samples_per_query(detail, scenario) - 1
@@ -50,7 +50,7 @@ def without_wraparound(loaded: list[int], detail: Detail, scenario: str) -> list
 
 def min_queries_met(detail: Detail, scenario: str) -> bool | None:
     """Return whether a performance test issued at least the queries and samples that its settings
-    ask for. None if a figure is missing.
+    require. None if a figure is missing.
     """
     queries, issued = detail.number("result_query_count"), samples(detail, scenario)
     min_queries, min_samples = (
@@ -63,8 +63,8 @@ def min_queries_met(detail: Detail, scenario: str) -> bool | None:
 
 
 def logged_sets(detail: Detail, scenario: str) -> list[list[int]] | None:
-    """The sets LoadGen loaded, as lists of sample indices; None: one is no such list, or shorter
-    than a query.
+    """The sets that LoadGen loaded, as lists of sample indices. None if one is no such list, or
+    shorter than a query.
     """
     sets, shortest = detail.all("loaded_qsl_set"), samples_per_query(detail, scenario)
     good = sets and all(
@@ -77,19 +77,21 @@ def logged_sets(detail: Detail, scenario: str) -> list[list[int]] | None:
 
 
 def logged_count(detail: Detail, key: str, at_most: int = 1 << 32) -> int | None:
-    """The count under `key`; None: it is no integer from 1 to `at_most`."""
+    """The count under `key`; None if it is no integer from 1 to `at_most`."""
     value = detail.get(key)
     return value if type(value) is int and 0 < value <= at_most else None
 
 
 def logged_seed(detail: Detail, key: str) -> int | None:
-    """The effective seed, `qsl_rng_seed` say; None: it is no integer from 0 on."""
+    """The effective seed, for example `qsl_rng_seed`; None if it is no integer from 0 on."""
     value = detail.get(f"effective_{key}")
     return value if type(value) is int and value >= 0 else None
 
 
 def issue_settings(detail: Detail, scenario: str, seed: int) -> IssueSettings:
-    """What decides the order of the samples of a test, by its log. `seed` is its `logged_seed`."""
+    """The settings in a test's log that decide the order of its samples. `seed` is its
+    `logged_seed`.
+    """
     equal = detail.get("effective_sample_concatenate_permutation") is True
     return IssueSettings(
         scenario=scenario,
@@ -100,8 +102,8 @@ def issue_settings(detail: Detail, scenario: str, seed: int) -> IssueSettings:
 
 
 def batches(detail: Detail, scenario: str, batch_size: object) -> tuple[int | None, int | None]:
-    """(samples, batches) of a performance test; (None, None): the log has no count, or `batch_size`
-    is none.
+    """(samples, batches) of a performance test; (None, None) if the log has no count, or
+    `batch_size` is no valid size.
     """
     count = samples(detail, scenario)
     if count is None or not 0 < count < 1 << 53 or type(batch_size) is not int or batch_size < 1:

@@ -1,5 +1,5 @@
-"""Early stopping: how many queries LoadGen asks for before it estimates a percentile
-(loadgen/early_stopping.cc, results.cc). Pure.
+"""Early stopping: how many queries LoadGen requires before it estimates a percentile
+(loadgen/early_stopping.cc, results.cc). All functions are pure.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from compliance.loadgen.latency_limits import over
 from compliance.logs import Detail
 from compliance.rules import Rules
 
-# More than any test has, and few enough to compute with.
+# More queries than any test has, and few enough to compute with.
 MOST_QUERIES = 1 << 40
 
 
@@ -49,8 +49,8 @@ def enough(queries: int, over: int, percentile: float, rules: Rules) -> bool:
 
 
 def lacking(queries: int, over: int, percentile: float, rules: Rules) -> int:
-    """Compute how many more queries within the limit it takes until `enough` is true. 0 if `enough`
-    is true already.
+    """Compute how many more queries within the limit are needed until `enough` is true. 0 if
+    `enough` is true already.
     """
     if enough(queries, over, percentile, rules):
         return 0
@@ -67,7 +67,7 @@ def lacking(queries: int, over: int, percentile: float, rules: Rules) -> int:
 
 def met(detail: Detail, scenario: str, rules: Rules) -> bool | None:
     """Return whether a performance test has enough queries for early stopping. None if the log's
-    figures do not tell.
+    figures do not decide it.
     """
     if scenario == "Offline":
         return True
@@ -90,10 +90,10 @@ def limit_held(
     queries: int, over: tuple[int, int] | None, percentile: float, rules: Rules
 ) -> bool | None:
     """Return whether early stopping finds a latency within its limit. None if the log does not
-    tell.
+    decide it.
 
     Args:
-        over: the least and the most that the number of queries over the limit can be.
+        over: the lower and the upper bound of the number of queries over the limit.
     """
     if over is None:
         return None
@@ -103,10 +103,9 @@ def limit_held(
 
 
 def estimates(scenario: str, rules: Rules) -> tuple[tuple[float, str], ...]:
-    """(percentile in percent, key of the detail log) of each estimate LoadGen makes in a scenario.
+    """(percentile in percent, key of the detail log) of each of LoadGen's estimates in a scenario.
 
-    SingleStream has the 99th percentile beside its own, because MultiStream may be inferred from
-    it.
+    SingleStream also has the 99th percentile, because MultiStream may be inferred from it.
     """
     percentile = rules.scenarios[scenario].percentile
     return {

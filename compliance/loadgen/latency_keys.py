@@ -1,5 +1,5 @@
-"""The kinds of latency LoadGen logs, and the keys each stands under in the detail log
-(loadgen/results.cc, LogDetail). Pure.
+"""The kinds of latency that LoadGen logs, and their keys in the detail log (loadgen/results.cc,
+LogDetail). All functions are pure.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from compliance.loadgen import counts
 from compliance.logs import Detail
 
-# The percentiles LoadGen logs: its name of each (results.h), and the same as a fraction.
+# The percentiles that LoadGen logs: the name of each (results.h) → the same as a fraction.
 PERCENTILES = {
     "50.00": 0.5,
     "90.00": 0.9,
@@ -25,10 +25,10 @@ class LatencyKeys:
     """The keys of one kind of latency.
 
     Attributes:
-        name: the kind, as a sentence calls it.
-        percentile: the key of a percentile, with {} for its name (99.00, say).
-        limit: the key of the limit that Server's percentile keeps; empty: there is none.
-        result: the key of the sentence early stopping says about it.
+        name: the name of the kind in sentences.
+        percentile: the key of a percentile, with {} for its name (for example 99.00).
+        limit: the key of the limit on Server's percentile; empty: there is none.
+        result: the key of early stopping's sentence about it.
     """
 
     name: str
@@ -41,7 +41,7 @@ class LatencyKeys:
 
     def percentiles(self, detail: Detail) -> list[tuple[str, float, float]]:
         """(key, fraction, value) of the minimum (fraction 0), each percentile and the maximum (1),
-        ascending; without what is no number.
+        ascending. Values that are no number are left out.
         """
         keys = [
             (self.minimum, 0.0),
@@ -94,7 +94,7 @@ LATER_TOKENS = LatencyKeys(
 
 
 def limited(detail: Detail) -> tuple[LatencyKeys, ...]:
-    """The kinds of latency that a limit and early stopping are about: of the tokens where LoadGen
-    measured them, else of the samples.
+    """The kinds of latency that have a limit and early stopping: those of the tokens if LoadGen
+    measured them, else those of the samples.
     """
     return (FIRST_TOKENS, LATER_TOKENS) if counts.has_token_latencies(detail) else (SAMPLES,)

@@ -1,5 +1,4 @@
-"""This module counts the queries that exceed a latency limit, and compares the percentiles with the
-limit.
+"""Counts the queries that exceed a latency limit, and compares the percentiles with the limit.
 
 Source: loadgen/results.cc (PerformanceSummary: PerfConstraintsMet, EarlyStopping, LogDetail).
 """
@@ -11,10 +10,10 @@ from compliance.logs import Detail
 
 
 def over(detail: Detail, latency: LatencyKeys) -> tuple[int, int] | None:
-    """The least and the most that the number of queries over the limit can be; None: a figure is
+    """The lower and the upper bound of the number of queries over the limit; None if a figure is
     missing.
 
-    LoadGen counts those of plain latencies. For tokens the percentiles bound the number.
+    LoadGen counts these queries for plain latencies. For tokens the percentiles bound their number.
     """
     queries, limit = detail.number("result_query_count"), detail.number(latency.limit)
     if queries is None or limit is None or not 0 < queries < 1 << 40:
@@ -28,8 +27,8 @@ def over(detail: Detail, latency: LatencyKeys) -> tuple[int, int] | None:
 def over_by_percentiles(
     detail: Detail, latency: LatencyKeys, queries: int, limit: float
 ) -> tuple[int, int]:
-    """The least and the most that the number of queries over `limit` can be, as minimum,
-    percentiles and maximum bound it.
+    """The lower and the upper bound of the number of queries over `limit`, from minimum,
+    percentiles and maximum.
     """
     at_least, at_most = 0, queries
     for _, share, value in latency.percentiles(detail):

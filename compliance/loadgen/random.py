@@ -1,8 +1,8 @@
 """The random numbers of LoadGen: std::mt19937 with libstdc++'s distributions and its shuffle.
 
 GCC 11 changed how libstdc++ draws a bounded integer. So there are two orders of samples: a wheel
-has one, a LoadGen built elsewhere may have the other. Another standard library (libc++, MSVC) has
-an order of its own, which is not known here.
+has one, a LoadGen built elsewhere may have the other. Other standard libraries (libc++, MSVC) have
+their own orders, which this module does not know.
 
 Sources: libstdc++ bits/random.tcc (generate_canonical), bits/stl_algo.h (shuffle) and
 bits/uniform_int_dist.h.
@@ -15,8 +15,8 @@ from enum import Enum
 import numpy as np
 
 MOST_SAMPLES = 20_000_000
-"""Up to this many samples, selection and order are recomputed exactly. Above it that would take
-gigabytes.
+"""Up to this many samples, selection and order are recomputed exactly. For more samples that would
+take gigabytes.
 """
 _RANGE = 1 << 32
 _SHORTEST, _LONGEST = 64, 1 << 14
@@ -31,7 +31,7 @@ def mersenne_twister(seed: int) -> np.random.MT19937:
 
 
 def canonical(engine: np.random.MT19937, count: int) -> np.ndarray:
-    """`count` numbers of std::uniform_real_distribution<double>{0, 1}, float64 [count]; each takes
+    """`count` numbers of std::uniform_real_distribution<double>{0, 1}, float64 [count]. Each takes
     two draws, the lower half first.
     """
     raw = engine.random_raw(2 * count).astype(np.float64)
@@ -46,7 +46,7 @@ class Draws(Enum):
 
 
 class Engine:
-    """std::mt19937 with libstdc++'s bounded integers and shuffle; the same seed and `draws` give
+    """std::mt19937 with libstdc++'s bounded integers and shuffle. The same seed and `draws` give
     the same numbers.
     """
 
@@ -82,7 +82,7 @@ class Engine:
         return self._ahead[:count]
 
     def _mapped(self, raw: np.ndarray, bounds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(the integer each draw makes, whether the draw is accepted)."""
+        """(the integer of each draw, whether the draw is accepted)."""
         if self._draws is Draws.QUOTIENT:
             scale = np.uint64(_RANGE - 1) // bounds
             return raw // scale, raw < bounds * scale
@@ -104,14 +104,14 @@ class Engine:
                 values[at], values[other] = values[other], values[at]
 
     def _positions(self, count: int) -> np.ndarray:
-        """The position with which the second, third, … of `count` values changes places, int64
-        [count - 1]; none is later than its own.
+        """The position that the second, third, … of `count` values is swapped with, int64 [count -
+        1]. No position is later than the value's own.
         """
         if count < 2:
             return np.empty(0, np.int64)
         if (_RANGE - 1) // count < count:
             return self.each_below(np.arange(2, count + 1))
-        single = 1 - count % 2  # of an even number the second value goes by itself
+        single = 1 - count % 2  # if the number is even, the second value is drawn separately
         pairs = np.arange(1 + single, count, 2)
         drawn = self.each_below(np.concatenate([np.full(single, 2), (pairs + 1) * (pairs + 2)]))
         both = np.stack(np.divmod(drawn[single:], pairs + 2), axis=1)

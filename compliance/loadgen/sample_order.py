@@ -1,8 +1,8 @@
-"""The order in which LoadGen issues samples, from the seeds alone (loadgen/loadgen.cc,
-GenerateLoadableSets and GenerateQueries). Pure.
+"""The order in which LoadGen issues samples, computed from the seeds (loadgen/loadgen.cc,
+GenerateLoadableSets and GenerateQueries). All functions are pure.
 
-MultiStream's queries hold several samples, which are neighbours in the loaded set; `per_query` says
-how many. It is 1 elsewhere.
+A query of MultiStream has `per_query` samples, which are neighbours in the loaded set. In other
+scenarios `per_query` is 1.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ class IssueSettings:
 def loaded_sets(
     total: int, set_size: int, qsl_seed: int, draws: Draws, per_query: int = 1
 ) -> list[list[int]]:
-    """The sets LoadGen loads of a library of `total` samples, each of `set_size` indices
+    """The sets that LoadGen loads from a library of `total` samples, each of `set_size` indices
     (GenerateLoadableSets).
 
-    MultiStream repeats the first `per_query` - 1 samples of a set behind its last one.
+    MultiStream repeats the first `per_query` - 1 samples of a set after its last one.
     """
     samples = Engine(qsl_seed, draws).shuffled(total)
     sets = [samples[start : start + set_size] for start in range(0, total, set_size)]
     for one in sets:
-        for position in range(per_query - 1):  # a set may be shorter than what is repeated
+        for position in range(per_query - 1):  # a set may have fewer samples than are repeated
             one.append(one[position])
     return sets
 
 
 def bounded(min_query_count: int, count: int) -> int:
-    """`min_query_count`, but no more than a test of `count` samples can need: a log may state any
-    number.
+    """`min_query_count`, but at most the number that a test of `count` samples can need. A log may
+    state any number.
     """
     return min(min_query_count, max(2 * count, _MOST_QUERIES))
 
@@ -64,19 +64,20 @@ def performance(
     count: int,
     min_query_count: int,
 ) -> np.ndarray:
-    """The indices of the first `count` samples a performance test issues, int64 [count], by
+    """The indices of the first `count` samples that a performance test issues, int64 [count], by
     sequence number.
 
     Args:
-        loaded: the loaded set, in its order, with what MultiStream repeats.
-        min_query_count: the effective one, from which equal issue makes its copies of the set.
+        loaded: the loaded set, in its order, with the samples that MultiStream repeats.
+        min_query_count: the effective one, which gives the number of copies of the set under equal
+            issue.
     """
     engine, size, members = Engine(settings.seed, draws), len(loaded), np.asarray(loaded, np.int64)
     scenario, per_query = settings.scenario, settings.per_query
-    # The loaded set again and again: nothing is drawn.
+    # The loaded set is issued again and again, and nothing is drawn.
     if scenario == "Offline" and not settings.equal_issue:
         return np.resize(members, count)
-    # The order of performance_issue_unique, which is drawn even where it is not used.
+    # The order of performance_issue_unique, which is drawn even if it is not used.
     engine.shuffled(len(_starts(size, per_query)))
     copies = -(-min_query_count // size)
     order = list(range(size))
@@ -86,7 +87,7 @@ def performance(
         positions += order
     if scenario == "Offline":
         return _equal_offline(members, count, engine)
-    # Equal issue changes how many queries there are, and not their samples.
+    # Equal issue changes only the number of queries here, and not their samples.
     if scenario == "MultiStream":
         return members[
             _neighbours(_drawn(size - per_query + 1, -(-count // per_query), engine), per_query)
@@ -97,15 +98,15 @@ def performance(
 
 
 def _drawn(bound: int, count: int, engine: Engine) -> np.ndarray:
-    """`count` integers below `bound`, int64 [count]; below 1 there is only 0, for which nothing is
+    """`count` integers below `bound`, int64 [count]. For a bound of 1 all are 0, and nothing is
     drawn.
     """
     return engine.each_below(np.full(count, bound)) if bound > 1 else np.zeros(count, np.int64)
 
 
 def _starts(size: int, per_query: int) -> range:
-    """The places where MultiStream's queries begin in a loaded set of `size`, what it repeats
-    included.
+    """The places where MultiStream's queries begin in a loaded set of `size`, including the
+    repeated samples.
     """
     return range(0, size - per_query + 1, per_query)
 
@@ -118,8 +119,8 @@ def _neighbours(starts: np.ndarray, per_query: int) -> np.ndarray:
 
 
 def _equal_offline(members: np.ndarray, count: int, engine: Engine) -> np.ndarray:
-    """The indices Offline issues with equal issue, int64 [count]: the loaded set again and again,
-    each copy shuffled.
+    """The indices that Offline issues under equal issue, int64 [count]: copies of the loaded set,
+    each shuffled.
     """
     issued: list[int] = []
     for _ in range(-(-count // len(members))):
@@ -130,11 +131,10 @@ def _equal_offline(members: np.ndarray, count: int, engine: Engine) -> np.ndarra
 
 
 def accuracy(settings: IssueSettings, sets: Sequence[Sequence[int]], draws: Draws) -> np.ndarray:
-    """The indices an accuracy test issues, int64, by sequence number: every sample once, set after
-    set, each set from the seed anew.
+    """The indices that an accuracy test issues, int64, by sequence number. It issues every sample
+    once, set after set, and each set starts again from the seed.
 
-    MultiStream fills the last query of a set up with the set's first samples, so that those come
-    twice.
+    MultiStream fills up the last query of a set with the set's first samples, so these come twice.
     """
     orders = {
         size: _accuracy_order(settings, size, Engine(settings.seed, draws))
@@ -152,8 +152,8 @@ def misplaced(
     seq_ids: np.ndarray,
     indices: np.ndarray,
 ) -> tuple[int, int] | None:
-    """(first row of an accuracy log that has another sample than the seed makes, that sample's
-    index); None: no row has.
+    """(first row of an accuracy log with another sample than the seed gives, the index that the
+    seed gives); None if there is no such row.
 
     Args:
         seq_ids, indices: the sample number and the index of each row, int64 [n].
@@ -167,7 +167,7 @@ def misplaced(
 
 
 def _accuracy_order(settings: IssueSettings, size: int, engine: Engine) -> np.ndarray:
-    """The positions in a set of `size` samples, in the order an accuracy test issues them,
+    """The positions in a set of `size` samples, in the order in which an accuracy test issues them,
     int64.
     """
     scenario = settings.scenario

@@ -1,8 +1,8 @@
-"""Which samples' answers LoadGen logs in a compliance test. Pure.
+"""Computes which samples' answers LoadGen logs in a compliance test. All functions are pure.
 
-Each sample has a number between 0 and 1, drawn by std::mt19937 of its default seed. An offset,
-drawn from accuracy_log_rng_seed, moves all of them, and what passes 1 goes on from 0. The answer is
-logged where the number is at most the selection rate.
+Each sample has a number between 0 and 1, drawn by std::mt19937 with its default seed. An offset,
+drawn from accuracy_log_rng_seed, is added to all numbers, modulo 1. The answer is logged if the
+number is at most the selection rate.
 
 Sources: loadgen/loadgen.cc (IssueQueries, SampleComplete), loadgen/issue_query_controller.h
 (SequenceGen) and libstdc++'s generate_canonical.
@@ -21,7 +21,7 @@ _BLOCK = 1 << 20
 
 
 def selection_rate(detail: Detail, scenario: str) -> tuple[int, float] | None:
-    """(samples issued, the share of them whose answers are logged); None: a setting is missing.
+    """(samples issued, the share of them whose answers are logged); None if a setting is missing.
 
     LoadGen divides accuracy_log_sampling_target by the samples it expects from the minimum duration
     and the target rate.

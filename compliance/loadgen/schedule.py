@@ -1,5 +1,5 @@
-"""The queries LoadGen generates before a performance test: how many, and when each of Server's is
-due. Pure.
+"""The queries that LoadGen generates before a performance test: how many, and when each query of
+Server is due. All functions are pure.
 
 Sources: loadgen/loadgen.cc (GenerateQueries, ScheduleDistribution), libstdc++ bits/random.tcc
 (generate_canonical) and bits/random.h (exponential_distribution).
@@ -15,14 +15,14 @@ from compliance.loadgen.random import MOST_SAMPLES, canonical, mersenne_twister
 from compliance.logs import Detail
 
 _BLOCK = 1 << 16
-# A query in a thousand seconds; more than anything answers; three years: within them no time is too
-# large for an int64.
+# The limits are a query in a thousand seconds, more queries than anything answers, and three years.
+# Within them every time fits into an int64.
 _SLOWEST, _FASTEST, _LONGEST_NS = 1e-3, 1e12, 10**17
 
 
 @dataclass(frozen=True)
 class Demand:
-    """What the generated queries have to satisfy.
+    """The requirements on the generated queries.
 
     Attributes:
         min_queries: effective_min_query_count.
@@ -36,7 +36,7 @@ class Demand:
     multiple_of: int = 1
 
     def count(self, long_enough: int) -> int:
-        """Queries to generate.
+        """The number of queries to generate.
 
         Args:
             long_enough: the smallest number of queries whose last one is due at or after the
@@ -46,7 +46,7 @@ class Demand:
 
 
 def demand(detail: Detail) -> Demand | None:
-    """The demand a detail log states; None: a setting is missing."""
+    """The demand in a detail log; None if a setting is missing."""
     min_queries, duration_ms = (
         detail.get(f"effective_min_{key}") for key in ("query_count", "duration_ms")
     )
@@ -65,8 +65,8 @@ def demand(detail: Detail) -> Demand | None:
 
 
 def period_ns(expected_latency_ns: float) -> int:
-    """The time between two queries of SingleStream and MultiStream, in nanoseconds; the expected
-    latency is above zero.
+    """The time between two queries of SingleStream and MultiStream, in nanoseconds. The expected
+    latency must be above zero.
     """
     return int(1.0 / (1e9 / expected_latency_ns) * 1e9)
 
@@ -86,7 +86,7 @@ def stream(demand: Demand, period: int) -> int | None:
 
 
 def server(demand: Demand, rate: float, seed: int) -> np.ndarray | None:
-    """When each query of Server is due, in nanoseconds from the start, and when one more would be,
+    """When each query of Server is due, and when one more would be, in nanoseconds from the start,
     int64 [queries + 1].
 
     Arrivals are a Poisson process: the times between them are drawn from an exponential
@@ -96,7 +96,7 @@ def server(demand: Demand, rate: float, seed: int) -> np.ndarray | None:
         rate: queries a second.
         seed: schedule_rng_seed.
 
-    None: there are too many queries to compute.
+    None if there are too many queries to compute.
     """
     min_queries = demand.min_queries + demand.multiple_of
     if (
@@ -120,8 +120,8 @@ def server(demand: Demand, rate: float, seed: int) -> np.ndarray | None:
 
 
 def due(detail: Detail, rate: float) -> np.ndarray | None:
-    """When each query of Server is due at `rate` queries a second, see `server`; None: a setting is
-    missing, or there are too many.
+    """When each query of Server is due at `rate` queries a second, see `server`. None if a setting
+    is missing, or there are too many queries.
     """
     limits, seed = demand(detail), detail.get("effective_schedule_rng_seed")
     if limits is None or type(seed) is not int or seed < 0:

@@ -1,5 +1,5 @@
-"""Readers: from bytes to values. LoadGen's logs, traces and user.conf, dates, JSON, arrays; no rule
-is known here.
+"""Readers that turn bytes into values: LoadGen's logs, traces and user.conf, dates, JSON and
+arrays. This package contains no rule.
 """
 
 from compliance.logs.answers import TWICE, Answers, read_accuracy, read_ends

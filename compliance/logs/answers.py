@@ -1,5 +1,5 @@
-"""LoadGen's log of answers, mlperf_log_accuracy.json: the whole log, or the rows that truncation
-left.
+"""Reads LoadGen's log of answers, mlperf_log_accuracy.json: the whole log, or the rows that
+truncation left.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _ROW = re.compile(
 
 
 class Payloads(Mapping[int, bytes]):
-    """The answered bytes by qsl_idx, all in one buffer: a million small answers would be a million
-    objects.
+    """The answered bytes by qsl_idx. All are in one buffer, because a million small answers would
+    be a million objects.
     """
 
     def __init__(self, content: bytearray, indices: Sequence[int], starts: Sequence[int]):
@@ -39,7 +39,8 @@ class Payloads(Mapping[int, bytes]):
         Args:
             content: the answers of all rows, one after the other.
             indices: the qsl_idx of each row, in the file's order.
-            starts: where each row's answer begins in `content`, and where the last one ends.
+            starts: the place in `content` where each row's answer begins, and the end of the last
+                one.
         """
         self._content, self._starts = content, starts
         keys, backwards = np.unique(np.asarray(indices, np.int64)[::-1], return_index=True)
@@ -48,7 +49,7 @@ class Payloads(Mapping[int, bytes]):
         self._rows = array("q", (len(indices) - 1 - backwards).astype(np.int64).tobytes())
 
     def _place(self, index: object) -> int | None:
-        """The position of `index` among the keys, which ascend; None: it is no key."""
+        """The position of `index` among the keys, which ascend; None if it is no key."""
         if not isinstance(index, int):
             return None
         at = (
@@ -79,10 +80,10 @@ class Answers:
     """The rows of mlperf_log_accuracy.json.
 
     Attributes:
-        payloads: qsl_idx → the answered bytes; the last, where there are several. Empty where the
-            log is truncated.
+        payloads: qsl_idx → the answered bytes, the last ones if there are several. Empty if the log
+            is truncated.
         seq_ids, indices: the sample number and the qsl_idx of each row, in the file's order.
-        problems: what is wrong with the file, a sentence each, at most twenty.
+        problems: the problems of the file, one sentence each, at most twenty.
     """
 
     payloads: Mapping[int, bytes]
@@ -92,7 +93,7 @@ class Answers:
 
 
 def read_accuracy(path: Path) -> Answers:
-    """Reads the whole log: one JSON array with a row a line. Raises OSError if the file cannot be
+    """Reads the whole log, a JSON array with one row a line. Raises OSError if the file cannot be
     read.
     """
     problems, content = Problems(), bytearray()
@@ -139,11 +140,11 @@ def read_ends(head: bytes, tail: bytes, repeats: bool = False) -> Answers:
 
     Args:
         head, tail: the first and the last bytes of the log.
-        repeats: whether a sample may stand there again, as in a performance run.
+        repeats: whether a sample may occur again, as in a performance run.
     """
     problems, seq_ids, indices = Problems(), array("q"), array("q")
     first, last = head.split(b"\n")[:-1], tail.rstrip().split(b"\n")[1:]
-    twice = set(first) - {b"]"}  # the head and tail of a short log hold the same rows
+    twice = set(first) - {b"]"}  # the head and tail of a short log contain the same rows
     last = [text for text in last if text not in twice]
     empty = 0
     if not first or first[0].strip() != b"[":
@@ -178,7 +179,7 @@ def _note_repeated(indices: Sequence[int], numbers: Sequence[int], problems: Pro
 
 
 def _row(text: str) -> tuple[int, int, bytes] | None:
-    """(seq_id, qsl_idx, answer) of one line; None: it is no row."""
+    """(seq_id, qsl_idx, answer) of one line; None if it is no row."""
     if match := _ROW.fullmatch(text):
         seq_id, index, digits = int(match[1]), int(match[2]), match[3]
     else:

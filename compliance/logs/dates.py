@@ -1,4 +1,4 @@
-"""The dates LoadGen logs, and the time between two of them."""
+"""Reads the dates that LoadGen logs, and computes the time between two of them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from compliance.logs.detail import Detail
 
 
 def log_date(text: Any) -> datetime | None:
-    """A date such as `2026-11-21T03:46:56Z`; None: it is none. One without a time zone, the build
-    date, is UTC.
+    """A date such as `2026-11-21T03:46:56Z`; None if the text is no date. The build date has no
+    time zone and is read as UTC.
     """
     try:
         date = datetime.fromisoformat(text)
@@ -20,8 +20,8 @@ def log_date(text: Any) -> datetime | None:
 
 
 def power_date(text: Any) -> datetime | None:
-    """A date `MM-DD-YYYY HH:MM:SS.mmm`, which is UTC (loadgen/utils.cc, DateTimeStringForPower);
-    None: it is none.
+    """A date `MM-DD-YYYY HH:MM:SS.mmm` in UTC (loadgen/utils.cc, DateTimeStringForPower); None if
+    the text is no date.
     """
     try:
         return datetime.strptime(text, "%m-%d-%Y %H:%M:%S.%f")
@@ -30,7 +30,7 @@ def power_date(text: Any) -> datetime | None:
 
 
 def wall_seconds(detail: Detail) -> float | None:
-    """The seconds between power_begin and power_end, by the calendar; None: one of them is no
+    """The seconds between power_begin and power_end, by the calendar; None if one of them is no
     date.
     """
     begin, end = power_date(detail.get("power_begin")), power_date(detail.get("power_end"))

@@ -14,7 +14,7 @@ from compliance.logs import strict_json
 from compliance.logs.lines import Problems, read_lines
 
 _MARK = ":::MLLOG "
-# Keys that may stand in a log several times. All others stand once.
+# Keys that may occur several times in a log. All others occur once.
 _MAY_REPEAT = re.compile(
     r"generic_message|loaded_qsl_set|generated_\w+|result_invalid_reason|logger_\w+|power_\w+|(error|warning)\w*"
 )
@@ -27,7 +27,7 @@ class Line:
 
     Attributes:
         number: the number of its line, from 1.
-        time_ms: the time since the test began, by the log's own clock; NaN: it has none.
+        time_ms: the time since the test began, by the log's own clock; NaN if the entry has none.
     """
 
     number: int
@@ -43,8 +43,9 @@ class Detail:
     Attributes:
         values: the last value of each key.
         occurrences: every entry of each key, in order.
-        errors, warnings: the entries LoadGen marked as such, or named so.
-        problems: what is wrong with the file, a sentence each, at most twenty.
+        errors, warnings: the entries that LoadGen marked as such, or whose key begins with that
+            word.
+        problems: the problems of the file, one sentence each, at most twenty.
     """
 
     values: dict[str, Any]
@@ -62,8 +63,8 @@ class Detail:
         return [line.value for line in self.occurrences.get(key, ())]
 
     def sharing(self, other: Detail) -> Detail:
-        """The same log, with `other`'s loaded set in place of an equal one: that of a million
-        samples takes 40 MB.
+        """The same log. If its loaded set equals that of `other`, both share one list, because a
+        set of a million samples takes 40 MB.
         """
         key = "loaded_qsl_set"
         lines, theirs = self.occurrences.get(key, ()), other.get(key)
@@ -77,12 +78,12 @@ class Detail:
         )
 
     def line(self, key: str) -> int | None:
-        """The number of the line that `get` takes its value from; None: the key is not there."""
+        """The number of the line that `get` takes its value from; None if the key is not there."""
         return self.occurrences[key][-1].number if self.occurrences.get(key) else None
 
     def number(self, key: str) -> float | None:
-        """The value, if it is a finite number below 1e20; an int stays exact. None: a text or NaN
-        stands there, or nothing.
+        """The value, if it is a finite number below 1e20; an int stays exact. None if it is a text,
+        NaN or missing.
         """
         value = self.values.get(key)
         usable = (
@@ -147,7 +148,7 @@ def read_detail(path: Path) -> Detail:
 
 
 def _odd(entry: dict[str, Any]) -> Iterator[str]:
-    """Yield one sentence for each part of an entry that LoadGen would have written otherwise
+    """Yield one sentence for each part of an entry that LoadGen would not have written
     (loadgen/logging.cc, AsyncLog).
     """
     metadata = entry["metadata"]
@@ -170,7 +171,7 @@ def _time_ms(value: Any) -> float:
 
 
 def _entry(text: str) -> tuple[dict[str, Any] | None, str]:
-    """(the entry, "") or (None, why it is none, in brackets)."""
+    """(the entry, "") or (None, the reason in brackets why the text is no entry)."""
     if not text.startswith(_MARK):
         return None, ""
     try:

@@ -1,4 +1,4 @@
-"""How exactly LoadGen logs a number."""
+"""The precision of LoadGen's logged numbers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Reads files that may be missing, cut, of another kind or made to harm, and turns each such
-trouble into a sentence.
+"""Reads files that may be missing, cut, of another kind or malicious. Each such problem becomes a
+sentence.
 
 Sizes are bounded, pickles are never read, and links below the audited directory are not followed.
 """
@@ -33,7 +33,8 @@ from formats.result import Result
 
 T = TypeVar("T")
 
-# What damaged content makes the system, the standard library's parsers, numpy and arithmetic raise.
+# The errors that damaged content causes in the system, the standard library's parsers, numpy and
+# arithmetic.
 DAMAGE = (
     OSError,
     ValueError,
@@ -52,15 +53,15 @@ DAMAGE = (
 )
 _LARGEST_BYTES, _LARGEST_TEXT, _LARGEST_JSON = 64 << 20, 16 << 20, 16 << 20
 _BLOCK = 1 << 20
-# No tree that is submitted comes near.
+# No real submission comes near these limits.
 _DEEPEST_FOLDER, _MOST_ENTRIES = 32, 200_000
-# An .npz may unpack to so many bytes, and to so many times its size: the harness writes them
-# unpacked.
+# An .npz may unpack to at most so many bytes, and to at most so many times its size. The harness
+# writes it uncompressed.
 _LARGEST_ARRAYS, _LARGEST_RATIO = 8 << 30, 16
 
 
 class UnsafeInput(ValueError):
-    """A file that is not read at all; the message is the whole sentence."""
+    """The error for a file that is not read at all. The message is a whole sentence."""
 
 
 _root: ContextVar[Path | None] = ContextVar("root", default=None)
@@ -68,8 +69,8 @@ _root: ContextVar[Path | None] = ContextVar("root", default=None)
 
 @contextmanager
 def confined(root: Path) -> Iterator[None]:
-    """Within this context nothing below `root` is read through a link, which may lead anywhere.
-    `root` itself may be one.
+    """Within this context nothing below `root` is read through a link, because a link may lead
+    anywhere. `root` itself may be a link.
     """
     token = _root.set(root)
     try:
@@ -79,7 +80,7 @@ def confined(root: Path) -> Iterator[None]:
 
 
 def attempt(read: Callable[[Path], T], path: Path) -> tuple[T | None, str]:
-    """(what `read` gives, "") or (None, a sentence that says why it could not be read)."""
+    """(the result of `read`, "") or (None, a sentence that says why the file could not be read)."""
     try:
         return read(_ordinary(path)), ""
     except FileNotFoundError:
@@ -93,7 +94,7 @@ def attempt(read: Callable[[Path], T], path: Path) -> tuple[T | None, str]:
 
 
 def reckon(compute: Callable[[], T]) -> tuple[T | None, str]:
-    """(what `compute` gives, "") or (None, why it cannot be computed from what was read)."""
+    """(the result of `compute`, "") or (None, why it cannot be computed)."""
     try:
         return compute(), ""
     except DAMAGE as e:
@@ -120,8 +121,8 @@ def _ordinary(path: Path) -> Path:
 
 
 def link_to(path: Path) -> Path | None:
-    """The first link on the way from the confining root down to `path`; None: there is none, or no
-    root confines.
+    """The first link on the way from the confining root down to `path`; None if there is no link or
+    no confining root.
     """
     root = _root.get()
     if root is None or not path.is_relative_to(root):
@@ -149,7 +150,7 @@ def _bounded(path: Path, most: int) -> bytes:
 
 
 def json_object(path: Path) -> dict[str, Any]:
-    """The object a JSON file of at most 16 MiB holds. Raises ValueError where it holds none; see
+    """The object in a JSON file of at most 16 MiB. Raises ValueError if the file contains none; see
     strict_json.
     """
     value = strict_json.parse(_bounded(path, _LARGEST_JSON).decode("utf-8"))
@@ -159,30 +160,30 @@ def json_object(path: Path) -> dict[str, Any]:
 
 
 def record(path: Path) -> Record:
-    """A record.json. Raises ValueError with one sentence if the file holds none."""
+    """The content of a record.json. Raises ValueError with one sentence if it is no record."""
     return reading.record(json_object(path))
 
 
 def result(path: Path) -> Result:
-    """A result.json. Raises ValueError with one sentence if the file holds none."""
+    """The content of a result.json. Raises ValueError with one sentence if it is no result."""
     return reading.result(json_object(path))
 
 
 def job(path: Path) -> Job:
-    """A job.json. Raises ValueError with one sentence if the file holds none."""
+    """The content of a job.json. Raises ValueError with one sentence if it is no job."""
     return reading.job(json_object(path))
 
 
 def outcome(path: Path) -> WorkerOutcome:
-    """An outcome.json. Raises ValueError with one sentence if the file holds none."""
+    """The content of an outcome.json. Raises ValueError with one sentence if it is no outcome."""
     return reading.outcome(json_object(path))
 
 
 def arrays(path: Path) -> dict[str, np.ndarray]:
-    """Every array of an .npz by its name. Raises ValueError for a pickle, and for what unpacks to
-    more than it may.
+    """Every array of an .npz by its name. Raises ValueError for a pickle, and for a file that
+    unpacks to more bytes than allowed.
     """
-    # Np.load leaves the file open where the archive is damaged.
+    # np.load leaves the file open if the archive is damaged.
     with _ordinary(path).open("rb") as f:
         with zipfile.ZipFile(f) as archive:
             _check_sizes(archive, path.stat().st_size)
@@ -194,8 +195,8 @@ def arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def _check_sizes(archive: zipfile.ZipFile, size: int) -> None:
-    """Raises ValueError where the archive or a header in it declares too large an array. Nothing is
-    unpacked for that.
+    """Raises ValueError if the archive or a header in it declares too large an array. Arrays are
+    not unpacked for this.
     """
     most, total = min(_LARGEST_ARRAYS, _BLOCK + _LARGEST_RATIO * size), 0
     for member in archive.infolist():
@@ -211,7 +212,7 @@ def _check_sizes(archive: zipfile.ZipFile, size: int) -> None:
 
 
 def array(path: Path) -> np.ndarray:
-    """The array of an .npy. Raises ValueError for a pickle, and for more than 8 GiB."""
+    """The array of an .npy. Raises ValueError for a pickle, and for a file over 8 GiB."""
     with _ordinary(path).open("rb") as f:
         size = path.stat().st_size
         if size > _LARGEST_ARRAYS:
@@ -225,7 +226,7 @@ def array(path: Path) -> np.ndarray:
 
 
 def _check_header(f: IO[bytes], size: int) -> None:
-    """Raises ValueError where an array's header declares more than `size` bytes: numpy would
+    """Raises ValueError if an array's header declares more than `size` bytes, because numpy would
     allocate them before it reads.
     """
     version = np.lib.format.read_magic(f)
@@ -251,8 +252,8 @@ def sha256(path: Path) -> str:
 
 
 def bounded_sha256(path: Path, most: int) -> str:
-    """The sha256 of a file of at most `most` bytes. Raises UnsafeInput for a larger one: a sparse
-    file costs its forger nothing.
+    """The sha256 of a file of at most `most` bytes. Raises UnsafeInput for a larger one, because a
+    large sparse file costs its forger nothing.
     """
     if (size := path.stat().st_size) > most:
         raise UnsafeInput(
@@ -270,8 +271,8 @@ WORKER_SOURCE = ("scenarios", "sut", "formats")
 
 
 def source_digest(root: Path) -> str:
-    """sha256 over the names and bytes of the Python files a worker runs, below `root`. Raises
-    OSError where one cannot be read.
+    """The sha256 over the names and bytes of the Python files below `root` that a worker runs.
+    Raises OSError if one cannot be read.
     """
     total = hashlib.sha256()
     for path in sorted(
@@ -292,12 +293,12 @@ def ends(path: Path, count: int) -> tuple[bytes, bytes, int]:
 
 @dataclass(frozen=True)
 class Walk:
-    """What lies below a folder.
+    """The content of a folder and its subfolders.
 
     Attributes:
-        entries: every path below it, each folder's in order; links are not followed.
-        problem: why there are more than those; else empty.
-        unread: folders that could not be listed, each with the system's reason.
+        entries: every path below the folder, sorted within each folder; links are not followed.
+        problem: why `entries` is not complete; else empty.
+        unread: the folders that could not be listed, each with the system's reason.
     """
 
     entries: tuple[Path, ...]
@@ -306,7 +307,7 @@ class Walk:
 
 
 def walk(folder: Path) -> Walk:
-    """Lists a folder and all below it: at most 200,000 entries, at most 32 folders deep."""
+    """Lists a folder and its subfolders, at most 200,000 entries and at most 32 folders deep."""
     entries: list[Path] = []
     unread: list[tuple[Path, str]] = []
     problem = ""

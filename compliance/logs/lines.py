@@ -1,4 +1,4 @@
-"""Streams the lines of a log and notes what is wrong with them. Bad content is a problem, never an
+"""Reads a log line by line and notes its problems. Bad content is noted and never raises an
 error.
 """
 
@@ -7,16 +7,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-# LoadGen writes no line near this. The longest are the loaded set of a full data set (detail) and
-# an image's bytes (accuracy).
+# LoadGen's lines are far shorter. The longest are the loaded set of a full data set (detail) and an
+# image's bytes (accuracy).
 _LONGEST_LINE = 64 << 20
 MOST_PROBLEMS = 20
-# A file with more problems is read no further: each takes time, and these say enough.
+# A file with more problems is not read further, because each problem takes time and these are
+# enough.
 _MOST_COUNTED = 10_000
 
 
 class Problems(list[str]):
-    """The first twenty problems of a file, a sentence each. `total` counts all."""
+    """The first twenty problems of a file, one sentence each. `total` counts all problems."""
 
     total = 0
 
@@ -28,8 +29,8 @@ class Problems(list[str]):
 
 
 def read_lines(path: Path, problems: Problems, most: int) -> Iterator[tuple[int, str]]:
-    """(number, text without the line end) of each line that is UTF-8. Reads at most `most` bytes;
-    notes the rest as a problem.
+    """(number, text without the line end) of each line that is UTF-8. Reads at most `most` bytes
+    and notes it as a problem if there are more.
     """
     with path.open("rb") as f:
         number = size = 0

@@ -1,5 +1,5 @@
-"""Parses JSON that means the same to every reader. What parsers differ about, or break over, is an
-error.
+"""Parses only JSON that means the same to every reader. Content that parsers read differently, or
+fail on, is an error.
 """
 
 from __future__ import annotations
@@ -8,15 +8,15 @@ import json
 import math
 from typing import Any
 
-# No document of ours or of LoadGen comes near these.
+# No document of this project or of LoadGen comes near these.
 _DEEPEST, _MOST_DIGITS = 64, 40
 
 
 def parse(text: str) -> Any:
     """The value of a JSON document.
 
-    Raises ValueError, with what is wrong, for a key that stands twice in an object, NaN or
-    Infinity, a number beyond a double or 40 digits, more than 64 levels, and a byte order mark.
+    Raises ValueError, with the reason, for a key that occurs twice in an object, NaN or Infinity, a
+    number beyond a double or 40 digits, more than 64 levels, and a byte order mark.
     """
     if text.startswith("\ufeff"):
         raise ValueError("it begins with a byte order mark")

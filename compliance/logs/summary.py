@@ -17,7 +17,7 @@ class Summary:
     Attributes:
         values: label → the text after it.
         text: every line that is UTF-8.
-        problems: what is wrong with the file, a sentence each, at most twenty.
+        problems: the problems of the file, one sentence each, at most twenty.
         lines: label → the number of its line.
     """
 
@@ -30,7 +30,8 @@ class Summary:
 def read_summary(path: Path) -> Summary:
     """Reads the lines `label : value`. Raises OSError if the file cannot be read.
 
-    A sentence with a colon is read as such a line too, which does no harm: no table has its label.
+    A sentence with a colon is read as such a line too. That does no harm, because no table has its
+    label.
     """
     problems = Problems()
     texts: list[str] = []
@@ -42,7 +43,7 @@ def read_summary(path: Path) -> Summary:
         if not colon:
             continue
         label = label.strip()
-        if label.startswith("* "):  # a sentence: early stopping says one of each latency
+        if label.startswith("* "):  # early stopping's sentence about each latency
             continue
         if label in values and values[label] != value.strip():
             problems.note(

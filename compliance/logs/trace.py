@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-# The file is Chrome's trace format and no JSON (LoadGen quotes some keys twice), with an entry a
-# line.
+# The file is in Chrome's trace format, with one entry a line. It is no JSON, because LoadGen quotes
+# some keys twice.
 _SAMPLE = re.compile(
     rb'"name":"Sample","cat":"default","ph":"b","pid":\d+,"id":\d+,"ts":(\d{1,15})\.(\d{3}),"args":'
     rb'\{"sample_seq":(\d{1,18}),"query_seq":(\d{1,18}),"sample_idx":(\d{1,18}),"issue_start_ns":(\d{1,18}),"complete_ns":(\d{1,18})\}'
@@ -30,29 +30,29 @@ _GENERATED = re.compile(
 )
 _BLOCK, _LONGEST_LINE = 1 << 20, 8 << 20
 _MOST_SAMPLES = 20_000_000
-# A sample takes 300 bytes in Offline and 1.2 KB in SingleStream. A file that unpacks to more than
-# this a sample is no trace of LoadGen.
+# A sample takes 300 bytes in Offline and 1.2 KB in SingleStream. A file with more unpacked bytes a
+# sample is no trace of LoadGen.
 _SAMPLE_BYTES, _FIXED_BYTES = 4096, 64 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trace:
-    """The samples of one test in the order of their numbers, int64 [n] each; numbers of samples and
-    queries are int32 where they fit.
+    """The samples of one test in the order of their numbers. Arrays are int64 [n]; numbers of
+    samples and queries are int32 if they fit.
 
     Attributes:
         sha256: the digest of the unpacked file.
-        sequence, query, index: the sample's number, its query's, and its index in the query sample
-            library.
+        sequence, query, index: the sample's number, its query's number, and its index in the query
+            sample library.
         start_ns: when its query was due (SingleStream and MultiStream: issued), from the beginning
             of the log.
         latency_ns: the time from start to completion.
         delay_ns: the time from start to the issue of its query.
-        first_token_ns: the time from start to each first token LoadGen was told of; in no order,
-            int64 [tokens].
-        ready_ns: when all queries were generated, before which no test starts; None: the trace does
-            not show it.
-        problems: what keeps it from being a whole trace, a sentence each.
+        first_token_ns: the time from start to each first token that was reported to LoadGen, in no
+            order, int64 [tokens].
+        ready_ns: when all queries were generated, which is before the test starts; None: the trace
+            does not show it.
+        problems: why it is not a whole trace, one sentence each.
     """
 
     sha256: str
@@ -68,7 +68,7 @@ class Trace:
 
 
 def read(path: Path) -> Trace:
-    """Reads a trace, plain or gzipped, in blocks. Raises OSError, EOFError or zlib.error where it
+    """Reads a trace, plain or gzipped, in blocks. Raises OSError, EOFError or zlib.error if it
     cannot be read.
     """
     digest, parts, tokens, problems, count, size, tail, last = (
@@ -133,8 +133,8 @@ def read(path: Path) -> Trace:
 
 
 def _columns(parts: list[np.ndarray]) -> list[np.ndarray]:
-    """The six columns of all parts, in the order of the samples' numbers. Empties `parts`, which
-    would hold every value a second time.
+    """The six columns of all parts, in the order of the samples' numbers. `parts` is emptied, so
+    that no value is kept twice.
     """
     columns = [
         np.concatenate([np.empty(0, np.int64), *(part[n] for part in parts)]) for n in range(6)
@@ -148,7 +148,7 @@ def _columns(parts: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def _compact(column: np.ndarray) -> np.ndarray:
-    """The column as int32 where it fits: a million samples are audited in 300 MB."""
+    """The column as int32 if it fits. So a million samples are audited in 300 MB."""
     return column.astype(np.int32) if column.size == 0 or column.max() < 1 << 31 else column
 
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
-# A sentence quotes no more of a word: a forger's may be megabytes.
+# A sentence quotes at most so many characters of a word, because a forged word may have megabytes.
 _LONGEST_WORD = 200
 
 
@@ -16,8 +16,8 @@ class Refusal:
 
     Attributes:
         text: the whole sentence.
-        expected: what belongs there.
-        found: what stands there.
+        expected: the correct form.
+        found: the content of the line.
         line: the line's number, from 1.
     """
 
@@ -32,7 +32,8 @@ class Conf:
     """The content of user.conf.
 
     Attributes:
-        values: the whole key, model.scenario.key → the text of its number; the last line counts.
+        values: the whole key, model.scenario.key → the text of its number; the last line of a key
+            counts.
         lines: the whole key → the number of that line.
         refused: the lines that LoadGen would refuse.
     """
@@ -42,8 +43,8 @@ class Conf:
     refused: tuple[Refusal, ...]
 
     def look_up(self, model: str, scenario: str, key: str) -> tuple[str, float] | None:
-        """(the whole key, its value) of the line LoadGen takes: the scenario counts before *, then
-        the model before *. None: no line.
+        """(the whole key, its value) of the line that LoadGen uses; None if there is none. A line
+        with the scenario comes before one with *, then a line with the model before one with *.
         """
         for full in (
             f"{model}.{scenario}.{key}",
@@ -56,13 +57,13 @@ class Conf:
         return None
 
     def models(self) -> set[str]:
-        """The models that lines are for, without *."""
+        """The models in the lines, without *."""
         return {full.rsplit(".", 2)[0] for full in self.values} - {"*"}
 
 
 def parse(text: str) -> Conf:
-    """Reads the lines `key = number`; words are split at blanks, and a word that is `#` alone
-    begins a comment, as for LoadGen.
+    """Reads the lines `key = number`. As in LoadGen, words are split at blanks, and a single `#` as
+    a word begins a comment.
 
     Source: test_settings_internal.cc.
     """
@@ -79,7 +80,7 @@ def parse(text: str) -> Conf:
             quoted = repr(line.strip()[:60])
             sentence = f"line {number} is not `model.scenario.key = number`: {quoted}"
             refused.append(Refusal(sentence, "model.scenario.key = number", quoted, number))
-        elif words[0].count(".") < 2:  # more are allowed: a model's name may hold dots
+        elif words[0].count(".") < 2:  # more are allowed: a model's name may contain dots
             quoted = repr(
                 words[0] if len(words[0]) <= _LONGEST_WORD else f"{words[0][:_LONGEST_WORD]}…"
             )

@@ -1,5 +1,5 @@
-"""The rules of each round, as data (<round>.toml) and as dataclasses, and where each rule is
-written (sources.toml).
+"""The rules of each round, as data (<round>.toml) and as dataclasses, and the source of each rule
+(sources.toml).
 """
 
 from compliance.rules.compliance_tests import ComplianceTest, OutputLength, Repeats, ScoredTest

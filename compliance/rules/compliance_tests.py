@@ -11,17 +11,17 @@ class ComplianceTest:
     """One TESTxx of mlcommons/inference, compliance/.
 
     Attributes:
-        required_by: official benchmarks that need it in the closed and network divisions.
+        required_by: the official benchmarks that need it in the closed and network divisions.
         audit: the settings in its audit.config, without the sampling target.
-        files, optional_files: the files that must and those that may stand in its folder of the
-            submission.
-        sampling_target: official benchmark, or "*" → the number of answers LoadGen is asked to log;
+        files, optional_files: the files that its folder of the submission must contain, and those
+            that it may contain.
+        sampling_target: official benchmark, or "*" → the number of answers that LoadGen is to log;
             empty: the test logs none.
-        truncated: whether its log of answers is truncated as the accuracy run's is, with the hash
-            in its accuracy.txt.
+        truncated: whether its log of answers is truncated like the accuracy run's, with the hash in
+            its accuracy.txt.
         tolerance: how much its speed may differ, as a fraction of the performance run's; None:
             speeds are not compared.
-        tolerance_single_stream: the same in SingleStream and MultiStream, where the latency is at
+        tolerance_single_stream: the same for SingleStream and MultiStream, if the latency is at
             most `short_latency_ns`.
         short_latency_ns: scenario → that latency.
         only_faster: whether the test may be slower by any amount.
@@ -49,8 +49,8 @@ class ComplianceTest:
 
 @dataclass(frozen=True)
 class ScoredTest:
-    """A TESTxx that a benchmark's own script scores: only its `verdict_file` in the tree says how
-    it ended.
+    """A TESTxx that a benchmark's own script scores. Only its `verdict_file` in the submission says
+    how it ended.
     """
 
     required_by: tuple[str, ...]
@@ -59,8 +59,8 @@ class ScoredTest:
 
 @dataclass(frozen=True)
 class OutputLength:
-    """The limit on the mean length of TEST01's answers: the fraction by which it may differ from
-    the accuracy run's.
+    """The limit on the mean length of TEST01's answers: the fraction by which that length may
+    differ from the accuracy run's.
     """
 
     tolerance: float
@@ -68,13 +68,13 @@ class OutputLength:
 
 @dataclass(frozen=True)
 class Repeats:
-    """When repeated samples look as if their answers were kept.
+    """The limits beyond which repeated samples look as if their answers were kept.
 
     Attributes:
-        odd: a person has to judge where a sample takes so many times as long the first time as
-            later on.
-        least_seconds: new samples must take so long together; below that a machine's warming up may
-            be the cause.
+        odd: a person has to judge if a sample takes so many times as long the first time as later
+            on.
+        least_seconds: new samples must take at least so long together. If they take less, the
+            warming up of the machine may be the cause.
     """
 
     odd: float

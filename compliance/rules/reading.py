@@ -31,7 +31,7 @@ _FOLDER = Path(__file__).parent
 
 
 def rounds() -> list[str]:
-    """The rounds there are rules for, in order."""
+    """The rounds with rules, in order."""
     return sorted(path.stem for path in _FOLDER.glob("v*.toml"))
 
 
@@ -53,8 +53,8 @@ def load(round: str = CURRENT) -> Rules:
 def _tables(round: str) -> dict[str, Any]:
     """The tables of a round's file, completed from the round it `extends`.
 
-    A missing table comes from there whole. Of benchmarks and compliance tests, each missing one and
-    each missing field does.
+    A missing table is taken whole from that round. A missing benchmark or compliance test is taken
+    from it too, and so is a missing field of a compliance test.
     """
     with (_FOLDER / f"{round}.toml").open("rb") as f:
         tables = tomllib.load(f)
@@ -149,8 +149,8 @@ def _conf_key(d: dict[str, Any]) -> ConfKey:
 
 
 def _made(kind: type, values: dict[str, Any]) -> Any:
-    """The dataclass `kind` with TOML values, lists as tuples. Raises TypeError for an int, str,
-    bool or float field of another type.
+    """The dataclass `kind` with TOML values; lists become tuples. Raises TypeError if an int, str,
+    bool or float field has another type.
     """
     plain = {"int": int, "str": str, "bool": bool, "float": float}
     for f in fields(kind):

@@ -1,5 +1,5 @@
-"""The rules that checks apply, by id: each in one sentence, with the documents and sections it is
-written in (sources.toml).
+"""The rules that checks apply, by id. Each is one sentence, with the documents and sections where
+it is written (sources.toml).
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ class Citation:
     """The place where a rule is written.
 
     Attributes:
-        document: a file, after the repository of the mlcommons organisation it lies in; or `this
-            project`.
+        document: the repository of the mlcommons organisation and a file in it; or `this project`.
         section: a heading, or the name of a function or table.
     """
 
@@ -26,7 +25,7 @@ class Citation:
 
 @dataclass(frozen=True)
 class Source:
-    """One rule: what it asks for, in one sentence, and where that is written."""
+    """One rule: its requirement in one sentence, and the places where it is written."""
 
     rule: str
     citations: tuple[Citation, ...]
@@ -49,7 +48,7 @@ def entries() -> dict[str, Source]:
 
 
 def get(rule_id: str) -> Source:
-    """The rule with this id. Raises ValueError for an id that sources.toml lacks."""
+    """The rule with this id. Raises ValueError for an id that is not in sources.toml."""
     if rule_id not in entries():
         raise ValueError(f"rule {rule_id}: sources.toml has {', '.join(entries())}")
     return entries()[rule_id]

@@ -11,7 +11,7 @@ from compliance.rules.compliance_tests import ComplianceTest, OutputLength, Repe
 
 @dataclass(frozen=True)
 class ReportedMetric:
-    """The one number LoadGen gives for a scenario; `key` is where the detail log has it."""
+    """The one number LoadGen gives for a scenario; `key` is its key in the detail log."""
 
     key: str
     unit: str
@@ -20,17 +20,18 @@ class ReportedMetric:
 
 @dataclass(frozen=True, kw_only=True)
 class ScenarioRules:
-    """What a round asks of one scenario.
+    """The requirements of a round for one scenario.
 
     Attributes:
         least_count: the least number of samples or queries; `capped_by_dataset`: a smaller data set
             is enough.
         percentile: the percentile of the latencies, in percent, that early stopping and a latency
-            limit are about.
-        counts: `samples`, because Offline's one query holds them all, or `queries`.
-        logged_as: the scenario its logs name: LoadGen has four, and Interactive is none of them.
-        inferred_from: scenarios whose logs an edge system may put in its place.
-        samples_per_query: the samples of a query, where queries are counted.
+            limit use.
+        counts: `samples` for Offline, whose one query contains them all; else `queries`.
+        logged_as: the scenario that its logs name. LoadGen has four, and Interactive is none of
+            them.
+        inferred_from: scenarios whose logs an edge system may use instead.
+        samples_per_query: the samples of a query, if queries are counted.
     """
 
     min_duration_ms: int
@@ -56,12 +57,12 @@ class Benchmark:
         accuracy_sample_count: the samples an accuracy test takes; None: the whole data set.
         offline_samples: the least number of samples in Offline's query.
         accuracy, accuracy_at_most: metric → the smallest and the largest value that passes.
-        accuracy_delta_percent: metric → how far TEST01's value may be from the accuracy run's,
-            where that is not the usual percentage.
+        accuracy_delta_percent: metric → how far TEST01's value may be from the accuracy run's, if
+            that is not the usual percentage.
         required, optional: suite (`datacenter`, `edge`, or `both` for a system of both) →
             scenarios.
-        latency_ns: scenario → the limit of its 99th percentile.
-        token_latency_ns: scenario → the limits of `ttft` (first token) and `tpot` (each later one).
+        latency_ns: scenario → the limit on its 99th percentile.
+        token_latency_ns: scenario → the limits on `ttft` (first token) and `tpot` (each later one).
         by_scenario: scenario → fields that differ there.
         scenario: scenario → fields of the round's ScenarioRules that differ for this benchmark.
     """
@@ -89,17 +90,18 @@ class Benchmark:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """The places of files in a submission: path templates below <division>/<submitter>/;
-    `performance` and `accuracy` below the scenario.
+    """The places of files in a submission, as path templates below <division>/<submitter>/.
+    `performance` and `accuracy` are below the scenario.
 
     Attributes:
         measurements: the folder of `scenario_files` and of `measurements_file`, which may be a
             pattern.
-        compliance: the folder that holds a scenario's compliance tests.
-        submitter_folders: the folders that a submitter's folder may hold.
-        submitter_files, system_files: patterns of the files that it and systems/ may hold.
-        documents: patterns of files for people, which may lie in either, beside scenarios and in
-            them.
+        compliance: the folder of a scenario's compliance tests.
+        submitter_folders: the folders that a submitter's folder may contain.
+        submitter_files, system_files: patterns of the files that the submitter's folder and
+            systems/ may contain.
+        documents: patterns of files for people. They may be in either folder, next to scenarios and
+            in them.
     """
 
     divisions: tuple[str, ...]
@@ -135,8 +137,8 @@ class Truncation:
     joint: str
 
     def cut(self, whole: bytes) -> bytes:
-        """Return what truncate_accuracy_log.py makes of a log. A log within the limit stays as it
-        is.
+        """Return the log as truncate_accuracy_log.py truncates it. A log within the limit stays as
+        it is.
         """
         if len(whole) <= self.limit_bytes:
             return whole
@@ -145,18 +147,18 @@ class Truncation:
 
 @dataclass(frozen=True, kw_only=True)
 class EvidenceRule:
-    """What an execution must show; None: nothing is asked.
+    """The evidence that an execution must show; None: nothing is required.
 
     Attributes:
-        min_compiled_share: the share of the model's forward passes in the measured call that run
-            compiled. It must have been measured.
-        min_xla_programs, max_xla_programs: the number of programs XLA compiled of the measured
-            call.
+        min_compiled_share: the least share of the model's forward passes in the measured call that
+            run compiled. It must have been measured.
+        min_xla_programs, max_xla_programs: the limits on the number of programs that XLA compiled
+            for the measured call.
         a_batch, a_pass: name of a count in the evidence's detail → the (least, most) of it in a
-            batch of the watched call, or in a forward pass of the model. A framework that does not
-            count it is not asked.
-        xla_programs_counted: whether a SUT must count XLA's programs; an execution without a
-            compiler may have none to ask.
+            batch of the watched call, or in a forward pass of the model. The limits do not apply to
+            a framework without this count.
+        xla_programs_counted: whether a SUT must count XLA's programs. An execution without a
+            compiler may be unable to.
     """
 
     min_graphs: int = 0
@@ -181,8 +183,8 @@ class EarlyStopping:
 
 @dataclass(frozen=True)
 class Dates:
-    """The limits on how far apart the two tests of one result, and the clocks of one log, may
-    be.
+    """The largest difference in time between the two tests of one result, and between the clocks of
+    one log.
     """
 
     session_days: int
@@ -191,7 +193,7 @@ class Dates:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """The limits of an accuracy score; names are those of record.json's tolerance, with `*` for the
+    """The limits on an accuracy score. Names are those of record.json's tolerance, with `*` for the
     name of an answer.
     """
 
@@ -201,22 +203,23 @@ class Tolerance:
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectLimits:
-    """This project's limits on what a run directory says of itself; see [project_limits] of the
-    round's file.
+    """This project's limits on the claims of a run directory; see [project_limits] of the round's
+    file.
 
     Attributes:
-        input_data_types: what measurements.json must say of the inputs where the record does not
-            tell their dtypes.
+        input_data_types: what measurements.json must say of the inputs if the record does not
+            contain their dtypes.
         trace_sample_bytes: scenario → the bytes of a sample in the trace.
         trace_bytes: mode → the size above which no trace is written.
-        trace_slack: the factor by which a trace may have been foreseen larger than it would have
-            become.
+        trace_slack: the factor by which the predicted size of a trace may exceed the size it would
+            have had.
         outcome_slack: `fraction` and `seconds` by which a worker may take longer for a test than
             its log.
-        fresh_slower: how many times as long fresh inputs may take as those the SUT has met.
-        fresh_slower_in_thirds: `most`: the same, if it is shown in each third of `rounds` rounds or
-            more while others took fewer than `other_processors` processors.
-        faster_than_products: how many times the rate of a large matrix product a model may reach.
+        fresh_slower: how many times as long fresh inputs may take as inputs that the SUT has met.
+        fresh_slower_in_thirds: `most` is the same limit, for a difference that shows in each third
+            of at least `rounds` rounds while others took fewer than `other_processors` processors.
+        faster_than_products: a model's operations a second may be at most this many times those of
+            a large matrix product.
         tolerance: score → precision → limits.
     """
 
@@ -233,12 +236,12 @@ class ProjectLimits:
 
 @dataclass(frozen=True)
 class ConfKey:
-    """One setting of user.conf, and how the detail log shows it.
+    """One setting of user.conf, and its form in the detail log.
 
     Attributes:
         requested: scenario, or "*" → the key of the detail log.
         factor: the value in the log is `factor` times the value in user.conf.
-        default: scenario, or "*" → the value in force where user.conf has none, if all benchmarks
+        default: scenario, or "*" → the value in force if user.conf has none and all benchmarks
             share it (loadgen/mlperf.conf).
     """
 
@@ -261,23 +264,23 @@ class Rules:
         versions: LoadGen's official versions of this round → the commit each one logs.
         file_sha1: version → path → sha1, as that version logs them.
         draws_from_library: whether a performance test's loaded set is drawn from the whole library,
-            not from its first samples.
-        unlogged: a key this round's LoadGen does not log → the key whose value it has, or the value
-            itself.
-        aliases: other name → benchmark; `alias_parts`: part of a name → benchmark, the first that
-            fits, for names in neither table.
+            and not only from its first samples.
+        unlogged: a key that this round's LoadGen does not log → the key with the same value, or the
+            value itself.
+        aliases: other name → benchmark. `alias_parts`: part of a name → benchmark, for names in
+            neither table; the first part that fits is used.
         accuracy_patterns: metric → the regular expression of its line in accuracy.txt; the first
             group is the value.
-        accuracy_most: metric → the largest value there can be.
-        evidence_counters: framework → the counters that its evidence always holds.
+        accuracy_most: metric → the largest possible value.
+        evidence_counters: framework → the counters that its evidence always contains.
         compliance_tests: by name, in the order they are run.
         scored_tests: compliance tests of single benchmarks, by name.
         user_conf: every setting LoadGen reads, by its name in user.conf.
-        detail_keys: `common`, test, scenario or test-scenario → keys its detail log must have. A
-            name that ends with -plain or -tokens is for logs without or with token latencies.
+        detail_keys: `common`, test, scenario or test-scenario → keys that its detail log must have.
+            A name that ends with -plain or -tokens is for logs without or with token latencies.
         summary_labels: label in the summary → key in the detail log.
-        scenario_labels: scenario → labels that mean another key in its summary.
-        project_limits: what this project itself asks of a run directory.
+        scenario_labels: scenario → labels that stand for another key in its summary.
+        project_limits: what this project itself requires of a run directory.
     """
 
     round: str
@@ -310,8 +313,8 @@ class Rules:
     project_limits: ProjectLimits
 
     def of(self, name: str) -> Rules:
-        """The rules for the benchmark a folder is named for. No submitter's mapping counts here:
-        LoadGen looks settings up by the name.
+        """The rules for the benchmark in a folder's name. A submitter's mapping is not used here,
+        because LoadGen looks settings up by the name.
         """
         row = self.benchmarks.get(self.official(name, {}))
         changes = row.scenario if row else {}
@@ -324,7 +327,7 @@ class Rules:
         return replace(self, scenarios=scenarios)
 
     def official(self, name: str, mapping: Mapping[str, Any]) -> Any:
-        """The official benchmark that a folder's name means; the name itself, if it means none
+        """The official benchmark that a folder's name means, or the name itself if it means none
         (configuration.py, get_mlperf_model).
 
         Args:

@@ -1,1 +1,3 @@
-"""Answers against those of the reference; the harness judges a run by it too."""
+"""Scores answers against those of the reference. The audit and the harness both use this
+package.
+"""

@@ -1,5 +1,5 @@
 """The accuracy score: how far a SUT's answers are from the reference's. The harness and the audit
-both call it. numpy only.
+both call it. This module needs only numpy.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ class Score:
 
     Attributes:
         take: (answers, reference, tolerance, keys, teacher-forced logits or None) → the score; see
-            `score`. Raises ValueError with one sentence where answers or reference cannot be
-            compared.
-        arrays: those of the reference that it needs beside the answer's own.
-        together: others that it uses, of which a reference holds all or none.
-        kinds: numpy's kinds of dtype that these arrays may have.
+            `score`. Raises ValueError with one sentence if answers or reference cannot be compared.
+        arrays: the arrays of the reference that it needs in addition to the answer's own.
+        together: other arrays that it uses. A reference has all of them or none.
+        kinds: the kinds of dtype that these arrays may have, as numpy names them.
     """
 
     take: Callable[
@@ -53,7 +52,7 @@ SCORES = {
 
 
 def with_current_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A tolerance, or a score's detail, under today's names: older records say `regret` and
+    """A tolerance, or a score's detail, with today's names. Older records have `regret` and
     `judged_fraction`.
     """
     names = _OLD_NAMES | {f"{old}_limit": f"{new}_limit" for old, new in _OLD_NAMES.items()}
@@ -74,17 +73,17 @@ def score(
     Args:
         kind: a name in SCORES.
         answers: index in the query sample library → payload bytes.
-        reference: the arrays of `keys`, [n, …], and those that the score names
+        reference: the arrays of `keys`, [n, …], and those that the score requires
             (scenarios.worker.reference writes them).
         tolerance: the limits: `logit_error`; for tokens also `logit_gap`, `compared_fraction`, and
             `argmax_fraction` with its `rounding_step`; for arrays see scoring.arrays.
-        keys: the arrays an answer consists of, one after the other.
+        keys: the arrays of an answer, one after the other.
         logits: for `tokens`, the SUT's teacher-forced logits of the reference's first rows, float32
             [rows, new, vocabulary].
         own: for a tolerance with `argmax_fraction`, the SUT's logits of its own answers; see
             `own_choice`.
 
-    Raises ValueError with one sentence where answers or reference cannot be compared.
+    Raises ValueError with one sentence if answers or reference cannot be compared.
     """
     if kind not in SCORES:
         raise ValueError(f"there is no accuracy score `{kind}`; there are {', '.join(SCORES)}")
@@ -116,7 +115,7 @@ def score(
             f"{len(extra)} answers are of samples the reference does not have, the first is"
             f" {extra[0]}: of another data set"
         )
-    with np.errstate(all="ignore"):  # what is not finite makes NaN, which never passes
+    with np.errstate(all="ignore"):  # a value that is not finite gives NaN, which never passes
         found = how.take(answers, reference, with_current_names(tolerance), keys, logits)
         return (
             _with_own_choice(found, answers, tolerance, own)
@@ -131,7 +130,7 @@ def _with_own_choice(
     tolerance: Mapping[str, float],
     own: np.ndarray | None,
 ) -> Accuracy:
-    """The score, which also fails where too few tokens are the SUT's own argmax."""
+    """The score, which also fails if too few tokens are the SUT's own argmax."""
     fraction, compared = own_choice.argmax_fraction(answers, own, tolerance["rounding_step"])
     least = own_choice.least_fraction(tolerance["argmax_fraction"], compared)
     detail = {**found.detail, "argmax_fraction": fraction, "argmax_fraction_limit": least}

@@ -1,15 +1,15 @@
 """The score `arrays`: any named answers, each compared with the reference's array of that name.
 
-Metrics are called `<name>_<metric>`, and so are their limits in the tolerance:
+Metrics, and their limits in the tolerance, have the names `<name>_<metric>`:
 
-- boolean: `mean_iou` and `smallest_iou` over the samples, the intersection over union; at least the
+- boolean: `mean_iou` and `smallest_iou` over the samples, the intersection over union. At least the
   limit passes. Two empty masks agree.
-- floating-point: `error`, the largest difference in standard deviations of the reference's array;
-  at most the limit passes. Where the reference is constant, differences are in units of the
-  constant's magnitude, or of 1 where that is 0.
-- 8 bits without a sign, a picture: `smallest_psnr` over the samples, the peak signal-to-noise ratio
-  in decibels, of equal pictures 100; at least the limit passes.
-- other integer: `equal_fraction`, the share of equal values; at least the limit passes.
+- floating-point: `error`, the largest difference in standard deviations of the reference's array.
+  At most the limit passes. If the reference is constant, the unit is the constant's magnitude, or 1
+  if the constant is 0.
+- unsigned 8-bit integers, a picture: `smallest_psnr` over the samples, the peak signal-to-noise
+  ratio in decibels. Equal pictures have 100. At least the limit passes.
+- other integers: `equal_fraction`, the share of equal values. At least the limit passes.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def score(
     keys: Sequence[str],
     logits: np.ndarray | None,
 ) -> Accuracy:
-    """Its value is `used_tolerance`: the share of the tolerance that the worst metric uses; 1 is
-    the limit itself.
+    """Compute the score, whose value is `used_tolerance`: the share of the tolerance that the worst
+    metric uses. 1 is the limit itself.
     """
     expected = {key: reference[key] for key in keys}
     count = len(expected[keys[0]])
@@ -64,8 +64,8 @@ def score(
 
 
 def _share(distance: float, allowed: float) -> float:
-    """`distance` as a share of `allowed`. Where nothing is allowed, no distance is 0 and any other
-    is infinite; NaN stays NaN.
+    """`distance` as a share of `allowed`. If `allowed` is 0, the share is 0 for a distance of 0,
+    and infinite for any other. NaN stays NaN.
     """
     if allowed == 0:
         return 0.0 if distance == 0 else distance * np.inf
@@ -87,8 +87,8 @@ def _agreement(answer: np.ndarray, expected: np.ndarray) -> float:
 
 
 def psnr(picture: np.ndarray, expected: np.ndarray) -> float:
-    """The peak signal-to-noise ratio of two pictures of 8 bits in decibels, at most 100, which
-    equal ones have.
+    """The peak signal-to-noise ratio of two 8-bit pictures in decibels, at most 100. Equal pictures
+    have 100.
     """
     mean_square = float(((picture.astype(np.float64) - expected) ** 2).mean())
     return min(_EQUAL_DB, 10 * math.log10(_PEAK**2 / mean_square)) if mean_square else _EQUAL_DB
@@ -97,8 +97,8 @@ def psnr(picture: np.ndarray, expected: np.ndarray) -> float:
 def _metrics(
     key: str, agreement: np.ndarray, expected: np.ndarray
 ) -> Iterator[tuple[str, float, float]]:
-    """(name, value, the best value there is: 0, 1 or 100 dB) of each metric of one array.
-    `agreement`: of each sample.
+    """(name, value, the best possible value: 0, 1 or 100 dB) of each metric of one array.
+    `agreement` has the measure of each sample.
     """
     if expected.dtype == bool:
         yield f"{key}_mean_iou", float(agreement.mean()), 1
@@ -112,7 +112,7 @@ def _metrics(
 
 
 def _unit(key: str, expected: np.ndarray) -> float:
-    """What the differences of an array of floats are measured in."""
+    """The unit for the differences of an array of floats."""
     if np.isfinite(expected).all() and expected.min() == expected.max():
         return abs(float(expected.flat[0])) or 1.0
     return spread(expected, key)

@@ -18,16 +18,17 @@ def score(
     keys: Sequence[str],
     logits: np.ndarray | None,
 ) -> Accuracy:
-    """Its value is `logit_error`: the largest difference, in standard deviations of the reference's
-    logits.
+    """Compute the score, whose value is `logit_error`: the largest difference, in standard
+    deviations of the reference's logits.
 
-    A tolerance with `logit_rms` limits their root mean square, too.
+    A tolerance with `logit_rms` also limits the root mean square of the differences.
     """
     expected = np.concatenate(
         [reference[k].reshape(len(reference[k]), -1) for k in keys], axis=1
     ).astype(np.float64)
     found = np.empty_like(expected)
-    # Row by row: a million small arrays would take more memory than all they hold.
+    # Rows are read one by one, because a million small arrays would take more memory than their
+    # content.
     for i in range(len(found)):
         found[i] = values(answers, i, np.float32, expected.shape[1])
     errors = np.abs(found - expected) / spread(expected, "logits")

@@ -14,13 +14,13 @@ from compliance.scoring.value import Accuracy, spread
 def score(
     losses: Sequence[float], reference: np.ndarray, tolerance: Mapping[str, float]
 ) -> Accuracy:
-    """Its value is `loss_error`: the largest difference of all steps, in standard deviations of the
-    reference's losses.
+    """Compute the score, whose value is `loss_error`: the largest difference of all steps, in
+    standard deviations of the reference's losses.
 
-    `first_loss_error` is that of the first step, whose loss is computed before anything was
-    trained.
+    `first_loss_error` is the difference of the first step, whose loss is computed before anything
+    is trained.
 
-    Raises ValueError with one sentence where the two cannot be compared.
+    Raises ValueError with one sentence if the two cannot be compared.
     """
     if reference.ndim != 1 or reference.dtype.kind != "f" or not reference.size:
         raise ValueError("the reference's losses are no row of numbers: make it again")
@@ -31,7 +31,7 @@ def score(
         )
     if missing := [name for name in ("loss_error", "first_loss_error") if name not in tolerance]:
         raise ValueError(f"the tolerance has no limit for {', '.join(missing)}")
-    with np.errstate(all="ignore"):  # what is not finite makes NaN, which never passes
+    with np.errstate(all="ignore"):  # a value that is not finite gives NaN, which never passes
         errors = np.abs(np.asarray(losses, np.float64) - reference) / spread(reference, "losses")
     first, worst, limit, first_limit = (
         float(errors[0]),

@@ -2,8 +2,8 @@
 highest.
 
 In low precision a SUT may honestly choose other tokens than the reference does. But a SUT must
-choose the tokens that its own logits rate highest. Sampling or an imprecise cache makes a SUT
-choose other tokens.
+choose the tokens that its own logits rate highest. With sampling or an imprecise cache, a SUT
+chooses other tokens.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from collections.abc import Mapping
 import numpy as np
 
 ROWS = 64
-"""The number of answers whose own logits the worker writes; of fewer answers it writes all."""
+"""The number of answers whose own logits the worker writes. If there are fewer answers, it writes
+all.
+"""
 _SPARE_TOKENS = 2
 _TOKEN_BYTES = 4
 
@@ -21,17 +23,16 @@ _TOKEN_BYTES = 4
 def argmax_fraction(
     answers: Mapping[int, bytes], own: np.ndarray | None, rounding_step: float
 ) -> tuple[float, int]:
-    """(the share of generated tokens that are the SUT's own argmax, how many tokens were looked
-    at).
+    """(the share of generated tokens that are the SUT's own argmax, how many tokens were compared).
 
     Args:
         answers: index in the query sample library → tokens, int32.
-        own: float32 [rows, new, 2] of the first answers: the largest logit of each position, and
-            that of the token that was generated.
-        rounding_step: a token counts as the argmax where its logit is lower by at most this share
-            of the largest one's magnitude.
+        own: float32 [rows, new, 2] for the first answers: the largest logit of each position, and
+            the logit of the generated token.
+        rounding_step: a token counts as the argmax if its logit is lower by at most this share of
+            the largest one's magnitude.
 
-    Raises ValueError with one sentence where `own` is not of these answers.
+    Raises ValueError with one sentence if `own` does not belong to these answers.
     """
     if own is None:
         raise ValueError(
@@ -54,13 +55,13 @@ def argmax_fraction(
     largest, chosen = np.moveaxis(
         own[np.arange(own.shape[1]) < counts[:, None]].astype(np.float64), -1, 0
     )
-    # False where either is not a number.
+    # False if either is not a number.
     highest = chosen >= largest - rounding_step * np.abs(largest)
     return float(highest.mean()) if len(highest) else 0.0, len(highest)
 
 
 def least_fraction(limit: float, tokens: int) -> float:
-    """The smallest share that passes. Of few tokens two may be others, since one is already a large
-    share of them.
+    """The smallest share that passes. Among few tokens two may differ, because even one is a large
+    share.
     """
     return min(limit, 1 - _SPARE_TOKENS / max(tokens, 1))

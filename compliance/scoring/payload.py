@@ -1,9 +1,9 @@
-"""The bytes of one sample's answer → arrays. `scenarios/worker/answers.py` packs them; a test holds
-the two together.
+"""Converts the bytes of one sample's answer to arrays. `scenarios/worker/answers.py` packs them,
+and a test checks that the two modules agree.
 
-The layout: the arrays one after the other in the order of the answer's keys, each C-contiguous in
-the machine's byte order. A boolean array is bit-packed: eight values a byte, the first in the
-highest bit, its last byte filled up with zeros.
+The arrays follow each other in the order of the answer's keys, each C-contiguous in the machine's
+byte order. A boolean array is bit-packed: eight values a byte, the first in the highest bit. Its
+last byte is filled up with zeros.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 def values(
     answers: Mapping[int, bytes], index: int, dtype: type[np.generic], count: int | None = None
 ) -> np.ndarray:
-    """The answer of one sample, [count]. Raises ValueError where its bytes are not `count` values,
-    or not whole values.
+    """The answer of one sample, [count]. Raises ValueError if its bytes are not `count` values, or
+    not whole values.
     """
     data = answers[index]
     if len(data) % np.dtype(dtype).itemsize or (
@@ -39,10 +39,10 @@ def split(
     """The arrays of one sample's answer, by name.
 
     Args:
-        like: arrays of one sample; name, dtype and shape of each are those of the answer's, in
-            payload order.
+        like: arrays of one sample, in payload order, with the names, dtypes and shapes of the
+            answer's arrays.
 
-    Raises ValueError where the answer has another number of bytes.
+    Raises ValueError if the answer has another number of bytes.
     """
     data, start, arrays = answers[index], 0, {}
     sizes = {name: _bytes(array) for name, array in like.items()}

@@ -1,6 +1,6 @@
 """The root mean square of the errors of logits, for models that have a limit on it.
 
-Rounding to bfloat16 makes single large errors, so a limit on the largest error leaves room for a
+Rounding to bfloat16 causes single large errors. So a limit on the largest error does not exclude a
 mistake that changes all logits a little, such as another epsilon or weights that were int8. The
 root mean square shows such a mistake.
 """

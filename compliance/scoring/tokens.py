@@ -1,4 +1,4 @@
-"""The score `tokens`: generated tokens, compared up to the first that differs, and teacher-forced
+"""The score `tokens`. It compares generated tokens up to the first that differs, and teacher-forced
 logits.
 """
 
@@ -13,10 +13,10 @@ from compliance.scoring.payload import values
 from compliance.scoring.value import Accuracy, Arrays, spread
 
 TOKEN_BYTES = 4
-"""The size of a token in a payload, which is an int32."""
+"""The size of a token, an int32, in a payload."""
 _LEADING = 64
-"""`compared_fraction` is of so many tokens of an answer, its first: where two honest SUTs part does
-not depend on how many follow.
+"""`compared_fraction` uses only the first so many tokens of an answer. The place where two honest
+SUTs first differ does not depend on the number of tokens that follow.
 """
 
 
@@ -27,13 +27,13 @@ def score(
     keys: Sequence[str],
     logits: np.ndarray | None,
 ) -> Accuracy:
-    """Its value is `logit_error`: the largest difference of teacher-forced logits, in standard
-    deviations of the reference's.
+    """Compute the score, whose value is `logit_error`: the largest difference of teacher-forced
+    logits, in standard deviations of the reference's.
 
-    Each row is compared up to and including the first token that differs. Behind it the two have
-    different pasts and compare no more. `compared_fraction` is the share of the reference's first
-    64 tokens of each row that were compared. A tolerance with `logit_rms` limits the root mean
-    square of the teacher-forced logits' differences, too.
+    Each row is compared up to and including the first token that differs. After it the two have
+    different pasts and cannot be compared. `compared_fraction` is the share of the reference's
+    first 64 tokens of each row that were compared. A tolerance with `logit_rms` also limits the
+    root mean square of the differences of teacher-forced logits.
     """
     if logits is None:
         raise ValueError(
@@ -82,12 +82,12 @@ def score(
 def _row(
     tokens: np.ndarray, reference: Arrays, row: int, count: int
 ) -> tuple[int, int, float] | None:
-    """One answer beside the reference's: (equal tokens, compared tokens, logit gap); None where it
-    has a length it cannot have.
+    """Compare one answer with the reference's. Returns (equal tokens, compared tokens, logit gap),
+    or None if its length is impossible.
 
     The logit gap is how much lower the reference's logit of the first token that differs is than
-    that of its own token. For a token beyond the candidates that the reference keeps it is at least
-    the gap of the last of them.
+    that of its own token. If that token is not among the reference's candidates, the gap is that of
+    the last candidate, a lower bound.
 
     Args:
         tokens: the SUT's answer, int32 [n].
@@ -97,7 +97,7 @@ def _row(
         return None
     shared = min(count, len(tokens))
     same = tokens[:shared] == reference["tokens"][row, :shared]
-    if same.all():  # of two whole answers neither is the beginning of the other
+    if same.all():  # a whole answer is never the beginning of another one
         return (count, count, 0.0) if len(tokens) == count else None
     first = int(np.argmin(same))
     ids, values = (
@@ -113,10 +113,10 @@ def _row(
 
 
 def _whole(tokens: np.ndarray, reference: Arrays, row: int, count: int) -> bool:
-    """Whether an answer has a length it can have.
+    """Whether the length of an answer is possible.
 
-    Without end tokens: as many tokens as the reference's. With them: one end token at its end and
-    none before, or all tokens asked for.
+    Without end tokens, an answer has as many tokens as the reference's. With end tokens, it has one
+    at its end and none before, or all requested tokens.
     """
     ends = reference.get("end_tokens")
     if ends is None:

@@ -1,4 +1,4 @@
-"""What a score is, and the unit of differences."""
+"""The class of a score, and the unit of differences."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Accuracy:
 
     Attributes:
         metric: the name of `value`.
-        value: smaller is better, NaN never passes. The score's own function says in which unit.
+        value: smaller is better, and NaN never passes. The score's own function documents the unit.
         threshold: the largest value that passes.
         passed: whether `value` and every limit in `detail` are met.
-        detail: what else was counted, and the other limits as `<name>_limit`.
+        detail: other numbers, and the other limits as `<name>_limit`.
     """
 
     metric: str
@@ -38,9 +38,9 @@ class Accuracy:
 
 
 def spread(expected: np.ndarray, what: str) -> float:
-    """The standard deviation of the reference's values, which differences are measured in.
+    """The standard deviation of the reference's values, the unit of differences.
 
-    Raises ValueError, with `what` as their name, where they are all equal or not finite.
+    Raises ValueError, with `what` as their name, if they are all equal or not finite.
     """
     deviation = float(expected.std(dtype=np.float64))
     if not 0 < deviation < np.inf:

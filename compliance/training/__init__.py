@@ -1,3 +1,3 @@
-"""Judges the run directory of a training (scenario Fit): its step times and its losses, from the
-files alone.
+"""Judges the run directory of a training (scenario Fit): its step times and its losses, from its
+files only.
 """

@@ -1,5 +1,5 @@
 """The checks of a training's run directory. Step times, losses and figures are computed again from
-what the workers kept.
+the workers' files.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from formats.figures import FIGURES
 from formats.job import Job
 from formats.record import Record
 
-# Of a job, what may differ between the two tests. A training is not calibrated.
+# The fields of a job that may differ between the two tests. A training is not calibrated.
 _OF_A_TEST = ("test", "log_dir", "calibration")
 _LARGEST_REFERENCE = 64 << 20
 
 
 def line(training: TrainingRun) -> ResultLine:
-    """Return what the directory says was measured. A field is empty if record.json cannot be
+    """Return the result that the directory states. A field is empty if record.json cannot be
     read.
     """
     record, steps = training.record, training.steps["performance"]
@@ -140,7 +140,7 @@ def _files(training: TrainingRun) -> Iterator[Fault]:
 
 
 def _record(training: TrainingRun, record: Record) -> Iterator[Fault]:
-    """A sentence for each contradiction between record, jobs and step files."""
+    """Yield a fault for each contradiction between record, jobs and step files."""
     cell, first, second = record.cell, training.jobs["performance"], training.jobs["accuracy"]
     if not (first and second):
         yield Fault("a job.json is missing")
@@ -199,7 +199,7 @@ def _steps(training: TrainingRun) -> Iterator[Fault]:
     """Yield a fault for each test whose times cannot be those of a training.
 
     The times must be in order, no part may be longer than the whole, and the window must be as long
-    as the worker said.
+    as in the worker's report.
     """
     for test, steps in training.steps.items():
         if steps is None:
@@ -250,7 +250,7 @@ def _count(training: TrainingRun) -> Iterator[Fault]:
 
 def _window(training: TrainingRun) -> Iterator[Fault]:
     """Yield a fault if the framework's loop went on after its last step for longer than the end of
-    an epoch takes.
+    an epoch may take.
 
     The time counts from when the device had finished the last step.
     """
@@ -320,9 +320,7 @@ def _accuracy(training: TrainingRun, record: Record) -> Iterator[Check]:
 
 
 def loss_score(training: TrainingRun) -> loss_curve.Accuracy:
-    """The score of the accuracy test's losses. Raises ValueError where there is nothing to
-    compare.
-    """
+    """The score of the accuracy test's losses. Raises ValueError if there is nothing to compare."""
     steps = training.steps["accuracy"]
     if steps is None or training.reference is None or training.record is None:
         raise ValueError("steps, reference or record are missing")
@@ -332,8 +330,8 @@ def loss_score(training: TrainingRun) -> loss_curve.Accuracy:
 
 
 def _held_out(training: TrainingRun, record: Record) -> Iterator[Fault]:
-    """The losses after the training, on batches that it did not see, beside the reference's;
-    without one, beside the accuracy test's.
+    """Compare the losses on held-out batches after the training with those of the reference, or
+    with those of the accuracy test if there is no reference.
     """
     limit, each = record.accuracy.tolerance.get("loss_error"), training.steps["accuracy"]
     if (
@@ -349,7 +347,7 @@ def _held_out(training: TrainingRun, record: Record) -> Iterator[Fault]:
         if training.reference
         else (each.losses, each.held_out)
     )
-    with np.errstate(all="ignore"):  # what is not finite makes NaN, which is never close
+    with np.errstate(all="ignore"):  # a value that is not finite gives NaN, which is never close
         allowed = limit * float(np.std(losses))
     for test, steps in training.steps.items():
         found = steps.held_out if steps else ()
@@ -369,8 +367,8 @@ def _held_out(training: TrainingRun, record: Record) -> Iterator[Fault]:
 
 
 def _log(training: TrainingRun) -> Iterator[Fault]:
-    """A sentence for each place where the log is another than the one that follows from the files
-    it was made of.
+    """Yield a fault at the first line of the log that differs from the log computed from steps,
+    record and job.
     """
     steps, job = training.steps["performance"], training.jobs["performance"]
     expected, fault = files.reckon(
@@ -402,8 +400,8 @@ def _start_of(path: Path, count: int) -> bytes:
 
 
 def _while_timed(training: TrainingRun, record: Record) -> Iterator[Fault]:
-    """The timed run keeps two losses: the first step's and the mean of the others. Both are
-    compared with those of the accuracy test.
+    """Compare the two losses of the timed run with those of the accuracy test: the loss of the
+    first step and the mean of the others.
     """
     timed, each = training.steps["performance"], training.steps["accuracy"]
     limit = record.accuracy.tolerance.get("loss_error")
@@ -510,8 +508,8 @@ def _speed(training: TrainingRun, record: Record) -> Check:
 
 
 def _result(training: TrainingRun, record: Record) -> Iterator[Fault]:
-    """A sentence for each place where result.json contradicts record and steps. There is no
-    result.json yet while it is made.
+    """Yield a fault for each contradiction of result.json with record and steps. There is none yet
+    while result.json is being computed.
     """
     result, steps, outcome = (
         training.result,

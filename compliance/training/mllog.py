@@ -1,8 +1,8 @@
-"""The log of a training in the format of MLPerf Training (`:::MLLOG`). The harness writes it, and
-the audit makes it anew to compare.
+"""The log of a training in the format of MLPerf Training (`:::MLLOG`). The harness writes it. The
+audit computes it again and compares.
 
-Keys and their order are those of the rules of the package mlperf-logging. What is in the log holds
-of the timed run.
+Keys and their order are those of the rules of the package mlperf-logging. The log describes the
+timed run.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ _POINT, _START, _STOP = "POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END"
 
 
 def lines(steps: Steps, record: Record, job: Job) -> list[str]:
-    """The lines, each with its end.
+    """The lines of the log, each with its line end.
 
     Args:
         steps, job: of the performance test.
 
-    Raises KeyError, TypeError or ValueError if these do not hold what they have to.
+    Raises KeyError, TypeError or ValueError if a required value is missing or wrong.
     """
     events = _events(steps, record, job)
     return [f"{LABEL}\n", *(f":::MLLOG {json.dumps(event)}\n" for event in events)]
 
 
 def accuracy(steps: Steps) -> float:
-    """Compute the log's eval_accuracy: exp(-mean loss) on batches that are held out. The value is
-    between 0 and 1; see `metric`.
+    """Compute the log's eval_accuracy: exp(-mean loss) on held-out batches. The value is between 0
+    and 1; see `metric`.
     """
     return math.exp(-sum(steps.held_out) / len(steps.held_out))
 
 
 def metric(record: Record) -> str:
-    """Return in words what `accuracy` computes. If only a model's image encoder is trained, the
+    """Return the meaning of `accuracy` in words. If only a model's image encoder is trained, the
     loss is the mean squared error.
     """
     return _METRIC_OF_FEATURES if record.training and record.training.part else _METRIC
@@ -115,7 +115,9 @@ def _events(steps: Steps, record: Record, job: Job) -> Iterator[dict[str, Any]]:
 
 
 def _settings(steps: Steps, record: Record, job: Job) -> Iterator[tuple[str, Any]]:
-    """What was trained, and how. Keys are mlperf-logging's constants where it has one."""
+    """Yield (key, value) of each setting of the training. A key is mlperf-logging's constant if
+    there is one.
+    """
     cell, training, config = record.cell, record.training, job.workload.config
     if training is None:
         raise ValueError("record.json names no training")
@@ -142,7 +144,7 @@ def _settings(steps: Steps, record: Record, job: Job) -> Iterator[tuple[str, Any
         yield f"opt_adamw_{name}", optimizer[name]
     for key, value in config.get("lora", {}).items():
         yield f"lora_{key}", value
-    # One device: nothing is communicated in another precision.
+    # There is only one device, so nothing is communicated in another precision.
     for part in ("linear", "attn", "comm"):
         yield f"lowest_numerical_precision_in_{part}", precision
     for kind in ("tensor", "pipeline", "context", "expert"):

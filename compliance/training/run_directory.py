@@ -1,4 +1,4 @@
-"""What the run directory of a training holds. Nothing is judged here."""
+"""The content of a training's run directory. Nothing is judged here."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from formats.result import Result
 
 FOLDER = "training"
 LOG = "result_0.txt"
-"""The log in MLPerf Training's format, named as there."""
+"""The file name of the log in MLPerf Training's format, as MLPerf Training has it."""
 TESTS = ("performance", "accuracy")
 COPIES = {f"{test}/steps.json": f"raw/{test}/steps.json" for test in TESTS} | {
     "reference.npz": "reference.npz"
@@ -35,10 +35,10 @@ class TrainingRun:
     says why it could not be read.
 
     Attributes:
-        steps, jobs, outcomes: of each test, by its name.
+        steps, jobs, outcomes: those of each test, by its name.
         reference: the reference's losses, float64: `loss` of each step, and `held_out` of each
-            batch that is held out.
-        result: result.json; None also where it is not to be judged.
+            held-out batch.
+        result: result.json; None also if it is not to be judged.
         faults: file → why it could not be read.
     """
 
@@ -59,14 +59,14 @@ def limits() -> Mapping[str, Any]:
 
 
 def passes(lora: Any) -> float:
-    """Return how many times the operations of a forward pass a training step takes. `lora`: how
-    LoRA trains it; None: all is trained.
+    """Return how many times the operations of a forward pass a training step takes. `lora` is the
+    cell's mode of LoRA; None: all parameters are trained.
     """
     return float(limits()["passes_of_lora" if lora else "passes"])
 
 
 def read(directory: Path, with_result: bool) -> TrainingRun:
-    """Reads a run directory. What cannot be read is noted in `faults`; nothing is raised for it."""
+    """Reads a run directory. A file that cannot be read is noted in `faults` and raises nothing."""
     faults: dict[str, str] = {}
 
     def take(reader: Callable[[Path], Any], name: str) -> Any:

@@ -1,4 +1,6 @@
-"""steps.json of one training → its figures. The harness and the audit both call it."""
+"""Computes the figures of one training from its steps.json. The harness and the audit both use this
+module.
+"""
 
 from __future__ import annotations
 
@@ -12,35 +14,37 @@ from scipy import special
 from compliance.logs import files
 
 _CONFIDENCE = 0.95
-# Marks are those of steps if the last one, with the wait for the device behind it, is no longer
-# than so many mean steps: where a framework runs ahead, if only by half a step, all that the device
-# still has to do is waited for there.
+# Marks are the times of steps if the last step is at most this many mean steps long. The last step
+# includes the wait for the device. So if a framework runs ahead, even by half a step, its last step
+# is longer.
 _LAST_STEP = 1.5
-# Steps before the window: one builds and compiles, in the next PyTorch records CUDA graphs.
+# The steps before the window. The first builds and compiles, and in the next PyTorch records CUDA
+# graphs.
 _UNTIMED = 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class Steps:
-    """The times and losses that the worker kept of one training. Times are nanoseconds of one
-    clock, but for `began_unix_ns`.
+    """The times and losses that the worker recorded for one training. Times are nanoseconds of one
+    clock, except `began_unix_ns`.
 
     Attributes:
         trainable: how many parameters were trained.
         began_ns, began_unix_ns: before the first step; the second one in nanoseconds since 1970.
-        first_ended_ns: the end of the first step, the device waited for.
-        started_ns, closed_ns: the window: from the end of the second step to that of the last one,
-            the device waited for at both.
-        marks_ns: when the framework told the end of each step in the window.
-        returned_ns: when the framework's loop had returned and the device was done.
-        queued_ns: how long, from `closed_ns` to `returned_ns`, other programs had the processors
-            that the loop was ready for.
-        input_ns: what handing the batches over took. They lie ready in memory; what the framework
-            does with one is part of its step.
-        losses: of a timed run the first step's, and the mean of the others; else each step's.
-        held_out: once the training was over, the loss of each batch that it did not train on.
-        evaluation_started_ns, evaluation_ended_ns: before and after the losses in `held_out` were
-            computed.
+        first_ended_ns: the end of the first step, after waiting for the device.
+        started_ns, closed_ns: the window, from the end of the second step to that of the last step,
+            each after waiting for the device.
+        marks_ns: when the framework reported the end of each step in the window.
+        returned_ns: when the framework's loop had returned and the device had finished.
+        queued_ns: how long, from `closed_ns` to `returned_ns`, the loop was ready to run but other
+            programs had the processors.
+        input_ns: the time to hand over the batches, which are ready in memory. The framework's work
+            on a batch is a part of its step.
+        losses: for a timed run, the loss of the first step and the mean of the others; else the
+            loss of each step.
+        held_out: after the training, the loss of each batch that it did not train on.
+        evaluation_started_ns, evaluation_ended_ns: the times before and after the losses in
+            `held_out` were computed.
     """
 
     batch_size: int
@@ -61,36 +65,36 @@ class Steps:
 
     @property
     def count(self) -> int:
-        """The steps within the window."""
+        """The number of steps in the window."""
         return len(self.marks_ns)
 
     @property
     def total(self) -> int:
-        """These and the ones before."""
+        """The number of all steps: those in the window and those before."""
         return _UNTIMED + self.count
 
     @property
     def window_ns(self) -> int:
-        """How long they took."""
+        """The length of the window."""
         return self.closed_ns - self.started_ns
 
     @property
     def times_ns(self) -> np.ndarray:
-        """The time of each of them, int64 [count]; the last one with the wait for the device, so
-        that they add up to the window.
+        """The time of each step in the window, int64 [count]. The last one includes the wait for
+        the device, so that they add up to the window.
         """
         return np.diff([self.started_ns, *self.marks_ns[:-1], self.closed_ns])
 
     @property
     def seen(self) -> bool:
-        """Whether these are times of steps. They are not where the last one was long, as of a
-        framework that runs ahead of its device.
+        """Whether `times_ns` are the times of single steps. They are not if the last one is long,
+        because then the framework ran ahead of its device.
         """
         return bool(self.times_ns[-1] <= _LAST_STEP * self.window_ns / self.count)
 
 
 def read(path: Path) -> Steps:
-    """The content of steps.json. Raises ValueError, or what else damaged content makes Python raise
+    """The content of steps.json. Raises ValueError, or another error of damaged content
     (`files.DAMAGE`).
     """
     document = files.json_object(path)
@@ -114,7 +118,7 @@ def read(path: Path) -> Steps:
 
 
 def figures(steps: Steps) -> dict[str, float]:
-    """Name with unit → value. What is said of single steps is there only where they are seen."""
+    """Name with unit → value. Figures of single steps are included only if `steps.seen`."""
     times_ms, mean_ms = steps.times_ns / 1e6, steps.window_ns / 1e6 / steps.count
     values = {
         "ms_per_step": mean_ms,

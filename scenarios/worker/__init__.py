@@ -1,3 +1,3 @@
-"""The worker: the process that loads one SUT and runs one LoadGen test on it. What crosses to the
-parent is in `job` and `heartbeat`.
+"""The worker: the process that loads one SUT and runs one LoadGen test on it. `job` and `heartbeat`
+contain all that it exchanges with the parent while it runs.
 """

@@ -1,8 +1,8 @@
-"""`python -m scenarios.worker JOB.json`, interpreter = the SUT's: load, warm-up, ONE procedure (a
-LoadGen test, say), outcome.
+"""`python -m scenarios.worker JOB.json PARENT_ID`, run by the SUT's interpreter. It loads the SUT,
+warms it up, runs ONE procedure (for example, a LoadGen test) and writes the outcome.
 
-Exit code 0 with outcome.json, whatever its status; without outcome.json the parent tells from
-signal, kernel and disk what happened.
+The exit code is 0 if outcome.json was written, whatever its status. Without outcome.json, the
+parent finds the cause from signal, kernel and disk.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from sut.evidence.out_of_memory import asked_bytes
 from sut.registry import FIT, REFERENCES, SUTS, loader
 
 _clock = time.perf_counter_ns
-# Python's and numpy's own; what a framework says is in the registry.
+# Python's and numpy's own words; those of a framework are in the registry.
 _OUT_OF_MEMORY = ("MemoryError", "Out of memory")
 
 
 def main(argv: list[str]) -> None:
-    """Do one job and end the process. `argv`: this program, the job's file, the parent's process
-    id.
+    """Do one job and end the process. `argv` is this program, the job's file and the parent's
+    process id.
     """
     die_with_parent(int(argv[2]))
     job = read_job(Path(argv[1]))
@@ -62,8 +62,8 @@ def main(argv: list[str]) -> None:
 
 
 def die_with_parent(parent: int) -> None:
-    """Linux: SIGKILL this process when its parent dies however it dies, and volunteer as the
-    kernel's out-of-memory victim.
+    """On Linux: let the kernel kill this process (SIGKILL) when its parent dies, and choose it
+    first if memory runs out.
     """
     # Ctrl-C goes to the whole terminal; the parent decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -71,22 +71,22 @@ def die_with_parent(parent: int) -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
         with suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
-    if os.getppid() != parent:  # it died before it could be watched
+    if os.getppid() != parent:  # the parent died before the call above
         os._exit(1)
 
 
 def failure(error: Exception, sut: str, device: str = HOST) -> WorkerOutcome:
-    """The outcome of a worker in which something was raised: out of memory, in Python's words or in
-    the framework's, or an error.
+    """The outcome of a worker in which an error was raised: out of memory, in the words of Python
+    or the framework, or another error.
 
-    Out of memory is told with the bytes that were asked for, where the framework says them, and
-    those that the machine still had; how many an accelerator has, its framework says or nobody
-    does.
+    For out of memory, the reason contains the requested bytes, if the framework reports them, and
+    the bytes that the machine still had. The free bytes of an accelerator are added only by its
+    framework.
     """
     known, kind = SUTS | REFERENCES, type(error).__name__
     words = (*_OUT_OF_MEMORY, *(known[sut].out_of_memory if sut in known else ()))
     first, *others = f"{kind}: {error}".strip().split("\n")
-    # Of a traced function TensorFlow tells each line of source, and the innermost error last.
+    # For a traced function, TensorFlow lists each line of source, and the innermost error last.
     if first.endswith("in user code:"):
         first = next(
             (line.strip() for line in reversed(others) if line.strip().startswith(f"{kind}: ")),
@@ -112,7 +112,7 @@ def failure(error: Exception, sut: str, device: str = HOST) -> WorkerOutcome:
 
 
 def measure(job: Job, beat: Heartbeat) -> WorkerOutcome:
-    """Load the SUT, warm it up, and do what the job names."""
+    """Load the SUT, warm it up, and run the job's procedure."""
     procedure = procedures.find(job.procedure)
     beat.enter("load", LOAD_LIMIT_S)
     versions = _versions()
@@ -125,7 +125,8 @@ def measure(job: Job, beat: Heartbeat) -> WorkerOutcome:
     sut.synchronise()
     fields: dict[str, Any] = {"import_ns": import_ns, "load_ns": _clock() - start}
     slowest_ns = 0
-    # A step would change the model: the first one of a training is told apart.
+    # A training has no warm-up, because a step would change the model. Its first step is timed
+    # separately.
     if job.procedure != FIT:
         fields["warmup"], fields["answers"] = warm_up(job, sut, beat)
         slowest_ns = max(w["second_ns"] for w in fields["warmup"])
@@ -136,8 +137,8 @@ def measure(job: Job, beat: Heartbeat) -> WorkerOutcome:
 
 
 def check_in_flight(job: Job, sut: Any) -> None:
-    """Raises Unsupported if the cell names another number of batches in flight than the SUT keeps
-    for this model.
+    """Raises Unsupported if the cell's number of batches in flight is not the SUT's for this
+    model.
     """
     kept = getattr(sut, "in_flight", 1)
     if "in_flight" in job.workload.options and job.workload.in_flight != kept:

@@ -1,8 +1,8 @@
-"""A batch of answers → the bytes of each sample: the payload LoadGen hashes and logs, the same in
-performance and accuracy runs.
+"""Converts a batch of answers to the bytes of each sample: the payload that LoadGen hashes and
+logs. It is the same in performance and accuracy runs.
 
-`compliance/scoring/payload.py` says what the layout is, and reads it. Neither imports the other,
-because an audit judges the bytes by itself; a test holds them together
+`compliance/scoring/payload.py` documents the layout and reads it. Neither module imports the other,
+because an audit judges the bytes by itself. A test checks that they agree
 (tests/compliance/test_arrays.py).
 """
 
@@ -16,14 +16,14 @@ import numpy as np
 from sut.contract import Batch
 
 Payload = tuple[np.ndarray, Sequence[int] | None]
-"""(rows, lengths): the bytes of a row along axis 0 are a sample's answer, whatever their dtype; of
-each row its first `length` bytes count, or all where there are no lengths.
+"""(rows, lengths). The bytes of a row along axis 0 are a sample's answer, in any dtype. Only the
+first `length` bytes of a row count, or all of them without lengths.
 """
 
 
 def pack(answers: Batch, keys: Sequence[str]) -> Payload:
-    """One key: the array itself, no copy, unless it is boolean. One key with `n_tokens` beside it:
-    rows are cut to that many tokens.
+    """Pack the arrays of `keys`. A single key gives the array itself, not a copy, unless it is
+    boolean. If there is also `n_tokens`, rows are cut to that many tokens.
     """
     if len(keys) > 1:
         return np.concatenate([_bytes(answers[k]) for k in keys], axis=1), None
@@ -34,8 +34,8 @@ def pack(answers: Batch, keys: Sequence[str]) -> Payload:
 
 
 def describe(answers: Batch, keys: Sequence[str]) -> dict[str, Any]:
-    """Name of each array → its `dtype`, and its `shape` without the axis of samples; None: as long
-    as the sample's own `n_tokens`.
+    """Name of each array → its `dtype`, and its `shape` without the axis of samples. None in the
+    shape means the sample's own `n_tokens`.
     """
     cut = len(keys) == 1 and "n_tokens" in answers
     return {

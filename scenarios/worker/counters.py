@@ -1,9 +1,9 @@
-"""Energy and clocks by the machine's own counters, read right before and right after a test:
-measured, or absent with the reason.
+"""Energy and clocks from the machine's own counters, read right before and right after a test. A
+value is measured, or absent with the reason.
 
-Sources: Linux powercap (Intel and AMD RAPL, Documentation/power/powercap/powercap.rst) for whole
-processor packages, NVML for whole GPUs. They count everything that runs there, they are not the
-wall power MLPerf Power asks for, and nothing is estimated from them.
+The sources are Linux powercap (Intel and AMD RAPL, Documentation/power/powercap/powercap.rst) for
+whole processor packages, and NVML for whole GPUs. They count everything that runs there. They are
+not the wall power that MLPerf Power requires, and nothing is estimated from them.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from typing import Any
 from sut.devices import DEVICES
 
 POWERCAP = Path("/sys/class/powercap")
-# Where a zone states no limit: no package draws more. Peaks pass a stated limit, which is one of an
-# average over seconds.
+# The limit for a zone that states none: no package draws more. A stated limit is for the average
+# over seconds, so peaks may exceed it.
 _MOST_WATTS, _PEAK = 1000.0, 1.5
 
 
 @dataclass(frozen=True)
 class Reading:
-    """`microjoules`: of each source since some moment of its own; `ranges`: where a counter starts
-    again from 0; `wrap_s`: within so many seconds it does so at most once.
+    """One reading of the counters. `microjoules` of each source count from a moment of its own. At
+    `ranges` a counter starts again from 0, at most once within `wrap_s` seconds.
     """
 
     at_ns: int
@@ -40,8 +40,8 @@ class Reading:
 
 @dataclass(frozen=True)
 class Energy:
-    """`joules`: by source; `absent`: source → why there is no figure; `clocks`: of the GPU, before
-    and after.
+    """The energy of a test. `joules`: by source. `absent`: source → why it has no figure. `clocks`:
+    of the GPU, before and after.
     """
 
     joules: Mapping[str, float]
@@ -50,7 +50,9 @@ class Energy:
 
 
 def read(device: str, powercap: Path = POWERCAP) -> Reading:
-    """Every source this process may read. A few hundred microseconds; never raises."""
+    """Read every source that this process may read. It takes a few hundred microseconds and never
+    raises.
+    """
     microjoules, ranges, wrap_s, absent = _packages(powercap)
     clocks: dict[str, Any] = {}
     if DEVICES[device].library == "nvml":
@@ -84,8 +86,8 @@ def between(before: Reading, after: Reading) -> Energy:
 def _packages(
     powercap: Path,
 ) -> tuple[dict[str, int], dict[str, int], dict[str, float], dict[str, str]]:
-    """Zones `intel-rapl:N` named package-N; AMD's are called the same. Subzones are parts of them,
-    and psys the platform around them.
+    """Read the zones `intel-rapl:N` with the name package-N; AMD's zones have the same names.
+    Subzones are left out as parts of these zones, and psys because it is the whole platform.
     """
     microjoules, ranges, wrap_s, absent = {}, {}, {}, {}
     for zone in sorted(
@@ -154,10 +156,10 @@ def _gpu() -> tuple[dict[str, int], dict[str, Any], str]:
 
 
 def visible_gpus(nvml: Any) -> list[Any]:
-    """NVML's handles of the GPUs a framework may see, in its order: NVML counts all of the
-    machine's, by their place on the bus (which workers are told to do too, by CUDA_DEVICE_ORDER).
-    As in CUDA, the list of CUDA_VISIBLE_DEVICES ends at its first wrong entry, and GPUs that this
-    process may not use are not counted.
+    """NVML's handles of the GPUs that a framework may see, in the framework's order. NVML counts
+    all GPUs of the machine by their place on the bus, and CUDA_DEVICE_ORDER gives workers the same
+    order. As in CUDA, the list of CUDA_VISIBLE_DEVICES ends at its first wrong entry, and GPUs that
+    this process may not use are not counted.
     """
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     gpus = []
@@ -180,7 +182,7 @@ def visible_gpus(nvml: Any) -> list[Any]:
 
 def _clocks(nvml: Any, handle: Any) -> dict[str, Any]:
     """Return the GPU's clocks, temperature, power limit and throttle reasons. A key is missing if
-    the driver does not tell its value.
+    the driver does not report its value.
     """
     asked: dict[str, Callable[[], Any]] = {
         "sm_mhz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),

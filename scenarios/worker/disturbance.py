@@ -1,4 +1,4 @@
-"""This module measures what disturbed a test while it ran.
+"""This module measures the disturbances of a test while it runs.
 
 It looks for three things: the work of other programs, processor time that the hypervisor kept, and
 times in which no answer came. The first two are measured on Linux only; elsewhere they are absent,
@@ -22,10 +22,10 @@ _STAT = _PROC / "stat"
 # steal. Guests count as user.
 _BUSY, _STEAL = (0, 1, 2, 5, 6), 7
 _AT_WORK = 0.02
-"""A process that the worker started counts from this share of a processor on; compilers keep idle
-ones.
+"""A process that the worker started counts if it uses at least this share of a processor. Compilers
+keep idle processes.
 """
-# A gap counts as a stand-still where it is longer than both.
+# A gap counts as a stall if it is longer than both.
 _TIMES_SLOWEST, _LEAST_NS = 3, 20_000_000
 
 
@@ -33,8 +33,9 @@ _TIMES_SLOWEST, _LEAST_NS = 3, 20_000_000
 class ProcessorTimes:
     """Seconds since the machine started.
 
-    `busy`, `steal`: over the processors this process may use. `own`: of this process and those that
-    it started. `children`: process → seconds, of those it started that still run.
+    `busy`, `steal`: sums over the processors that this process may use. `own`: the time of this
+    process and those that it started. `children`: process → seconds, for the started processes that
+    still run.
     """
 
     at_ns: int
@@ -51,7 +52,7 @@ class Disturbance:
     Attributes:
         seconds: how long the test was watched.
         other_processors, stolen_processors: processors, on average, that other programs used and
-            that the hypervisor kept; None: the system does not tell.
+            that the hypervisor kept; None: the system does not report it.
         stalls: the number of gaps between answers that were far longer than `slowest_ns` of
             `between`.
         stalled_seconds: the sum of these gaps, each less `slowest_ns`.
@@ -71,7 +72,7 @@ class Disturbance:
 
 
 def read() -> ProcessorTimes | None:
-    """None: this system does not tell."""
+    """The processor times until now; None if this system does not report them."""
     try:
         lines = _STAT.read_text(encoding="ascii").splitlines()
     except OSError:
@@ -94,8 +95,8 @@ def read() -> ProcessorTimes | None:
 
 
 def _descendants(process: int) -> dict[int, int]:
-    """Process → ticks of a processor that it used (proc_pid_stat(5)), of all that this process and
-    its children started.
+    """Process → ticks of a processor that it used (proc_pid_stat(5)), for all processes that this
+    process and its children started.
     """
     found: dict[int, int] = {}
     with suppress(OSError):
@@ -123,9 +124,9 @@ def between(
     """Compute the disturbances between two readings.
 
     Args:
-        gaps_ns: the gaps between the answers of one batch and of the next, int64 [n]; of a
+        gaps_ns: the gaps between the answers of one batch and of the next, int64 [n]; for a
             training, the times of its steps.
-        slowest_ns: the slowest batch of the calibration; of a training, the median step.
+        slowest_ns: the slowest batch of the calibration; for a training, the median step.
     """
     others, stolen = _rates(before, after)
     stalls = gaps_ns[gaps_ns > max(_TIMES_SLOWEST * slowest_ns, _LEAST_NS)]
@@ -145,9 +146,7 @@ def between(
 
 
 def _working(before: ProcessorTimes | None, after: ProcessorTimes | None) -> list[float]:
-    """The processors that each process used, of those that the worker started and that were at
-    work.
-    """
+    """The processors that each working process used, among those that the worker started."""
     if not before or not after or after.at_ns <= before.at_ns:
         return []
     span = (after.at_ns - before.at_ns) / 1e9
@@ -160,7 +159,7 @@ def _working(before: ProcessorTimes | None, after: ProcessorTimes | None) -> lis
 
 def taken(before: ProcessorTimes | None, after: ProcessorTimes | None) -> float | None:
     """Processors, on average, that other programs and the hypervisor took between two readings.
-    None: the system does not tell.
+    None if the system does not report it.
     """
     others, stolen = _rates(before, after)
     return None if others is None or stolen is None else others + stolen

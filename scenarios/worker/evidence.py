@@ -1,4 +1,6 @@
-"""Takes a SUT's evidence of the timed call itself: the SUT does not choose what is watched."""
+"""Takes a SUT's evidence of the timed call itself. The SUT does not choose which call is
+watched.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ def batches(job: Job, sut: Inference) -> list[Batch]:
 
 
 def begin(sut: Inference, batches: Sequence[Batch]) -> Evidence | int:
-    """Right before a test: the evidence of these batches, or the number of compiled programs.
+    """Return, right before a test, the evidence of these batches or the number of compiled
+    programs.
 
     The number is taken if the framework counts without its profiler. That is JAX, whose profiler
     reaches the GPU.
@@ -40,11 +43,11 @@ def begin(sut: Inference, batches: Sequence[Batch]) -> Evidence | int:
 def end(
     sut: Inference, batches: Sequence[Batch], begun: Evidence | int
 ) -> tuple[Evidence, Evidence]:
-    """Right after a test that began with `begun`: the evidence from before and after it.
+    """Return, right after a test that began with `begun`, the evidence from before and after it.
 
     If `begun` is a number of programs, the first evidence is taken now. Its `compilations` then
-    lack those of the test. The second evidence is of one batch more, which constants would not
-    follow.
+    lack those of the test. The second evidence is of one more batch, so that constant counts would
+    be noticed.
     """
     longer = [batches[0], *batches]
     if isinstance(begun, Evidence):
@@ -70,9 +73,9 @@ def watch(sut: Inference, batches: Sequence[Batch]) -> Evidence:
     """Return the framework's evidence of one call: `predict` and `to_host` of each of these
     prepared batches.
 
-    As many of them are pending as in Offline, so that a SUT that computes several at once is seen
-    to do so. The detail "batches" is the number of batches. Raises ValueError unless the SUT made
-    the call exactly once.
+    As many batches are pending as in Offline, so that the evidence shows a SUT that computes
+    several at once. The detail "batches" is the number of batches. Raises ValueError unless the SUT
+    made the call exactly once.
     """
     calls = 0
 

@@ -1,10 +1,10 @@
-"""The training-step timer: trains a SUT's model batch by batch, and keeps when each step ended, or
-what its loss was. No LoadGen here.
+"""The timer of training steps. It trains a SUT's model batch by batch, and records when each step
+ended, or its loss. LoadGen is not used here.
 
 The first two steps are not timed: one builds and compiles, and in the next PyTorch records CUDA
-graphs. A timed run waits for the device after each of them, and after the last step. The window
-from the second step to the last is closed. Its other steps are left as the framework has them,
-which may run ahead of its device.
+graphs. A timed run waits for the device after each of these two steps, and after the last step. So
+the window from the end of the second step to the end of the last contains all work. Within it the
+framework may run ahead of its device.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from scenarios.worker.qsl import Qsl
 from sut.contract import Batch, Evidence, Training
 
 _clock = time.perf_counter_ns
-_LAST_STEP = 3.0  # times the mean, beyond which the last step surely waited for those before it
+_LAST_STEP = 3.0  # times the mean: a longer last step surely waited for those before it
 
 
 def train(job: Job, sut: Training, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
-    """One step on each batch of the inputs, in their order, then the losses of the batches that are
-    held out, of frozen parameters.
+    """Train one step on each batch of the inputs, in their order. Then compute the losses of the
+    held-out batches, with frozen parameters.
 
-    Writes steps.json, and of a reference its losses as reference.npz.
+    Writes steps.json, and for a reference also its losses as reference.npz.
     """
     assert job.fresh, "a training has batches that are held out"
     batches, held_out = (_batches(path, job, sut) for path in (job.inputs, job.fresh))
@@ -72,8 +72,8 @@ def train(job: Job, sut: Training, beat: Heartbeat, slowest_ns: float) -> dict[s
 
 
 def _batches(path: Path, job: Job, sut: Training) -> list[Batch]:
-    """The whole batches of a file, each prepared by itself: pictures are large, and preparing holds
-    four copies.
+    """The whole batches of a file. Each is prepared separately, because pictures are large and
+    preparing needs four copies.
     """
     qsl, size, batches = Qsl(path, sut.prepare), job.workload.batch_size, []
     for start in range(0, qsl.count, size):
@@ -84,8 +84,8 @@ def _batches(path: Path, job: Job, sut: Training) -> list[Batch]:
 
 
 def _evaluate(sut: Training, batches: Sequence[Batch]) -> dict[str, Any]:
-    """The loss of each batch. It comes from the step that was trained with, which changes nothing
-    any more, so that nothing is compiled.
+    """The loss of each batch. The step of the training computes it without changing any parameter,
+    so nothing is compiled.
     """
     losses: list[float] = []
     sut.freeze()
@@ -97,24 +97,26 @@ def _evaluate(sut: Training, batches: Sequence[Batch]) -> dict[str, Any]:
 
 @dataclass
 class Timer:
-    """Called back after each step. Times are `perf_counter_ns`.
+    """Records the times of steps. The framework calls `on_step` after each step. Times are
+    `perf_counter_ns`.
 
     Attributes:
         expected: how many steps there will be.
         synchronise: waits for the device.
         began_ns, began_unix_ns: when the first step began; the second one in nanoseconds since
             1970.
-        first_ended_ns: when it ended, the device waited for.
-        started_ns, closed_ns: the window: from the end of the last untimed step to that of the last
-            one, the device waited for at both.
-        marks_ns: when the framework told the end of each step in the window; its device may be
+        first_ended_ns: when the first step ended, after waiting for the device.
+        started_ns, closed_ns: the window, from the end of the last untimed step to that of the last
+            step, each after waiting for the device.
+        marks_ns: when the framework reported the end of each step in the window; its device may be
             behind.
-        input_ns: what handing the batches over took. They lie ready in memory; what the framework
-            does with one is part of its step.
-        returned_ns: when the framework's loop had returned and its device was done.
-        queued_ns: how long, from `closed_ns` to `returned_ns`, the loop's thread was ready and had
-            no processor.
-        losses: of a timed run the first step's, and the mean of the others; else each step's.
+        input_ns: the time to hand over the batches, which are ready in memory. The framework's work
+            on a batch is a part of its step.
+        returned_ns: when the framework's loop had returned and its device had finished.
+        queued_ns: how long, from `closed_ns` to `returned_ns`, the loop's thread was ready to run
+            and had no processor.
+        losses: for a timed run, the loss of the first step and the mean of the others; else the
+            loss of each step.
     """
 
     job: Job
@@ -135,7 +137,9 @@ class Timer:
     losses: list[float] = field(default_factory=list)
 
     def hand_over(self, batches: Sequence[Batch]) -> Iterator[Batch]:
-        """The batches, one by one, which are ready: `input_ns` is what handing them over takes."""
+        """Yield the batches one by one. They are ready, and `input_ns` is the time to hand them
+        over.
+        """
         for number in range(len(batches)):
             asked_ns = _clock()
             batch = batches[number]
@@ -143,7 +147,7 @@ class Timer:
             yield batch
 
     def on_step(self, loss: Callable[[], float]) -> None:
-        """A step has ended, as the framework tells."""
+        """Record the end of a step. The framework calls this."""
         self.steps += 1
         if self.steps > UNTIMED_STEPS:
             self.marks_ns.append(_clock())
@@ -162,10 +166,10 @@ class Timer:
             self._after = counters.read(self.job.workload.device), disturbance.read()
 
     def end(self) -> None:
-        """The framework's loop has returned."""
+        """Record that the framework's loop has returned."""
         self.synchronise()
         self.returned_ns = _clock()
-        # A pause between two readings may be in the queue and not in the time.
+        # A pause between the two clock readings counts as queueing, but is not in the other time.
         self.queued_ns = min(
             _queued_ns() - self._queued_at_close_ns, self.returned_ns - self.closed_ns
         )
@@ -183,13 +187,13 @@ class Timer:
         self.monotonic_ns, self.started_ns = time.monotonic_ns(), _clock()
 
     def surroundings(self, device: str) -> dict[str, Any]:
-        """Energy of the window, and what disturbed it."""
+        """The energy and the disturbances of the window."""
         (energy_before, load_before), (energy_after, load_after) = self._before, self._after
         gaps_ns, seconds = (
             np.diff([self.started_ns, *self.marks_ns[:-1], self.closed_ns]),
             (self.closed_ns - self.started_ns) / 1e9,
         )
-        # The framework ran ahead of its device: these are no times of steps.
+        # The framework ran ahead of its device, so these are not the times of steps.
         if gaps_ns[-1] > _LAST_STEP * gaps_ns.mean():
             gaps_ns = gaps_ns[:0]
         usual_ns = float(np.median(gaps_ns)) if len(gaps_ns) else 0.0
@@ -221,8 +225,8 @@ class Timer:
 
 
 def _queued_ns() -> int:
-    """Return for how many nanoseconds this thread has so far been ready to run and had no
-    processor. 0 if the system does not tell.
+    """Return for how many nanoseconds this thread has been ready to run without a processor. 0 if
+    the system does not report it.
 
     It is the second field of schedstat (Documentation/scheduler/sched-stats.rst of Linux).
     """

@@ -27,34 +27,34 @@ met.
 """
 
 _clock = time.perf_counter_ns
-# Rounds: more than so many, and until so much time is spent; all there are where fresh inputs look
-# slower than this.
+# There are more than _LEAST rounds, and they go on until _ENOUGH_NS is spent. If fresh inputs look
+# slower than _SUSPICIOUS, all rounds are run, up to _MOST.
 _LEAST, _MOST, _ENOUGH_NS, _SUSPICIOUS = 3, 33, 500_000_000, 1.15
 _LONG_NS = 10_000_000_000
-"""No further round after so much time: what disturbs a batch of seconds is little beside it, and
+"""No round begins after so much time. A disturbance is small compared with a batch of seconds, and
 four rounds are twelve batches.
 """
 DOUBTFUL, ROUNDS, OTHERS = 1.3, 12, 0.1
 """Fresh inputs that take more than DOUBTFUL times as long are reported. They show kept answers if
 they do so in each third of at least ROUNDS rounds while other programs and the hypervisor took less
-than OTHERS processors. The rules of a round hold the same numbers.
+than OTHERS processors. The rules of a round contain the same numbers.
 """
 
 
 def compare(job: Job, sut: Inference, known: Qsl, beat: Heartbeat) -> dict[str, Any]:
-    """The least nanoseconds of a batch of fresh inputs, of the same batch again, and of one of the
-    data set.
+    """Measure the least nanoseconds of a batch of fresh inputs, of the same batch again, and of a
+    batch of the data set.
 
-    `slower`: the first over the lesser of the others, about 1 where nothing is kept. The least of
-    several times is the one that other programs disturbed least; where it still looks as if
-    something were kept, all rounds there are inputs for are taken. Where there are several, the
-    first is dropped: buffers are made in it. If fresh answers have more tokens, the time of met
-    ones is longer in proportion. `thirds`: the same ratio in each third of the rounds, if these are
-    enough. `other_processors`: processors that other programs and the hypervisor took meanwhile;
-    None: the system does not report it.
+    `slower`: the first time divided by the lesser of the others, about 1 if no answer is kept. The
+    least of several times is the one that other programs disturbed least. If answers still look
+    kept, all rounds are run that there are inputs for. The first of several rounds is dropped,
+    because buffers are allocated in it. If fresh answers have more tokens, the time of met inputs
+    is scaled up in proportion. `thirds`: the same ratio in each third of the rounds, if there are
+    enough rounds. `other_processors`: processors that other programs and the hypervisor took
+    meanwhile; None: the system does not report it.
 
     Args:
-        known: the data set, whose samples the performance test has asked for.
+        known: the data set, whose samples the performance test has requested.
     """
     assert job.fresh is not None
     fresh, size = Qsl(job.fresh, sut.prepare), job.workload.batch_size
@@ -89,11 +89,11 @@ def compare(job: Job, sut: Inference, known: Qsl, beat: Heartbeat) -> dict[str, 
 
 
 def longer(answers: Batch, met: Batch) -> float:
-    """Return how many times as many tokens fresh answers have as those of met inputs, in all or in
-    the longest row; at least 1.
+    """Return the ratio of the tokens of fresh answers to those of met inputs, in all rows or in the
+    longest one, if that is more; at least 1.
 
-    An honest SUT takes at most so many times as long: what it does before the first token is the
-    same.
+    An honest SUT takes at most so many times as long, because its work before the first token is
+    the same.
     """
     if "n_tokens" not in answers:
         return 1.0
@@ -102,8 +102,8 @@ def longer(answers: Batch, met: Batch) -> float:
 
 
 def doubtful(fresh: Mapping[str, Any]) -> bool:
-    """Return whether fresh inputs took longer although a disturbed machine may be the reason, and
-    not kept answers.
+    """Return whether fresh inputs took longer, but a disturbed machine may be the reason instead of
+    kept answers.
     """
     shown = (
         fresh["thirds"]
@@ -120,12 +120,12 @@ def slower(times: Times) -> float:
 
 
 def thirds(times: Times) -> list[float]:
-    """`slower` of each third of the rounds. Empty: they are too few."""
+    """`slower` of each third of the rounds. Empty if there are too few rounds."""
     return [slower(part) for part in _parts(times)] if len(times) >= ROUNDS else []
 
 
 def _parts(times: Times) -> list[Times]:
-    """Three parts, of which the last two begin with a round that is not looked at."""
+    """Three parts. The last two begin with a round that is not used."""
     third = len(times) // 3
     return [times[:third], times[third - 1 : 2 * third], times[2 * third - 1 :]]
 

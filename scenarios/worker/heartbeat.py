@@ -1,7 +1,7 @@
-"""This module tells the parent how far the worker is, through a memory-mapped file.
+"""This module reports the worker's progress to the parent, through a memory-mapped file.
 
-The worker takes 60 ns to write and needs no thread for it. The parent does not busy-wait: it looks
-once a second.
+A write takes the worker 60 ns and needs no thread. The parent does not busy-wait: it reads once a
+second.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ PHASES = (
 _PHASE, COMPLETED, _EXPECTED, _LIMIT_S = range(4)
 _FORMAT = "<4Q"
 _SIZE = struct.calcsize(_FORMAT)
-# Loading and compiling have no heartbeat of their own: half an hour covers the slowest load seen (7
-# B parameters from a cold disk, XLA).
+# Loading and compiling have no heartbeat. Half an hour is enough for the slowest load so far (7 B
+# parameters from a cold disk, XLA).
 LOAD_LIMIT_S = 1800
 
 
@@ -41,8 +41,8 @@ class Beat(NamedTuple):
 
 
 class Heartbeat:
-    """Written by the worker; `cells[COMPLETED]` is bumped once a completed batch, by LoadGen's
-    responder in place.
+    """The worker's side, which writes. LoadGen's responder increases `cells[COMPLETED]` directly,
+    once for each completed batch.
     """
 
     def __init__(self, path: Path):
@@ -60,16 +60,16 @@ class Heartbeat:
         self.cells[_PHASE] = PHASES.index(phase)
 
     def allow(self, limit_s: float) -> None:
-        """Let the phase go on for so many seconds without a change."""
+        """Change the seconds without a change after which the current phase counts as hung."""
         self.cells[_LIMIT_S] = int(limit_s)
 
     def bump(self, completed: int) -> None:
-        """So many more are completed."""
+        """Add to the number of completed ones."""
         self.cells[COMPLETED] += completed
 
 
 def read(path: Path) -> Beat | None:
-    """The parent's look; None before the worker has made the file."""
+    """Read the progress, for the parent; None before the worker has created the file."""
     try:
         phase, *rest = struct.unpack(_FORMAT, path.read_bytes())
     except (OSError, struct.error):

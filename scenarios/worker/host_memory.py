@@ -1,8 +1,8 @@
-"""This module tells the most memory that this process held, without what the harness itself takes
-to watch a call.
+"""This module reports the most memory that this process used, without the memory that the harness
+takes to watch a call.
 
-PyTorch's profiler takes 5 kB for each operator, and the matrices that a framework's speed is
-measured with may take gigabytes.
+PyTorch's profiler takes 5 kB for each operator. The matrices for measuring a framework's speed may
+take gigabytes.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _RESET_PEAK = "5"  # proc_pid_clear_refs(5): reset the peak resident set size to
 
 
 class _Peak:
-    """Of this process. `before`: bytes, until the last call that was watched. `spoilt`: the
-    system's own figure holds a watched call.
+    """The peak of this process. `before`: bytes until the last watched call. `spoilt`: whether the
+    system's own figure includes a watched call.
     """
 
     before = 0
@@ -27,11 +27,11 @@ class _Peak:
 
 
 def peak_bytes() -> int:
-    """The most resident memory in bytes. What `watching` took does not count, but what an allocator
-    keeps of it does.
+    """The most resident memory in bytes. Memory that was taken within `watching` does not count,
+    except memory that an allocator kept.
 
-    Where the system cannot begin anew after a watched call, it is the most until the first one, or
-    what is held now if that is more.
+    If the system cannot reset its figure after a watched call, the value is the peak before the
+    first such call, or the memory in use now if that is more.
     """
     return max(_Peak.before, _now() if _Peak.spoilt else _high_water())
 
@@ -47,7 +47,9 @@ def watching() -> Iterator[None]:
 
 
 def _high_water() -> int:
-    """By the kernel's high-water mark on Linux, since ru_maxrss remembers the parent too."""
+    """The system's own figure. On Linux it is the kernel's high-water mark, because ru_maxrss
+    includes the parent.
+    """
     return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
         1024 if sys.platform == "linux" else 1
     )
@@ -58,7 +60,7 @@ def _now() -> int:
 
 
 def _status(name: str) -> int:
-    """Bytes, by proc_pid_status(5). 0 where the system does not tell."""
+    """The value in bytes, from proc_pid_status(5). 0 if the system does not report it."""
     with suppress(OSError):
         for line in _STATUS.read_text(encoding="ascii").splitlines():
             if line.startswith(f"{name}:"):
@@ -67,7 +69,7 @@ def _status(name: str) -> int:
 
 
 def _reset() -> bool:
-    """Begin anew. False where the system cannot."""
+    """Reset the high-water mark. False if the system cannot."""
     try:
         _CLEAR_REFS.write_text(_RESET_PEAK, encoding="ascii")
     except OSError:

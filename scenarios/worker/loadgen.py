@@ -1,5 +1,5 @@
-"""The only module that imports mlperf_loadgen. One `run` per OS process: a second FromConfig skips
-the embedded configuration.
+"""The only module that imports mlperf_loadgen. Each OS process may call `run` only once, because a
+second FromConfig skips the embedded configuration.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from scenarios.worker.watch import Watch
 def responder(
     heartbeat: Heartbeat, watch: Watch, dry: bool = False
 ) -> Callable[[Sequence[int], Payload, Sequence[int]], None]:
-    """(ids, payload, indices of the samples) → completes each sample of a batch once, in one call.
+    """Return a function of (ids, payload, indices of the samples). It completes each sample of a
+    batch once, in one call.
 
-    `dry`: builds the responses and sends none (calibration).
+    With `dry` it builds the responses and sends none (calibration).
 
-    The time between a SUT's answer and LoadGen's clock is spent here, mostly with cold caches:
-    every attribute looked up costs.
+    The time between a SUT's answer and LoadGen's clock is spent here, mostly with cold caches. So
+    every attribute look-up costs time.
     """
     send: Callable[..., object] = (lambda responses: None) if dry else lg.QuerySamplesComplete
     response, cells, from_buffer = lg.QuerySampleResponse, heartbeat.cells, c_char.from_buffer
@@ -53,13 +54,14 @@ def responder(
                 " more tokens than a row has"
             )
         try:
-            # An array is a buffer; numpy's stubs do not say so.
+            # An array is a buffer, but numpy's stubs do not declare it.
             start = addressof(from_buffer(rows))  # type: ignore[arg-type]
-        # Read-only, or not C-contiguous. This is the general way, and takes five times as long.
+        # The array is read-only, or not C-contiguous. This is the general way, and takes five times
+        # as long.
         except TypeError:
             rows = np.ascontiguousarray(rows)
             start = rows.ctypes.data
-        if count == 1:  # what SingleStream and batches of one would otherwise pay twice
+        if count == 1:  # a shorter way for SingleStream and batches of one
             sent = stride if lengths is None else lengths[0]
             send([response(ids[0], start, sent)])
             append_index(indices[0])
@@ -79,10 +81,10 @@ def responder(
 
 
 def settings(job: Job, conf: Mapping[str, float]) -> dict[str, float]:
-    """The whole user.conf: `conf` is the scenario's part of it.
+    """The settings of the whole user.conf. `conf` is the scenario's part of it.
 
-    Duration and counts are always stated: LoadGen's embedded configuration has its own for names it
-    knows.
+    Duration and counts are always stated, because LoadGen's embedded configuration has its own for
+    names that it knows.
     """
     return {
         "min_duration": job.limits.min_duration_ms,
@@ -102,7 +104,7 @@ def write_user_conf(job: Job, values: Mapping[str, float]) -> None:
 
 
 def write_audit_config(job: Job) -> None:
-    """Write audit.config where the job is a compliance test; other tests must have none."""
+    """Write audit.config if the job is a compliance test. Other tests must have none."""
     if job.audit:
         job.audit_config.write_text(
             "".join(f"*.*.{key} = {value}\n" for key, value in job.audit.items()), encoding="utf-8"
@@ -112,8 +114,8 @@ def write_audit_config(job: Job) -> None:
 def run(
     job: Job, qsl: Qsl, issue: Callable[..., None], flush: Callable[[], None], trace: bool
 ) -> None:
-    """One LoadGen test into job.log_dir. Raises ValueError for a user.conf LoadGen does not take,
-    and what a callback raises.
+    """Run one LoadGen test that writes into job.log_dir. Raises ValueError for a user.conf that
+    LoadGen rejects, and any error of a callback.
     """
     settings = lg.TestSettings()
     code = settings.FromConfig(str(job.log_dir / "user.conf"), job.benchmark, job.scenario)

@@ -1,5 +1,5 @@
-"""This module predicts the cost of a test from its calibration, and refuses a test that cannot end
-well.
+"""This module predicts the cost of a test from its calibration, and refuses a test that cannot
+succeed.
 
 The predictions are pure; `check_machine` and the functions about memory read the machine's state.
 The costs of a sample were measured on LoadGen 6.0.17 with ConstructFastSUT: at most 300 B of
@@ -25,15 +25,15 @@ _GROUP = Path("/sys/fs/cgroup")
 
 
 class Refused(Exception):
-    """The test would run out of memory, disk or time; the message says of what, how much and what
-    to change.
+    """The test would run out of memory, disk or time. The message says of which, by how much, and
+    what to change.
     """
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The predicted cost of a test. `batches`: of the SUT's batch size, the last one perhaps filled
-    up.
+    """The predicted cost of a test. `batches` have the SUT's batch size; the last one may be
+    padded.
     """
 
     samples: int
@@ -48,7 +48,7 @@ def performance(job: Job, settings: Mapping[str, float], sample_ns: float) -> Pl
     """Predict the cost of a performance test by LoadGen's own arithmetic.
 
     Args:
-        settings: user.conf and, over it, audit.config.
+        settings: user.conf, overridden by audit.config.
     """
     scenario = SCENARIOS[job.scenario]
     samples, prepared = scenario.counts(settings, job.limits.performance_sample_count, sample_ns)
@@ -66,8 +66,8 @@ def performance(job: Job, settings: Mapping[str, float], sample_ns: float) -> Pl
 
 
 def accuracy(job: Job, samples: int, payload_bytes: int, sample_ns: float) -> Plan:
-    """Predict the cost of an accuracy test of so many samples. Its log holds every answer in hex,
-    which doubles the answer's length.
+    """Predict the cost of an accuracy test of so many samples. Its log contains every answer in
+    hex, which doubles the length.
     """
     log_bytes = samples * (2 * payload_bytes + _ACCURACY_ROW_BYTES)
     return Plan(
@@ -85,11 +85,11 @@ def _batches(samples: int, job: Job) -> int:
 
 
 def check_time(plan: Plan, job: Job, least: str) -> None:
-    """Raises Refused if a quick test would take far longer than was asked for.
+    """Raises Refused if a quick test would take far longer than requested.
 
     Args:
-        least: what the scenario needs at least, in words; whole passes under equal issue are told
-            here.
+        least: the scenario's own minimum, in words. This function adds whole passes under equal
+            issue.
     """
     longest_s = job.limits.longest_ms / 1e3
     if job.limits.quick and plan.seconds > longest_s:
@@ -109,7 +109,7 @@ def check_time(plan: Plan, job: Job, least: str) -> None:
 
 
 def check_machine(plan: Plan, log_dir: Path) -> None:
-    """Raises Refused if memory or disk would not last."""
+    """Raises Refused if memory or disk would not be enough."""
     disk = os.statvfs(log_dir)
     free_bytes = disk.f_bavail * disk.f_frsize - _DISK_RESERVE_BYTES
     if plan.log_bytes > free_bytes:
@@ -128,10 +128,10 @@ def check_machine(plan: Plan, log_dir: Path) -> None:
 
 
 def available_memory_bytes() -> int | None:
-    """Return how many bytes of memory can be had without swapping. None if the system does not
-    tell.
+    """Return how many bytes of memory are available without swapping. None if the system does not
+    report it.
 
-    It is the lesser of Linux' own estimate and what a container's limit leaves. Pages of files that
+    It is the lesser of Linux' own estimate and the rest of a container's limit. Pages of files that
     were not read lately (`inactive_file` in https://docs.kernel.org/admin-guide/cgroup-v2.html)
     count as free in a container, because the kernel gives them up.
     """
@@ -153,8 +153,8 @@ def available_memory_bytes() -> int | None:
 
 
 def free_memory_bytes() -> int | None:
-    """The bytes that this process may still have: fewer than are available where its address space
-    is limited.
+    """The bytes that this process may still allocate. They are fewer than the available ones if its
+    address space is limited.
     """
     found = [available_memory_bytes()]
     with suppress(OSError, ValueError):

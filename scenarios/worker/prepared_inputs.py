@@ -18,16 +18,16 @@ _RULE = (
 
 
 def check(inputs: Batch, prepared: Batch) -> None:
-    """Raises ValueError naming the first array that is more than that; a few rows of each are
-    looked at.
+    """Raises ValueError, with the name of the array, if `prepare` did other work on it. A few rows
+    of each array are checked.
 
-    An array may be the same for all rows (positions, token types). Else each of its rows holds the
-    values of one input's row, in any order, each as often as there, but for one value that may
-    stand there more often: the padding.
+    An array may be the same for all rows (positions, token types). Else each row contains the
+    values of one input's row, in any order and each as often as there. One value may occur more
+    often: the padding.
 
     Args:
-        inputs: what `prepare` was given, [n, …] each.
-        prepared: what it returned.
+        inputs: the arrays that `prepare` was given, [n, …] each.
+        prepared: the arrays that it returned.
     """
     count = len(next(iter(inputs.values())))
     if not prepared:
@@ -52,14 +52,14 @@ def check(inputs: Batch, prepared: Batch) -> None:
 
 
 def _comes_of(row: np.ndarray, source: np.ndarray) -> bool:
-    """Return whether `row`, [m], holds all values of `source`, cast, in any order. One value may
+    """Return whether `row`, [m], contains all values of `source`, cast, in any order. One value may
     occur more often: the padding.
     """
     with np.errstate(all="ignore"):
         cast = np.asarray(source).ravel().astype(row.dtype)
     if len(row) < len(cast):
         return False
-    # Nothing was padded: of an image's millions of values sorting takes a tenth of the time.
+    # Nothing was padded. For the millions of values of an image, sorting takes a tenth of the time.
     if len(row) == len(cast):
         return np.array_equal(np.sort(row), np.sort(cast), equal_nan=row.dtype.kind == "f")
     values, inverse = np.unique(np.concatenate([cast, row]), return_inverse=True)

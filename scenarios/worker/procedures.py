@@ -1,5 +1,5 @@
-"""This module holds the procedures of a worker with a loaded SUT: a test by LoadGen, the making of
-a reference, and a training.
+"""The procedures of a worker with a loaded SUT: a LoadGen test, the computing of a reference, and a
+training.
 
 A job names its procedure.
 """
@@ -36,12 +36,12 @@ from sut.contract import Inference
 
 Procedure = Callable[[Job, Any, Heartbeat, float], dict[str, Any]]
 """(job, loaded SUT, heartbeat, nanoseconds of the slowest batch while warming up) → fields of the
-WorkerOutcome. The SUT is warm, but that of `fit`, which is a `Training`.
+WorkerOutcome. The SUT is warm, except for `fit`, whose SUT is a `Training`.
 """
 
 OWN_ROWS = 64
-"""Answers whose tokens are compared with the SUT's own logits, as compliance.scoring.own_choice has
-it.
+"""The number of answers whose tokens are compared with the SUT's own logits.
+compliance.scoring.own_choice has the same number.
 """
 
 _clock = time.perf_counter_ns
@@ -49,14 +49,16 @@ _WINDOWS = 5
 
 
 def find(name: str) -> Procedure:
-    """The procedure a job names. Raises ValueError with those there are."""
+    """The procedure that a job names. Raises ValueError for an unknown name, with a list of all
+    names.
+    """
     if name not in PROCEDURES:
         raise ValueError(f"there is no procedure {name!r}; there are {', '.join(PROCEDURES)}")
     return PROCEDURES[name]
 
 
 def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
-    """Calibrate, run one LoadGen test into job.log_dir, and tell what it cost."""
+    """Calibrate, run one LoadGen test that writes into job.log_dir, and report its cost."""
     from scenarios.worker import loadgen  # a reference needs no LoadGen
 
     scenario = SCENARIOS[job.scenario].load()
@@ -118,11 +120,11 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
 
 
 def _look_back(job: Job, sut: Inference, qsl: Qsl, watch: Watch, beat: Heartbeat) -> dict[str, Any]:
-    """Write the kept answers of a performance test, and time fresh inputs, which shows whether the
-    SUT kept answers.
+    """Write the recorded answers of a performance test. Then time fresh inputs, which shows whether
+    the SUT reuses answers.
 
-    The result holds fields of the WorkerOutcome: `kept_sha256`, and `fresh` if the job has fresh
-    inputs.
+    The result has these fields of the WorkerOutcome: `kept_sha256`, and `fresh` if the job has
+    fresh inputs.
     """
     kept = {"kept_sha256": watch.write(job.log_dir / "answers.npz", qsl.count)}
     return (
@@ -133,12 +135,13 @@ def _look_back(job: Job, sut: Inference, qsl: Qsl, watch: Watch, beat: Heartbeat
 def calibrate(
     job: Job, sut: Inference, scenario: Any, beat: Heartbeat, slowest_ns: float
 ) -> dict[str, float]:
-    """Time the scenario's own loop on synthetic samples of the inputs' shapes; a bare predict loop
-    would be wrong by up to two times.
+    """Time the scenario's own loop on synthetic samples of the inputs' shapes. A bare predict loop
+    would be wrong by a factor of up to two.
 
-    Where answers end at end tokens, the inputs themselves are taken: a random prompt's answer is of
-    another length than a real one's. Windows grow until one lasts a tenth of calibration_seconds,
-    then four more of that size. The first is dropped where there are others.
+    If answers end at end tokens, the inputs themselves are used, because a random prompt's answer
+    has another length than a real one's. Windows grow until one lasts a tenth of
+    calibration_seconds; then four more of that size follow. The first of several windows is
+    dropped.
     """
     from scenarios.worker import loadgen
 
@@ -153,8 +156,8 @@ def calibrate(
     issue, _ = scenario.callbacks(sut, samples_like, loadgen.responder(beat, watch, dry=True), job)
     batch = job.workload.batch_size
     began = _clock()
-    # One round of what the SUT keeps in flight at least: a single batch of two that overlap would
-    # look twice as slow.
+    # A window has at least as many batches as the SUT keeps in flight. A single batch of two that
+    # overlap would look twice as slow.
     least = max(2 if batch > 1 else 1, sut.in_flight) * batch
     windows, samples = _windows(
         lambda rows: scenario.drive(issue, rows),
@@ -181,12 +184,12 @@ def _windows(
     """(nanoseconds of a sample in each window, samples of a window).
 
     Args:
-        issue: issues these rows of the `count` there are, and returns when they are answered.
-        samples: of the first window.
-        total_ns: how long all windows are to last together.
+        issue: issues these rows, out of `count`, and returns when they are answered.
+        samples: the number of samples of the first window.
+        total_ns: the time for all windows together.
     """
-    # In the order of the file its first rows alone would stand for all, and a user's file may be
-    # sorted by length.
+    # Rows are shuffled. Otherwise the first rows of the file would represent all rows, and a user's
+    # file may be sorted by length.
     order = np.random.default_rng(0).permutation(count)
     windows: list[float] = []
     issued = 0
@@ -209,7 +212,7 @@ def _plan(
     job: Job, sut: Inference, qsl: Qsl, settings: dict[str, float], sample_ns: float
 ) -> preflight.Plan:
     if job.test != ACCURACY:
-        # Audit.config counts over user.conf.
+        # audit.config overrides user.conf.
         return preflight.performance(job, {**settings, **job.audit}, sample_ns)
     synthetic = Qsl(job.synthetic, sut.prepare)
     longest = job.warmup_rows - 1  # the warm-up rows ascend
@@ -245,8 +248,8 @@ def make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float)
 
 
 def _write_forced_logits(job: Job, sut: Inference, beat: Heartbeat) -> None:
-    """Computes the SUT's logits on the reference's answers, after the test and its evidence,
-    because this may compile another graph.
+    """Computes the SUT's logits on the reference's answers. It runs after the test and its
+    evidence, because it may compile another graph.
     """
     beat.enter("teacher-forced logits", LOAD_LIMIT_S)
     rows = slice(0, job.logits_rows)
@@ -261,8 +264,8 @@ def _write_forced_logits(job: Job, sut: Inference, beat: Heartbeat) -> None:
 
 
 def _write_own_logits(job: Job, sut: Inference) -> None:
-    """Computes the SUT's logits on the first answers as LoadGen logged them. An answer taken once
-    more might be another.
+    """Computes the SUT's logits on the first answers, as LoadGen logged them. A repeated answer
+    might differ.
     """
     entries = json.loads((job.log_dir / "mlperf_log_accuracy.json").read_text(encoding="utf-8"))
     answers = {

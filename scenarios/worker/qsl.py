@@ -1,5 +1,5 @@
-"""LoadGen's query sample library over one .npz: load = prepared rows in host memory; a batch = rows
-by slot, the last one padded.
+"""LoadGen's query sample library over one .npz. Loading prepares rows in host memory. A batch is a
+number of loaded rows, padded with the last one.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from sut.contract import Batch
 
 
 class Qsl:
-    """The rows of one .npz, and those of them that LoadGen has loaded, prepared for the SUT."""
+    """The rows of one .npz, and the loaded ones among them, prepared for the SUT."""
 
     def __init__(self, path: Path, prepare: Callable[[Batch], Batch], start: int = 0):
-        """`start`: the first row that counts (a synthetic file begins with its warm-up rows)."""
+        """`start` is the first row to use (a synthetic file begins with its warm-up rows)."""
         with np.load(path) as f:
             self.arrays = {k: f[k][start:] for k in f.files}
         self.prepare = prepare
@@ -32,8 +32,8 @@ class Qsl:
     def load(self, indices: Sequence[int]) -> None:
         """LoadGen's callback: prepare these rows. Not timed.
 
-        Raises ValueError where `prepare` did more than it may. What it returned is read-only from
-        here on.
+        Raises ValueError if `prepare` did more than it may. The arrays that it returned are
+        read-only from here on.
         """
         rows = np.asarray(indices)
         given = {k: v[rows] for k, v in self.arrays.items()}
@@ -45,15 +45,15 @@ class Qsl:
         self.loaded = {k: _read_only(v) for k, v in prepared.items()}
         self._digests = _digests(self.loaded)
         self.slot[rows] = np.arange(len(rows))
-        # Views, made before the clock: making one takes as long as all that LoadGen does for a
-        # query.
+        # The views are created before the clock starts. Creating one takes as long as all of
+        # LoadGen's work for a query.
         self.singles = {
             int(i): {k: v[s : s + 1] for k, v in self.loaded.items()} for s, i in enumerate(indices)
         }
 
     def unload(self, indices: Sequence[int]) -> None:
-        """LoadGen's callback: forget them, and note in `changed` the names of arrays that are not
-        what they were.
+        """LoadGen's callback: drop the loaded rows. The names of arrays that the SUT has changed go
+        into `changed`.
         """
         self.changed = [
             k for k, digest in _digests(self.loaded).items() if digest != self._digests[k]
@@ -62,18 +62,18 @@ class Qsl:
         self.slot[np.asarray(indices)] = -1
 
     def one(self, index: int) -> Batch:
-        """A view of one loaded row, axis 0 kept."""
+        """A view of one loaded row, with axis 0."""
         return self.singles[index]
 
     def slots(self, indices: Sequence[int]) -> np.ndarray:
-        """The places where the samples of a whole query are loaded, for `gather`: once for all its
-        batches.
+        """The places where the samples of a whole query are loaded, for `gather`. They are computed
+        once for all batches of the query.
         """
         return self.slot[np.asarray(indices)]
 
     def gather(self, slots: np.ndarray, size: int) -> Batch:
-        """Loaded rows; fewer than `size` are filled up with the last one, whose extra answers are
-        dropped.
+        """The loaded rows in these places. Fewer than `size` rows are padded with copies of the
+        last one, whose extra answers are dropped.
         """
         if len(slots) < size:
             slots = np.concatenate([slots, np.full(size - len(slots), slots[-1])])
@@ -84,7 +84,7 @@ class Qsl:
         return self.gather(self.slots(indices), size)
 
     def batches(self, size: int) -> list[Batch]:
-        """All samples, which must be loaded, in order."""
+        """All samples in order, as batches. They must be loaded."""
         return [
             self.batch(range(start, min(start + size, self.count)), size)
             for start in range(0, self.count, size)
@@ -92,7 +92,9 @@ class Qsl:
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:
-    """A copy where the SUT may still hold what it returned."""
+    """A read-only copy, because the SUT may still have a reference to the array that it
+    returned.
+    """
     held = array.copy()
     held.flags.writeable = False
     return held

@@ -1,5 +1,5 @@
-"""Writes reference.npz: the answers every other SUT is compared with, and for generated ones the
-candidates of each position.
+"""Writes reference.npz: the answers that every other SUT is compared with. For generated answers it
+also has the candidates of each position.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from scenarios.worker.teacher_forcing import forced_logits
 from sut.contract import Batch, Inference
 
 TOP = 8
-"""Candidates a reference keeps for each position: enough to tell how wrong another token is."""
+"""The number of candidates for each position, which is enough to say how wrong another token is."""
 
 
 def write_reference(
@@ -27,14 +27,14 @@ def write_reference(
     on_batch: Callable[[], None],
     end_tokens: Sequence[int] = (),
 ) -> None:
-    """Answers of every row; for generate also the top candidates of every position and the full
-    logits of the first rows.
+    """Write the answers of every row. For generate, also write the top candidates of every position
+    and the full logits of the first rows.
 
     Args:
         prepared: all rows of `inputs`, in order, in batches as `sut.predict` takes them.
         on_batch: called after each batch, once for the answers and once for the candidates.
-        end_tokens: where answers end; kept beside them with `max_new_tokens`, since how an answer
-            may end belongs to it.
+        end_tokens: the tokens that end an answer. They are written too, with `max_new_tokens`,
+            because they determine how an answer may end.
     """
     parts = []
     for batch in prepared:
@@ -59,7 +59,7 @@ def write_reference(
 
 
 def _widen(array: np.ndarray, parts: list[dict[str, np.ndarray]], key: str) -> np.ndarray:
-    """Batches may have generated different counts: fill up to the widest."""
+    """Pad tokens to the widest batch, because batches may have generated different counts."""
     if key != "tokens":
         return array
     return np.pad(array, ((0, 0), (0, max(p[key].shape[1] for p in parts) - array.shape[1])))
@@ -96,8 +96,8 @@ def _candidates(
 
 
 def _largest(logits: np.ndarray) -> np.ndarray:
-    """The ids of the `TOP` largest, the largest first, of equal ones the first, int32 [..., TOP]. A
-    whole vocabulary is not sorted.
+    """The ids of the `TOP` largest logits, the largest first, int32 [..., TOP]. Equal ones are in
+    the order of their ids. The whole vocabulary is not sorted.
     """
     found = np.sort(np.argpartition(logits, -TOP, axis=-1)[..., -TOP:], axis=-1)
     order = np.argsort(-np.take_along_axis(logits, found, -1), axis=-1, kind="stable")

@@ -1,5 +1,5 @@
-"""Teacher-forced logits of generated answers: what accuracy of bfloat16 is judged by, where greedy
-tokens may honestly differ.
+"""Teacher-forced logits of generated answers. The accuracy of bfloat16 is judged by them, because
+its greedy tokens may honestly differ.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ def forced_logits(sut: Inference, inputs: Batch, answers: Batch, batch_size: int
     the answers before it.
 
     Args:
-        inputs: `input_ids` right-padded, `prompt_length`; answers: `tokens` [rows, new]. Rows
-            beyond a row's own count are not meaningful.
+        inputs: `input_ids` right-padded, `prompt_length`; answers: `tokens` [rows, new]. Logits
+            beyond a row's own count of tokens are not meaningful.
     """
     return np.concatenate(list(_batches(sut, inputs, answers["tokens"], batch_size)))
 
@@ -45,7 +45,9 @@ def own_logits(sut: Inference, inputs: Batch, tokens: np.ndarray, batch_size: in
 def _batches(
     sut: Inference, inputs: Batch, tokens: np.ndarray, batch_size: int
 ) -> Iterator[np.ndarray]:
-    """The forced logits of one batch after the other, whose last is cut to the rows there are."""
+    """Yield the forced logits of one batch after the other. The last batch is cut to the remaining
+    rows.
+    """
     ids, lengths = inputs["input_ids"], inputs["prompt_length"].astype(np.int64)
     rows, new = tokens.shape
     sequences = np.zeros((rows, ids.shape[1] + new), np.int32)

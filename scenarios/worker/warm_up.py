@@ -1,4 +1,4 @@
-"""Shows a loaded SUT every shape before anything is timed, and tells the time of a batch."""
+"""Runs every shape on a loaded SUT before anything is timed, and measures the time of a batch."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _clock = time.perf_counter_ns
 def warm_up(
     job: Job, sut: Inference, beat: Heartbeat
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Show the SUT every shape twice, with synthetic values: the first time compiles, the second
-    tells the time of a batch.
+    """Run every shape on the SUT twice, with synthetic values. The first run compiles, and the
+    second gives the time of a batch.
 
-    → (the times of each shape, what the answers are like).
+    Returns (the times of each shape, the dtypes and shapes of the answers).
     """
     synthetic = Qsl(job.synthetic, sut.prepare)
     synthetic.load(range(synthetic.count))

@@ -1,9 +1,9 @@
-"""This module keeps a record of a test while it runs: when each batch was answered, which samples
-it held, and some of the answers.
+"""This module records a test while it runs: when each batch was answered, which samples it
+contained, and some of the answers.
 
-Nobody else looks at the answers of a performance test: LoadGen only counts them. The record shows
-it if a SUT gives stale or shorter answers from some batch on. Keeping the record costs less than
-half a microsecond a batch (benchmarks/overhead.py).
+LoadGen only counts the answers of a performance test. The record shows if a SUT gives stale or
+shorter answers from some batch on. It costs less than half a microsecond a batch
+(benchmarks/overhead.py).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 KEPT = 256
-"""So many answers are kept: where one in a hundred is wrong, one of them is with a probability of
-92 %.
+"""The number of answers that are kept. If one answer in a hundred is wrong, a wrong one is among
+them with a probability of 92 %.
 """
 _KEPT_BYTES = 64 << 20
 _SEED = 20261121
@@ -30,18 +30,19 @@ _SEED = 20261121
 
 @dataclass(slots=True)
 class Watch:
-    """Filled by LoadGen's responder, a batch at a time.
+    """The record of a test. LoadGen's responder fills it, one batch at a time.
 
     Attributes:
-        planned: samples the test is expected to issue; kept answers are spread over them. 0: none
-            is kept.
-        one_pass: distinct samples; half of the kept answers are of the first that many.
-        payload_bytes: handed to LoadGen so far.
-        times: `perf_counter_ns` after each batch; before the first one too, where the scenario
-            called `start`.
-        indices: of the query sample library, in the order of the answers.
-        next_kept: number of the next answer to keep.
-        kept: (number, bytes) of each.
+        planned: the samples that the test is expected to issue. Kept answers are spread over them.
+            0: no answer is kept.
+        one_pass: the number of distinct samples. Half of the kept answers are from the first that
+            many.
+        payload_bytes: the bytes handed to LoadGen so far.
+        times: `perf_counter_ns` after each batch, and before the first one if the scenario called
+            `start`.
+        indices: the samples' indices in the query sample library, in the order of the answers.
+        next_kept: the number of the next answer to keep.
+        kept: (number, bytes) of each kept answer.
     """
 
     planned: int = 0
@@ -61,16 +62,16 @@ class Watch:
 
     @property
     def samples(self) -> int:
-        """Handed to LoadGen so far."""
+        """The number of samples handed to LoadGen so far."""
         return len(self.indices)
 
     def start(self) -> None:
-        """The first batch begins now."""
+        """Record that the first batch begins now."""
         self.times.append(perf_counter_ns())
 
     def keep(self, rows: np.ndarray, lengths: Sequence[int] | None, count: int) -> int:
-        """Copy what is to be kept of the batch whose `count` samples were the last ones that
-        `indices` got. → `next_kept`.
+        """Copy the answers to keep from the last batch, whose `count` samples are the last ones of
+        `indices`. Returns `next_kept`.
         """
         first = self.samples - count
         while (at := self.next_kept - first) < count:
@@ -78,16 +79,16 @@ class Watch:
             self.kept.append(
                 (self.next_kept, content if lengths is None else content[: lengths[at]])
             )
-            for _ in range(1 + len(content) * KEPT // _KEPT_BYTES):  # of large answers fewer
+            for _ in range(1 + len(content) * KEPT // _KEPT_BYTES):  # fewer, if answers are large
                 self.next_kept = next(self._numbers)
         return self.next_kept
 
     def write(self, path: Path, count: int) -> str:
-        """Write the kept answers and, for each of `count` samples, how often it was answered. →
-        sha256 of the file.
+        """Write the kept answers and, for each of `count` samples, how often it was answered.
+        Returns the sha256 of the file.
 
-        The .npz holds: numbers, indices int64 [k]; content uint8, all kept answers one after the
-        other; starts int64 [k + 1]; visits int64 [count].
+        The .npz contains numbers and indices, int64 [k]; content, uint8, all kept answers one after
+        the other; starts, int64 [k + 1]; visits, int64 [count].
         """
         numbers, indices = (
             np.array([number for number, _ in self.kept], np.int64),
@@ -105,17 +106,17 @@ class Watch:
         return hashlib.sha256(path.read_bytes()).hexdigest()
 
     def gaps_ns(self) -> np.ndarray:
-        """Nanoseconds between one batch's answers and the next one's, int64 [batches], or one less
-        where no start is known.
+        """Nanoseconds between the answers of one batch and of the next, int64 [batches], or one
+        less if no start is known.
         """
         return np.diff(np.asarray(self.times, np.int64))
 
 
 def _numbers(planned: int, one_pass: int) -> Iterator[int]:
-    """The numbers of the answers to keep, ascending: one at random of each of equal stretches, half
-    of them in the first pass.
+    """The numbers of the answers to keep, ascending. One is drawn at random from each of several
+    equal stretches, half of them in the first pass.
 
-    A test longer than planned goes on with stretches of the same length, up to four times as far.
+    For a test longer than planned, stretches of the same length follow, up to four times as far.
     """
     rng = np.random.default_rng(_SEED)
     first = min(one_pass or planned, planned) or 1
