@@ -81,8 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="./run.sh bundle",
         usage=(
-            "./run.sh bundle DIR --sut A,B|all [flags]\n"
-            "       ./run.sh bundle DIR --core [flags]"
+            "./run.sh bundle DIR --sut A,B|all [flags]\n       ./run.sh bundle DIR --core [flags]"
         ),
         description="Write all that a machine without a network needs into one folder.",
         epilog=_EPILOG,
