@@ -130,9 +130,7 @@ def result_as_json(result: Result) -> dict[str, Any]:
 
 
 def result(result: Result, hint: str = "", before: str | None = None) -> None:
-    """Print a result as answers to a reader's questions.
-
-    Did it work, how fast is it, is it right, what ran, where are the files, what comes next?
+    """Print a result: status, speed, accuracy, evidence, directory and the next command.
 
     Args:
         before: compares the result with the last run of the same cell.
@@ -296,9 +294,9 @@ def report(
     cells: Iterable[tuple[str, list[str]]],
     advice: Iterable[str],
 ) -> None:
-    """The answer in words, then one table: a row for each work, a column for each SUT.
+    """Print the answer in words, then one table with a row for each work and a column for each SUT.
 
-    If it is too wide, each SUT has a line.
+    If the table is too wide, each SUT has a line.
 
     Args:
         preface: one sentence on all cells.

@@ -31,7 +31,7 @@ from sut.registry import REFERENCE, SUTS, spec_of
 
 _UNFINISHED = f"{wheels.MANIFEST}.partial"
 _PYTHONS = ("3.11", "3.12", "3.13")
-_LEFT_TO_PYTHON = ("numpy", "scipy")  # half of --core, in megabytes
+_LEFT_TO_PYTHON = ("numpy", "scipy")  # half of the size of --core
 _BECAUSE = {
     "without": "the environments of SUTs are complete. Use --core.",
     "reference": "--sut brings the environment of the reference. Leave --reference out.",

@@ -23,12 +23,14 @@ _CLIP_BEGIN, _CLIP_END = "<|startoftext|>", "<|endoftext|>"
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """Attributes:
-    name: the file it is of, for notes and messages.
-    vocabulary: one more than its largest id.
-    special: ids that mean no text.
-    encode: text → ids with the marks (beginning, end) that this tokenizer itself adds.
-    decode: ids → text without special ids.
+    """The two directions of a tokenizer.
+
+    Attributes:
+        name: the name of its file, for notes and messages.
+        vocabulary: its largest id plus one.
+        special: ids that mean no text.
+        encode: text → ids, with the marks (beginning, end) that this tokenizer adds.
+        decode: ids → text without special ids.
     """
 
     name: str

@@ -246,7 +246,8 @@ class Asked:
 
 
 def sut_options(sut: str, texts: Iterable[str]) -> dict[str, Any]:
-    """`--sut-option name=value` as name → value, checked against the SUT's options in the registry.
+    """`--sut-option name=value` as name → value, checked against the SUT's options in the
+    registry.
     """
     kinds = SUTS[sut_name(sut)].options
     values: dict[str, Any] = {}

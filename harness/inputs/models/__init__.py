@@ -49,13 +49,15 @@ class Weight:
 
 @dataclass(frozen=True)
 class Size:
-    """Attributes:
-    summary: its dimensions in one line.
-    precision: the default, and the precision of the stored file.
-    batch_size: default of each scenario; 1 of those it does not name.
-    inputs: what the family's module needs to make inputs, such as `sequence_length`.
-    config: exactly what stands in the checkpoint's config.json.
-    tensors: the checkpoint, in file order.
+    """One size of a model.
+
+    Attributes:
+        summary: its dimensions in one line.
+        precision: the default, and the precision of the stored file.
+        batch_size: scenario → the default; 1 for scenarios that are not named.
+        inputs: what the family's module needs to draw inputs, such as `sequence_length`.
+        config: exactly the content of the checkpoint's config.json.
+        tensors: the checkpoint, in file order.
     """
 
     name: str
@@ -119,20 +121,29 @@ class UserWeightsRules:
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """Attributes: family: which SUT file serves it, and which module of harness.inputs.families
-    makes its inputs. task: `predict` or `generate`; `tasks`: all that its file has, the one it has
-    by default first. benchmark: round → the official benchmark it is mapped to. classes: framework
-    → class name there. answer_keys: of `to_host`, in payload order. score: a name in
-    compliance.scoring.accuracy.SCORES. tolerance: precision → its named limits. logits_rows: rows
-    whose teacher-forced logits are compared (generate). weights: the table its checkpoint is made
-    of; empty where it is drawn by `rules` from the native library's own names and shapes. parts:
-    the parts of a model of several, each in a folder of its checkpoint; None: it is one. config:
-    what stands in every size's config.json. also_called: key of config.json → the library's own
-    name of that number. fit: how it is trained: `optimizer`, the constants of AdamW; `tolerance`,
-    precision → the loosest limits of its losses; `log`, the
-        `benchmark` and `ruleset` of MLPerf Training whose keys its log has; and `lora`, `rank` and
-        `alpha`, where only those factors are trained; `trained`, what the names of the tensors
-        begin with that alone are trained. Empty where that is not known.
+    """A model, as its TOML describes it for one task.
+
+    Attributes:
+        family: the architecture, which decides the SUT's file and the module of
+            harness.inputs.families that makes its inputs.
+        task: `predict` or `generate`.
+        tasks: all tasks in its file, the default first.
+        benchmark: round → the official benchmark to which it is mapped.
+        classes: framework → the name of its class there.
+        answer_keys: keys of `to_host`, in payload order.
+        score: a name in compliance.scoring.accuracy.SCORES.
+        tolerance: precision → its named limits.
+        logits_rows: rows whose teacher-forced logits are compared (generate).
+        weights: the table of its checkpoint's tensors. Empty if the checkpoint is drawn by `rules`
+            from the native library's names and shapes.
+        parts: the parts of a model with several, each in a folder of its checkpoint; None: one.
+        config: the content of every size's config.json.
+        also_called: key of config.json → the library's name of that number.
+        fit: how it is trained; empty if that is not known. `optimizer`: the constants of AdamW.
+            `tolerance`: precision → the loosest limits of its losses. `log`: the `benchmark` and
+            `ruleset` of MLPerf Training whose keys its log has. `lora`: `rank` and `alpha`, if only
+            LoRA's factors are trained. `trained`: the beginnings of the names of the tensors that
+            are trained, if not all are.
     """
 
     name: str
