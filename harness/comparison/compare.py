@@ -248,9 +248,10 @@ def differences(a: Group, b: Group) -> list[str]:
 
 
 def conditions(a: Group, b: Group) -> list[str]:
-    """List how the conditions of two measurements differ, one sentence each, the weightiest first.
+    """List the differences in the conditions of two measurements, one sentence each, the most
+    important first.
 
-    SUTs and their packages are not among the conditions.
+    SUTs and their packages are not conditions.
     """
     x, y = a.last, b.last
     sentences = (
@@ -284,8 +285,8 @@ def conditions(a: Group, b: Group) -> list[str]:
 
 
 def other_factors(cells: Iterable[Cell]) -> bool:
-    """Return whether the cells that train by their library's own LoRA (`--lora own`) train
-    parameters of different shapes.
+    """Return whether the cells that train by their library's own LoRA (`--lora own`) have factors
+    in different layouts.
     """
     return (
         len({SUTS[cell.sut].lora for cell in cells if cell.lora == LORA[0] and cell.sut in SUTS})

@@ -65,7 +65,7 @@ class Trend:
 
     @cached_property
     def figures(self) -> list[float]:
-        """The figure of every run."""
+        """The figures of all runs in the stretches."""
         return [figure for group in self.stretches for figure in group.figures]
 
     @cached_property

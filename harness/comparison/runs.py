@@ -79,8 +79,8 @@ class Run:
 
     @property
     def order(self) -> tuple[int, float, str]:
-        """A key that sorts runs by their start. Older records without a date come in another order:
-        by the monotonic clock.
+        """A key that sorts runs by their start.
+        Runs without a date are sorted by the monotonic clock, then by folder.
         """
         without_date_ns = (
             self.record.started_monotonic_ns if self.record and not self.started else 0

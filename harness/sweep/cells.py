@@ -75,7 +75,7 @@ def make(grids: Iterable[Values], where: Values, twin: bool) -> list[Series]:
         where: `--out` and `--cache`, which all cells share.
         twin: whether the first cell that can be measured gets a control run, which repeats it.
 
-    Raises UsageError if all cells are impossible, such as for an unknown name.
+    Raises UsageError for an unknown name, and if all cells are impossible.
     """
     cells = dict.fromkeys(words for grid in grids for words in _expand(grid))
     places = [
