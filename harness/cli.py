@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> int:
                 f"there is no command {arguments[0]!r}{did_you_mean(arguments[0], COMMANDS)}:"
                 f" {', '.join(COMMANDS)}"
             )
-        # `list` and --help answer at once, without numpy.
+        # Imported late, so that `list` and --help are fast without numpy.
         code: int = importlib.import_module(f"harness.commands.{command}").main(rest)
         sys.stdout.flush()
         return code

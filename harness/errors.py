@@ -1,4 +1,4 @@
-"""These errors end a command early, with one clear sentence and an exit code (2 usage, 3
+"""Errors that end a command early, with one clear sentence and an exit code (2 usage, 3
 environment).
 """
 

@@ -1,6 +1,6 @@
 """All messages about a result or a comparison.
 
-Each message is a template, and `format` fills it. The code that finds a fault takes its text here.
+Each message is a template, and `format` fills it in. The code that finds a fault uses these texts.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Note(StrEnum):
 
 
 class Advice(StrEnum):
-    """How far to trust the repeats of a cell, and what to do."""
+    """Advice on the repeats of a cell: how reliable they are, and what to do."""
 
     FEW_REPEATS = "{repeats}: measure at least {least}, for two runs of one cell differ by chance"
     OUTLIERS = (

@@ -35,8 +35,8 @@ from sut.registry import packages, recorded_names
 
 __all__ = ["derive", "find", "table"]
 
-# Cause → the checks (ids of compliance/findings/checks.toml) whose failure makes a measurement
-# invalid with this cause. The first cause wins. Any other failed check has the cause "audit".
+# Cause → the checks (ids of compliance/findings/checks.toml) that give this cause if they fail. The
+# first cause wins. Any other failed check has the cause "audit".
 _CAUSES = {
     "precision": ("performance-precision", "accuracy-precision", "training-precision"),
     "evidence": ("performance-evidence", "accuracy-evidence", "training-evidence"),
@@ -217,7 +217,7 @@ def _figures(directory: Path, record: Record, performance: WorkerOutcome | None)
 
 
 def _of_loadgen(directory: Path, record: Record, performance: WorkerOutcome) -> dict[str, Any]:
-    """The figures of LoadGen's log."""
+    """The figures of a test with LoadGen, from its log."""
     detail = logs.read_detail(directory / "raw" / "performance" / "mlperf_log_detail.txt")
     figure = SCENARIOS[record.cell.scenario].figure
     made = figures.of_loadgen(detail, record, performance, figure, 1 if _counted(record) else None)

@@ -1,4 +1,4 @@
-"""A result in lines of text, as the terminal and a page show them."""
+"""The lines of text of a result, for the terminal and a page."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _lengths(cell: Cell) -> str:
 
 
 def computing(metrics: Mapping[str, float]) -> str:
-    """One line on how fast the model's matrix products were.
+    """One line on the speed of the model's matrix products.
 
     It compares them with a large product of the same framework.
     """
@@ -183,7 +183,7 @@ def library(fact: Mapping[str, Any]) -> str:
 
 
 def flops(rate: float) -> str:
-    """Floating-point operations a second as people read them: `184 GFLOP/s`, `1,234 TFLOP/s`."""
+    """Floating-point operations a second as text: `184 GFLOP/s`, `1,234 TFLOP/s`."""
     value, unit = (rate / 1e12, "TFLOP/s") if rate >= 1e12 else (rate / 1e9, "GFLOP/s")
     return f"{value:,.0f} {unit}" if value >= 99.5 else f"{value:.3g} {unit}"
 
@@ -207,7 +207,7 @@ def _steps(result: Result) -> str:
 
 
 def accuracy(result: Result) -> str:
-    """One line on the answers: whether they are right, how far off they are, and the limit."""
+    """One line on the accuracy: whether the answers pass, their score, and the limit."""
     a = result.accuracy
     assert a is not None
     verdict = "pass" if a["passed"] else "FAIL"

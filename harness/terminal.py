@@ -62,7 +62,7 @@ class Terminal:
             TimeElapsedColumn(),
             console=self.console,
             transient=True,
-            auto_refresh=False,  # no thread may draw during a measurement; each heartbeat draws it
+            auto_refresh=False,  # no thread may draw during a measurement; each heartbeat does
             disable=quiet or not self.console.is_terminal,
         )
 
@@ -113,12 +113,12 @@ class Terminal:
 
 
 def document(value: Mapping[str, Any]) -> None:
-    """The one JSON document of --json."""
+    """Print the one JSON document of --json."""
     print(json.dumps(value, indent=1, ensure_ascii=False, default=str))
 
 
 def error(text: str) -> None:
-    """One sentence on standard error, in red."""
+    """Print one sentence on standard error, in red."""
     Console(stderr=True, highlight=False, soft_wrap=True).print(
         Text(f"error: {typed_here(text)}", style="red")
     )
@@ -191,14 +191,14 @@ def until(seconds: float) -> str:
 
 
 def line(text: str) -> None:
-    """One line on standard output."""
+    """Print one line on standard output."""
     Console(highlight=False, soft_wrap=True).print(Text(text))
 
 
 def checks(results: Iterable[Check], quiet: bool) -> None:
-    """One line a finding, and a last line with their counts. Those that fail come last.
+    """Print one line for each finding, failures last, and then a line with the counts.
 
-    `quiet`: only those that fail or that a person has to judge.
+    `quiet`: only findings that fail or that a person has to judge.
     """
     console, place = Console(highlight=False, soft_wrap=True), ""
     by_verdict = sorted(results, key=lambda check: _ORDER.index(check.verdict))

@@ -89,7 +89,7 @@ def _cost(request: Any) -> str:
 
 
 def _next(result: Any, request: Any) -> str:
-    """The command that a user would want next."""
+    """The command that a user probably needs next."""
     from harness import terminal
     from harness.request.request import LONGEST_TIMES
 

@@ -32,7 +32,7 @@ every model that is in no group. The name of a group, such as hf-2019, stands fo
 beside a recipe replace what the recipe says of them."""
 _REPEATS, _MOST = 3, 10
 _TIME = re.compile(r"(\d+(?:\.\d+)?)(s|min|h)")
-# The end of a refusal (`scenarios.worker.preflight`)
+# The end of a message of `scenarios.worker.preflight`.
 _TOO_SHORT = re.compile(r"give --duration ([\d.]+)$")
 
 

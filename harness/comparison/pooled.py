@@ -173,6 +173,6 @@ def _chance_of_noise(name: str, series: Mapping[str, Rounds]) -> float:
         return 1.0
     own = [math.log(series[name][of]) - fit.round_effect(of) for of in shared]
     beside = np.mean([sum(of in rounds for rounds in rest.values()) for of in shared])
-    variance = np.var(own, ddof=1) / (1 + 1 / beside)  # the others' mean is not exact either
+    variance = np.var(own, ddof=1) / (1 + 1 / beside)  # the mean of the others has noise, too
     ratio = float(variance) / fit.deviation**2
     return float(special.fdtrc(len(shared) - 1, fit.freedom, ratio))

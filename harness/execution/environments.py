@@ -299,7 +299,7 @@ def _remove(directory: Path) -> None:
 
 
 def say_on_stderr(text: str) -> None:
-    """One line on standard error."""
+    """Write one line to standard error."""
     sys.stderr.write(text + "\n")
 
 

@@ -79,7 +79,7 @@ def _accelerator(nvml: Any, handle: Any) -> Accelerator:
 
 
 def gpus_without_nvml() -> int:
-    """Count the GPUs that CUDA itself sees. 0 if there is no CUDA driver.
+    """Count the GPUs that CUDA finds without NVML. 0 if there is no CUDA driver.
 
     A container may have the driver and lack NVML (NVIDIA_DRIVER_CAPABILITIES without `utility`).
     """

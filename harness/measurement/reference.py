@@ -111,8 +111,8 @@ def ensure(
     """Reuse or compute the reference. A failure is not an error of the cell: its accuracy is not
     judged and it is not ranked.
 
-    If float32 does not fit into the memory of an accelerator, the host computes it. This does not
-    hold for a training, which may take hours there.
+    If float32 does not fit into the memory of an accelerator, the host computes it. A training is
+    excepted, because it may take hours there.
     """
     if lacks := missing(request.spec.reference, request.model.family, request.task):
         return Reference(None, reason=f"no reference: {lacks}")

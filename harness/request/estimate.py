@@ -267,8 +267,8 @@ def flops_per_second() -> float:
 
 @cache
 def bytes_per_second() -> float:
-    """Measure how many bytes a second of a matrix this machine multiplies with a vector, as for one
-    new token: the best of three.
+    """Measure how fast this machine multiplies a matrix by a vector, as for one new token, in bytes
+    of the matrix a second: the best of three products.
     """
     import numpy as np
 

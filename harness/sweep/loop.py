@@ -61,8 +61,8 @@ class _Known:
     Attributes:
         results: (number of a series, repeat) → the last result.
         attempts: how many times each repeat was measured.
-        latest_s: number of a series → seconds of its last measurement; the first one may make the
-            reference too.
+        latest_s: number of a series → seconds of its last measurement; the first one may include
+            the reference.
     """
 
     results: dict[tuple[int, int], Result]

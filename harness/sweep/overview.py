@@ -121,7 +121,7 @@ def _status(one: Series, own: Sequence[Result]) -> tuple[str, str]:
 
 
 def _median(metrics: Sequence[Metric]) -> str:
-    """The median with its unit, and the least and the most of several runs."""
+    """The median with its unit, and the smallest and largest value of several runs."""
     figures = [metric.value for metric in metrics]
     text = f"{short(median(figures))} {metrics[0].unit}"
     if len(figures) == 1:

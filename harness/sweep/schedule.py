@@ -79,8 +79,8 @@ def _order(series: Sequence[Series], repeats: RepeatPlan, repeat: int) -> Iterat
     """The cells of one round, rivals one after the other, in an order that the seed and the round
     decide.
 
-    The control run is far from the cell that it repeats, at the other end of its rivals. So it
-    shows the noise of cells that are far apart.
+    The control run is at the other end of its rivals, far from the cell that it repeats. So it
+    shows the noise between cells that are far apart.
     """
     if repeats.as_listed:
         yield from sorted(series, key=lambda s: s.twin)

@@ -54,7 +54,7 @@ class Size:
         summary: its dimensions in one line.
         precision: the default, and the precision of the stored file.
         batch_size: scenario → the default; 1 for scenarios that are not named.
-        inputs: what the family's module needs to draw inputs, such as `sequence_length`.
+        inputs: values for the family's module that draws inputs, such as `sequence_length`.
         config: exactly the content of the checkpoint's config.json.
         tensors: the checkpoint, in file order.
     """
