@@ -31,8 +31,8 @@ It is 96 % for normal noise, so that it is 95 % for noise with outliers.
 FEWEST = 3
 """The fewest repeats of a cell for a comparison. Two may differ by any amount by chance."""
 # With sign flips, 6 differences are the fewest that can reach 95 %. A difference counts at most 1.5
-# times the median one. Two equal cells are called different with a chance of `_FLIP_LEVEL`. It is a
-# little below 5 %, because the p value of flips has steps.
+# times the median difference. Two equal cells are called different with a chance of `_FLIP_LEVEL`.
+# It is a little below 5 %, because the p value of flips has steps.
 FEWEST_FLIPPED, _CLIP, _FLIP_LEVEL = 6, 1.5, 0.045
 _MOST_FLIPS = 12  # up to 4096 sign flips are all counted; of more, 4096 are drawn
 _BATCHES, _FEWEST_A_BATCH = 20, 10
@@ -122,9 +122,7 @@ class Ratio:
         )
 
     def slower_than(self, share: float) -> bool:
-        """Whether the whole interval says that A is slower than B by more than `share` (0.05 is 5
-        %).
-        """
+        """Whether A is slower than B by more than `share` (0.05 is 5 %) in the whole interval."""
         return self.high is not None and self.high < 1 - share
 
 

@@ -23,7 +23,7 @@ from sut.keras.generate import FIRST_TOKEN
 from sut.registry import SUTS, SutSpec, of_keras
 
 _DURATION_S, _LONGEST_DURATION_S = 10.0, 86_400
-_LARGEST_BATCH = 1 << 20  # already its inputs are gigabytes
+_LARGEST_BATCH = 1 << 20  # inputs of this batch are gigabytes
 # Memory for weights, activations and a framework's buffers, over the bytes of the weights.
 _MEMORY_FACTOR = 1.3
 _TRAINED_COPIES = 4  # weights, gradients, and both moments of AdamW

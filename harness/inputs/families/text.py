@@ -207,8 +207,8 @@ def of_one_length(
     Args:
         own: the tokenizer of the user's weights, if they have one.
         seq_len: the length; None: that of the longest prompt.
-        closing: whether the tokenizer of bytes, used if they have none, adds an end mark to each
-            prompt.
+        closing: whether the tokenizer of bytes adds an end mark to each prompt. It is used if they
+            have none.
 
     Raises UsageError for a prompt that is too long.
     """
