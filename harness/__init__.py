@@ -1,3 +1,3 @@
-"""The parent's side: plans a cell, sleeps while a worker measures it, turns raw logs into a
-directory, a result and a page.
+"""The parent process: it plans a cell, sleeps while a worker measures it, and turns the raw logs
+into a directory, a result and a page.
 """

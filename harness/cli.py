@@ -1,7 +1,7 @@
 """The command line: flags in, exit code out.
 
-0 good, 1 a cell or an audit failed, 2 usage, 3 environment, 4 nothing proven, 70 a fault of ours,
-130 interrupted.
+Exit codes: 0 good, 1 a cell or an audit failed, 2 usage, 3 environment, 4 nothing proven, 70 a
+fault of the harness, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def main(arguments: list[str]) -> int:
                 f"there is no command {arguments[0]!r}{did_you_mean(arguments[0], COMMANDS)}:"
                 f" {', '.join(COMMANDS)}"
             )
-        # `list` and --help answer at once, without numpy.
+        # Imported late, so that `list` and --help are fast without numpy.
         code: int = importlib.import_module(f"harness.commands.{command}").main(rest)
         sys.stdout.flush()
         return code
-    # Who read our output has gone, as `| head` does; what was measured stays.
+    # The reader of our output has ended, as `| head` does. The measured files stay.
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 128 + signal.SIGPIPE
@@ -76,13 +76,13 @@ def main(arguments: list[str]) -> int:
 
 
 def _writable(stream: TextIO | None) -> TextIO:
-    """The stream, or one that leads nowhere: a caller may have closed it, and a shell then opens a
-    file to read in its place.
+    """Return the stream, or one to /dev/null if it is closed or cannot be written. If a caller
+    closed it, a shell may have opened a file for reading in its place.
     """
     try:
         if stream and fcntl.fcntl(stream.fileno(), fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY:
             return stream
-    except io.UnsupportedOperation:  # no file: a test's
+    except io.UnsupportedOperation:  # a test's stream, without a file
         return stream or io.StringIO()
     except OSError:
         pass
@@ -110,13 +110,15 @@ def _version() -> int:
 
 
 def _prepare_process() -> None:
-    """Signals end the command in order, and what cannot be printed breaks nothing."""
-    # Explicitly: a shell ignores SIGINT for what it starts with &.
+    """Let signals end the command in order, and let no character that cannot be printed raise an
+    error.
+    """
+    # Set explicitly, because a shell ignores SIGINT for a command that it starts with &.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _terminate)
     sys.stdout, sys.stderr = _writable(sys.stdout), _writable(sys.stderr)
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that is not UTF-8 gets escapes, not a fault.
+        # A terminal that is not UTF-8 gets escapes instead of an error.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 

@@ -1,4 +1,4 @@
-"""What else went on while a cell was measured, in sentences."""
+"""Disturbances while a cell was measured, in sentences."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 from harness.messages import Note, Unranked
 
 BY_CLOCK = ("kept answers", "speed", "loadgen")
-"""Causes of an invalid run that a disturbed machine may be the reason of."""
+"""Causes of an invalid run that a disturbed machine may explain."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Limits:
-    """From which share of the test, or from how many processors, something is said.
+    """The shares of the test, or numbers of processors, from which a disturbance is reported.
 
     Attributes:
-        note: a reader is told.
+        note: a reader gets a note.
         serious: the figure is not ranked.
     """
 
@@ -25,13 +25,13 @@ class _Limits:
     serious: float
 
     def of_many(self, processors: int) -> _Limits:
-        """At least a fiftieth and a tenth of a large machine."""
+        """The limits for a machine with many processors: at least 1/50 and 1/10 of them."""
         note = max(self.note, processors / 50)
         return _Limits(note=note, serious=max(self.serious, processors / 10))
 
 
 _Share = tuple[str, float | None, _Limits]
-"""A text, the share that it is about (None: not known), and its limits."""
+"""A text, its share of the test or number of processors (None: not known), and the limits."""
 
 _STALLED = _Limits(note=0.02, serious=0.05)
 _OTHERS = _Limits(note=0.1, serious=0.5)
@@ -39,11 +39,13 @@ _STOLEN = _Limits(note=0.02, serious=0.1)
 
 
 def sentences(noise: Mapping[str, Any], processors: int) -> tuple[list[str], list[str]]:
-    """Return (why the figure may not be ranked, what a reader should know).
+    """Return (reasons why the figure may not be ranked, notes for a reader).
 
     Args:
-        noise: what the worker saw (`scenarios.worker.disturbance.Disturbance`); empty: nothing.
-        processors: that the worker may use. On many of them the same work of others weighs less.
+        noise: the record of the worker (`scenarios.worker.disturbance.Disturbance`); empty:
+            nothing.
+        processors: the number that the worker may use. If it is large, the same load of other
+            programs weighs less.
     """
     serious: list[str] = []
     notes: list[str] = []
@@ -62,7 +64,7 @@ def sentences(noise: Mapping[str, Any], processors: int) -> tuple[list[str], lis
 
 
 def _shares(noise: Mapping[str, Any], processors: int) -> Iterator[_Share]:
-    """Each way in which a machine disturbs a measurement."""
+    """Yield each way in which a machine disturbs a measurement."""
     stalled = noise["stalled_seconds"]
     seconds = noise["seconds"]
     longest = noise["longest_stall_seconds"]

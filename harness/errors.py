@@ -1,4 +1,4 @@
-"""These errors end a command early, with one clear sentence and an exit code (2 usage, 3
+"""Errors that end a command early, with one clear sentence and an exit code (2 usage, 3
 environment).
 """
 
@@ -6,20 +6,20 @@ import os
 
 
 class HarnessError(Exception):
-    """A fault that the user must mend before anything can be measured. Its text is the one sentence
-    that is shown.
+    """A fault that the user must fix before anything can be measured. Only its text is shown, one
+    sentence.
     """
 
     exit_code = os.EX_SOFTWARE
 
 
 class UsageError(HarnessError):
-    """The command line asks for what cannot be (exit code 2)."""
+    """The command line requests something impossible (exit code 2)."""
 
     exit_code = 2
 
 
 class EnvironmentFailure(HarnessError):
-    """The machine or an environment is not what is needed (exit code 3)."""
+    """The machine or an environment lacks something that is needed (exit code 3)."""
 
     exit_code = 3

@@ -1,4 +1,4 @@
-"""The figure of a result: which one SUTs are compared by, and how people read a number."""
+"""The figure by which SUTs are compared, and numbers rounded for people."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from scenarios.table import SCENARIOS
 def compared(result: Result) -> Metric | None:
     """The figure by which SUTs are compared.
 
-    In SingleStream it is the median latency. Elsewhere it is LoadGen's figure, or that of a
-    training. An older result of SingleStream may have no median: its figure is LoadGen's, and no
-    other result is compared with it.
+    In SingleStream it is the median latency. In other scenarios it is LoadGen's figure, or that of
+    a training. An older result of SingleStream may have no median. Then the figure is LoadGen's,
+    and no other result is compared with it.
     """
     scenario = SCENARIOS.get(result.cell.scenario)
     key = scenario.compared if scenario else ""
@@ -22,7 +22,5 @@ def compared(result: Result) -> Metric | None:
 
 
 def short(value: float | None) -> str:
-    """A figure as people read it: four digits, or a whole number where it has more; empty where
-    there is none.
-    """
+    """A figure with four digits, or as a whole number if it has more. Empty for None."""
     return "" if value is None else f"{value:,.4g}" if abs(value) < 9999.5 else f"{value:,.0f}"

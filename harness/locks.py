@@ -1,5 +1,5 @@
-"""One process at a time, by a lock file the kernel gives up with its holder. Standard library only:
-the bootstrap uses it.
+"""Lock files that let one process run at a time. The kernel releases a lock when its process ends.
+Standard library only, because the bootstrap uses this module.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pathlib import Path
 
 
 class Taken(Exception):
-    """Another process holds the lock, and waiting was not asked for."""
+    """Another process holds the lock, and the caller does not wait."""
 
 
 @contextmanager
 def held(path: Path, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
-    """Hold `path` (made if need be). If another process does: call `on_wait` and wait, or raise
-    Taken where there is none.
+    """Hold the lock file `path`, which is created if it is missing. If another process holds it,
+    call `on_wait` and wait. Without `on_wait`, raise Taken.
     """
     with _lock(_opened(path), on_wait):
         yield
@@ -42,11 +42,11 @@ def _lock(handle: int, on_wait: Callable[[], None] | None) -> Iterator[None]:
 
 
 def _opened(path: Path) -> int:
-    """For writing, which a lock on NFS needs; another user's file for reading, which a lock on a
-    local disk is content with.
+    """Open the lock file for writing, which a lock on NFS needs. Another user's file is opened for
+    reading, which is enough on a local disk.
 
-    Raises OSError where the name leads elsewhere or to no regular file: a link or a pipe in a
-    folder that all may write to.
+    Raises OSError if it is a link or no regular file. Another user may have put one in a folder
+    that all may write to.
     """
     flags = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
@@ -61,17 +61,17 @@ def _opened(path: Path) -> int:
 
 @contextmanager
 def machine(say: Callable[[str], None]) -> Iterator[None]:
-    """Held while a cell is made and measured: two at one time on one machine would both be measured
-    wrong. The second waits, and says so.
+    """Lock this machine while a cell is prepared and measured. Two cells at a time would disturb
+    each other, so the second waits and says so.
 
-    Where the lock cannot be had at all, that is said, and the cell is measured: what disturbs a
-    test is seen while it runs.
+    If the lock file cannot be used, a message says so and the cell is measured. Disturbances are
+    recorded while a test runs.
     """
     path = Path(tempfile.gettempdir()) / "keras-mlperf-harness.lock"
     try:
         handle = _opened(path)
         with suppress(OSError):
-            os.fchmod(handle, 0o666)  # whatever the umask of the first user
+            os.fchmod(handle, 0o666)  # independent of the first user's umask
     except OSError as e:
         say(
             f"cells of other commands are not waited for: the lock {path} cannot be used"

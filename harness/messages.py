@@ -1,6 +1,6 @@
-"""Everything that a user may be told about a result or a comparison.
+"""All messages about a result or a comparison.
 
-Each message is a template, and `format` fills it. The code that finds a fault takes its text here.
+Each message is a template, and `format` fills it in. The code that finds a fault uses these texts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Unranked(StrEnum):
 
 
 class Note(StrEnum):
-    """What else a reader of a result should know.
+    """Further facts that a reader of a result should know.
 
     STOOD_STILL, OTHER_PROGRAMS and STOLEN of `Unranked` are notes if they are small.
     """
@@ -57,7 +57,7 @@ class Note(StrEnum):
 
 
 class Advice(StrEnum):
-    """How far to trust the repeats of a cell, and what to do."""
+    """Advice on the repeats of a cell: how reliable they are, and what to do."""
 
     FEW_REPEATS = "{repeats}: measure at least {least}, for two runs of one cell differ by chance"
     OUTLIERS = (
@@ -79,7 +79,7 @@ class Advice(StrEnum):
 
 
 class Differs(StrEnum):
-    """What two measurements do not have in common. The ratio of the two is of this, too."""
+    """Differences between two measurements. The ratio of the two includes their effect."""
 
     MACHINE = "other machine: {a} / {b}"
     SETTING = "other {name}: {a} / {b}"
@@ -130,7 +130,7 @@ class Refused(StrEnum):
 
 
 class Chosen(StrEnum):
-    """What the harness chose because the user did not, and flags that have no effect."""
+    """Choices of the harness that the user left open, and flags that have no effect."""
 
     VARIABLES = "part of the cell, because they may change its figures: {variables}"
     NO_LOCK = (

@@ -1,5 +1,5 @@
-"""Run directory → Result, by compliance's parsers: the one place where figures are made. Nothing is
-measured here.
+"""Run directory → Result. All figures are computed here, with the parsers of `compliance`. Nothing
+is measured here.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from sut.registry import packages, recorded_names
 
 __all__ = ["derive", "find", "table"]
 
-# Cause → the checks (ids of compliance/findings/checks.toml) that make a measurement invalid for
-# it, the first cause first. Any other failed check is cause "audit".
+# Cause → the checks (ids of compliance/findings/checks.toml) that give this cause if they fail. The
+# first cause wins. Any other failed check has the cause "audit".
 _CAUSES = {
     "precision": ("performance-precision", "accuracy-precision", "training-precision"),
     "evidence": ("performance-evidence", "accuracy-evidence", "training-evidence"),
@@ -55,14 +55,14 @@ _CAUSES = {
 def derive(
     directory: Path, score: submission.Score | None = None, audit: Audit | None = None
 ) -> Result:
-    """The result of a run directory, from its files alone. An earlier result.json is not read.
+    """The result of a run directory, only from its files. An earlier result.json is not read.
 
     Args:
-        score: the accuracy, where it has just been computed; None: it is computed from the logs.
-        audit: the audit of the directory without its result.json, where there is one already; None:
+        score: the accuracy, if it has just been computed; None: it is computed from the logs.
+        audit: the audit of the directory without its result.json, if there is one already; None:
             the directory is audited.
 
-    Raises OSError or ValueError if record.json is missing or holds no record.
+    Raises OSError or ValueError if record.json is missing or contains no record.
     """
     record = files.record(directory / "record.json")
     base: dict[str, Any] = {
@@ -112,9 +112,7 @@ def _versions(installed: Mapping[str, str]) -> dict[str, str]:
 
 
 def _tests(directory: Path, record: Record) -> tuple[str, ...]:
-    """Those a run of this mode has; of a submission the compliance tests too, which do not count in
-    other modes.
-    """
+    """The tests of a run of this mode. Only a submission includes the compliance tests."""
     job, _ = files.attempt(files.job, directory / "raw" / "performance" / "job.json")
     if record.mode != "submission" or job is None:
         return TESTS
@@ -129,7 +127,7 @@ def _judged(
     warnings: list[str],
 ) -> Result:
     """The result of a run whose tests all ended well. `values`: its fields that need no judgement,
-    the figures among them.
+    including the figures.
     """
     disturbances, notes = disturbance.sentences(
         values["disturbance"], record.machine.usable_threads or 1
@@ -155,8 +153,8 @@ def _judged(
 
 
 def _measured_again(directory: Path) -> Iterator[str]:
-    """A warning where the performance test is a later one. Only then its job has a calibration that
-    it did not take itself.
+    """Warn if the performance test was measured again. Only then does its job contain a calibration
+    from before the test.
     """
     job, _ = files.attempt(files.job, directory / "raw" / "performance" / "job.json")
     if job and job.calibration is not None:
@@ -174,7 +172,7 @@ def _measured_again(directory: Path) -> Iterator[str]:
 def _unranked(
     record: Record, loadgen: str | None, cause: str | None, judged: bool
 ) -> Iterator[str]:
-    """Why the figure may not stand beside others, a sentence each."""
+    """The reasons why the figure may not be compared with others, a sentence each."""
     if cause:
         yield f"it is invalid ({cause})"
     if _by_loadgen(record) and loadgen != "VALID":
@@ -188,7 +186,7 @@ def _unranked(
 
 
 def _verdict(mode: str, values: dict[str, Any], checks: list[Check]) -> tuple[str | None, str]:
-    """(cause, sentence) of the first thing that is wrong, or (None, "")."""
+    """(cause, sentence) of the first fault, or (None, "")."""
     failures = [c for c in checks if c.verdict is Verdict.FAIL]
     if mode != "quick" and values.get("loadgen", "VALID") != "VALID":
         return "loadgen", f"LoadGen: {values['loadgen']}"
@@ -219,7 +217,7 @@ def _figures(directory: Path, record: Record, performance: WorkerOutcome | None)
 
 
 def _of_loadgen(directory: Path, record: Record, performance: WorkerOutcome) -> dict[str, Any]:
-    """The figures of LoadGen's log."""
+    """The figures of a test with LoadGen, from its log."""
     detail = logs.read_detail(directory / "raw" / "performance" / "mlperf_log_detail.txt")
     figure = SCENARIOS[record.cell.scenario].figure
     made = figures.of_loadgen(detail, record, performance, figure, 1 if _counted(record) else None)
@@ -227,7 +225,7 @@ def _of_loadgen(directory: Path, record: Record, performance: WorkerOutcome) -> 
 
 
 def _of_training(directory: Path, record: Record, performance: WorkerOutcome) -> dict[str, Any]:
-    """The figures of the kept times of the steps."""
+    """The figures of a training, from the recorded times of its steps."""
     steps = training.read_steps(directory)
     samples = steps.count * steps.batch_size
     figure = SCENARIOS[record.cell.scenario].figure
@@ -239,7 +237,7 @@ def _of_training(directory: Path, record: Record, performance: WorkerOutcome) ->
 
 
 def _counted(record: Record) -> bool:
-    """True if enough of the model's operations are counted to say how fast they were."""
+    """True if enough of the model's operations are counted to compute their speed."""
     return (
         families.counts_most(record.family)
         and record.digests.weights_source != "none"
@@ -267,7 +265,7 @@ def _evidence(
     execution = "eager: no graph" if graphs == 0 else f"{graphs} graph{'s' * (graphs != 1)}"
     if "operators_per_batch" in metrics:
         execution += f", Python calls {short(metrics['operators_per_batch'])} operators a batch"
-    if graphs != 0 and _by_loadgen(record):  # of a training it is looked at once, in further steps
+    if graphs != 0 and _by_loadgen(record):  # a training checks it once, in further steps
         execution += f", {new or 'none'} new while measuring"
     share, remark = after.get("compiled_share"), after.get("detail", {}).get("remark")
     passes = f", {share:.0%} of the forward passes compiled" if share is not None and graphs else ""
@@ -276,11 +274,11 @@ def _evidence(
 
 
 def _seconds(record: Record, performance: WorkerOutcome) -> dict[str, float]:
-    """Of each phase. `compile` (of an eager SUT: first calls) is the first batch of each shape less
-    the second.
+    """Seconds of each phase. `compile` (`first calls` for an eager SUT) is the time of the first
+    batch of each shape minus that of the second.
 
-    With the `total`, to which the phases add up, where the command that made the record measured it
-    too: a test may be kept from an earlier command.
+    If the command that wrote the record also measured the test, `total` is included and the phases
+    add up to it. A test may also be kept from an earlier command.
     """
     durations_ns = {
         "import": performance.import_ns,
@@ -296,7 +294,7 @@ def _seconds(record: Record, performance: WorkerOutcome) -> dict[str, float]:
     seconds |= record.setup_seconds
     until_measuring = (performance.test_start_ns - record.started_monotonic_ns) / 1e9
     others = dict(record.command_seconds)
-    # A test of an earlier command, perhaps of before the machine started.
+    # The test is of an earlier command, perhaps from before the machine started.
     if not 0 < until_measuring <= others.get("total", math.inf):
         return seconds
     if total := others.pop("total", None):

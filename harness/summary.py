@@ -1,4 +1,4 @@
-"""A result in lines of text, as the terminal and a page show them."""
+"""The lines of text of a result, for the terminal and a page."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _memory(host_bytes: int, device_bytes: int | None) -> str:
 
 
 def speed(result: Result) -> str:
-    """The figures of a result in one line, the one by which SUTs are compared first."""
+    """The figures of a result in one line. The first is the one by which SUTs are compared."""
     m = result.metrics
     one = result.metric
     assert one is not None
@@ -108,7 +108,7 @@ def speed(result: Result) -> str:
 
 
 def measured(result: Result) -> str:
-    """The samples, batches, inputs and tokens that the figures are of."""
+    """The numbers of samples, batches, inputs and tokens that were measured."""
     m = result.measured
     batch = result.cell.batch_size
     scenario = SCENARIOS[result.cell.scenario]
@@ -142,7 +142,7 @@ def _lengths(cell: Cell) -> str:
 
 
 def computing(metrics: Mapping[str, float]) -> str:
-    """One line on how fast the model's matrix products were.
+    """One line on the speed of the model's matrix products.
 
     It compares them with a large product of the same framework.
     """
@@ -183,13 +183,13 @@ def library(fact: Mapping[str, Any]) -> str:
 
 
 def flops(rate: float) -> str:
-    """Floating-point operations a second as people read them: `184 GFLOP/s`, `1,234 TFLOP/s`."""
+    """Floating-point operations a second as text: `184 GFLOP/s`, `1,234 TFLOP/s`."""
     value, unit = (rate / 1e12, "TFLOP/s") if rate >= 1e12 else (rate / 1e9, "GFLOP/s")
     return f"{value:,.0f} {unit}" if value >= 99.5 else f"{value:.3g} {unit}"
 
 
 def share(part: float) -> str:
-    """A fraction in percent: `27%`, and `0.4%` where it is small."""
+    """A fraction in percent: `27%`, or `0.4%` if it is small."""
     return f"{part:.0%}" if part >= 0.1 else f"{part:.1%}"
 
 
@@ -207,7 +207,7 @@ def _steps(result: Result) -> str:
 
 
 def accuracy(result: Result) -> str:
-    """One line on the answers: whether they are right, how far off they are, and the limit."""
+    """One line on the accuracy: whether the answers pass, their score, and the limit."""
     a = result.accuracy
     assert a is not None
     verdict = "pass" if a["passed"] else "FAIL"
@@ -219,7 +219,7 @@ def accuracy(result: Result) -> str:
 
 
 def _energy(result: Result) -> str:
-    """Joules of the performance test, or why there are none."""
+    """Joules of the performance test, or the reason why there are none."""
     parts = [f"{source} {j:,.1f} J" for source, j in result.energy["joules"].items()]
     for source, why in result.energy["absent"].items():
         parts.append(f"{source} not measured: {why}")
@@ -227,7 +227,7 @@ def _energy(result: Result) -> str:
 
 
 def _times(seconds: Mapping[str, float]) -> str:
-    """The whole, and its parts, which add up to it."""
+    """The total seconds and their parts, which add up to the total."""
     sums = {"total": "{:.1f} s in all", "until_measuring": "{:.1f} s until measuring"}
     first = [text.format(seconds[name]) for name, text in sums.items() if name in seconds]
     parts = [f"{name} {s:.1f}" for name, s in seconds.items() if name not in sums and s >= 0.05]

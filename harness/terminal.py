@@ -1,7 +1,7 @@
-"""Everything that is printed.
+"""Everything that the harness prints.
 
-Chatter and progress go to standard error. The result, or --json's one document, goes to standard
-output.
+Messages and progress go to standard error. The result, or the one document of --json, goes to
+standard output.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from formats.result import Result, Status
 from harness import summary
 from scenarios.worker.heartbeat import Beat
 
-if TYPE_CHECKING:  # they import scipy, and `list` answers at once
+if TYPE_CHECKING:  # they import scipy, which would slow `list` down
     from harness.comparison.compare import Comparison
     from harness.comparison.history import Trend
     from harness.samples.words import Words
@@ -41,14 +41,16 @@ _COLOURS = {
     Verdict.NA: "dim",
 }
 
-_WIDE = 200  # columns, if nobody looks at a terminal
-_PAGE = 100  # columns of a report, if nobody looks at a terminal
+_WIDE = 200  # columns, if the output is no terminal
+_PAGE = 100  # columns of a report, if the output is no terminal
 _WORK_COLUMN = 32  # columns of the names of a report's rows
 _ORDER = (Verdict.PASS, Verdict.NA, Verdict.MANUAL, Verdict.FAIL)
 
 
 class Terminal:
-    """Progress of one command. Off a terminal: a line a phase, no bar; `quiet`: errors alone."""
+    """Progress of one command. Without a terminal each phase is a line, with no bar. `quiet`: only
+    errors.
+    """
 
     def __init__(self, quiet: bool):
         self.quiet = quiet
@@ -60,17 +62,17 @@ class Terminal:
             TimeElapsedColumn(),
             console=self.console,
             transient=True,
-            auto_refresh=False,  # no thread may draw during a measurement; each heartbeat draws it
+            auto_refresh=False,  # no thread may draw during a measurement; each heartbeat does
             disable=quiet or not self.console.is_terminal,
         )
 
     def say(self, text: str) -> None:
-        """One line of chatter, unless quiet."""
+        """Print one message, unless quiet."""
         if not self.quiet:
             self.console.print(Text(text))
 
     def planned(self, test: str, plan: Mapping[str, Any]) -> None:
-        """What the test is going to cost, once it is calibrated."""
+        """Print what the test will cost. Its calibration is known by then."""
         batches = summary.counted(plan["batches"], "batch")
         time_of_day = until(plan["seconds"])
         work = f"{plan['samples']:,} samples, {batches}"
@@ -80,7 +82,9 @@ class Terminal:
         self.say(f"{test}: {work}, {seconds}; {memory}, {logs}")
 
     def watch(self, what: str) -> Callable[[Beat], None]:
-        """→ what draws the progress of a worker, called with each new heartbeat."""
+        """Return a function that draws the progress of a worker. It is called with each new
+        heartbeat.
+        """
         state: dict[str, Any] = {"phase": None, "task": None}
 
         def draw(beat: Beat) -> None:
@@ -109,26 +113,24 @@ class Terminal:
 
 
 def document(value: Mapping[str, Any]) -> None:
-    """The one JSON document of --json."""
+    """Print the one JSON document of --json."""
     print(json.dumps(value, indent=1, ensure_ascii=False, default=str))
 
 
 def error(text: str) -> None:
-    """One sentence on standard error, in red."""
+    """Print one sentence on standard error, in red."""
     Console(stderr=True, highlight=False, soft_wrap=True).print(
         Text(f"error: {typed_here(text)}", style="red")
     )
 
 
 def result_as_json(result: Result) -> dict[str, Any]:
-    """A result as result.json holds it."""
+    """A result as it is written to result.json."""
     return asdict(result)
 
 
 def result(result: Result, hint: str = "", before: str | None = None) -> None:
-    """Print a result as answers to a reader's questions.
-
-    Did it work, how fast is it, is it right, what ran, where are the files, what comes next?
+    """Print a result: status, speed, accuracy, evidence, directory and the next command.
 
     Args:
         before: compares the result with the last run of the same cell.
@@ -163,40 +165,40 @@ def result(result: Result, hint: str = "", before: str | None = None) -> None:
 
 
 def near(directory: str) -> str:
-    """The path as the reader would type it: relative where it lies below the current directory."""
+    """The path as the reader would type it. It is relative if it is below the current directory."""
     path = Path(directory)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else directory
 
 
 def typed_here(text: str) -> str:
-    """A text whose commands call run.sh as the reader did, so that they can be pasted in this
-    folder.
+    """The text with `./run.sh` replaced by the path that the user typed, so that its commands can
+    be pasted here.
     """
     return text.replace("./run.sh", shlex.quote(os.environ.get("HARNESS_RUN_SH", "./run.sh")))
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a person says them."""
+    """Seconds in words: `90 s`, `5 min` or `3.5 h`."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def until(seconds: float) -> str:
-    """The time of day so many seconds from now, with its date where that is another day."""
+    """The time of day in so many seconds, with the date if that is another day."""
     then = time.localtime(time.time() + seconds)
     return time.strftime("%H:%M:%S" if then[:3] == time.localtime()[:3] else "%Y-%m-%d %H:%M", then)
 
 
 def line(text: str) -> None:
-    """One line on standard output."""
+    """Print one line on standard output."""
     Console(highlight=False, soft_wrap=True).print(Text(text))
 
 
 def checks(results: Iterable[Check], quiet: bool) -> None:
-    """One line a finding, and a last line with their counts. Those that fail come last.
+    """Print one line for each finding, failures last, and then a line with the counts.
 
-    `quiet`: only those that fail or that a person has to judge.
+    `quiet`: only findings that fail or that a person has to judge.
     """
     console, place = Console(highlight=False, soft_wrap=True), ""
     by_verdict = sorted(results, key=lambda check: _ORDER.index(check.verdict))
@@ -215,7 +217,7 @@ def checks(results: Iterable[Check], quiet: bool) -> None:
 
 
 def audited(audit: Audit, level: str, quiet: bool) -> None:
-    """The findings, what was claimed, and whether the level holds."""
+    """Print the findings, the claimed results, and whether the level is reached."""
     checks(audit.checks_for(level), quiet)
     console = Console(highlight=False, soft_wrap=True)
     for result in audit.results if not quiet else ():
@@ -224,14 +226,14 @@ def audited(audit: Audit, level: str, quiet: bool) -> None:
 
 
 def advice(check: Check) -> None:
-    """What to do about a finding."""
+    """Print the advice on a finding."""
     Console(highlight=False, soft_wrap=True).print(Text(f"{check.name}: {check.fix}"))
 
 
 def table(title: str, columns: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
     """A table on standard output, in which no word is broken.
 
-    If it is too wide for the terminal, the last column goes into lines of its own.
+    If it is too wide for the terminal, the last column is printed below each row.
     """
     console = Console(highlight=False, soft_wrap=True)
     rows = [list(row) for row in lines]
@@ -264,7 +266,7 @@ def _joined(words: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def comparisons(found: Iterable[Comparison], sides: tuple[str, str], quiet: bool) -> None:
-    """Each cell of two folders: the figures, the verdict, what else differs.
+    """Print each cell of two folders: the figures, the verdict, and other differences.
 
     `quiet`: only the verdicts.
     """
@@ -292,9 +294,9 @@ def report(
     cells: Iterable[tuple[str, list[str]]],
     advice: Iterable[str],
 ) -> None:
-    """The answer in words, then one table: a row for each work, a column for each SUT.
+    """Print the answer in words, then one table with a row for each work and a column for each SUT.
 
-    If it is too wide, each SUT has a line.
+    If the table is too wide, each SUT has a line.
 
     Args:
         preface: one sentence on all cells.
@@ -313,7 +315,7 @@ def report(
         needed += 2 + max(map(len, column))
     if rows and needed <= width:
         _grid(suts, rows, width)
-    else:  # more columns, or longer reasons, than fit
+    else:  # the columns or the reasons are too wide
         _list(suts, rows)
     for sentence in advice:
         console.print(Text(f"! {sentence}", style="yellow"))
@@ -349,7 +351,9 @@ def _place(text: str) -> Text:
 
 
 def answers(samples: Iterable[Words]) -> None:
-    """Print the prompts and answers of a model, and where an answer leaves the reference's."""
+    """Print the prompts and answers of a model, and the first token that differs from the
+    reference.
+    """
     console = Console(highlight=False, soft_wrap=True)
     margin = 11 * " "
     for sample in samples:
@@ -366,7 +370,7 @@ def answers(samples: Iterable[Words]) -> None:
 
 
 def history(trends: Iterable[Trend]) -> None:
-    """Each cell over time: what became of it, and what differed where."""
+    """Print each cell over time: its summary, and each change with what differed then."""
     console = Console(highlight=False, soft_wrap=True)
     for trend in trends:
         console.print(Text(f"{trend.sut}  {trend.name}", style="bold"))

@@ -1,4 +1,4 @@
-"""A file for each command: its flags and what it does. `main(arguments)` of each gives the exit
+"""The commands, each in a file with its flags. `main(arguments)` of each file returns the exit
 code.
 """
 
@@ -32,6 +32,6 @@ COMMANDS = {
     "doctor": "is this machine fit to measure on?",
     "test": "the harness' own tests (arguments go to pytest)",
 }
-"""Command, the name of its file → what --help says of it."""
+"""Command, which is also the name of its file → its text in --help."""
 FORMER = {"comply": "compliance"}
 """Earlier names of commands, which still work."""

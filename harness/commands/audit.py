@@ -1,4 +1,4 @@
-"""`./run.sh audit DIR`: judges a run directory or a submission tree from its files alone."""
+"""`./run.sh audit DIR` judges a run directory or a submission only by its files."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`./run.sh bundle DIR` writes all that a machine without a network needs into one folder.
 
-The same command goes on after an interruption.
+After an interruption the same command continues.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sut.registry import REFERENCE, SUTS, spec_of
 
 _UNFINISHED = f"{wheels.MANIFEST}.partial"
 _PYTHONS = ("3.11", "3.12", "3.13")
-_LEFT_TO_PYTHON = ("numpy", "scipy")  # half of --core, in megabytes
+_LEFT_TO_PYTHON = ("numpy", "scipy")  # half of the size of --core
 _BECAUSE = {
     "without": "the environments of SUTs are complete. Use --core.",
     "reference": "--sut brings the environment of the reference. Leave --reference out.",
@@ -253,7 +253,7 @@ def _write(
     sources: Mapping[str, Path],
     weights: Sequence[_Weights],
 ) -> int:
-    """Write the wheels, the weights, the source, the manifest and, last, run.sh, which uses them.
+    """Write the wheels, the weights, the source, the manifest and finally run.sh, which uses them.
 
     Returns the bytes of all files.
     """
@@ -300,7 +300,9 @@ def _write(
 
 
 def _remove_others(folder: Path, names: Container[str], sources: Iterable[str]) -> None:
-    """Remove the wheels and modules of an earlier bundle. Other files may be the user's own."""
+    """Remove the wheels and modules of an earlier bundle. Other files are kept, because they may be
+    the user's.
+    """
     paths = list((folder / wheels.FOLDER).iterdir())
     for top in {name.partition("/")[0] for name in sources}:
         paths += (folder / top).rglob("*.py")

@@ -1,4 +1,4 @@
-"""Checks as a command ends with them: shown, and turned into its exit code."""
+"""The end of a command that returns checks: they are printed and give the exit code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness import terminal
 
 
 def show(results: list[Any], flags: Any) -> int:
-    """Print the checks as the flags ask for. → 0 where all hold, else 1."""
+    """Print the checks in the form of the flags. → 0 if all pass, else 1."""
     if flags.json:
         terminal.document({"checks": [c.as_json() for c in results]})
     else:

@@ -1,5 +1,5 @@
-"""`./run.sh clean`: what the cache holds, in sizes; with --yes it is removed. Run directories are
-never touched.
+"""`./run.sh clean` lists the contents of the cache with their sizes, and removes them with --yes.
+Run directories are never touched.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _KINDS = {
     "inputs": "made again in seconds",
     "references": "computed again by the reference's framework",
 }
-"""Folder of the cache → what its removal costs."""
+"""Folder of the cache → the cost of its removal."""
 _OWN = re.compile(
     rf"dev|.+-({'|'.join(DEVICES)})|.+-([0-9a-f]{{12}}(-[0-9a-f]{{8}})?|[0-9a-f]{{16}})(\..+)?"
 )
-"""Names that the harness gives. --cache may name a folder that holds a user's own `checkpoints` or
-`inputs`, too.
+"""Names that the harness gives. The folder of --cache may also contain a user's own `checkpoints`
+or `inputs`.
 """
 
 
@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
     kinds = list(dict.fromkeys(known_name(kind, _KINDS, "clean") for kind in flags.kinds)) or list(
         _KINDS
     )
-    if flags.yes:  # no cell may be measured meanwhile
+    if flags.yes:  # no cell may be measured at the same time
         with locks.machine(terminal.Terminal(flags.quiet).say):
             return _clean(flags.cache.absolute(), kinds, flags.json, remove=True)
     return _clean(flags.cache.absolute(), kinds, flags.json, remove=False)
@@ -86,7 +86,7 @@ def _entries(folder: Path) -> Iterator[Path]:
 
 
 def _bytes(path: Path) -> int:
-    """The bytes of files; of a link those of the link alone, because what it names is not in the
+    """The bytes of a path's files. A link counts only itself, because its target is not in the
     cache.
     """
     files = path.rglob("*") if path.is_dir() and not path.is_symlink() else [path]

@@ -1,5 +1,5 @@
-"""`./run.sh compare A B`: two folders of finished runs, cell by cell, or one of them beside Keras'
-published table.
+"""`./run.sh compare A B` compares two folders of finished runs cell by cell, or one folder with
+Keras' published table.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from harness.errors import UsageError
 from harness.request.flags import Parser, add_common
 
 _UNPROVEN = 4
-"""Exit code: no cell is shown to be slower, and of one or more nothing is proven."""
+"""Exit code: no cell is shown to be slower, but for one or more cells nothing is proven."""
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command. → the exit code. With --fail-if-slower: 1 if a cell is slower beyond doubt,
-    4 if of some cell nothing is proven.
+    """Run the command. → the exit code. With --fail-if-slower it is 1 if a cell is certainly
+    slower, and 4 if for some cell nothing is proven.
     """
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     parser = Parser(

@@ -1,8 +1,8 @@
-"""`./run.sh compliance RUN_DIR`: MLPerf's compliance tests on a finished run directory, each in a
-fresh worker, with what measured it.
+"""`./run.sh compliance RUN_DIR` runs MLPerf's compliance tests on a finished run directory, each in
+a fresh worker of the same environment.
 
-The job is rebuilt from raw/performance/job.json, so that nothing but audit.config is different;
-what has changed since is refused.
+The job is read from raw/performance/job.json, so only audit.config differs. If anything else has
+changed since the run, the command refuses.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ from sut import variables as environment_variables
 from sut.registry import SUTS
 
 _ADOPTED = " (--python)"
-# Checks that belong to no compliance test by their id, and say something of them or why there is
-# nothing to say.
+# Ids of further checks that concern compliance tests, or say why they cannot be judged.
 _OTHER_IDS = (
     "output-length",
     "repeated-samples",
@@ -91,11 +90,11 @@ def main(arguments: list[str]) -> int:
 def comply(
     directory: Path, names: Sequence[str], cache: Path, again: bool, reporter: Reporter
 ) -> list[Check]:
-    """Run what is lacking of `names` (none: all that apply), make open/ and result.json anew, and
-    judge.
+    """Run the missing tests of `names` (none: all that apply), write open/ and result.json again,
+    and return the checks.
 
-    Raises UsageError or EnvironmentFailure with one sentence where the directory or what measured
-    it is no longer what it was.
+    Raises UsageError or EnvironmentFailure with one sentence if the directory, the environment, the
+    source, the inputs or the weights have changed.
     """
     record, job, performance = _finished(directory)
     of = rules.load(record.round)
@@ -142,8 +141,8 @@ def _done(directory: Path, name: str) -> bool:
 
 
 def _finished(directory: Path) -> tuple[Record, Job, WorkerOutcome]:
-    """→ (record, job and outcome of the performance test). Raises UsageError where the directory is
-    no finished run.
+    """Return (record, job and outcome of the performance test). Raises UsageError if the directory
+    is no finished run.
     """
     record, fault = files.attempt(files.record, directory / "record.json")
     if record is None:
@@ -181,8 +180,8 @@ def _anew(record: Record) -> str:
 
 
 def _same(directory: Path, record: Record, job: Job, cache: Path, reporter: Reporter) -> Path:
-    """→ the interpreter that measured it. Raises EnvironmentFailure with the first thing that is
-    not what it was.
+    """Return the interpreter that measured it. Raises EnvironmentFailure with the first change
+    since then.
     """
     python = _interpreter(directory, record, job, cache)
     for fault in _changes(record, job, reporter):
@@ -230,12 +229,11 @@ def _other_variables(job: Job) -> set[str]:
 
 
 def _weights_digest(checkpoint: Path, record: Record) -> str:
-    """As harness.inputs.checkpoint takes it: config.json, then the weights by name; of a user's
-    folder its own files.
+    """The digest of the weights, computed as in harness.inputs.checkpoint: config.json, then the
+    weights by name. For a user's weights the files of the user's folder are read.
     """
     folder = Path(record.digests.weights_folder or checkpoint)
-    # A user's folder of one kind has no config.json of its own: what the tensors tell is read off
-    # them.
+    # A user's folder of some models has no config.json. Its values are derived from the tensors.
     return digest_of(
         folder / name
         for name in weight_files(checkpoint)
@@ -244,7 +242,9 @@ def _weights_digest(checkpoint: Path, record: Record) -> str:
 
 
 def _interpreter(directory: Path, record: Record, job: Job, cache: Path) -> Path:
-    """Raises EnvironmentFailure where it is gone or holds something else."""
+    """Return the interpreter that measured it. Raises EnvironmentFailure if it is gone or its
+    packages have changed.
+    """
     recorded_environment, device = record.environment, record.cell.device
     name, about = (
         recorded_environment.name,

@@ -1,6 +1,7 @@
-"""`./run.sh doctor`: is this machine fit to measure on? Each finding with advice.
+"""`./run.sh doctor` checks whether this machine is fit to measure on. Each finding has advice.
 
-FAIL only where nothing could run, or where the machine is so busy that no figure would be its own.
+The verdict is FAIL only if nothing could run, or if the machine is so busy that every figure would
+be wrong.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ from scenarios.worker import counters
 from scenarios.worker.preflight import available_memory_bytes
 from sut.registry import SUTS
 
-# environments/*-cuda.txt; https://docs.nvidia.com/cuda/cuda-toolkit-release-notes names the driver
-# that a CUDA needs.
+# From environments/*-cuda.txt and https://docs.nvidia.com/cuda/cuda-toolkit-release-notes, which
+# lists the driver that each CUDA needs.
 _CUDA, _DRIVER = 13, 580
 _LOW_DISK_BYTES = 8 << 30
 _LOW_MEMORY_BYTES = 2 << 30
 _BUSY_LOAD_PER_THREAD = 0.25
 _BUSY_PROCESS_PERCENT = 5.0
 _LOOK_S = 0.5
-# Reading one of these takes a nanosecond clock's time; the others are asked over a bus (hpet: a
-# microsecond and more).
+# Reading one of these takes nanoseconds. The others are read over a bus (hpet: a microsecond and
+# more).
 _FAST_CLOCKS = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "xen")
 
 
@@ -59,7 +60,7 @@ def main(arguments: list[str]) -> int:
 
 
 def examine(cache: Path, round_: str) -> list[Check]:
-    """Every finding about this machine, in the order they are shown."""
+    """All findings about this machine, in the order in which they are shown."""
     m = machine.describe()
     return [
         _interpreter(),
@@ -89,7 +90,7 @@ def _check(
 
 
 def _finding(name: str, verdict: Verdict, detail: str, fix: str = "") -> Check:
-    """Its id is made of the name: what a machine has is called the same for ever."""
+    """Return a check whose id is made from its name. So a name must not change between versions."""
     return Check(
         re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-"), name, verdict, detail, fix=fix
     )
@@ -107,8 +108,8 @@ def _interpreter() -> Check:
 
 
 def _compiler() -> Check:
-    """LoadGen is compiled where it has no wheel; torch.compile compiles its CPU kernels with one
-    each time.
+    """Check for a C++ compiler. It compiles LoadGen if there is no wheel, and torch.compile's CPU
+    kernels each time.
     """
     compiler = next(filter(None, map(shutil.which, ("c++", "g++", "clang++"))), None)
     return _check(
@@ -127,7 +128,7 @@ def _compiler() -> Check:
 
 
 def _headers() -> Check:
-    """torch.compile builds against them, for a CPU and for a GPU."""
+    """Check for Python.h, which torch.compile needs on a CPU and on a GPU."""
     there = (Path(sysconfig.get_path("include")) / "Python.h").exists()
     return _check(
         "Python headers",
@@ -173,8 +174,8 @@ def _swap(m: Machine) -> Check:
 
 
 def _processors(m: Machine) -> Check:
-    """Frameworks start a thread for each processor they see, whatever share of it a container
-    grants.
+    """Check the usable processors. Frameworks start a thread for each processor that they see, even
+    if a container grants only a share of it.
     """
     quota, usable = m.cpu_quota, m.usable_threads or m.threads or 1
     limited = quota is not None and quota < usable
@@ -203,7 +204,7 @@ def _governor(m: Machine) -> Check:
 
 
 def _frequency(m: Machine) -> Check:
-    """Boost makes the first seconds faster than the tenth minute."""
+    """Check whether boost is on. It makes the first seconds faster than the tenth minute."""
     if m.boost is None:
         now = f"; {m.frequency_now_mhz} MHz now" if m.frequency_now_mhz else ""
         return _finding(
@@ -244,7 +245,7 @@ def _load(m: Machine) -> Check:
 
 
 def _other_processes() -> Check:
-    """Who uses the processor right now."""
+    """Check which other processes use a processor now."""
     processes = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
@@ -298,7 +299,7 @@ def _accelerators(m: Machine) -> list[Check]:
 
 
 def _accelerator(n: int, a: Accelerator) -> Iterator[Check]:
-    """A driver that does not tell is not blamed."""
+    """Check one GPU. Values that the driver does not report are not counted as faults."""
     yield _finding(
         f"gpu {n}",
         Verdict.PASS,

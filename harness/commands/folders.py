@@ -11,8 +11,8 @@ from harness.errors import UsageError
 
 
 def groups_below(directory: Path) -> list[tables.Group]:
-    """The cells below a folder; files that cannot be read are named on standard error. Raises
-    UsageError where there is none.
+    """The cells below a folder. Files that cannot be read are named on standard error. Raises
+    UsageError if there is no cell.
     """
     if not directory.is_dir():
         what = "it is a file" if directory.exists() else "there is no such directory"

@@ -1,5 +1,5 @@
-"""`./run.sh history ROOT`: the runs of each cell over time, and what changed where it got slower or
-faster.
+"""`./run.sh history ROOT` shows the runs of each cell over time, and what changed when it became
+slower or faster.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`./run.sh list`: what there is to run. Imports no framework."""
+"""`./run.sh list` shows the SUTs, models, sizes and scenarios. Imports no framework."""
 
 from __future__ import annotations
 
@@ -53,11 +53,12 @@ def main(arguments: list[str]) -> int:
 
 
 def matrix(folder: Path) -> list[dict[str, str]]:
-    """One row for each SUT that reads weights, and each task of each model, `fit` among them:
+    """One row for each SUT that reads weights and each task of each model, including `fit`:
     `sut`, `model`, `task`, `status`, `reason`.
 
-    What the registry knows goes first. Else the status is `ok` if a finished run below the folder
-    is, `not run` where there is none, and otherwise that of the latest run.
+    If the registry says that it is unsupported, that is the status. Else it is `ok` if any finished
+    run below the folder is ok, `not run` if there is none, and otherwise the status of the latest
+    run.
     """
     from harness.comparison.runs import find
 
@@ -91,7 +92,7 @@ def matrix(folder: Path) -> list[dict[str, str]]:
 
 
 def _works() -> list[tuple[Model, str]]:
-    """(model, task): what there is to do with each model."""
+    """(model, task) for each task of each model."""
     loaded = [models.load(name) for name in models.names()]
     return [(models.load(m.name, task), task) for m in loaded for task in m.tasks] + [
         (m, FIT) for m in loaded if m.fit
@@ -99,7 +100,7 @@ def _works() -> list[tuple[Model, str]]:
 
 
 def show_matrix(rows: Sequence[Mapping[str, str]]) -> None:
-    """The rows as a table of SUTs and models, and the reasons below it."""
+    """Print the rows as a table of SUTs and models, with the reasons below it."""
     cells = {(row["sut"], f"{row['model']}\n{row['task']}"): row["status"] for row in rows}
     suts, columns = (
         dict.fromkeys(sut for sut, _ in cells),
@@ -125,7 +126,7 @@ def show_matrix(rows: Sequence[Mapping[str, str]]) -> None:
 
 
 def gather(cache: Path, round_: str) -> dict[str, Any]:
-    """Everything there is, as the JSON document has it."""
+    """The JSON document of everything that can be run."""
     return {
         "suts": [
             {
@@ -169,7 +170,7 @@ def gather(cache: Path, round_: str) -> dict[str, Any]:
 
 
 def show(catalogue: dict[str, Any]) -> None:
-    """The same as tables."""
+    """Print the catalogue as tables."""
     terminal.table(
         "SUTs",
         ("name", "execution", "environment", "made", "what it is"),

@@ -1,9 +1,9 @@
-"""`./run.sh pack`: the submission trees of chosen run directories as one. It copies and merges; no
-byte of it depends on when or where.
+"""`./run.sh pack` merges the submissions of run directories into one. Its bytes do not depend on
+time or place.
 
-What cannot stand in one tree is refused, with the two run directories: a system's results of one
-benchmark and scenario are one configuration, its description is one file, and a benchmark's source
-is one.
+Two run directories that contradict each other are refused, and the error names both. In one
+submission a system has one result for each benchmark and scenario, one configuration for each
+benchmark, and one description. A benchmark has one source.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def main(arguments: list[str]) -> int:
 
 @dataclass(frozen=True)
 class Measured:
-    """One run directory that may go into a tree."""
+    """One run directory that may go into a submission."""
 
     directory: Path
     cell: Cell
@@ -81,13 +81,13 @@ class Measured:
 
 
 def pack(directories: Sequence[Path], out: Path) -> list[Check]:
-    """Write the tree of all `directories` into `out` and audit it.
+    """Write the submission of all `directories` to `out` and audit it.
 
     Args:
-        directories: run directories, or folders above them, of which each cell's newest good
-            attempt is taken.
+        directories: run directories, or folders above them. From a folder the newest good attempt
+            of each cell is taken.
 
-    Raises UsageError for what cannot stand in one tree, and where `out` holds something already.
+    Raises UsageError if the runs do not fit into one submission, or if `out` is not empty.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(
@@ -120,7 +120,7 @@ def pack(directories: Sequence[Path], out: Path) -> list[Check]:
 
 
 def digest(tree: Path) -> str:
-    """Over the relative names and bytes of all files, in order of names."""
+    """sha256 of the relative names and bytes of all files, in order of names."""
     total = hashlib.sha256()
     for path in sorted(
         (p for p in tree.rglob("*") if p.is_file()), key=lambda p: p.relative_to(tree).as_posix()
@@ -131,7 +131,9 @@ def digest(tree: Path) -> str:
 
 
 def _runs(path: Path) -> list[Measured]:
-    """A run directory itself; of a folder above several, the newest good attempt of each cell."""
+    """The run directory at `path`. For a folder above several, the newest good attempt of each
+    cell.
+    """
     if not path.is_dir():
         raise UsageError(f"pack {path}: there is no such directory")
     if (path / "record.json").exists():
@@ -166,7 +168,7 @@ def _measured(directory: Path) -> Measured:
 
 
 def _must_hold(run: Measured) -> None:
-    """Raises UsageError with the first failing check."""
+    """Audit a run. Raises UsageError with the first failing check."""
     report = audit.audit(run.directory)
     if not report.passes(_MODE):
         bad = next(
@@ -180,7 +182,7 @@ def _must_hold(run: Measured) -> None:
 
 
 def _merged(runs: list[Measured]) -> dict[str, tuple[Path, bytes | None]]:
-    """Name in the tree → (where its bytes are, or the merged bytes)."""
+    """Name in the submission → (path of its file, merged bytes or None)."""
     taken: dict[str, tuple[Measured, Path]] = {}
     results: dict[str, Measured] = {}
     mappings: dict[str, dict[str, Any]] = {}
@@ -217,7 +219,7 @@ def _merged(runs: list[Measured]) -> dict[str, tuple[Path, bytes | None]]:
 
 
 def _files(run: Measured) -> Iterator[tuple[Path, str]]:
-    """Every file of the run's tree, and its name there."""
+    """Every file of the run's submission, and its name there."""
     for division in sorted(
         p for p in run.directory.iterdir() if p.is_dir() and p.name in ("open", "closed", "network")
     ):
@@ -227,14 +229,14 @@ def _files(run: Measured) -> Iterator[tuple[Path, str]]:
 
 
 def _result(name: str) -> str | None:
-    """`<system>/<benchmark>/<scenario>` of a file of a result."""
+    """`<system>/<benchmark>/<scenario>` of a file of a result. None for other files."""
     parts = name.split("/")
     return "/".join(parts[3:6]) if len(parts) > 6 and parts[2] == "results" else None
 
 
 def _must_be_one_configuration(place: str, first: Measured, second: Measured) -> None:
-    """Raises UsageError where one benchmark of a system was measured of different things in two
-    scenarios; batch sizes may differ there.
+    """Raises UsageError if one benchmark of a system was measured with two configurations. Batch
+    sizes of its scenarios may differ.
     """
     if differ := [
         key for key in _CONFIGURATION if getattr(first.cell, key) != getattr(second.cell, key)
@@ -249,7 +251,7 @@ def _must_be_one_configuration(place: str, first: Measured, second: Measured) ->
 
 
 def _must_agree(name: str, first: tuple[Measured, Path], second: tuple[Measured, Path]) -> None:
-    """Raises UsageError where two runs bring the same file with other bytes."""
+    """Raises UsageError if two runs have the same file with different bytes."""
     (one, path), (other, its_path) = first, second
     if path.read_bytes() == its_path.read_bytes():
         return

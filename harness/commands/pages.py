@@ -1,4 +1,4 @@
-"""Files and pages that a flag of a command names."""
+"""Functions that write the files and pages that a command's flags name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.errors import EnvironmentFailure, UsageError
 
 
 def write(flag: str, path: Path, content: bytes) -> None:
-    """Write a file that a flag names. Raises UsageError where it cannot be written."""
+    """Write a file that a flag names. Raises UsageError if it cannot be written."""
     try:
         path.write_bytes(content)
     except OSError as e:
@@ -21,12 +21,12 @@ def write(flag: str, path: Path, content: bytes) -> None:
 
 
 def write_page(flag: str, path: Path, what: str, beginning: str, content: str) -> None:
-    """Write an HTML page. Raises UsageError where another file would be lost, or where it cannot be
-    read or written.
+    """Write an HTML page. Raises UsageError if another file would be overwritten, or if the file
+    cannot be read or written.
 
     Args:
-        what: what such a page is of, as "a report".
-        beginning: how each such page begins.
+        what: the content of such a page, such as "a report".
+        beginning: the first characters of each such page.
     """
     try:
         lost = path.is_file() and not path.read_bytes().startswith(beginning.encode())
@@ -42,10 +42,10 @@ def write_page(flag: str, path: Path, what: str, beginning: str, content: str) -
 
 
 def drawing(flag: str, module: str) -> ModuleType:
-    """`harness.report.page` or `.figures`, which take matplotlib: slow to import, and not in a
-    bundle of the core alone.
+    """Import `harness.report.page` or `.figures`. They need matplotlib, which is slow to import and
+    not part of a bundle made with --core.
 
-    Raises EnvironmentFailure where it is not there.
+    Raises EnvironmentFailure if matplotlib is not installed.
     """
     try:
         return importlib.import_module(f"harness.report.{module}")

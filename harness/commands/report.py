@@ -1,4 +1,6 @@
-"""`./run.sh report ROOT`: what finished runs answer, in words, as a table, a page or a file."""
+"""`./run.sh report ROOT` shows the results of finished runs in words, as a table, a page or
+a file.
+"""
 
 from __future__ import annotations
 

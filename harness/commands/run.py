@@ -1,5 +1,5 @@
-"""`./run.sh run`, which bare flags mean too: measures one cell, or with --dry-run says what that
-would be.
+"""`./run.sh run` measures one cell, or shows the plan with --dry-run. Flags without a command mean
+`run`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from harness.request.flags import Parser, add_output
 from sut.registry import spec_of
 
 if TYPE_CHECKING:
-    from harness.request.request import Request  # it imports numpy, and --help answers at once
+    from harness.request.request import Request  # it imports numpy, which would slow --help down
 
 
 _EPILOG = f"""\
@@ -52,7 +52,7 @@ def main(arguments: list[str]) -> int:
 
 
 def run_parser() -> argparse.ArgumentParser:
-    """The parser of its flags."""
+    """The parser of the command's flags."""
     parser = Parser(
         prog="./run.sh",
         usage="./run.sh [run] --sut SUT --scenario SCENARIO --model MODEL [flags]",
@@ -73,7 +73,7 @@ def run_parser() -> argparse.ArgumentParser:
 
 
 def _cost(request: Any) -> str:
-    """What the run is going to take, in a sentence."""
+    """The cost of the run, in a sentence."""
     from harness import terminal
     from harness.request import estimate
 
@@ -89,7 +89,7 @@ def _cost(request: Any) -> str:
 
 
 def _next(result: Any, request: Any) -> str:
-    """The command a user would want now."""
+    """The command that a user probably needs next."""
     from harness import terminal
     from harness.request.request import LONGEST_TIMES
 
@@ -117,7 +117,7 @@ def _next(result: Any, request: Any) -> str:
         return f"./run.sh audit {shlex.quote(terminal.near(result.directory))} --mode {result.mode}"
     plain = _without(request.asked.command, "--duration", "--load-seconds")
     if request.asked.mode == "quick" and "early stopping" in (result.loadgen or ""):
-        # Room for 80 queries, where 64 are needed.
+        # Room for 80 queries; 64 are needed.
         longer = 80e-3 * result.metrics["ms_per_step"] / LONGEST_TIMES
         enough = f"--duration {float(f'{longer:.2g}'):g}"
         return f"{plain} {enough}  (LoadGen had too few queries to call it VALID)"
@@ -135,7 +135,7 @@ def _next(result: Any, request: Any) -> str:
 
 
 def _all_suts(command: str, base: bool) -> str:
-    """The sweep that answers what one figure cannot: which SUT is fastest, and by how much."""
+    """The sweep that shows which SUT is fastest and by how much."""
     rest = shlex.split(
         _without(command, "--sut", "--sut-option", "--python", *(("--size",) if base else ()))
     )
@@ -150,7 +150,7 @@ def _all_suts(command: str, base: bool) -> str:
 
 
 def _without(command: str, *flags: str) -> str:
-    """The command less a flag, under each of its names, and its value."""
+    """The command without these flags and their values."""
     words = shlex.split(command)
     kept = [
         w
@@ -199,7 +199,7 @@ def planned(
     no_reference: str | None,
     cost: str | None,
 ) -> dict[str, Any]:
-    """Return what a run would do, for --dry-run. Nothing is made, so weights and inputs have no
+    """Return the plan of a run, for --dry-run. Nothing is written, so weights and inputs have no
     digest yet.
     """
     samples = request.samples if prompts is None or request.trains else prompts

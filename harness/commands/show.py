@@ -1,4 +1,4 @@
-"""`./run.sh show DIR`: a finished run once more, with what the model answered."""
+"""`./run.sh show DIR` prints a finished run again, with the model's answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from harness.samples import words
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command. → the exit code of the run it shows; 1 too where a result cannot be read."""
+    """Run the command. → the exit code of the run that it shows, or 1 if a result cannot be
+    read.
+    """
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     parser = Parser(
         prog="./run.sh show",

@@ -1,5 +1,5 @@
-"""`./run.sh sweep`: many cells, each several times, in turns. The same command goes on where it was
-interrupted.
+"""`./run.sh sweep` measures many cells in turns, each several times. After an interruption the same
+command continues.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ every model that is in no group. The name of a group, such as hf-2019, stands fo
 beside a recipe replace what the recipe says of them."""
 _REPEATS, _MOST = 3, 10
 _TIME = re.compile(r"(\d+(?:\.\d+)?)(s|min|h)")
-# The end of a refusal (`scenarios.worker.preflight`)
+# The end of a message of `scenarios.worker.preflight`.
 _TOO_SHORT = re.compile(r"give --duration ([\d.]+)$")
 
 
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
 
     deadline = _deadline(flags.time) if flags.time else None
     if flags.python:
-        interpreter.inventory(flags.python)  # one error, and not one for each SUT
+        interpreter.inventory(flags.python)  # one error instead of one for each SUT
     values = {
         name: _texts(value) for name in asked.names() if (value := getattr(flags, name)) is not None
     }
@@ -155,7 +155,7 @@ def _texts(value: str | list[str]) -> list[str]:
 
 
 def _recipe(name: str | None, values: Mapping[str, list[str]]) -> Recipe:
-    """The recipe with what the flags replace in it, or one of the flags alone."""
+    """The recipe with the values that flags replace, or a recipe made only of flags."""
     from dataclasses import replace
 
     from harness.sweep import recipe
@@ -204,9 +204,9 @@ def _deadline(text: str) -> Deadline:
 
 
 def _page(sweep: Sweep, command: str, say: Callable[[str], None]) -> Callable[[Results], None]:
-    """Return the function that writes the page of a sweep with a deadline.
+    """Return the function that writes the overview of a sweep with a deadline.
 
-    The memory of an accelerator is timed for it.
+    The speed of an accelerator's memory is measured for it.
     """
     from harness.sweep import accelerator, overview
     from sut.devices import DEVICES
@@ -223,7 +223,7 @@ def _page(sweep: Sweep, command: str, say: Callable[[str], None]) -> Callable[[R
 
 
 def _summary(sweep: Sweep, chosen: Recipe, shortages: Mapping[int, str]) -> dict[str, Any]:
-    """Return what the sweep is going to measure, and what it takes. Nothing is made for this.
+    """Return the measurements of the sweep and their cost. Nothing is written.
 
     Args:
         shortages: number of a series → why memory is short.
@@ -344,7 +344,7 @@ def _show_plan(summary: Mapping[str, Any]) -> None:
 
 
 def _show_results(sweep: Sweep, results: Results, out: Path, as_json: bool) -> None:
-    """A row for each cell, and the answer in words last."""
+    """Print a row for each cell, then the answer in words."""
     from harness import terminal
     from harness.comparison import statistics
     from harness.report import content, sections

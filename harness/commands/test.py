@@ -1,4 +1,4 @@
-"""`./run.sh test`: the harness' own tests, in an environment of their own."""
+"""`./run.sh test` runs the harness' tests in a separate environment."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ _FRAMEWORKS = (
     "tests/studies/test_fit_overhead.py",
     "tests/test_worked_example.py",
 )
-"""Tests that start a framework: one at a time, because two need too much memory."""
+"""Tests that start a framework. They run one at a time, because two need too much memory."""
 
 
 def main(arguments: list[str]) -> int:
-    """The tests, in an environment of their own: core, LoadGen and the development tools. Their
-    arguments are pytest's.
+    """Run the tests in an environment with core, LoadGen and the development tools. → the exit
+    code. The arguments go to pytest.
 
-    Without arguments those that start a framework run beside all others, whose output comes last.
+    Without arguments, tests that start a framework run in parallel with all others, whose output is
+    printed last.
     """
     directory = ROOT / ".cache" / "environments" / "dev"
     environments.make(
@@ -39,14 +40,14 @@ def main(arguments: list[str]) -> int:
         return subprocess.run([*pytest, *arguments], cwd=ROOT, check=False).returncode
     others = [*pytest, *(f"--ignore={path}" for path in _FRAMEWORKS)]
     with tempfile.TemporaryDirectory() as own, tempfile.TemporaryFile("w+") as output:
-        # The lock of this machine lies there, and neither waits for the other's cells.
+        # The machine's lock file is in TMPDIR, so neither process waits for the other's cells.
         environment = {**os.environ, "TMPDIR": own}
         with subprocess.Popen(
             others, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT
         ) as beside:
             try:
                 code = subprocess.run([*pytest, *_FRAMEWORKS], cwd=ROOT, check=False).returncode
-            except BaseException:  # SIGTERM reaches this process alone
+            except BaseException:  # SIGTERM reaches only this process
                 beside.terminate()
                 raise
         output.seek(0)

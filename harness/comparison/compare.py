@@ -1,5 +1,5 @@
-"""Two sets of cells, side by side: which belong together, how much faster one is, and what forbids
-or weakens the comparison.
+"""Compare two sets of cells: which belong together, how much faster one is, and why a comparison is
+refused or weak.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ from sut.registry import FIT, SUTS
 
 _UNSURE = "the ratio is uncertain by more than a factor of two"
 PUBLISHED = "published"
-"""The name that stands for Keras' published table on the command line."""
+"""The name of Keras' published table on the command line."""
 _PUBLISHED_FILE = "keras3_a100_40gb.csv"
 NOT_IN_TURNS = (
     "the repeats were not measured in turns, so a drift of the machine between the two counts as a"
     " difference"
 )
 SHARED = tuple(fields_with("shared"))
-"""The fields of `Cell` that a page says once at its top if all its cells have them in common."""
+"""The fields of `Cell` that a page states once at its top if all its cells share the value."""
 _PUBLISHED_MACHINE = "NVIDIA A100 40 GB, 12 vCPU, 85 GB"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """A cell of B beside the same cell of A.
+    """A cell of B compared with the same cell of A.
 
     Attributes:
         name: the cell in words, without the SUT.
-        a, b: the SUTs, and `a_figure`, `b_figure` their figures with unit, as text; empty where
+        a, b: the SUTs; `a_figure` and `b_figure` are their figures with unit, as text. Empty if
             there is none.
-        ratio: the speed of B over the speed of A; None where it is not comparable or one has no
+        ratio: the speed of B over the speed of A; None if they are not comparable or one has no
             figure.
         verdict: one sentence.
-        flags: what else differs, a sentence each: the ratio is of these too.
-        comparable: whether the ratio says which of the two is faster.
-        unproven: why the ratio proves nothing, so that no build may pass or fail for it; empty if
-            it may.
+        flags: other differences, a sentence each. The ratio includes their effect.
+        comparable: whether the ratio shows which of the two is faster.
+        unproven: why the ratio proves nothing, so that no build may pass or fail because of it;
+            empty if it is proven.
     """
 
     name: str
@@ -62,14 +62,14 @@ class Comparison:
     unproven: str = ""
 
     def __post_init__(self) -> None:
-        """Give the verdict as the reason why nothing is proven, if the two are not comparable."""
+        """Set `unproven` to the verdict if the two are not comparable."""
         if not self.comparable:
             object.__setattr__(self, "unproven", self.verdict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """One figure of a published table, in milliseconds a step. `seq_len`: tokens an input; None of
+    """One figure of a published table, in milliseconds a step. `seq_len`: tokens an input; None for
     other inputs.
     """
 
@@ -84,12 +84,12 @@ class Published:
 def compare(
     a: Sequence[Group], b: Sequence[Group], names: tuple[str, str] = ("A", "B")
 ) -> list[Comparison]:
-    """Every cell of B with the cell of A that did the same work.
+    """Compare every cell of B with the cell of A that did the same work.
 
-    Cells belong together where SUT, model, size, task, scenario, precision, batch, device, lengths,
-    inputs and weights are equal. The SUTs may differ where each side has exactly one for that work.
-    Of a cell that was measured several times in different ways (mode, versions, machine) the last
-    one counts. What has no partner is a comparison too, and its verdict says what differs.
+    Cells belong together if SUT, model, size, task, scenario, precision, batch, device, lengths,
+    inputs and weights are equal. The SUTs may differ if each side has exactly one for that work. If
+    a cell was measured several times in different ways (mode, versions, machine), the last one
+    counts. A cell without a partner gives a comparison too, whose verdict says what differs.
     """
     newest = _newest(b)
     pairs, alone_a, alone_b = _pairs(
@@ -114,13 +114,13 @@ def compare(
 
 
 def with_published(groups: Iterable[Group]) -> list[Comparison]:
-    """Every cell beside the published figure of its SUT and work (`published_for`). None is
-    comparable: the machine is another one.
+    """Show every cell with the published figure of its SUT and work (`published_for`). None is
+    comparable, because the machines differ.
     """
     comparisons = []
     for group in _newest(groups):
         c, row = group.cell, tables.row(group)
-        # Of Stable Diffusion a step is one of denoising.
+        # For Stable Diffusion a step is a denoising step.
         ours = row["ms_per_denoising_step"] or row["ms_per_step"]
         theirs = published_for(c).get(c.sut)
         if theirs is None or not ours or not group.good:
@@ -145,15 +145,15 @@ def with_published(groups: Iterable[Group]) -> list[Comparison]:
 
 
 def published_for(cell: Cell) -> dict[str, Published]:
-    """SUT → its published figure for a cell's model, task and batch. A training has one batch
-    there, which stands beside ours of any.
+    """SUT → its published figure for a cell's model, task and batch. A training is published for
+    one batch, which is shown for all of ours.
     """
     same = [p for p in published() if (p.model, p.task) == (cell.model, cell.task)]
     return {p.sut: p for p in same if p.batch_size == cell.batch_size or p.task == FIT}
 
 
 def published() -> list[Published]:
-    """The figures of the published table that there are."""
+    """All figures of the published table."""
     text = (resources.files("harness.comparison") / "published" / _PUBLISHED_FILE).read_text(
         encoding="utf-8"
     )
@@ -218,9 +218,7 @@ def _words(cell: Cell, name: str) -> list[str]:
 
 
 def figure(group: Group) -> str:
-    """The figure with its interval and unit: `627 samples/s (612–640)`; empty where there is
-    none.
-    """
+    """The figure with its unit and interval: `627 samples/s (612–640)`. Empty if there is none."""
     s, metric = group.summary, group.metric
     if s is None or metric is None:
         return ""
@@ -231,7 +229,7 @@ def figure(group: Group) -> str:
 
 
 def differences(a: Group, b: Group) -> list[str]:
-    """List what differs between two measurements of the same work, one sentence each."""
+    """List the differences between two measurements of the same work, one sentence each."""
     x, y = a.last, b.last
     sentences = conditions(a, b)
     changed = [
@@ -250,9 +248,10 @@ def differences(a: Group, b: Group) -> list[str]:
 
 
 def conditions(a: Group, b: Group) -> list[str]:
-    """List how the conditions of two measurements differ, one sentence each, the weightiest first.
+    """List the differences in the conditions of two measurements, one sentence each, the most
+    important first.
 
-    SUTs and their packages are not among the conditions.
+    SUTs and their packages are not conditions.
     """
     x, y = a.last, b.last
     sentences = (
@@ -286,8 +285,8 @@ def conditions(a: Group, b: Group) -> list[str]:
 
 
 def other_factors(cells: Iterable[Cell]) -> bool:
-    """Return whether the cells that train by their library's own LoRA (`--lora own`) lay out what
-    they train in different ways.
+    """Return whether the cells that train by their library's own LoRA (`--lora own`) have factors
+    in different layouts.
     """
     return (
         len({SUTS[cell.sut].lora for cell in cells if cell.lora == LORA[0] and cell.sut in SUTS})
@@ -299,7 +298,7 @@ def beside_earlier(result: Result) -> str | None:
     """Compare a run with the last earlier run of its cell and mode, in one sentence. None if it is
     the first one, or has no figure.
 
-    The earlier runs are those whose directories lie beside the run's own.
+    The earlier runs are those in the same parent folder as the run.
     """
     last = read(result)
     beside = (
@@ -334,10 +333,10 @@ def beside_earlier(result: Result) -> str | None:
 
 
 def _newest(groups: Iterable[Group], machines: Mapping[str, str] | None = None) -> list[Group]:
-    """The group that was measured last among equal cells, with figures or without: an old success
-    hides no new failure.
+    """The last measured group of each cell, with or without figures, so that an old success hides
+    no new failure.
 
-    `machines`: digest of a cell → the machine whose group comes first, if there is one.
+    `machines`: digest of a cell → the machine whose group is preferred, if there is one.
     """
     kept: dict[str, Group] = {}
     for group in groups:
@@ -354,7 +353,7 @@ def _newest(groups: Iterable[Group], machines: Mapping[str, str] | None = None) 
 def _pairs(
     a: Sequence[Group], b: Sequence[Group]
 ) -> tuple[list[tuple[Group, Group]], list[Group], list[Group]]:
-    """(pairs, what is left of A, what is left of B)."""
+    """(pairs, the rest of A, the rest of B)."""
     by_digest = {group.cell.digest: group for group in a}
     pairs = [(by_digest[y.cell.digest], y) for y in b if y.cell.digest in by_digest]
     used = {id(group) for pair in pairs for group in pair}
@@ -447,8 +446,8 @@ def _alone(y: Group, others: Sequence[Group], names: tuple[str, str]) -> Compari
 
 
 def _near(y: Group, others: Sequence[Group]) -> Group | None:
-    """The cell of the other side that differs in the fewest values; None where SUT, model, task or
-    scenario differ.
+    """The cell of the other side that differs in the fewest values. None if no cell has the same
+    SUT, model, task and scenario.
     """
     same = [
         x

@@ -1,4 +1,4 @@
-"""The runs of each cell over time → where it got slower or faster, and what changed there."""
+"""The runs of each cell over time → when it became slower or faster, and what changed then."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from harness.comparison.tables import Group
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """A step from one stretch of equal conditions to the next.
+    """The change from one stretch of equal conditions to the next.
 
     Attributes:
         at: when the first run of the new stretch began.
-        what: what differs, a sentence each.
+        what: the differences, a sentence each.
         ratio: the new stretch's speed over the old one's.
     """
 
@@ -37,11 +37,11 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class Trend:
-    """The runs of one cell in one mode, in their order.
+    """The runs of one cell in one mode, in order of time.
 
     Attributes:
-        stretches: runs between which nothing differed but time.
-        failed: the runs after the last of them, which are not ok.
+        stretches: groups of runs with equal conditions.
+        failed: the runs after the last stretch, which are not ok.
     """
 
     stretches: tuple[Group, ...]
@@ -65,12 +65,12 @@ class Trend:
 
     @cached_property
     def figures(self) -> list[float]:
-        """LoadGen's number of every run."""
+        """The figures of all runs in the stretches."""
         return [figure for group in self.stretches for figure in group.figures]
 
     @cached_property
     def starts(self) -> list[int]:
-        """The place among the figures where each stretch begins."""
+        """The index in `figures` at which each stretch begins."""
         return [
             sum(len(group.figures) for group in self.stretches[:n])
             for n in range(len(self.stretches))
@@ -78,12 +78,12 @@ class Trend:
 
     @cached_property
     def changes(self) -> list[Change]:
-        """One between every two stretches."""
+        """The changes between neighbouring stretches."""
         return [_change(a, b) for a, b in zip(self.stretches, self.stretches[1:], strict=False)]
 
     @cached_property
     def sentence(self) -> str:
-        """What became of it, in one sentence."""
+        """A summary in one sentence."""
         return "; ".join([self._of_figures, *self._of_failures])
 
     @property
@@ -116,8 +116,8 @@ class Trend:
 
 
 def trends(groups: Iterable[Group]) -> list[Trend]:
-    """A trend for every cell that was measured at least twice with success, those that fail now or
-    whose speed changed first.
+    """A trend for every cell that was measured at least twice with success. Cells that fail now, or
+    whose speed changed, come first.
     """
     runs: dict[tuple[str, str], list[Run]] = {}
     for group in groups:

@@ -1,6 +1,6 @@
-"""Several SUTs measured in rounds → the ratio of any two, with an interval from their common noise.
+"""Several SUTs measured in rounds → the ratio of any two, with an interval from the noise of all.
 
-Numbers only; no file is read here. `tests/scale/ab_simulation.py` prints how often it is right.
+No file is read here. `tests/scale/ab_simulation.py` prints how often the intervals are right.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scipy import special
 from harness.comparison.statistics import FEWEST, Ratio, compare, geometric_mean, judged
 
 _UNLIKE = 0.05
-"""The chance that the noise of one of several equal series is called larger than the others'."""
+"""The chance that one of several equally noisy series is called noisier than the others."""
 
 Rounds = Mapping[Hashable, float]
 """A round → the speed of one series in it, above 0."""
@@ -31,14 +31,14 @@ def mean_ratio(
     """The speed of the first of each pair over that of the second, as a geometric mean over the
     pairs.
 
-    It is taken round by round, so a machine that drifts between two cells changes no ratio. If
-    fewer than three rounds are common to all, repeats are not paired. If one cell has fewer of
-    them, so many of each count.
+    It is computed round by round, so a drift of the machine between two cells changes no ratio. If
+    all series share fewer than three rounds, repeats are not paired. Then each series counts as
+    many repeats as the shortest has.
 
     Args:
-        pairs: the figures of two series in one cell.
-        higher_is_better: whether more of a figure is faster.
-        compared: how many SUTs the two were chosen from.
+        pairs: the figures of the two series in each cell.
+        higher_is_better: whether a larger figure is faster.
+        compared: the number of SUTs from which the two were chosen.
     """
     every = [series for pair in pairs for series in pair]
     rounds = [of for of in every[0] if all(of in series for series in every)]
@@ -54,15 +54,16 @@ def mean_ratio(
 
 @dataclass(frozen=True, kw_only=True)
 class Pooled:
-    """Series that were measured in rounds, and the noise that they have in common.
+    """Series that were measured in rounds, and their common noise.
 
     A round is the time in which each series was measured once. The model is: logarithm of speed =
-    series + round + residual. The round takes out what slowed all of them at that time. The
-    residuals of all series together give the noise, so three repeats of many series know it well.
+    series + round + residual. The effect of a round removes causes that slowed all series at that
+    time. The residuals of all series together give the noise, so three repeats of many series are
+    enough to know it well.
 
     Attributes:
         series: name → its rounds.
-        compared: how many series a reader chooses a ratio from.
+        compared: the number of series from which a reader chooses a ratio.
     """
 
     series: Mapping[str, Rounds]
@@ -88,11 +89,11 @@ class Pooled:
 
     @cached_property
     def noisy(self) -> tuple[str, ...]:
-        """The series whose own noise is larger than the others', the noisiest first.
+        """The series that are noisier than the others, the noisiest first.
 
-        They have no part in the common noise, and a ratio of theirs takes the noise of its pair.
-        Each is found by an F test of its residuals against those of the rest, at 5 % over all
-        series (as Cochran 1941, Annals of Eugenics 11:47, tests the largest of several variances).
+        They are left out of the common noise, and their ratios use the noise of the pair. An F test
+        compares the residuals of each with those of the rest, at 5 % over all series (as Cochran
+        1941, Annals of Eugenics 11:47, tests the largest of several variances).
         """
         found: list[str] = []
         left = dict(self.series)
@@ -117,12 +118,13 @@ class _Fit:
     """The least-squares fit of the model.
 
     Attributes:
-        names, rounds: what the effects are of, series first.
+        names, rounds: the series and rounds of the effects, series first.
         effects: logarithms, float64 [series + rounds].
-        covariance: of the effects, in variances of a residual, float64 [series + rounds] squared.
+        covariance: covariance of the effects over the variance of a residual, float64 [series +
+            rounds, series + rounds].
         deviation: standard deviation of a residual, a natural logarithm; `freedom`: its degrees.
-        connected: whether the effects of all rounds can be compared. Those of two sweeps without a
-            series in common cannot.
+        connected: whether the effects of all rounds can be compared. This is not so for two sweeps
+            without a common series.
     """
 
     names: Sequence[str]
@@ -163,7 +165,7 @@ class _Fit:
 
 
 def _chance_of_noise(name: str, series: Mapping[str, Rounds]) -> float:
-    """The chance of residuals as large as those of `name` if its noise is that of the others."""
+    """The chance of residuals as large as those of `name` if it is as noisy as the others."""
     rest = {other: rounds for other, rounds in series.items() if other != name}
     fit = _Fit.of(rest)
     shared = [of for of in series[name] if of in fit.rounds]
@@ -171,6 +173,6 @@ def _chance_of_noise(name: str, series: Mapping[str, Rounds]) -> float:
         return 1.0
     own = [math.log(series[name][of]) - fit.round_effect(of) for of in shared]
     beside = np.mean([sum(of in rounds for rounds in rest.values()) for of in shared])
-    variance = np.var(own, ddof=1) / (1 + 1 / beside)  # the others' mean is not exact either
+    variance = np.var(own, ddof=1) / (1 + 1 / beside)  # the mean of the others has noise, too
     ratio = float(variance) / fit.deviation**2
     return float(special.fdtrc(len(shared) - 1, fit.freedom, ratio))

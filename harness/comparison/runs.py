@@ -1,5 +1,5 @@
-"""Finished run directories → runs. Only three small files of each are read, so a thousand cells
-take seconds.
+"""Finished run directories → runs. Only three small files of each are read, so that a thousand
+cells take seconds.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ class Run:
     """One finished run.
 
     Attributes:
-        record: record.json; None if there is none that can be read, as of a cell that was never
-            started.
-        planned_seconds: of job.json; None where there is none.
+        record: record.json; None if it cannot be read, or if the cell was never started.
+        planned_seconds: from job.json; None if there is none.
     """
 
     result: Result
@@ -38,7 +37,7 @@ class Run:
 
     @cached_property
     def versions(self) -> dict[str, str]:
-        """Python, the SUT's own packages and the driver of an accelerator; empty if no worker
+        """Versions of Python, the SUT's packages and an accelerator's driver. Empty if no worker
         reported any.
         """
         if self.record is None:
@@ -55,22 +54,22 @@ class Run:
 
     @cached_property
     def machine(self) -> str:
-        """The machine in words; empty if it was not recorded."""
+        """The machine in words. Empty if it was not recorded."""
         return machine_words(self.record.machine) if self.record else ""
 
     @property
     def source(self) -> str:
-        """sha256 of the files of SUTs and worker; empty if it was not recorded."""
+        """sha256 of the source of SUTs and worker. Empty if it was not recorded."""
         return self.record.git.worker_source_sha256 if self.record else ""
 
     @property
     def started(self) -> str:
-        """When it began, ISO 8601; empty if it was not recorded."""
+        """The start, ISO 8601. Empty if it was not recorded."""
         return self.record.started if self.record else ""
 
     @property
     def started_s(self) -> float:
-        """When it began, seconds since 1970: a text sorts wrongly over two time zones. 0 where it
+        """The start in seconds since 1970, because texts of two time zones sort wrongly. 0 if it
         was not recorded.
         """
         try:
@@ -80,7 +79,9 @@ class Run:
 
     @property
     def order(self) -> tuple[int, float, str]:
-        """Sorts runs by the time they began; of older records by the folder."""
+        """A key that sorts runs by their start.
+        Runs without a date are sorted by the monotonic clock, then by folder.
+        """
         without_date_ns = (
             self.record.started_monotonic_ns if self.record and not self.started else 0
         )
@@ -88,9 +89,9 @@ class Run:
 
     @property
     def turn(self) -> tuple[tuple[str, ...], str, int] | None:
-        """(--out, the sweep, the repeat) in which it was measured; None: in no sweep.
+        """(--out, the sweep, the repeat) of the measurement. None: it belongs to no sweep.
 
-        Sweeps of the same cells have one id, wherever they write.
+        Sweeps of the same cells have the same id for every --out.
         """
         mark, below = self.result.sweep, 1 + len(Path(self.result.cell.name).parts)
         return (
@@ -101,20 +102,20 @@ class Run:
 
     @property
     def obstacle(self) -> str:
-        """Why it has no figure: `invalid (accuracy): …`; of a run that is ok `ok`."""
+        """Why it has no figure: `invalid (accuracy): …`. For a run with status ok: `ok`."""
         result = self.result
         cause = f" ({result.cause})" if result.cause else ""
         return f"{result.status}{cause}{': ' + result.reason if result.reason else ''}"
 
     @property
     def metric(self) -> Metric | None:
-        """The figure by which it is compared, of a run that is ok."""
+        """The figure by which it is compared. None if the status is not ok."""
         return compared(self.result) if self.result.status == Status.OK else None
 
     @cached_property
     def disturbances(self) -> tuple[str, str]:
-        """(what makes the figure unfit for ranking, what a reader should know) of what else went
-        on; empty texts where nothing did.
+        """(disturbances that make the figure unfit for ranking, notes on smaller ones). Empty texts
+        if there are none.
         """
         threads = self.record.machine.usable_threads if self.record else None
         serious, notes = disturbance.sentences(self.result.disturbance, threads or 1)
@@ -122,10 +123,10 @@ class Run:
 
 
 def machine_words(machine: Machine) -> str:
-    """A machine in words. Runs whose words differ are of two machines.
+    """A machine in words. Runs with different words are from different machines.
 
-    A hypervisor hides a processor's name, and one of twice the speed then has the same. So the
-    words hold family, model, stepping and caches, and a digest of the processor's flags.
+    A hypervisor may hide a processor's name, so that one of twice the speed has the same name. So
+    the words contain family, model, stepping and caches, and a digest of the processor's flags.
     """
     kinds = {
         "family": machine.cpu_family,
@@ -148,8 +149,9 @@ def machine_words(machine: Machine) -> str:
 
 
 def find(root: Path) -> tuple[list[Result], dict[Path, str]]:
-    """(every finished run below `root`, by path; result.json that cannot be read → why).
-    `directory` is where each lies now.
+    """(all finished runs below `root`, by path; path of a result.json that cannot be read →
+    reason).
+    `directory` is the present path of each run.
     """
     results, faults = [], {}
     for path in sorted(_results(root)):
@@ -162,8 +164,8 @@ def find(root: Path) -> tuple[list[Result], dict[Path, str]]:
 
 
 def read(result: Result) -> Run:
-    """A run with the record and the planned duration of its directory. A file that cannot be read
-    counts as missing.
+    """Return the run of a result, with record and planned duration from its directory. A file that
+    cannot be read counts as missing.
     """
     directory = Path(result.directory)
     record, job = None, None
@@ -177,8 +179,8 @@ def read(result: Result) -> Run:
 
 
 def _results(root: Path) -> Iterator[Path]:
-    """Every result.json. What lies below a run directory is not looked at: logs, and a copy of the
-    source.
+    """Every result.json. Folders within a run directory (logs, a copy of the source) are not
+    searched.
     """
     for folder, folders, files in os.walk(root):
         if "result.json" in files:

@@ -1,10 +1,10 @@
-"""Repeats of a cell → intervals, ratios, verdicts in words and advice. Plain numbers in and out; no
-file is read here.
+"""Repeats of a cell → intervals, ratios, verdicts in words and advice. These functions take and
+return numbers and read no file.
 
-All is computed on logarithms. Noise multiplies a speed, it does not add to it: a machine that is 3
-% slower makes every figure 3 % smaller. And the logarithm of a ratio is a difference, whose
-interval is known (Fleming & Wallace 1986, "How not to lie with statistics", CACM 29:3, gives the
-reason why ratios take the geometric mean).
+All is computed on logarithms, because noise multiplies a speed: on a machine that is 3 % slower
+every figure is 3 % smaller. The logarithm of a ratio is a difference, whose interval is known.
+Fleming & Wallace 1986, "How not to lie with statistics", CACM 29:3, explains why ratios need the
+geometric mean.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import numpy as np
 from scipy import special
 
 COVERAGE = 0.95
-"""The share of experiments in which the interval of a ratio holds the true one.
+"""The share of experiments in which the interval of a ratio contains the true ratio.
 
-The interval of a single cell holds its true speed less often, because it knows nothing of drift.
+The interval of a single cell contains its true speed less often, because it does not include drift.
 """
 _NO_FALSE_DIFFERENCE = 0.96
 """The least share of comparisons of equal SUTs in which none is called slower than another.
@@ -29,29 +29,29 @@ _NO_FALSE_DIFFERENCE = 0.96
 It is 96 % for normal noise, so that it is 95 % for noise with outliers.
 """
 FEWEST = 3
-"""Repeats of a cell from which a comparison is made. Two differ by chance as much as they like."""
-# The sign flips of 6 differences are the fewest that can reach 95 %. A difference counts at most as
-# much as 1.5 of the median one, and a pair of equal cells may be called different with this chance:
-# a little below 5 %, since flips are counted and go in steps.
+"""The fewest repeats of a cell for a comparison. Two may differ by any amount by chance."""
+# With sign flips, 6 differences are the fewest that can reach 95 %. A difference counts at most 1.5
+# times the median difference. Two equal cells are called different with a chance of `_FLIP_LEVEL`.
+# It is a little below 5 %, because the p value of flips has steps.
 FEWEST_FLIPPED, _CLIP, _FLIP_LEVEL = 6, 1.5, 0.045
-_MOST_FLIPS = 12  # 4096 sign flips are counted out; of more, as many are drawn
+_MOST_FLIPS = 12  # up to 4096 sign flips are all counted; of more, 4096 are drawn
 _BATCHES, _FEWEST_A_BATCH = 20, 10
-# Advice: a repeat is an outlier beyond so many deviations (Iglewicz & Hoaglin 1993, the modified z
-# score) and so large a share.
+# A repeat is an outlier if it exceeds both this number of deviations (Iglewicz & Hoaglin 1993, the
+# modified z score) and this share.
 _OUTLYING_Z, _OUTLYING_SHARE = 5.0, 0.08
 _DRIFT_SHARE, _DRIFT_P = 0.03, 0.05
 _MOST_DECIMALS = 4
-_ROUNDING = 1e-12  # equal figures differ by as much after logarithms
+_ROUNDING = 1e-12  # the logarithms of equal figures may differ by this much
 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """The repeats of one cell.
+    """The median, mean and interval of the repeats of one cell.
 
     Attributes:
-        repeats: how many figures there are.
+        repeats: the number of figures.
         median, mean: in the figures' unit; the mean is the geometric one.
-        low, high: a 95 % interval of the mean; None where there are fewer than three repeats.
+        low, high: a 95 % interval of the mean; None for fewer than three repeats.
     """
 
     repeats: int
@@ -62,8 +62,8 @@ class Estimate:
 
     @property
     def spread(self) -> float | None:
-        """Half the width of the interval as a share of the mean: 0.02 is ±2 %. None where there is
-        no interval.
+        """Half the width of the interval as a share of the mean: 0.02 is ±2 %. None without an
+        interval.
         """
         return _spread(self.low, self.high)
 
@@ -73,12 +73,13 @@ class Ratio:
     """The speed of A over the speed of B.
 
     Attributes:
-        value: 1.47 says that A is 1.47 times as fast as B.
+        value: 1.47 means that A is 1.47 times as fast as B.
         low, high: its 95 % interval; None if there are too few repeats.
-        different: whether a difference is shown. Of a ratio that a reader chooses from many, more
-            is needed than an interval without 1.
-        method: how the interval was made: `pooled`, `paired t`, `sign flips`, `Welch t`, or `none`.
-        repeats: of A and of B.
+        different: whether a difference is shown. For a ratio that a reader chooses from many, an
+            interval without 1 is not enough.
+        method: how the interval was computed: `pooled`, `paired t`, `sign flips`, `Welch t`, or
+            `none`.
+        repeats: the numbers of repeats of A and of B.
     """
 
     value: float
@@ -90,8 +91,8 @@ class Ratio:
 
     @property
     def spread(self) -> float | None:
-        """Half the width of the interval as a share of the ratio: 0.02 is ±2 %. None where there is
-        no interval.
+        """Half the width of the interval as a share of the ratio: 0.02 is ±2 %. None without an
+        interval.
         """
         return _spread(self.low, self.high)
 
@@ -121,7 +122,7 @@ class Ratio:
         )
 
     def slower_than(self, share: float) -> bool:
-        """Whether A is slower than B by more than `share` (0.05 is 5 %), the whole interval."""
+        """Whether A is slower than B by more than `share` (0.05 is 5 %) in the whole interval."""
         return self.high is not None and self.high < 1 - share
 
 
@@ -129,9 +130,9 @@ def summarise(figures: Sequence[float]) -> Estimate:
     """Median, mean and a 95 % interval of the mean of figures above 0, in their own unit.
 
     The interval is Student's t interval of the mean of their logarithms (Georges, Buytaert &
-    Eeckhout 2007, "Statistically rigorous Java performance evaluation", section 3.2, has it for few
-    repeats). It takes the repeats as independent: a machine that drifts makes it too narrow, which
-    `compare` of interleaved repeats does not suffer from.
+    Eeckhout 2007, "Statistically rigorous Java performance evaluation", section 3.2, uses it for
+    few repeats). It assumes independent repeats, so it is too narrow on a machine that drifts.
+    `compare` of interleaved repeats does not have this fault.
     """
     logs = _logs(figures)
     mean, half = float(logs.mean()), _t_half(logs) if len(logs) >= FEWEST else None
@@ -151,21 +152,21 @@ def compare(
 ) -> Ratio:
     """The speed of A over that of B, with a 95 % interval.
 
-    Paired, each repeat of A is compared with the repeat of B that was measured with it, so what
-    slows both cancels out. Up to five pairs have Student's t interval of the mean difference of
-    logarithms. From six pairs on the interval holds every ratio that a permutation test of the
-    pairs does not reject (Lehmann & Romano 2005, "Testing statistical hypotheses", section 15.2):
-    it does not assume normal noise, and a difference far from the others counts no more than one
-    and a half of the median one. Unpaired, it is Welch's t interval (Welch 1947).
-    `tests/scale/ab_simulation.py` prints how often these hold the truth.
+    If paired, each repeat of A is compared with the repeat of B that was measured with it, so that
+    a cause that slows both cancels out. Up to five pairs get Student's t interval of the mean
+    difference of logarithms. From six pairs on, the interval contains every ratio that a
+    permutation test of the pairs does not reject (Lehmann & Romano 2005, "Testing statistical
+    hypotheses", section 15.2). This test does not assume normal noise, and a difference counts at
+    most one and a half times the median one. If unpaired, it is Welch's t interval (Welch 1947).
+    `tests/scale/ab_simulation.py` prints how often these intervals contain the truth.
 
     Args:
         a, b: the figures of the repeats, above 0.
-        higher_is_better: False for latencies; the ratio is of speed all the same.
+        higher_is_better: False for latencies. The ratio is a ratio of speeds in both cases.
         paired: a[i] and b[i] were measured one after the other (interleaved).
-        compared: how many series a reader chooses this pair from (see `judged`).
+        compared: the number of series from which a reader chooses this pair (see `judged`).
 
-    Raises ValueError if paired repeats differ in their counts.
+    Raises ValueError if paired repeats have different counts.
     """
     sign = 1 if higher_is_better else -1
     x, y = sign * _logs(a), sign * _logs(b)
@@ -204,15 +205,16 @@ def judged(
     method: str,
     repeats: tuple[int, int],
 ) -> Ratio:
-    """The ratio of a difference of logarithms with this standard error.
+    """The ratio for a difference of logarithms with this standard error.
 
-    Its interval is Student's. Whether a difference is shown is Tukey's test of all pairs (Tukey
-    1953, "The problem of multiple comparisons"): if all SUTs are equal, none of them is called
-    slower than another in 95 of 100 comparisons, whichever pair a reader looks at.
+    Its interval is Student's. Tukey's test of all pairs decides whether a difference is shown
+    (Tukey 1953, "The problem of multiple comparisons"). If all SUTs are equal, it calls none slower
+    than another in 95 of 100 comparisons, for whichever pair a reader chooses.
 
     Args:
         freedom: degrees of freedom of `error`.
-        compared: how many SUTs the pair was chosen from; 2 if it was named before it was measured.
+        compared: the number of SUTs from which the pair was chosen; 2 if it was named before
+            measuring.
     """
     half = _student(freedom) * error
     low, high = difference - half, difference + half
@@ -233,10 +235,12 @@ def _student(freedom: float) -> float:
 
 @cache
 def _tukey(compared: int, freedom: int) -> float:
-    """The standard errors of a difference that the largest of all pairs seldom exceeds."""
+    """The limit of the largest difference of all pairs, in standard errors. It is seldom
+    exceeded.
+    """
     if compared <= 2:
         return _student(freedom)
-    from scipy import stats  # it takes two seconds to import, which most commands do without
+    from scipy import stats  # it takes two seconds to import, and most commands do not need it
 
     return float(stats.studentized_range.ppf(_NO_FALSE_DIFFERENCE, compared, freedom)) / math.sqrt(
         2
@@ -244,16 +248,15 @@ def _tukey(compared: int, freedom: int) -> float:
 
 
 def within_run(series: np.ndarray) -> Estimate | None:
-    """The mean of the latencies of one run and its 95 % interval, in their own unit; None where
-    there are fewer than 200.
+    """The mean of the latencies of one run and its 95 % interval, in their own unit. None for fewer
+    than 200 latencies.
 
-    Neighbouring latencies resemble each other, so the run is cut into 20 equal stretches and the
-    interval is Student's t of the stretches' means (batch means: Law 2015, "Simulation modeling and
-    analysis", section 9.5.3). It says how well this run knows its own mean, not how far the next
-    run will be off.
+    Neighbouring latencies are similar, so the run is cut into 20 equal stretches. The interval is
+    Student's t interval of the stretches' means (batch means: Law 2015, "Simulation modeling and
+    analysis", section 9.5.3). It describes only this run: the next run may differ by more.
 
     Args:
-        series: latencies in the order they came, floats or integers [n].
+        series: latencies in the order of measurement, floats or integers [n].
     """
     if len(series) < _BATCHES * _FEWEST_A_BATCH:
         return None
@@ -270,17 +273,17 @@ def within_run(series: np.ndarray) -> Estimate | None:
 
 
 def geometric_mean(ratios: Sequence[float]) -> float:
-    """The mean of ratios: that of a ratio and its inverse is 1."""
+    """The geometric mean of ratios. For a ratio and its inverse it is 1."""
     return math.exp(float(_logs(ratios).mean()))
 
 
 def advice(figures: Sequence[float], disturbances: Sequence[str] = ()) -> list[str]:
-    """List the faults of the repeats of one cell with advice, one sentence each. Empty if nothing
-    is wrong.
+    """List the faults of the repeats of one cell with advice, one sentence each. Empty if there is
+    none.
 
     Args:
         figures: the figures of the repeats, in the order they were measured.
-        disturbances: what else went on during each run, in words; an empty text: nothing.
+        disturbances: the disturbances of each run, in words; an empty text: none.
     """
     sentences = []
     n = len(figures)
@@ -314,7 +317,7 @@ def advice(figures: Sequence[float], disturbances: Sequence[str] = ()) -> list[s
 
 
 def interval(low: float, high: float) -> str:
-    """`1.43–1.52`: as many digits as tell the two ends apart."""
+    """`1.43–1.52`, with enough digits to distinguish the two ends."""
     return f"{_digits(low, low, high)}–{_digits(high, low, high)}"
 
 
@@ -335,7 +338,7 @@ def _digits(value: float, low: float, high: float) -> str:
     while decimals < _MOST_DECIMALS and any(
         end != 1 and round(end, decimals) == 1 for end in (low, high)
     ):
-        decimals += 1  # 1.001 as 1.00 would read as if 1 lay inside
+        decimals += 1  # 1.001 as 1.00 would look as if 1 were inside
     return f"{value:,.{decimals}f}"
 
 
@@ -364,8 +367,8 @@ def _welch(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
 
 
 def _flip_interval(difference: np.ndarray) -> tuple[float, float, float]:
-    """(the median difference, low, high): low and high are the ends of what the permutation test
-    does not reject, by bisection.
+    """(the median difference, low, high). The permutation test does not reject the values between
+    low and high, which are found by bisection.
     """
     middle = float(np.median(difference))
     return (
@@ -388,8 +391,8 @@ def _flip_end(difference: np.ndarray, inside: float, outside: float) -> float:
 
 
 def _flip_p(difference: np.ndarray, shift: float) -> float:
-    """The p value of the permutation test that all differences lie evenly around `shift`: how often
-    random signs make as large a sum.
+    """The p value of the permutation test that all differences are symmetric around `shift`: how
+    often random signs give as large a sum.
     """
     away = difference - shift
     clipped = np.clip(away, *(_CLIP * np.median(np.abs(away)) * np.array([-1, 1])))
@@ -399,7 +402,9 @@ def _flip_p(difference: np.ndarray, shift: float) -> float:
 
 @cache
 def _signs(n: int) -> np.ndarray:
-    """All rows of n signs, or 4096 random ones, int8 [rows, n]; the first is as it was measured."""
+    """All rows of n signs, or 4096 random ones, int8 [rows, n]. The first row is all ones, as
+    measured.
+    """
     if n <= _MOST_FLIPS:
         return np.array(list(itertools.product((1, -1), repeat=n)), np.int8)
     drawn = np.random.default_rng(0).choice(np.array([1, -1], np.int8), (1 << _MOST_FLIPS, n))
@@ -408,7 +413,7 @@ def _signs(n: int) -> np.ndarray:
 
 
 def _outliers(figures: Sequence[float]) -> list[int]:
-    """The repeats, from 1, that lie far from the others."""
+    """The numbers, from 1, of the repeats that are far from the others."""
     if len(figures) < 4:
         return []
     logs = _logs(figures)

@@ -1,4 +1,4 @@
-"""Runs → groups of repeats → rows."""
+"""Runs → groups of repeats → rows of a table."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ COLUMNS = {
     "started": "when the last repeat began, ISO 8601",
     "directories": "the run directories, in the order they were measured",
 }
-"""Column → what it holds, with its unit. A row has all of them; what is not known is None."""
+"""Column → its content, with its unit. A row has all columns; unknown values are None."""
 
 _MEDIANS = (
     *("samples_per_second", "ms_per_step", "ms_per_denoising_step", "tokens_per_second"),
@@ -131,54 +131,56 @@ _MEDIANS = (
 
 
 _Home = tuple[tuple[Any, ...], tuple[tuple[str, str], ...]]
-"""(planned duration, machine, source), versions: what the repeats of a cell have in common."""
+"""(planned duration, machine, source), versions: the conditions that the repeats of a cell
+share.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """The repeats of one cell: runs of equal cell, mode, planned duration, machine, versions and
-    source, in the order they began.
+    """The repeats of one cell: runs with equal cell, mode, planned duration, machine, versions and
+    source, in the order in which they began.
     """
 
     runs: tuple[Run, ...]
 
     @property
     def last(self) -> Run:
-        """The last run that is ok, else the last one."""
+        """The last run with status ok, else the last run."""
         return next((run for run in reversed(self.runs) if run.metric), self.runs[-1])
 
     @property
     def order(self) -> tuple[int, float, str]:
-        """Sorts groups by the time at which their last run began."""
+        """A key that sorts groups by the start of their last run."""
         return self.runs[-1].order
 
     @property
     def cell(self) -> Cell:
-        """The cell they have in common."""
+        """The cell of all runs."""
         return self.last.result.cell
 
     @cached_property
     def counted(self) -> tuple[Run, ...]:
-        """The runs that count. Of a repeat that a sweep measured again, because it failed or was
-        disturbed, it is the last one.
+        """The runs that count. If a sweep measured a repeat again, because it failed or was
+        disturbed, only the last run of it counts.
         """
         last = {run.turn: run for run in self.runs if run.turn}
         return tuple(run for run in self.runs if run.turn is None or last[run.turn] is run)
 
     @cached_property
     def good(self) -> tuple[Run, ...]:
-        """The runs that count and are ok."""
+        """The runs that count and have status ok."""
         return tuple(run for run in self.counted if run.metric)
 
     @cached_property
     def failed(self) -> tuple[Run, ...]:
-        """The runs that count and are not ok."""
+        """The runs that count and do not have status ok."""
         return tuple(run for run in self.counted if not run.metric)
 
     @property
     def failure(self) -> str:
-        """`2 of 5 runs are not ok: invalid (accuracy): …`, the last one's reason; empty where all
-        are, or none is.
+        """`2 of 5 runs are not ok: invalid (accuracy): …`, with the last failed run's reason. Empty
+        if all are ok or none is.
         """
         if not self.failed or not self.good:
             return ""
@@ -190,32 +192,32 @@ class Group:
 
     @cached_property
     def figures(self) -> list[float]:
-        """The figure of each run that is ok, by which it is compared."""
+        """The figure of each run with status ok, by which it is compared."""
         return [run.metric.value for run in self.good if run.metric]
 
     @cached_property
     def summary(self) -> statistics.Estimate | None:
-        """Median, mean and interval; None where no run is ok."""
+        """Median, mean and interval. None if no run is ok."""
         return statistics.summarise(self.figures) if self.figures else None
 
     @property
     def metric(self) -> Metric | None:
-        """Unit and direction of the figure, with the last run's value, which may be an invalid
-        one.
+        """Unit and direction of the figure, with the value of the last run, which may be
+        invalid.
         """
         return compared(self.last.result)
 
     @property
     def sut(self) -> str:
-        """The SUT with its options, as a table names it."""
+        """The SUT with its options, as shown in a table."""
         return self.cell.sut + "".join(
             f" {name}={value}" for name, value in sorted(self.cell.options.items())
         )
 
     @property
     def execution(self) -> str:
-        """eager, compile, graph or xla; empty where the SUT is no longer in the registry and the
-        record does not tell.
+        """eager, compile, graph or xla. Empty if there is no record and the SUT is no longer in the
+        registry.
         """
         if self.last.record:
             return self.last.record.execution
@@ -224,8 +226,8 @@ class Group:
 
     @property
     def work(self) -> tuple[tuple[str, Any], ...]:
-        """The values of the cell that say what was computed, each with its name. SUTs of equal work
-        may be compared.
+        """(name, value) of each field of the cell that decides what is computed. SUTs with equal
+        work may be compared.
         """
         values = {name: getattr(self.cell, name) for name in WORK}
         return tuple(
@@ -235,10 +237,10 @@ class Group:
 
     @cached_property
     def unranked(self) -> tuple[str, ...]:
-        """Why its figure may not stand beside others.
+        """The reasons why its figure may not be compared with others.
 
-        A disturbance counts where it hit more than half of the repeats. So does an invalid run, if
-        the machine may have been the reason.
+        Disturbances count if they affected more than half of the repeats. Invalid runs that the
+        machine may have caused count if they outnumber the good ones.
         """
         if not self.good:
             return self.last.result.unranked or (f"its status is {self.last.result.status}",)
@@ -257,8 +259,8 @@ class Group:
 
     @property
     def disturbed(self) -> str:
-        """`2 of 3 repeats were disturbed: …`, with the first one's disturbance. Empty if at most
-        half of the repeats were disturbed.
+        """`2 of 3 repeats were disturbed: …`, with the first disturbance. Empty if at most half of
+        the repeats were disturbed.
         """
         serious = [run.disturbances[0] for run in self.good]
         texts = [text for text in serious if text]
@@ -270,7 +272,7 @@ class Group:
 
     @cached_property
     def advice(self) -> list[str]:
-        """What to think of the repeats; empty where there is no figure."""
+        """Advice on the repeats. Empty if there is no figure."""
         if not self.good:
             return []
         failure = [self.failure] if self.failure else []
@@ -283,18 +285,18 @@ class Group:
 
 
 def groups(roots: Iterable[Path]) -> list[Group]:
-    """The repeats of every cell below the folders, as `grouped` has them, without twins. Files that
-    cannot be read are left out.
+    """Return one `Group` for each cell below `roots`, as `grouped` sorts them. Control runs and
+    files that cannot be read are left out.
     """
     return grouped(result for root in roots for result in find(root)[0])
 
 
 def grouped(results: Iterable[Result], *, twins: bool = False) -> list[Group]:
-    """The repeats of every cell, sorted by model, task, scenario, precision, batch, length and SUT.
-    Files beside the results are read too.
+    """One `Group` for each cell, sorted by model, task, scenario, precision, batch, length and SUT.
+    Reads further files of the run directories.
 
     Args:
-        twins: False: without those a sweep measured of a cell once more; True: of these alone.
+        twins: False: without the control runs of sweeps; True: only these.
     """
     runs = sorted(
         (read(r) for r in results if bool(r.sweep and r.sweep.twin) is twins),
@@ -302,7 +304,7 @@ def grouped(results: Iterable[Result], *, twins: bool = False) -> list[Group]:
     )
     kept: dict[tuple[Any, ...], list[Run]] = {}
     homes: dict[tuple[str, str], list[_Home]] = {}
-    # A run that told no versions joins those of its cell that did.
+    # A run without versions joins the runs of its cell that have them.
     for run in sorted(runs, key=lambda run: not run.versions):
         cell, conditions = (
             (run.result.cell.digest, run.result.mode),
@@ -334,11 +336,11 @@ def _may_be(told: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
 
 
 def table(root: Path | str) -> Any:
-    """One row a cell of the run directories below `root`; `COLUMNS` says what each column holds and
-    its unit.
+    """One row for each cell of the run directories below `root`. `COLUMNS` describes the columns
+    and their units.
 
-    Repeats of a cell are one row. A cell that failed is a row too, with its reason and without a
-    figure. The rows are a pandas DataFrame where pandas can be imported, else a list of dicts.
+    All repeats of a cell are one row. The row of a failed cell has the reason and no figure. The
+    rows are a pandas DataFrame if pandas can be imported, else a list of dicts.
     """
     rows = [row(group) for group in groups([Path(root)])]
     if importlib.util.find_spec("pandas") is None:
@@ -401,14 +403,13 @@ def row(group: Group) -> dict[str, Any]:
 
 
 def ratio(a: Group, b: Group, compared: int = 2) -> statistics.Ratio:
-    """The speed of A over that of B. Repeats that were measured in turns (A B A B) are compared
-    pair by pair.
+    """The speed of A over that of B. Repeats measured in turns (A B A B) are compared pair by pair.
 
     Those of a sweep are pairs if they are the same repeat of the same sweep. Repeats without a
     partner are then left out.
 
     Args:
-        compared: how many SUTs the two were chosen from (`statistics.judged`).
+        compared: the number of SUTs from which the two were chosen (`statistics.judged`).
 
     Raises ValueError if one of them has no figure, or if their figures are of different kinds.
     """
@@ -438,14 +439,14 @@ def pool(
     controls: Sequence[Group] = (),
     value: Callable[[Run], float | None] | None = None,
 ) -> Pooled:
-    """The speeds of SUTs that did the same work, round by round.
+    """The speeds of SUTs with the same work, round by round.
 
-    A round is a repeat of a sweep. If no run is of a sweep, and all were measured in turns, the nth
-    runs of all SUTs are a round.
+    A round is a repeat of a sweep. Without a sweep, if all SUTs were measured in turns, their nth
+    runs are a round.
 
     Args:
-        controls: the control runs of some of them, named by `control_name`. They show noise only,
-            and nobody chooses them.
+        controls: the control runs of some of them, named by `control_name`. They only show noise,
+            and a reader does not choose them.
         value: a run → its figure; None: the one by which it is compared.
     """
     swept = any(run.turn for group in groups for run in group.good)
@@ -462,7 +463,7 @@ def control_name(number: int) -> str:
 
 
 def _rounds(group: Group, by_hand: bool, value: Callable[[Run], float | None]) -> dict[Any, float]:
-    """Round → speed, which is one over a figure of which less is faster."""
+    """Round → speed. If less is faster, the speed is the inverse of the figure."""
     metric = group.metric
     rounds = {}
     for n, run in enumerate(group.good):
@@ -478,7 +479,7 @@ def _compared(run: Run) -> float | None:
 
 
 def swept_together(a: Group, b: Group) -> list[tuple[Run, Run]]:
-    """The good runs of A and of B that are the same repeat of the same sweep; none if there are too
+    """The good runs of A and B that are the same repeat of the same sweep. Empty if they are too
     few to compare.
     """
     by_turn = {turn: run for run in b.good if (turn := run.turn)}
@@ -505,7 +506,7 @@ def _median(values: Iterable[float | None]) -> float | None:
 
 
 def place_of(sut: str) -> int:
-    """The place of a SUT in the registry, in whose order SUTs are shown; one that is not in it
+    """The place of a SUT in the registry, in whose order SUTs are shown. A SUT that is not in it
     comes last.
     """
     return [*SUTS, sut].index(sut)

@@ -1,3 +1,3 @@
-"""The place in which a cell runs: the machine, environments, run directories, worker processes, and
-one LoadGen test in one of them.
+"""Everything around a cell while it runs: the machine, environments, run directories, worker
+processes, and one LoadGen test in a worker.
 """

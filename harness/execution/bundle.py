@@ -1,4 +1,4 @@
-"""This module lists the packages of a bundle, and pip downloads their wheels for another Python.
+"""List the packages of a bundle, and download their wheels for another Python with pip.
 
 Markers are evaluated here, because pip evaluates them for the Python that runs it.
 """
@@ -23,7 +23,8 @@ from harness.execution.interpreter import die_with_parent
 from sut.devices import HOST
 from sut.registry import COMES_WITH_TORCH, CPU_INDEXES, REFERENCE, SUTS, spec_of
 
-# The figures of a report, and the hub, from which the harness never downloads.
+# Packages for the figures of a report, and those of the Hugging Face hub, from which the harness
+# never downloads.
 _FIGURES = frozenset(("contourpy", "cycler", "fonttools", "kiwisolver", "matplotlib", "pyparsing"))
 _NOT_FOR_MEASURING = _FIGURES | {"hf-xet", "python-dateutil", "tzdata"}
 _FILE = re.compile(r"^\s*(?:Saved|File was already downloaded) .*?([^/\n]+\.whl)$", re.M)
@@ -43,11 +44,11 @@ class Package:
 
 
 def parts(device: str, without: Sequence[str], reference: bool) -> tuple[str, str]:
-    """Return the texts of two locks: what `--core` bundles for an interpreter with a framework.
+    """Return the texts of the two locks that `--core` bundles for an interpreter with a framework.
 
-    The first is the core environment without figures. The second is for the environment beside that
-    interpreter: what Keras needs with all its frameworks and, with `reference`, the reference's
-    libraries without PyTorch. Both leave out the packages `without`.
+    The first is the core environment without figures. The second adds packages to that interpreter:
+    those that Keras needs with all its frameworks and, with `reference`, the reference's libraries
+    without PyTorch. Both leave out the packages `without`.
     """
     left_out = _NOT_FOR_MEASURING.union(without)
     core = lock_files("core", HOST, CURRENT)[0]
@@ -105,7 +106,7 @@ def download(
     folder: Path,
     say: Callable[[str], None],
 ) -> dict[str, list[str]]:
-    """Put the wheels of environments into the folder, each once. A wheel that is there is kept.
+    """Download the wheels of environments into the folder, each once. Wheels that exist are kept.
 
     Returns environment → the names of its files. Raises EnvironmentFailure with pip's words.
     """

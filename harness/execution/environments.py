@@ -1,9 +1,9 @@
-"""SUT environment → interpreter. uv makes it on first use from environments/<name>-<device>.txt,
-with LoadGen's lock laid over it.
+"""SUT environment → interpreter. uv makes an environment on first use from
+environments/<name>-<device>.txt and LoadGen's lock.
 
 Standard library only: `python -m harness.execution.environments DIR` makes the core environment, in
-which everything else runs. An environment is finished when its lock.txt stands, a copy of its
-locks, written last; any other state is removed and made again under a lock.
+which everything else runs. The last file written is lock.txt, a copy of the locks. Without it, or
+if it differs, the environment is removed and made again while a lock file is held.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LOCKS = ROOT / "environments"
 _LOADGEN = "loadgen-{round}.txt"
 
-# Of a lock, what an interpreter of --python may do without.
+# Packages of a lock that an interpreter of --python may lack → the effect.
 _NOT_NEEDED = {
     "nvidia-ml-py": "the GPU's energy and clocks are not recorded",
     "segment-anything": "sam needs it, and no other model does",
@@ -46,8 +46,8 @@ _NOT_NEEDED = {
 
 @dataclass(frozen=True)
 class Environment:
-    """`lock_sha256` identifies what is installed: of the locks, or of the inventory of a user's
-    interpreter.
+    """An environment. `lock_sha256` identifies the installed packages: it is that of the locks, or
+    of the inventory of a user's interpreter.
     """
 
     name: str
@@ -57,9 +57,10 @@ class Environment:
 
 
 def lock_files(name: str, device: str, round_: str) -> list[Path]:
-    """The locks of an environment, in the order they are laid; core has one for all devices.
+    """The locks of an environment, in the order in which they are installed. Core has one for all
+    devices.
 
-    Raises EnvironmentFailure where the device has none.
+    Raises EnvironmentFailure if there is none for the device.
     """
     first = LOCKS / ("core.txt" if name == "core" else f"{name}-{device}.txt")
     if not first.exists():
@@ -76,13 +77,13 @@ def locks_of_tests(round_: str) -> list[Path]:
 
 
 def is_made(cache: Path, name: str, device: str, round_: str) -> bool:
-    """Whether the environment is there and is what its lock says."""
+    """Whether the environment exists and was made from its present locks."""
     stamp = _directory(cache, name, device) / "lock.txt"
     return stamp.exists() and stamp.read_bytes() == _joined(lock_files(name, device, round_))
 
 
 def made_for(cache: Path, name: str, round_: str) -> list[str]:
-    """The devices whose environment of this name stands."""
+    """The devices for which the environment of this name exists."""
     devices = (
         [HOST]
         if name == "core"
@@ -94,8 +95,8 @@ def made_for(cache: Path, name: str, round_: str) -> list[str]:
 def ensure(
     cache: Path, name: str, device: str, round_: str, say: Callable[[str], None]
 ) -> Environment:
-    """The environment from its locks, made if need be. Raises EnvironmentFailure with the
-    installer's last words.
+    """Return the environment of these locks, and make it if it is missing. Raises
+    EnvironmentFailure with the installer's last words.
     """
     directory = _directory(cache, name, device)
     make(directory, lock_files(name, device, round_), installer(), say, bytecode=name != "core")
@@ -109,11 +110,11 @@ def ensure(
 def adopt(
     python: str, name: str, round_: str, device: str = HOST, cache: Path | None = None
 ) -> Environment:
-    """A user's own interpreter (a vendor's GPU image): nothing is installed into it, what it lacks
-    is said.
+    """Return a user's own interpreter (such as that of a vendor's GPU image) as an environment.
+    Nothing is installed into it. Raises EnvironmentFailure that lists the missing packages.
 
-    With a `cache`, what a bundle made with --core brings is put beside it: an environment there, in
-    which both are seen.
+    With a `cache` and a bundle made with --core, the result is a new environment in the cache that
+    sees the packages of both.
     """
     resolved = shutil.which(python)
     if resolved is None:
@@ -161,8 +162,9 @@ def adopt(
 def _beside(
     cache: Path, python: str, versions: Mapping[str, str], brought: set[str], locks: list[Path]
 ) -> str | None:
-    """An interpreter that imports what `python` does and what the bundle in use brings for it.
-    None: the locks name nothing of that.
+    """Return an interpreter that imports the packages of `python` and those in `brought`, from the
+    bundle in use.
+    None if the locks name none of them.
     """
     blocks = [
         block for lock in locks for block in lock_blocks(lock) if block_name(block) in brought
@@ -190,14 +192,12 @@ def _beside(
 
 
 def lock_blocks(lock: Path) -> list[str]:
-    """The requirements of a lock, each with its hashes: a block of lines that starts in column
-    0.
-    """
+    """The requirements of a lock, each with its hashes. A block of lines starts in column 0."""
     return blocks_of(lock.read_text(encoding="utf-8"))
 
 
 def blocks_of(text: str) -> list[str]:
-    """The same of a lock's text."""
+    """The requirements of a lock's text, as `lock_blocks` returns them."""
     return [
         block
         for block in re.split(r"^(?=[A-Za-z0-9])", text, flags=re.M)
@@ -219,17 +219,18 @@ def make(
     python: str = sys.executable,
     name: str | None = None,
 ) -> float:
-    """Make or complete the environment in `directory`; → seconds it took, 0.0 if it stood.
+    """Make the environment in `directory`, unless it is finished. → the seconds that it took, 0.0
+    if it was finished.
 
     Args:
-        uv: None: uv itself is installed first, by pip or out of the bundle in use.
-        bytecode: compile every module now, so that no worker's start does (torch: 11 s without, 5 s
+        uv: the command of uv. None: uv is installed first, by pip or from the bundle in use.
+        bytecode: compile every module now instead of at a worker's start (torch: 11 s without, 5 s
             with).
-        python: what it is made from.
-        name: of the environment in a bundle; None: the folder's.
+        python: the interpreter that it is made from.
+        name: its name in a bundle; None: the folder's name.
 
-    Raises EnvironmentFailure with the installer's last words, and before anything is done where the
-    bundle in use cannot make it.
+    Raises EnvironmentFailure with the installer's last words. If the bundle in use cannot make the
+    environment, it is raised before anything is changed.
     """
     directory.parent.mkdir(parents=True, exist_ok=True)
     with held(
@@ -245,7 +246,7 @@ def make(
         say(f"making the environment {directory.name} (first use, or its lock changed)")
         start = time.monotonic()
         _remove(directory)
-        if uv is None and bundle:  # without pip, which not every machine has
+        if uv is None and bundle:  # without pip, which some machines lack
             _run(
                 [sys.executable, "-m", "venv", "--without-pip", str(directory)],
                 "a virtual environment",
@@ -283,7 +284,9 @@ def make(
 
 
 def _remove(directory: Path) -> None:
-    """An installer that was killed with its parent may write for a moment longer."""
+    """Remove an environment. An installer that was killed with its parent may still write for a
+    moment.
+    """
     for _ in range(50):
         shutil.rmtree(directory, ignore_errors=True)
         if not directory.exists():
@@ -296,12 +299,12 @@ def _remove(directory: Path) -> None:
 
 
 def say_on_stderr(text: str) -> None:
-    """One line on standard error."""
+    """Write one line to standard error."""
     sys.stderr.write(text + "\n")
 
 
 def _bootstrap_uv(directory: Path, lock: Path) -> str:
-    """pip installs the locked uv, which installs the rest."""
+    """Install the locked uv with pip. → its path. uv then installs the rest."""
     block = next((block for block in lock_blocks(lock) if block_name(block) == "uv"), None)
     if block is None:
         raise EnvironmentFailure(
@@ -328,17 +331,17 @@ def _bootstrap_uv(directory: Path, lock: Path) -> str:
 
 
 def folders_with(name: str) -> set[str]:
-    """Return the folders of PIP_FIND_LINKS that hold a distribution."""
+    """Return the folders of PIP_FIND_LINKS that contain a distribution."""
     folders = os.environ.get("PIP_FIND_LINKS", "").split()
     return {folder for folder in folders if next(Path(folder).glob(f"{name}-*"), None)}
 
 
 def sources(locks: list[Path]) -> list[str]:
-    """uv reads no configuration of pip: pass on where pip was told to look, and where builds for
-    the CPU are (`CPU_BUILDS`).
+    """Return uv's flags for package sources. uv does not read pip's configuration, so pip's sources
+    are passed on, with those of builds for the CPU (`CPU_BUILDS`).
 
-    From a bundle, and where PIP_NO_INDEX is set, uv is told to use no network. For an accelerator a
-    folder with such a distribution is left out, since a CPU build there (2.13.0+cpu) would count as
+    With a bundle, or if PIP_NO_INDEX is set, uv uses no network. For an accelerator a folder with a
+    distribution in `CPU_BUILDS` is left out, because a CPU build there (2.13.0+cpu) would count as
     newer than PyPI's.
     """
     if bundle := wheels.bundle(ROOT):
@@ -364,7 +367,7 @@ def sources(locks: list[Path]) -> list[str]:
 
 
 def installer() -> list[str]:
-    """The command of uv, in the environment that runs this."""
+    """The command of uv in the environment that runs this process."""
     return [str(Path(sys.executable).with_name("uv"))]
 
 
@@ -394,10 +397,8 @@ def _requirements(file: Path) -> list[tuple[str, str]]:
 
 
 def main(directory: Path) -> int:
-    """Make the core environment. → the exit code of run.sh, which runs this before anything of the
-    harness.
-    """
-    # A shell ignores it for what it starts with &.
+    """Make the core environment. → the exit code of run.sh, which runs this function first."""
+    # A shell ignores SIGINT for a command that it starts with &.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         make(directory, lock_files("core", HOST, CURRENT), None, say_on_stderr)

@@ -1,7 +1,7 @@
-"""This module asks an interpreter which packages it imports, and from where, before anything runs
-in it. Standard library only.
+"""Find out which packages an interpreter imports, and from where, before anything runs in it.
+Standard library only.
 
-It also lets an environment import the packages of another interpreter.
+An environment can also be made to import the packages of another interpreter.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from typing import Any
 from harness.errors import EnvironmentFailure
 from sut.registry import ONE_PACKAGE
 
-# Prints the versions of every distribution an interpreter can import from, as JSON.
+# Prints the version of every distribution that an interpreter can import, as JSON.
 _INVENTORY = (
     "import importlib.metadata as m; print(json.dumps({d.metadata['Name'].lower().replace('_',"
     " '-'): d.version for d in m.distributions() if d.metadata['Name']}))"
 )
-# Seconds an interpreter of --python may take to list its packages.
+# The seconds that an interpreter of --python may take to list its packages.
 _PATIENCE_S = 60
 
 BESIDE_PTH = "beside.pth"
-"""The file that lets an environment see another interpreter's packages."""
+"""The file that makes another interpreter's packages visible in an environment."""
 
 
 def inventory(python: str) -> dict[str, str]:
-    """Distribution → version; a package that has several names has all of them."""
+    """Distribution → version. A package with several names is listed under each."""
     told = _ask(python, _INVENTORY)
     if not isinstance(told, dict):
         raise EnvironmentFailure(
@@ -44,8 +44,8 @@ def inventory(python: str) -> dict[str, str]:
 
 
 def _ask(python: str, program: str) -> Any:
-    """The JSON that a program prints in this interpreter. The last line counts: a site's own banner
-    may stand before it.
+    """Return the JSON that a program prints in this interpreter. Only the last line is read,
+    because a site may print a banner first.
     """
     try:
         process = subprocess.run(
@@ -78,7 +78,7 @@ def _no_python(python: str, words: str) -> str:
 
 
 def let_see(directory: Path, python: str) -> None:
-    """Let an environment import what another interpreter imports, after its own packages."""
+    """Let an environment import the packages of another interpreter, after its own."""
     packages = _ask(
         str(directory / "bin" / "python"),
         "import sysconfig; print(json.dumps(sysconfig.get_path('purelib')))",
@@ -93,8 +93,8 @@ def let_see(directory: Path, python: str) -> None:
 
 
 def die_with_parent() -> None:
-    """Linux: a process whose parent is killed ends too. An installer would write on into what the
-    next command makes anew.
+    """On Linux, let this process end when its parent is killed. Else an installer would still write
+    while the next command makes the environment again.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG

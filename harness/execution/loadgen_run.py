@@ -1,5 +1,5 @@
-"""One LoadGen test of a cell in its worker: kept from an earlier attempt where that was the same,
-else run and watched.
+"""One LoadGen test of a cell. It is kept from an earlier attempt if its job is the same, and else
+run in a worker.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from scenarios.worker.heartbeat import Beat
 
 
 def applicable(job: Job, of: Rules) -> tuple[str, ...]:
-    """The compliance tests that say something of this workload."""
+    """The compliance tests that apply to this workload."""
     return tuple(name for name in of.compliance_tests if not inapplicable(name, job))
 
 
 def inapplicable(name: str, job: Job) -> str:
-    """Why a compliance test says nothing of this workload; empty: it applies."""
+    """Why a compliance test does not apply to this workload. Empty: it applies."""
     return verification.inapplicable(name, job.workload, job.limits.performance_sample_count)
 
 
 def compliance_job(test: str, job: Job, of: Rules, official: str) -> Job:
-    """The compliance test of a performance test's job that has its calibration: the same user.conf,
-    and an audit.config.
+    """The job of a compliance test, made from the performance test's job with its calibration: the
+    same user.conf, and an audit.config.
     """
     audit = of.compliance_tests[test].settings(official)
     return replace(job, test=test, log_dir=job.log_dir.with_name(test), audit=audit)
@@ -44,28 +44,28 @@ def expected_seconds(names: Sequence[str], performance: WorkerOutcome) -> float:
     """Estimate how many seconds these compliance tests will take. Each counts as many as the
     performance test took.
 
-    TEST06 counts as 0, because its audit.config asks for a hundred answers only.
+    TEST06 counts as 0, because its audit.config requests only a hundred answers.
     """
     return sum(performance.test_ns / 1e9 for name in names if name != "TEST06")
 
 
 class Reporter(Protocol):
-    """A receiver of progress; terminal.Terminal is the one of the command line."""
+    """A receiver of progress. The command line uses terminal.Terminal."""
 
     def say(self, text: str) -> None:
-        """One line."""
+        """Show one line."""
 
     def watch(self, what: str) -> Callable[[Beat], None]:
-        """→ what is called with each new heartbeat of a worker."""
+        """Return the function to call with each new heartbeat of a worker."""
 
     def planned(self, test: str, plan: dict[str, Any]) -> None:
-        """What a test is going to cost (plan.json)."""
+        """Show what a test will cost (plan.json)."""
 
 
 def run(
     job: Job, python: Path, process_env: Mapping[str, str], reporter: Reporter
 ) -> WorkerOutcome:
-    """→ what came of it; its logs are in job.log_dir."""
+    """Run the test, or keep an earlier one. → its outcome. The logs are in job.log_dir."""
     if earlier := rundir.kept(job):
         reporter.say(f"{job.test}: kept from an earlier attempt")
         return earlier
@@ -92,8 +92,8 @@ def run(
 
 
 def too_short(log_dir: Path, outcome: WorkerOutcome) -> dict[str, float] | None:
-    """The calibration by which to measure again, where the SUT was so much faster than calibrated
-    that LoadGen calls the test INVALID.
+    """The calibration for a repetition, if the SUT was so much faster than calibrated that LoadGen
+    calls the test INVALID. Else None.
     """
     if outcome.status != "ok":
         return None
@@ -107,7 +107,9 @@ def too_short(log_dir: Path, outcome: WorkerOutcome) -> dict[str, float] | None:
 
 
 def compressed_trace(log_dir: Path) -> str | None:
-    """LoadGen's trace, where it wrote one, becomes .json.gz; → sha256 of what it was."""
+    """Compress LoadGen's trace, if it wrote one, to .json.gz. → sha256 of the uncompressed trace,
+    or None.
+    """
     trace, packed = log_dir / "mlperf_log_trace.json", log_dir / "mlperf_log_trace.json.gz"
     if trace.exists() and trace.stat().st_size:
         with trace.open("rb") as whole, gzip.GzipFile(packed, "wb", mtime=0) as target:

@@ -1,5 +1,5 @@
-"""The machine as it is: what the system description, the record, the defaults and the doctor need.
-Reads, never guesses: None = unknown.
+"""Facts about this machine for the system description, the record, the defaults and the doctor.
+Nothing is guessed: None means unknown.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from scenarios.worker import counters
 
 
 def accelerators() -> list[Accelerator]:
-    """The NVIDIA GPUs a worker may see (CUDA_VISIBLE_DEVICES), by NVML; empty where there is no
+    """The NVIDIA GPUs that a worker may use (CUDA_VISIBLE_DEVICES), by NVML. Empty without a
     driver. A cell runs on the first.
     """
     import pynvml
@@ -48,12 +48,12 @@ def _accelerator(nvml: Any, handle: Any) -> Accelerator:
         except nvml.NVMLError:
             return None
 
-    # A GPU that shares the machine's memory has none of its own to tell of.
+    # A GPU that shares the machine's memory reports no memory.
     power_mw, mig = (
         answer(lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle)),
         answer(lambda: nvml.nvmlDeviceGetMigMode(handle)[0]),
     )
-    # Of slices CUDA takes the first.
+    # If the GPU has slices, CUDA uses the first.
     own = (
         answer(lambda: nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, 0)) if mig else None
     ) or handle
@@ -79,7 +79,7 @@ def _accelerator(nvml: Any, handle: Any) -> Accelerator:
 
 
 def gpus_without_nvml() -> int:
-    """Count the GPUs that CUDA itself sees. 0 if there is no CUDA driver.
+    """Count the GPUs that CUDA finds without NVML. 0 if there is no CUDA driver.
 
     A container may have the driver and lack NVML (NVIDIA_DRIVER_CAPABILITIES without `utility`).
     """
@@ -92,10 +92,10 @@ def gpus_without_nvml() -> int:
 
 
 def command_started_monotonic_ns() -> int:
-    """When the user's command began, on the monotonic clock: run.sh becomes this process by exec,
-    so its own start counts.
+    """When the user's command began, on the monotonic clock. run.sh becomes this process by exec,
+    so the start of this process counts.
     """
-    # Up to a second off: Linux tells when it started in whole seconds.
+    # This may be a second off: Linux reports its own start in whole seconds.
     age_s = time.time() - psutil.Process().create_time()
     with suppress(OSError, ValueError, IndexError, AttributeError):
         # proc_pid_stat(5)
@@ -107,7 +107,7 @@ def command_started_monotonic_ns() -> int:
 
 
 def describe() -> Machine:
-    """This machine, as it is now."""
+    """The present state of this machine."""
     cpu = _cpuinfo()
     frequency = None
     with suppress(OSError, NotImplementedError):
@@ -146,12 +146,12 @@ def describe() -> Machine:
 
 
 SOURCES = ("run.sh", "harness", "scenarios", "sut", "compliance", "formats", "environments")
-"""What a figure depends on: a user's own file beside them does not make the tree dirty."""
+"""The source that a figure depends on. Changes to other files do not make the checkout dirty."""
 
 
 def git() -> Git:
-    """The revision of this source tree, and what differs from it. A bundle says from which it was
-    made.
+    """The revision of this source tree, and the changed files. In a bundle both are in its
+    manifest.
     """
     source = source_digest(ROOT)
     if wheels.bundle(ROOT) == ROOT:
@@ -188,7 +188,7 @@ def _cpuinfo() -> Mapping[str, str]:
 
 def _swap_used() -> int:
     with warnings.catch_warnings():
-        # psutil's, where /proc/vmstat is missing, which counts pages that were swapped in and out.
+        # psutil warns if /proc/vmstat is missing, which counts pages that were swapped in and out.
         warnings.simplefilter("ignore", RuntimeWarning)
         return int(psutil.swap_memory().used)
 
@@ -212,7 +212,7 @@ def _caches() -> str | None:
 
 
 def _memory_limit() -> int | None:
-    """Bytes the control group may use, where it is limited (a container)."""
+    """Bytes that the control group may use, if it is limited (a container)."""
     text = _read("/sys/fs/cgroup/memory.max") or ""
     return int(text) if text.isdigit() else None
 
@@ -226,13 +226,13 @@ def _boost() -> bool | None:
 
 
 def _cpu_quota() -> float | None:
-    """Processors this control group may use, where it is limited (a container)."""
+    """Processors that this control group may use, if it is limited (a container)."""
     quota, _, period = (_read("/sys/fs/cgroup/cpu.max") or "").partition(" ")
     return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
 
 
 def _disk_kind() -> str | None:
-    """Return the kind and the name of the disk that holds this tree: `HDD (sda)`, `SSD (sda)` or
+    """Return the kind and the name of the disk with this source tree: `HDD (sda)`, `SSD (sda)` or
     `virtual disk (vda)`.
 
     The kernel's `rotational` flag of the block device decides between HDD and SSD. None if there is
@@ -245,7 +245,7 @@ def _disk_kind() -> str | None:
             flag = _read(place / "queue/rotational")
             if flag is not None:
                 if place.name.startswith(("vd", "xvd")):
-                    return f"virtual disk ({place.name})"  # whose `rotational` flag says nothing
+                    return f"virtual disk ({place.name})"  # its `rotational` flag has no meaning
                 return f"{'HDD' if flag == '1' else 'SSD'} ({place.name})"
     return None
 

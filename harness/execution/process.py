@@ -1,4 +1,4 @@
-"""Run one Job in its own process group; sleep, look at the heartbeat once a second, and say how it
+"""Run one Job in its own process group: sleep, read the heartbeat once a second, and return how it
 ended.
 """
 
@@ -24,14 +24,14 @@ from scenarios.worker.heartbeat import Beat
 from sut.devices import DEVICES
 
 _LOOK_S = 1.0
-_START_LIMIT_S = 120  # an interpreter that has made no heartbeat by then never will
+_START_LIMIT_S = 120  # an interpreter without a heartbeat by then will never have one
 
 
 def run(
     job: Job, python: Path, process_env: Mapping[str, str], watch: Callable[[Beat], None]
 ) -> WorkerOutcome:
-    """→ the worker's WorkerOutcome, or one that says how it died. Its logs stay in job.log_dir; no
-    process of its group is left behind.
+    """Run the job. → the worker's WorkerOutcome, or one that says how it died. Its logs stay in
+    job.log_dir. All processes of its group are ended.
     """
     write_json(job.log_dir / "job.json", job)
     kills_before, largest_before = _kernel_oom_kills(), _peak_bytes(resource.RUSAGE_CHILDREN)
@@ -64,7 +64,7 @@ def run(
     if outcome := read_outcome(job.log_dir):
         return outcome
     largest = _peak_bytes(resource.RUSAGE_CHILDREN)
-    # A child begins with the peak of its parent, which may have mapped large files.
+    # A child's peak starts at the peak of its parent, which may have mapped large files.
     held_bytes = (
         largest if largest > max(largest_before, _peak_bytes(resource.RUSAGE_SELF)) else None
     )
@@ -74,7 +74,7 @@ def run(
 
 
 def read_outcome(log_dir: Path) -> WorkerOutcome | None:
-    """None: the worker did not get to write one."""
+    """The outcome that the worker wrote. None: it wrote none, or the file cannot be read."""
     try:
         return reading.from_file(log_dir / "outcome.json", reading.outcome)
     except (OSError, ValueError):
@@ -84,8 +84,8 @@ def read_outcome(log_dir: Path) -> WorkerOutcome | None:
 def _watch(
     process: subprocess.Popen[bytes], path: Path, watch: Callable[[Beat], None]
 ) -> Beat | None:
-    """Until the worker ends (→ None) or shows no sign of life for its phase's limit (→ its last
-    heartbeat).
+    """Wait until the worker ends (→ None), or until it has no new heartbeat for its phase's limit
+    (→ the last one).
     """
     last, changed_s = Beat("start", 0, 0, _START_LIMIT_S), time.monotonic()
     while not _ended_within(process, _LOOK_S):
@@ -99,8 +99,8 @@ def _watch(
 
 
 def _ended_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Sleep in the kernel where it can wake us (Linux); Popen.wait(timeout) would poll twenty times
-    a second beside the measurement.
+    """Wait for the process to end, at most so long. → whether it ended. On Linux this sleeps in the
+    kernel, because Popen.wait(timeout) would poll twenty times a second during the measurement.
     """
     if process.poll() is not None:
         return True
@@ -117,7 +117,7 @@ def _ended_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    # MacOS says the latter of a group that is gone.
+    # macOS raises PermissionError for a group that is gone.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -126,8 +126,8 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
 def _post_mortem(
     job: Job, code: int, hang: Beat | None, oom_killed: bool, held_bytes: int | None
 ) -> WorkerOutcome:
-    """Why there is no outcome.json. `held_bytes`: the most memory that the worker held; None: not
-    known.
+    """The outcome of a worker that wrote no outcome.json. `held_bytes`: the most memory that the
+    worker used; None: not known.
     """
     where = f"making the {job.test}" if job.test == REFERENCE else f"in the {job.test} test"
     log = f"see {job.log_dir / 'worker.log'}"
@@ -161,13 +161,13 @@ def _post_mortem(
 
 
 def free_bytes(path: Path) -> int:
-    """Bytes an ordinary user may still write at `path`."""
+    """The bytes that an ordinary user can still write at `path`."""
     disk = os.statvfs(path)
     return disk.f_bavail * disk.f_frsize
 
 
 def _peak_bytes(whose: int) -> int:
-    """The most memory that this process held, or one of its ended children."""
+    """The most memory that this process, or one of its ended children, used."""
     return resource.getrusage(whose).ru_maxrss * 1024
 
 
@@ -176,8 +176,8 @@ def _memory_bytes() -> int:
 
 
 def _kernel_oom_kills() -> int:
-    """Out-of-memory kills so far, by the kernel's count (all of the machine's) and this control
-    group's.
+    """Out-of-memory kills so far: the kernel's count for the machine plus that of this control
+    group.
     """
     total = 0
     for path in ("/proc/vmstat", "/sys/fs/cgroup/memory.events"):

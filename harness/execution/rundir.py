@@ -1,5 +1,5 @@
-"""runs/<cell>/<mode>-<n>/: finished ⇔ result.json stands there with a final status. The tree is the
-journal: the same command resumes.
+"""Run directories: runs/<cell>/<mode>-<n>/. One is finished if its result.json has a final status.
+The same command continues with an unfinished one.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _RESERVE, _RESERVE_BYTES = ".reserve", 1 << 20
 
 @contextmanager
 def opened(out: Path, cell: Cell, mode: str, sweep: SweepMark | None = None) -> Iterator[Path]:
-    """The directory to measure into: a new one, or an attempt that was not finished. Held against a
-    second process.
+    """Yield the directory for a measurement: a new one, or that of an unfinished attempt. It is
+    locked against other processes.
 
-    An unfinished attempt of another sweep is left alone, because figures of one repeat must not
-    stand in another.
+    An unfinished attempt of another sweep is not continued, because figures of one repeat must not
+    get into another.
 
-    A reserve file is kept meanwhile and given up at the end, so that a full disk does not swallow
-    the result.
+    A reserve file is kept until the end, so that the result can be written even if the disk is
+    full.
     """
     parent = out / cell.name
     parent.mkdir(parents=True, exist_ok=True)
@@ -53,9 +53,7 @@ def opened(out: Path, cell: Cell, mode: str, sweep: SweepMark | None = None) -> 
 
 @contextmanager
 def reopened(directory: Path) -> Iterator[None]:
-    """A directory that is finished, to add to it: held against a second process as `opened` holds
-    it.
-    """
+    """Lock a finished directory against other processes, to add files to it."""
     try:
         with held(directory.parent / ".lock"):
             yield
@@ -66,7 +64,7 @@ def reopened(directory: Path) -> Iterator[None]:
 
 
 def check_writable(flag: str, out: Path) -> None:
-    """Before anything is made. Raises UsageError."""
+    """Raises UsageError if `out` cannot be written."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=out):
@@ -85,20 +83,20 @@ def _keep_reserve(path: Path) -> None:
 
 
 def release_reserve(directory: Path) -> None:
-    """Give up the reserve file, so that a result can be written on a full disk."""
+    """Delete the reserve file, so that a result can be written on a full disk."""
     with suppress(OSError):
         (directory / _RESERVE).unlink(missing_ok=True)
 
 
 def attempts(parent: Path, mode: str) -> list[Path]:
-    """The attempts at a cell in this mode, the first one first. `parent`: the cell's folder."""
+    """The attempts at a cell in this mode, oldest first. `parent`: the cell's folder."""
     numbers = (p.name.removeprefix(f"{mode}-") for p in parent.glob(f"{mode}-*"))
     return [parent / f"{mode}-{n}" for n in sorted(int(n) for n in numbers if n.isdigit())]
 
 
 def _choose(parent: Path, mode: str, sweep: SweepMark | None) -> Path:
-    """Outside of a sweep only the last attempt is gone on with; a sweep finds its own wherever it
-    stands.
+    """Return the directory of the next attempt. Outside of a sweep only the last attempt may be
+    continued. A sweep continues any of its own.
     """
     there = attempts(parent, mode)
     candidates = reversed(there) if sweep else there[-1:]
@@ -111,11 +109,11 @@ def _choose(parent: Path, mode: str, sweep: SweepMark | None) -> Path:
 
 
 def _may_go_on(directory: Path, sweep: SweepMark | None) -> bool:
-    """Return whether a measurement may go on in this attempt: its `sweep` must be the one in
+    """Return whether a measurement may continue this attempt: its `sweep` must be the one in
     record.json (None: no sweep).
 
-    Without a readable record.json, a measurement outside of a sweep may go on, and one of a sweep
-    only if `raw/` is empty.
+    Without a readable record.json, a measurement outside of a sweep may continue. One of a sweep
+    may continue only if `raw/` is empty.
     """
     try:
         record = reading.from_file(directory / "record.json", reading.record)
@@ -125,7 +123,7 @@ def _may_go_on(directory: Path, sweep: SweepMark | None) -> bool:
 
 
 def status(directory: Path) -> str | None:
-    """The status in result.json; None where there is none that can be read."""
+    """The status in result.json. None if it cannot be read."""
     try:
         return str(json.loads((directory / "result.json").read_text(encoding="utf-8"))["status"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -133,8 +131,8 @@ def status(directory: Path) -> str | None:
 
 
 def kept(job: Job) -> WorkerOutcome | None:
-    """The outcome of an earlier attempt at exactly this test that went well; else the attempt's
-    folder is set aside and None.
+    """The outcome of an earlier good attempt at exactly this test. Else the earlier attempt's
+    folder is renamed, and None is returned.
     """
     from harness.execution.process import read_outcome
 
@@ -149,7 +147,7 @@ def kept(job: Job) -> WorkerOutcome | None:
 
 
 def set_aside(folder: Path) -> None:
-    """An attempt's logs stay, under another name."""
+    """Rename the folder of an attempt, so that its logs stay."""
     attempt = 1
     while (aside := folder.with_name(f"{folder.name}.attempt-{attempt}")).exists():
         attempt += 1
@@ -157,12 +155,12 @@ def set_aside(folder: Path) -> None:
 
 
 def _same(path: Path, job: Job) -> bool:
-    """Return whether the file holds this very job, so that its outcome can be kept. If `job` has no
-    calibration, none is compared.
+    """Return whether the file contains exactly this job, so that its outcome can be kept. If `job`
+    has no calibration, calibrations are not compared.
     """
     try:
         earlier = read_job(path)
-        # A test that was over too soon was measured again with a calibration of its own.
+        # A test that ended too soon was measured again with another calibration.
         if job.calibration is None:
             earlier = replace(earlier, calibration=None)
         return earlier == job

@@ -1,7 +1,8 @@
-"""The wheels of a bundle, which `./run.sh bundle` writes for a machine without a network: found,
-and checked before anything is installed.
+"""Find and check the wheels of a bundle before anything is installed. `./run.sh bundle` writes a
+bundle for a machine without a network.
 
-Standard library only: run.sh makes the core environment from a bundle before any package is there.
+Standard library only: run.sh makes the core environment from a bundle before any package is
+installed.
 """
 
 from __future__ import annotations
@@ -21,24 +22,24 @@ from harness.errors import EnvironmentFailure
 
 MANIFEST, FOLDER = "bundle.json", "wheels"
 BESIDE = "beside"
-"""The environment of a bundle that is laid beside a user's own interpreter."""
+"""The environment of a bundle that adds packages to a user's own interpreter."""
 
 
 def bundle(root: Path) -> Path | None:
-    """The bundle in use: the source tree itself, else the first folder of PIP_FIND_LINKS that is
-    one. None: there is none.
+    """The bundle in use: the source tree itself if it is one, else the first folder of
+    PIP_FIND_LINKS that is one. None: there is none.
     """
     folders = [root, *map(Path, os.environ.get("PIP_FIND_LINKS", "").split())]
     return next((folder for folder in folders if (folder / MANIFEST).is_file()), None)
 
 
 def no_index() -> bool:
-    """Return whether pip's own variable PIP_NO_INDEX tells it to use no package index."""
+    """Return whether pip's variable PIP_NO_INDEX forbids a package index."""
     return os.environ.get("PIP_NO_INDEX", "").lower() in ("1", "true", "yes", "on")
 
 
 def manifest(folder: Path) -> dict[str, Any]:
-    """What bundle.json holds. Raises EnvironmentFailure where it cannot be read."""
+    """The content of bundle.json. Raises EnvironmentFailure if it cannot be read."""
     try:
         document: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError) as e:
@@ -49,11 +50,12 @@ def manifest(folder: Path) -> dict[str, Any]:
 
 
 def check(folder: Path, environment: str) -> None:
-    """Raises EnvironmentFailure, one sentence, where the bundle cannot make this environment here.
+    """Raises EnvironmentFailure with one sentence if this environment cannot be made from the
+    bundle here.
 
-    It is for another machine or Python, it does not hold the environment, or a wheel is missing or
-    damaged. Of the wheels of other environments the sizes are looked at, so that a copy that broke
-    off is told before the first environment is made.
+    The bundle may be for another machine or Python, it may lack the environment, or a wheel may be
+    missing or damaged. For the wheels of other environments only the sizes are checked, so that an
+    incomplete copy is reported before the first environment is made.
     """
     document = manifest(folder)
     for name in document.get("without", ()) if environment != BESIDE else ():
@@ -85,8 +87,8 @@ def check(folder: Path, environment: str) -> None:
 
 
 def distributions(folder: Path, environment: str) -> set[str]:
-    """The names of what the bundle holds for an environment, as an index spells them; empty where
-    it does not hold the environment.
+    """The names of the bundle's packages for an environment, as an index spells them. Empty if it
+    lacks the environment.
     """
     return {
         wheel.partition("-")[0].lower().replace("_", "-")
@@ -95,7 +97,7 @@ def distributions(folder: Path, environment: str) -> set[str]:
 
 
 def _misfit(document: Mapping[str, Any]) -> str | None:
-    """Why the wheels do not fit this machine and this Python."""
+    """Why the wheels do not fit this machine and this Python. None: they fit."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     if document["python"] != version:
         return (
@@ -123,14 +125,14 @@ def _runs(tag: str) -> bool:
 
 
 def sha256(path: Path) -> str:
-    """The SHA-256 of a file, hex."""
+    """The SHA-256 of a file as hex digits."""
     with path.open("rb") as f:
         return hashlib.file_digest(f, "sha256").hexdigest()
 
 
 def unpack_uv(folder: Path, directory: Path) -> str:
-    """Put the installer out of its wheel into `directory`. → its path. Raises EnvironmentFailure
-    where the wheel holds none.
+    """Unpack uv from its wheel into `directory`. → its path. Raises EnvironmentFailure if the
+    bundle has no wheel of uv for this machine.
     """
     for wheel in sorted((folder / FOLDER).glob(f"uv-*{platform.machine()}.whl")):
         with zipfile.ZipFile(wheel) as archive:

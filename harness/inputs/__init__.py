@@ -1,3 +1,1 @@
-"""This package makes what every SUT is given alike: the models' data, weights and configuration,
-and the inputs.
-"""
+"""The data that all SUTs of a cell share: the models' weights and configuration, and the inputs."""

@@ -1,9 +1,9 @@
-"""The one checkpoint of a (model, size), seeded and written by numpy: the same bytes for every
+"""The seeded checkpoint of a (model, size), written by numpy with the same bytes for every
 framework.
 
-A float32 checkpoint uses all 24 bits of a float32, so that weights which went through float16 or
-bfloat16 are seen. A bfloat16 checkpoint may have billions of values: they are looked up in a table
-of 65,536, which takes an eighth of the time. All cores draw, write and hash.
+A float32 checkpoint uses all 24 bits of a float32, so that the accuracy test detects weights that
+were rounded to float16 or bfloat16. A bfloat16 checkpoint may have billions of values. They are
+taken from a table of 65,536, which needs an eighth of the time. All cores draw, write and hash.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from harness.inputs.user_weights import INDEX, Folder, check_finite
 from harness.locks import held
 
 _SEED = 20240611
-_FORMAT = {"F32": 2, "BF16": 3}  # how values follow from the seed
+_FORMAT = {"F32": 2, "BF16": 3}  # version of how values follow from the seed
 _DTYPE = {"float32": "F32", "bfloat16": "BF16"}
 _ITEM_BYTES = {"F32": 4, "BF16": 2}
 _CHUNK = 1 << 20  # float32 elements made at a time
-_PART = 1 << 22  # bfloat16 elements of one stream of random bits: a part of format 3
-# Elements looked up at a time: with fewer the threads wait for each other's Python, with more they
-# leave the cache.
+_PART = 1 << 22  # bfloat16 elements of one random stream, a part of format 3
+# Elements looked up at a time. With fewer, threads wait for the interpreter lock; with more, they
+# do not fit into the cache.
 _LOOK_UP = 1 << 18
 _DIGEST = "digest.json"
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """`path`: folder with config.json and model.safetensors, or the files its index names; a model
-    of several parts has a folder for each, with a config.json of its own. `digest`: see
-    `digest_of`, of `files` of it.
+    """A checkpoint on disk. `path`: a folder with config.json and model.safetensors, or the files
+    of its index. A model with parts has a folder for each, with its config.json. `digest`:
+    `digest_of` its `files`.
     """
 
     path: Path
@@ -59,9 +59,9 @@ NONE = Checkpoint(Path(), blake3().hexdigest(), 0, 0)
 
 
 def files(path: Path) -> list[str]:
-    """What decides the answers of a checkpoint: config.json, then the weights in the order of their
-    names; of one of several parts both of each, by their paths within it. Raises FileNotFoundError
-    where there are no weights.
+    """The files that decide the answers of a checkpoint: config.json, then the weights sorted by
+    name. With parts, the config.json and weights of all parts are sorted by path. Raises
+    FileNotFoundError if there are no weights.
     """
     weights = sorted(file.relative_to(path).as_posix() for file in path.rglob("*.safetensors"))
     if not weights:
@@ -75,7 +75,7 @@ def files(path: Path) -> list[str]:
 
 
 def place(model: Model, size: Size, cache: Path) -> Path:
-    """The folder of the checkpoint, which `ensure` makes where it is not there."""
+    """The folder of the checkpoint. `ensure` writes it if it is missing."""
     key = hashlib.sha256(json.dumps(_recipe(model, size), sort_keys=True).encode()).hexdigest()[:12]
     return cache / "checkpoints" / f"{model.name}-{size.name}-{key}"
 
@@ -83,10 +83,10 @@ def place(model: Model, size: Size, cache: Path) -> Path:
 def ensure(
     model: Model, size: Size, cache: Path, say: Callable[[str], None] = lambda text: None
 ) -> Checkpoint:
-    """Reuse or make the checkpoint; a half-made folder is made again, and of two processes one
+    """Reuse or write the checkpoint. An incomplete folder is written again. Of two processes one
     waits for the other.
 
-    Raises EnvironmentFailure where the disk is too small.
+    Raises EnvironmentFailure if the disk is too small.
     """
     path = place(model, size, cache)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -103,11 +103,11 @@ def ensure(
 
 
 def of_folder(folder: Folder, model: Model, cache: Path) -> Checkpoint:
-    """A user's own weights: a folder of links to its files and the config.json as
-    `user_weights.look` completed it.
+    """The checkpoint of a user's weights: a folder with links to its files, and the config.json
+    completed by `user_weights.look`.
 
-    The digest is that of the user's own files, config.json first, then the weights in the order of
-    their names: read whole each time, for a size and a date prove nothing.
+    The digest is that of the user's files: config.json, then the weights sorted by name. They are
+    read whole each time, because size and date prove nothing.
     """
     digest = digest_of([folder.path / name for name in folder.own_files])
     configs = {"config.json": folder.size.config}
@@ -143,8 +143,8 @@ def of_folder(folder: Folder, model: Model, cache: Path) -> Checkpoint:
 
 
 def _linked(path: Path, texts: Mapping[str, str], links: Mapping[str, Path]) -> bool:
-    """Return whether the folder holds exactly these texts and links. False for one that was half
-    made, or changed by hand.
+    """Return whether the folder contains exactly these texts and links. False if it is incomplete
+    or was changed by hand.
     """
     if {
         p.relative_to(path).as_posix() for p in path.rglob("*") if p.is_symlink() or not p.is_dir()
@@ -174,8 +174,8 @@ def _recipe(model: Model, size: Size) -> dict[str, Any]:
 
 
 def _finished(path: Path) -> Checkpoint | None:
-    """None too where the files are no longer those that were written: their bytes are hashed anew
-    each time.
+    """The finished checkpoint. None if there is none, or if its files have changed: their bytes are
+    hashed each time.
     """
     try:
         known = json.loads((path / _DIGEST).read_text(encoding="utf-8"))
@@ -237,7 +237,7 @@ def _folders(
 ) -> dict[str, tuple[Mapping[str, Any], str, tuple[Tensor, ...]]]:
     """Folder within the checkpoint → its config.json, its file of weights and their tensors.
 
-    The first is the checkpoint itself, which holds no weights where the model has parts.
+    The first is the checkpoint itself, which has no weights if the model has parts.
     """
     if not model.parts:
         return {"": (config, "model.safetensors", size.tensors)}
@@ -255,11 +255,11 @@ def _folders(
 
 
 def _header(tensors: tuple[Tensor, ...], dtype: str) -> bytes:
-    """The header of a safetensors file: its length in 8 bytes, then JSON, filled up with spaces so
-    that the data begin at a multiple of 8.
+    """The header of a safetensors file: its length in 8 bytes, then JSON, padded with spaces so
+    that the data start at a multiple of 8.
 
-    https://github.com/huggingface/safetensors, "Format". Transformers refuses a file whose metadata
-    lack "format".
+    Source: https://github.com/huggingface/safetensors, "Format". Transformers refuses a file
+    without "format" in its metadata.
     """
     entries: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     offset = 0
@@ -277,8 +277,8 @@ def _header(tensors: tuple[Tensor, ...], dtype: str) -> bytes:
 
 
 def _write(path: Path, tensors: tuple[Tensor, ...], dtype: str) -> None:
-    """Write the file: each thread draws parts of it and writes them to their places, which the disk
-    provides beforehand.
+    """Write the file. Its space is allocated first, then each thread draws parts and writes them to
+    their places.
     """
     header = _header(tensors, dtype)
     with path.open("wb") as f, ThreadPoolExecutor(_cores()) as pool:
@@ -305,8 +305,8 @@ def _write_at(file: int, start: int, drawn: Iterable[np.ndarray]) -> None:
 
 
 def _parts(tensors: Iterable[Tensor], dtype: str) -> Iterator[tuple[int, Iterator[np.ndarray]]]:
-    """The parts of all tensors: where a part begins in the data, in bytes, and its values, which
-    are drawn as they are asked for.
+    """(start in the data in bytes, values) of the parts of all tensors. The values are drawn
+    lazily.
     """
     start = 0
     for tensor in tensors:
@@ -323,8 +323,8 @@ def _parts(tensors: Iterable[Tensor], dtype: str) -> Iterator[tuple[int, Iterato
 
 
 def _stream(tensor: Tensor) -> list[int]:
-    """What seeds a tensor's values: the seed and the tensor's name. Order and neighbours do not
-    matter.
+    """The seed of a tensor's values, from `_SEED` and the tensor's name. It does not depend on
+    other tensors.
     """
     return [_SEED, *hashlib.sha256(tensor.name.encode()).digest()[:8]]
 
@@ -357,7 +357,7 @@ def _bfloat16_values(tensor: Tensor, number: int, count: int) -> Iterator[np.nda
 
 @cache
 def _table(mean: float, std: float) -> np.ndarray:
-    """The values that a tensor of this mean and standard deviation is drawn from, bfloat16 as
+    """The values from which a tensor of this mean and standard deviation is drawn, bfloat16 as
     uint16 [65536].
     """
     return _bfloat16_bits(_quantiles() * np.float32(std) + np.float32(mean))
@@ -375,7 +375,7 @@ def _quantiles() -> np.ndarray:
 
 
 def _bfloat16_bits(values: np.ndarray) -> np.ndarray:
-    """Rounded to the nearest, ties to even, as uint16."""
+    """The values as bfloat16 in uint16, rounded to the nearest, ties to even."""
     import ml_dtypes  # only a bfloat16 size needs it
 
     return values.astype(ml_dtypes.bfloat16).view(np.uint16)

@@ -1,5 +1,5 @@
-"""The inputs of a cell → one .npz every SUT reads, and a synthetic twin of the same shapes to warm
-up with.
+"""The inputs of a cell → one .npz that every SUT reads, and synthetic inputs of the same shapes to
+warm up with.
 """
 
 from __future__ import annotations
@@ -19,29 +19,30 @@ from harness.inputs.families import Arrays, Description, Family
 from harness.inputs.models import Model, Size
 from harness.inputs.tokenizer import Tokenizer
 
-# Streams of random values; the inputs' own is 0, and a twin's warm-up rows are of the next one.
+# Streams of random values. The inputs use stream 0, and the warm-up rows of a twin use the stream
+# after the twin's.
 _TWIN, _OTHERS = 1, 3
 _FRESH, _FRESH_BYTES = 33, 1 << 28
-# Batches that a model is judged by once it is trained, and never trained on; of a user's few
-# batches there is one.
+# Batches that are held out from a training to judge the trained model. With few batches of a user
+# one is held out.
 _HELD_OUT, _HELD_OUT_SHARE = 4, 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """What every SUT reads.
+    """The inputs that every SUT of a cell reads.
 
     Attributes:
-        path, synthetic: .npz of equal arrays; synthetic begins with `warmup_rows` rows that show
-            each shape once.
-        fresh: .npz of other values again, which no SUT meets before the end of a test. Of a
-            training: what it is not trained on.
+        path, synthetic: .npz files with the same arrays. `synthetic` starts with `warmup_rows` rows
+            that have each shape once.
+        fresh: .npz with further values, which no SUT reads before the end of a test. For a
+            training: the held-out samples.
         digest: sha256 of names, dtypes, shapes and bytes of the arrays, hex.
-        count: how many samples there are.
+        count: the number of samples.
         arrays: name → its kind.
-        description: what the family says of them.
-        least_flops: of a sample, on average; None: the family does not know.
-        notes: what a reader of the result should know of the user's file.
+        description: the family's description of them.
+        least_flops: average of a sample; None: not known.
+        notes: notes on the user's file for a reader of the result.
     """
 
     path: Path
@@ -68,18 +69,18 @@ def prepare(
     trains: bool = False,
     standard: str | None = None,
 ) -> Inputs:
-    """Write the inputs of a cell under cache/inputs/, named by their content. Raises UsageError
-    where the user's file does not fit.
+    """Write the inputs of a cell to a folder in cache/inputs/ that is named by their content.
+    Raises UsageError if the user's file does not fit.
 
     Args:
-        samples: how many, where there is no data set.
+        samples: the number of samples if there is no data set.
         dataset: the user's file.
         own: the tokenizer of the user's weights, if they have one.
-        seq_len: `--seq-len`; None: synthetic inputs are as long as the size has them, prompts are
-            padded to the longest of them.
-        batch_size: there are fresh inputs for 16 batches at least, of large ones for 4.
-        trains: whether the inputs are to train on: they have a `label` too, and are as many as
-            `samples` whatever the file holds.
+        seq_len: `--seq-len`; None: synthetic inputs have the size's length, and prompts are padded
+            to the longest.
+        batch_size: fresh inputs are enough for at least 16 batches, or 4 batches of large inputs.
+        trains: whether the inputs are for a training. Then they have a `label`, and there are
+            `samples` of them for any file.
         standard: `synthetic` or `uneven`, if there is no file; None: the family's own.
     """
     family, notes = families.of(model, trains), tuple[str, ...]()
@@ -119,8 +120,8 @@ def prepare(
 
 
 def _split(arrays: Arrays, path: Path, samples: int, batch_size: int) -> tuple[Arrays, Arrays, str]:
-    """A user's inputs → (`samples` to train on, whole batches in the file's order, again and again;
-    those held out; what a reader should know of it). Raises UsageError where the file holds fewer
+    """Split a user's inputs into (`samples` to train on, held-out inputs, a note for a reader). The
+    former are whole batches in the file's order, repeated. Raises UsageError if the file has fewer
     than two batches.
     """
     rows = len(next(iter(arrays.values())))
@@ -164,8 +165,8 @@ def _fresh(family: Family, arrays: Arrays, size: Size, batch_size: int) -> Array
 
 
 def _digest(arrays: Arrays) -> str:
-    """sha256 over names, dtypes, shapes and bytes; not over the .npz, whose container may
-    change.
+    """sha256 of names, dtypes, shapes and bytes of the arrays. The bytes of the .npz are not used,
+    because its container may change.
     """
     total = hashlib.sha256()
     for name in sorted(arrays):
@@ -175,8 +176,8 @@ def _digest(arrays: Arrays) -> str:
 
 
 def _write(path: Path, arrays: Arrays) -> Path:
-    """Always anew, so that the file is what the digest says; atomically, so that another process
-    may do the same.
+    """Write the .npz, even if it exists, so that its content has the digest of its name. Writing is
+    atomic, so that another process may do the same.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(f".{os.getpid()}.partial")

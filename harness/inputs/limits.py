@@ -1,5 +1,5 @@
-"""The limits of an accuracy test. They follow from how far honest SUTs were measured to be from the
-reference (disagreement.toml).
+"""The limits of an accuracy test. They are derived from measured differences between honest SUTs
+and the reference (disagreement.toml).
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from sut.registry import framework_of
 
 DATA = Path(__file__).with_name("disagreement.toml")
 FACTOR = {"float32": 10.0, "tf32": 3.0, "bfloat16": 3.0}
-"""Precision → limit over the largest disagreement measured: another machine sums in another order,
-and more inputs hold a worse one. Lower precisions have less, because rounding the weights, which is
-the same everywhere, makes the most of their errors.
+"""Precision → limit over the largest measured disagreement. Another machine sums in another order,
+and more inputs may include a worse one. Lower precisions need a smaller factor, because rounding
+the weights causes most of their error and is the same everywhere.
 """
 RMS_FACTOR = 1.3
 """Limit over the largest measured root mean square of the same framework, in bfloat16. It varies
-less than a largest error does: of eight sets of 64 inputs by up to 1.15, and of eight inputs by
-1.5.
+less than a largest error: by a factor of up to 1.15 between eight sets of 64 inputs, and of 1.5 for
+sets of eight inputs.
 """
 _RMS, _RMS_SAMPLES = "logit_rms", 64
 _UNMEASURED = 2.0
 _LARGEST_SIZE, _DEVICE = "base", "cpu"
-# tf32 keeps three bits more than bfloat16. It was never measured, and no CPU has it.
+# tf32 has three bits more than bfloat16. It was never measured, because no CPU has it.
 _LIKE = {"tf32": ("bfloat16", 1 / 8)}
-# What may be lost where nothing was: of 64 answers two may leave the reference at a near tie of
-# their first token, of a thousand tokens one may fall between the roundings of two forward passes,
-# and so may single pixels of a mask.
+# The loss that is allowed even if none was measured. Of 64 answers two may differ from the
+# reference at a near tie of their first token. Of a thousand tokens one may differ by the rounding
+# of two forward passes, and so may single pixels of a mask.
 _SPARE = {
     "compared_fraction": 2 / 64,
     "argmax_fraction": 1e-3,
@@ -43,8 +43,8 @@ _SPARE = {
 
 @cache
 def measurements(kind: str = "measured") -> tuple[Mapping[str, Any], ...]:
-    """One mapping for each honest SUT, model, size, precision and device; written by
-    benchmarks/disagreement.py.
+    """The measured disagreements: one mapping for each honest SUT, model, size, precision and
+    device, written by benchmarks/disagreement.py.
 
     Args:
         kind: `measured`: of answers; `trained`: of losses.
@@ -57,18 +57,18 @@ def limits(
 ) -> dict[str, float]:
     """The limits of one cell, by name.
 
-    Each is FACTOR times the largest disagreement measured of this model, size, precision and
-    device. Where that was not measured, it is twice as much of size base on a CPU, and more in
-    proportion where there are more layers. No limit is looser than the model's own
-    (`answer.tolerance`), which alone holds where nothing of the model was measured. What was
-    measured of long answers counts where the answers are longer than the size's own.
+    Each is FACTOR times the largest measured disagreement of this model, size, precision and
+    device. If that was not measured, it is twice that of size base on a CPU, and more in proportion
+    to the number of layers. No limit is looser than the model's (`answer.tolerance`), which is the
+    only limit if the model was not measured. Measurements of long answers count only if the answers
+    are longer than the size's.
 
-    `logit_rms` is RMS_FACTOR times the largest of the SUTs on the same framework, because
-    frameworks round at other places. It is limited only if that was measured, and if there are
+    `logit_rms` is RMS_FACTOR times the largest value of the SUTs on the same framework, because
+    frameworks round at different places. It is limited only if that was measured and there are
     enough samples.
 
     Args:
-        sut: whose framework counts for `logit_rms`; empty: there is no such limit.
+        sut: the SUT whose framework counts for `logit_rms`; empty: no such limit.
         samples: the number of inputs whose answers are compared.
     """
     loosest = model.tolerance[precision]
@@ -94,8 +94,8 @@ def limits(
             made[name] = min(
                 bound, float(f"{share * factor * max(row[measured] for row in rows):.3g}")
             )
-        # Decibels of a mean square: an error that is `factor` times as large has 20 log10(factor)
-        # fewer.
+        # These are decibels of a mean square: an error `factor` times as large has 20 log10(factor)
+        # less.
         elif name.endswith("_psnr"):
             made[name] = max(
                 bound, round(min(row[name] for row in rows) - 20 * math.log10(share * factor), 1)
@@ -113,7 +113,7 @@ def _largest_rms(rows: Sequence[Mapping[str, Any]], sut: str, longer: bool) -> f
     """The largest `logit_rms` of the SUTs on the same framework as `sut`; 0 if none was measured.
 
     Args:
-        longer: whether the answers are longer than the size's own: then such answers must have been
+        longer: whether the answers are longer than the size's. Then long answers must have been
             measured.
     """
     framework = framework_of(sut)
@@ -126,13 +126,14 @@ def _largest_rms(rows: Sequence[Mapping[str, Any]], sut: str, longer: bool) -> f
 
 
 def of_training(model: Model, size: Size, precision: str, device: str) -> dict[str, float]:
-    """The limits of the losses of a training, by name, made in the same way."""
+    """The limits of the losses of a training, by name, derived in the same way."""
     loosest = dict(model.fit["tolerance"][precision])
     same = _rows(model, precision, size.name, device, kind="trained")
     rows = same or _rows(model, precision, _LARGEST_SIZE, _DEVICE, kind="trained")
     factor = FACTOR[precision] * (1.0 if same else _UNMEASURED * _depth(model, size))
     measured = {name: factor * max((row[name] for row in rows), default=0.0) for name in loosest}
-    # Where all honest SUTs agree to the last digit, another machine need not.
+    # If all honest SUTs agree to the last digit, the model's limit counts, because another machine
+    # may differ.
     return {
         name: min(bound, float(f"{measured[name]:.3g}")) if measured[name] else bound
         for name, bound in loosest.items()
@@ -152,7 +153,7 @@ def _rows(model: Model, *place: str, kind: str = "measured") -> list[Mapping[str
 
 
 def _depth(model: Model, size: Size) -> float:
-    """Layers of a size over those of the largest measured one; at least 1."""
+    """The layers of a size over those of the largest measured size; at least 1."""
     return max(
         1.0,
         size.config["num_hidden_layers"] / model.sizes[_LARGEST_SIZE].config["num_hidden_layers"],

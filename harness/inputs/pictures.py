@@ -1,5 +1,5 @@
-"""A user's folder of JPEG and PNG files, and the prompts beside them → the images, points and boxes
-of a model that segments.
+"""A user's folder of JPEG and PNG files with prompts.json → the images, points and boxes for a
+model that segments.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from scenarios.worker.preflight import available_memory_bytes
 
 PROMPTS = "prompts.json"
 MEAN = (0.485, 0.456, 0.406)
-"""The mean colour of ImageNet, which SAM subtracts. What it leaves is 0: Meta's library fills the
-rest of an image up with that.
+"""The mean colour of ImageNet, which SAM subtracts. The rest of an image is filled with it, because
+Meta's library fills it with 0 after the subtraction.
 """
 _SUFFIXES = (".jpg", ".jpeg", ".png")
 _MOST_PIXELS = 100_000_000
-_COPIES = 4  # of all images in memory at once, at the most
+_COPIES = 4  # of all images in memory at once, at most
 _FIELDS = {"points", "labels", "box"}
 
 
 @dataclass(frozen=True)
 class Target:
-    """The points and the box that tell a model what to mask. All are in pixels, of the upright
+    """The points and the box that show a model what to mask. All are in pixels, of the upright
     picture or of the resized image.
 
     Attributes:
@@ -47,7 +47,7 @@ class Target:
 
 
 def files(folder: Path) -> list[Path]:
-    """The pictures of a folder, by name. Raises UsageError where it holds none."""
+    """The pictures of a folder, sorted by name. Raises UsageError if there is none."""
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "there is no such folder"
         raise UsageError(f"--dataset {folder}: {what}; give a folder of JPEG and PNG files")
@@ -65,11 +65,11 @@ def files(folder: Path) -> list[Path]:
 
 
 def read(folder: Path, side: int) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
-    """Images, points, labels and boxes as `harness.inputs.families.sam` has them, and notes for the
-    reader.
+    """Images, points, labels and boxes as described in `harness.inputs.families.sam`, and notes for
+    the reader.
 
-    Raises UsageError that names the file that is no picture, too large or without a prompt: nothing
-    is skipped.
+    Raises UsageError with the name of a file that is no picture, too large or without a prompt.
+    Nothing is skipped.
     """
     paths = files(folder)
     _check_memory(folder, len(paths), side)
@@ -131,8 +131,8 @@ def _check_memory(folder: Path, count: int, side: int) -> None:
 def _image(path: Path, side: int) -> tuple[np.ndarray, int, int]:
     """(float32 [side, side, 3] from 0 to 1, width and height of the upright picture).
 
-    The longer side is made `side` pixels, and what is left to the right or below is filled up, both
-    as in Meta's library.
+    As in Meta's library, the longer side is resized to `side` pixels, and the rest at the right or
+    bottom is filled with the mean colour.
     """
     with _named_faults(path), Image.open(path, formats=("JPEG", "PNG")) as picture:
         if math.prod(picture.size) > _MOST_PIXELS:
@@ -145,7 +145,7 @@ def _image(path: Path, side: int) -> tuple[np.ndarray, int, int]:
         for name in (
             "exif",
             "Raw profile type exif",
-        ):  # read now; Pillow would write all tags of a turned picture anew, and fail at odd ones
+        ):  # read already; Pillow would rewrite all tags of a turned picture and fail at odd ones
             picture.info.pop(name, None)
         upright = _rgb(ImageOps.exif_transpose(picture))
     width, height = upright.size
@@ -164,12 +164,12 @@ def _fitted(width: int, height: int, side: int) -> tuple[int, int]:
 
 @contextmanager
 def _named_faults(path: Path) -> Iterator[None]:
-    """Turn Pillow's errors into a UsageError with the file's name: it is damaged, of another kind,
-    or unpacks to far too many pixels.
+    """Turn Pillow's errors into a UsageError with the file's name. The file is damaged, of another
+    kind, or unpacks to too many pixels.
     """
     try:
         with warnings.catch_warnings():
-            # The limit on pixels is a stricter one.
+            # Our limit on pixels is stricter.
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             yield
     except Image.DecompressionBombError:
@@ -184,8 +184,8 @@ def _named_faults(path: Path) -> Iterator[None]:
 
 
 def _rgb(picture: Image.Image) -> Image.Image:
-    """Red, green and blue of 8 bits: 16 bits are divided by 257, what is transparent lies on
-    white.
+    """Convert a picture to 8-bit RGB. Values of 16 bits are divided by 257, and transparent pixels
+    are put on white.
     """
     if picture.mode.startswith("I"):
         picture = Image.fromarray(
@@ -200,7 +200,7 @@ def _rgb(picture: Image.Image) -> Image.Image:
 
 
 def _prompts(folder: Path, paths: list[Path]) -> Mapping[str, Target]:
-    """Name of a picture → its prompt; empty where there is no file of prompts."""
+    """Name of a picture → its prompt. Empty if there is no prompts.json."""
     file = folder / PROMPTS
     if not file.exists():
         return {}
@@ -271,7 +271,7 @@ def _default(width: int, height: int) -> Target:
 
 
 def _scaled(prompt: Target, path: Path, width: int, height: int, side: int) -> Target:
-    """The same in pixels of the resized image. Raises UsageError where it is not within the
+    """The prompt in pixels of the resized image. Raises UsageError if a point is outside of the
     picture.
     """
     for x, y in (*prompt.points, *(prompt.box or ())):
@@ -289,8 +289,8 @@ def _scaled(prompt: Target, path: Path, width: int, height: int, side: int) -> T
 
 
 def _check_alike(folder: Path, paths: list[Path], prompts: list[Target]) -> None:
-    """One batch holds several pictures, so that all have equally many points, and all a box or
-    none.
+    """Raises UsageError unless all pictures have equally many points, and all a box or none. A
+    batch of several pictures needs this.
     """
     shapes = [(len(prompt.labels), prompt.box is not None) for prompt in prompts]
     for path, shape in zip(paths, shapes, strict=True):

@@ -1,7 +1,7 @@
-"""Text → ids: the tokenizer of a user's folder, or, where there is none, a lossless byte-level one.
+"""Tokenizers (text → ids): that of a user's folder, or a lossless one of bytes if there is none.
 
-The byte-level one's ids: 0 padding, 1 beginning, 2 end, then byte + 3, as ByT5 has it (Xue et al.
-2021, "ByT5: Towards a token-free future", section 3.1).
+The ids of the latter are 0 padding, 1 beginning, 2 end, then byte + 3, as in ByT5 (Xue et al. 2021,
+"ByT5: Towards a token-free future", section 3.1).
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ _CLIP_BEGIN, _CLIP_END = "<|startoftext|>", "<|endoftext|>"
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """Attributes:
-    name: the file it is of, for notes and messages.
-    vocabulary: one more than its largest id.
-    special: ids that mean no text.
-    encode: text → ids with the marks (beginning, end) that this tokenizer itself adds.
-    decode: ids → text without special ids.
+    """The two directions of a tokenizer.
+
+    Attributes:
+        name: the name of its file, for notes and messages.
+        vocabulary: its largest id plus one.
+        special: ids that mean no text.
+        encode: text → ids, with the marks (beginning, end) that this tokenizer adds.
+        decode: ids → text without special ids.
     """
 
     name: str
@@ -44,8 +46,8 @@ def encode(text: str) -> list[int]:
 
 
 def decode(ids: Iterable[int]) -> str:
-    """Special and other ids are left out; bytes that are no UTF-8 become U+FFFD (a model may well
-    generate such).
+    """Ids of bytes → text. Special and other ids are left out. Bytes that are no UTF-8, which a
+    model may generate, become U+FFFD.
     """
     return bytes(i - _OFFSET for i in ids if _OFFSET <= i < VOCABULARY).decode(
         "utf-8", errors="replace"
@@ -53,7 +55,7 @@ def decode(ids: Iterable[int]) -> str:
 
 
 def of_bytes(closing: bool) -> Tokenizer:
-    """`closing`: with the end mark, for a model that predicts."""
+    """The tokenizer of bytes. `closing`: with the end mark, for a model that predicts."""
     return Tokenizer(
         "bytes and their marks",
         VOCABULARY,
@@ -64,14 +66,14 @@ def of_bytes(closing: bool) -> Tokenizer:
 
 
 def of_folder(path: Path, adds: Mapping[str, bool]) -> Tokenizer | None:
-    """tokenizer.json, else tokenizer.model, else a BERT's vocab.txt, else a CLIP's vocab.json and
-    merges.txt; None: the folder has none.
+    """The tokenizer of a folder: tokenizer.json, else tokenizer.model, else BERT's vocab.txt, else
+    CLIP's vocab.json and merges.txt. None: the folder has none of these.
 
     Args:
-        adds: whether the family's tokenizer.model adds "beginning" and "end" where
+        adds: whether the architecture's tokenizer.model adds "beginning" and "end" if
             tokenizer_config.json does not say.
 
-    Raises UsageError where a file cannot be read.
+    Raises UsageError if a file cannot be read.
     """
     for name, read in (
         ("tokenizer.json", _json),
@@ -87,7 +89,8 @@ def of_folder(path: Path, adds: Mapping[str, bool]) -> Tokenizer | None:
                     if name != "tokenizer.json" and _adds_tokens(path, found)
                     else found
                 )
-            # Both libraries raise bare Exception and RuntimeError for a file they cannot read.
+            # Both libraries raise plain Exception and RuntimeError for a file that they cannot
+            # read.
             except Exception as e:  # noqa: BLE001
                 raise UsageError(
                     f"--weights {path}: {name} is not a tokenizer"
@@ -102,8 +105,8 @@ def _settings(path: Path) -> dict[str, Any]:
 
 
 def _json(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]) -> Tokenizer:
-    """Its post-processor adds the marks. Truncation and padding, which it may carry too, are ours
-    to refuse and to do.
+    """Read tokenizer.json. Its post-processor adds the marks. Its truncation and padding are
+    switched off, because we refuse long prompts and pad ourselves.
     """
     from tokenizers import Tokenizer as Reader
 
@@ -144,8 +147,8 @@ def _wordpiece(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]
 
 
 def _clip(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]) -> Tokenizer:
-    """The tokenizer that Transformers makes of CLIP's two files: lower case, words by CLIP's own
-    rule, a mark at their end.
+    """The tokenizer that Transformers makes from CLIP's two files: lower case, words split by
+    CLIP's rule, with a mark at their end.
     """
     from tokenizers import Regex, models, normalizers, pre_tokenizers
     from tokenizers import Tokenizer as Reader
@@ -195,8 +198,8 @@ def _adds_tokens(path: Path, found: Tokenizer) -> bool:
 
 
 def _refuse_added(path: Path, name: str, text: str) -> list[int]:
-    """Only a tokenizer.json carries these tokens too; without them a mark would be cut into
-    pieces.
+    """Raises UsageError. Only a tokenizer.json contains these added tokens. Without them a mark
+    would be cut into pieces.
     """
     raise UsageError(
         f"--weights {path}: added_tokens.json adds tokens that {name} has not, and only a"
@@ -206,8 +209,8 @@ def _refuse_added(path: Path, name: str, text: str) -> list[int]:
 
 
 def _refuse(file: Path) -> list[int]:
-    """Words are cut by other rules in each model that has these two files. Without prompts nothing
-    is cut.
+    """Raises UsageError when a prompt is encoded: each model with these two files splits words by
+    other rules.
     """
     raise UsageError(
         f"--dataset: {file.parent} holds vocab.json and merges.txt of another model than CLIP and"
@@ -243,5 +246,5 @@ def _sentencepiece(file: Path, settings: Mapping[str, Any], adds: Mapping[str, b
 
 
 def _vocabulary(reader: Any) -> int:
-    """Not the count of its tokens: their ids may have gaps."""
+    """The largest id plus one. This is not the number of tokens, because ids may have gaps."""
     return 1 + max(reader.get_vocab(with_added_tokens=True).values())

@@ -1,5 +1,5 @@
-"""config.json of a user's own folder: checked against what the model's SUTs can compute, and every
-default of Transformers written out.
+"""Read config.json of a user's own folder: check that the model's SUTs support it, and write out
+every default of Transformers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from harness.errors import UsageError
 from harness.inputs import models
 from harness.inputs.models import Model
 
-# Of no meaning to the weights, and able to change what one library does with them.
+# Keys without a meaning for the weights, which could change the behaviour of one library.
 _DROPPED = (
     "auto_map",
     "_name_or_path",
@@ -27,14 +27,14 @@ _ROPE = {
     "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
     "yarn": ("factor", "original_max_position_embeddings"),
 }
-"""How rotary positions are scaled → the keys it needs. None of them depends on the length of a
-prompt.
+"""Way of scaling rotary positions → the keys that it needs. None of these ways depends on the
+length of a prompt.
 """
 
 
 def read(path: Path, model: Model) -> tuple[dict[str, Any], list[str]]:
-    """→ (what the SUTs shall read, notes). Raises UsageError with one sentence for what does not
-    fit.
+    """Return (the configuration for the SUTs, notes). Raises UsageError with one sentence if it
+    does not fit.
     """
     config = _load(path)
     _check_kind(path, model, config)
@@ -95,7 +95,7 @@ def _load(path: Path) -> dict[str, Any]:
 def _check_kind(path: Path, model: Model, config: Mapping[str, Any]) -> None:
     kind, expected_kind = config.get("model_type"), model.config["model_type"]
     if kind != expected_kind:
-        # A model that is called as its type before those like it.
+        # A model whose name is its type comes before similar ones.
         names = sorted(models.names(), key=lambda name: name != kind)
         other = next(
             (name for name in names if models.load(name).config["model_type"] == kind), None
@@ -120,8 +120,8 @@ def _check_kind(path: Path, model: Model, config: Mapping[str, Any]) -> None:
 
 
 def _rope(path: Path, model: Model, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Both spellings, today's `rope_parameters` and yesterday's, become `rope_theta` and, where
-    positions are scaled, `rope_scaling`.
+    """Convert today's `rope_parameters` and the older spelling to `rope_theta` and, if positions
+    are scaled, `rope_scaling`.
     """
     rest = {k: v for k, v in config.items() if k not in ("rope_parameters", "rope_scaling")}
     rope = {**(config.get("rope_scaling") or {}), **(config.get("rope_parameters") or {})}
@@ -150,11 +150,9 @@ def _rope(path: Path, model: Model, config: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _derive(config: dict[str, Any], model: Model) -> None:
-    """Fill in the dimensions that Transformers derives from other keys where they are null or
-    missing.
+    """Fill in null or missing dimensions that Transformers derives from other keys.
 
-    `id2label` decides `num_labels` even where config.json states both. With neither, `num_labels`
-    is 2.
+    `id2label` decides `num_labels` even if config.json has both. Without both, `num_labels` is 2.
     """
     if "num_labels" in model.dimensions:
         config["num_labels"] = (

@@ -1,10 +1,9 @@
-"""`--weights DIR`: a user's own folder in Hugging Face's layout, looked at before anything is
-loaded. Every misfit is one sentence.
+"""Check a user's own folder in Hugging Face's layout (`--weights DIR`) before anything is loaded.
+Every error is one sentence.
 
-The SUTs do not read DIR itself but a folder of links beside our own checkpoints: the weights' files
-as they are, and a config.json in which every default is written out. So a generation_config.json,
-an adapter or custom code in DIR cannot make one framework behave other than the next, and no
-library has to guess what another one knows.
+The SUTs do not read DIR itself but a folder in the cache with links to the weights' files and a
+config.json in which every default is written out. So a generation_config.json, an adapter or custom
+code in DIR cannot change only one framework, and all libraries have the same values.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from harness.inputs.tokenizer import Tokenizer
 
 INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
 _DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
-# What the bits of a number that is not finite have in common; looking at them is faster than asking
+# The exponent bits, which are all set in a number that is not finite. Testing them is faster than
 # ml_dtypes.
 _EXPONENTS = {
     "float32": (0x7F800000, "uint32"),
@@ -38,16 +37,16 @@ _NAMED = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Folder:
-    """A folder that fits its model.
+    """A user's folder that fits its model.
 
     Attributes:
-        size: named "user"; its `config` is what the SUTs read.
-        files: those with weights, sorted by name, within `path`; `index`: whether an index names
-            them. Of a model of several parts they are called `part/file`.
-        tokenizer: the folder's; None: it has none.
-        end_tokens: ids that end an answer, as the folder's generation_config.json or else its
-            config.json says.
-        notes: what a reader of the result should know of it.
+        size: a size named "user". The SUTs read its `config`.
+        files: the files with weights, within `path`, sorted by name. Those of a model with parts
+            are called `part/file`. `index`: whether an index lists them.
+        tokenizer: that of the folder; None: it has none.
+        end_tokens: ids that end an answer, from the folder's generation_config.json or else its
+            config.json.
+        notes: notes on the folder for a reader of the result.
     """
 
     path: Path
@@ -60,8 +59,8 @@ class Folder:
 
     @property
     def own_files(self) -> tuple[str, ...]:
-        """The files of it that decide the answers: config.json, where it has one, and those with
-        weights; of parts both.
+        """The folder's files that decide the answers: config.json, if it has one, the files with
+        weights, and the config.json of each part.
         """
         of_parts = [f"{file.partition('/')[0]}/config.json" for file in self.files if "/" in file]
         return (
@@ -71,8 +70,8 @@ class Folder:
 
 
 def look(path: Path, model: Model) -> Folder:
-    """Reads the configuration, the tokenizer and the headers of the weights. Raises UsageError
-    where SUTs would fail or differ.
+    """Read the configuration, the tokenizer and the headers of the weights. Raises UsageError if
+    SUTs would fail or differ.
     """
     if path.suffix in _PICKLES and path.is_file():
         raise _pickle(path.parent, path.name, model)
@@ -141,7 +140,7 @@ def look(path: Path, model: Model) -> Folder:
 
 
 def _layout(model: Model) -> str:
-    """What a folder of weights holds, in a few words."""
+    """The files that a folder of weights needs, in a few words."""
     if model.parts:
         return (
             f"the folder that {model.native_class}.save_pretrained writes, with a folder for each"
@@ -155,8 +154,8 @@ def _layout(model: Model) -> str:
 
 
 def _end_tokens(path: Path, config: Mapping[str, Any]) -> tuple[int, ...]:
-    """Transformers generates by generation_config.json where there is one; chat models have more
-    end tokens there than in config.json.
+    """The end tokens. As in Transformers, generation_config.json counts if it exists. Chat models
+    have more end tokens there than in config.json.
     """
     end_ids = config.get("eos_token_id")
     with suppress(OSError, ValueError):
@@ -177,8 +176,8 @@ def _end_tokens(path: Path, config: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def _check_whole(path: Path) -> None:
-    """Raises UsageError for a folder of an adapter (LoRA and the like), which changes a model and
-    is none.
+    """Raises UsageError for a folder with only an adapter (such as LoRA), which is not a whole
+    model.
     """
     adapter = (path / "adapter_config.json").is_file() or any(path.glob("adapter_model.*"))
     if adapter and not any((path / name).is_file() for name in (SINGLE, INDEX)):
@@ -191,8 +190,8 @@ def _check_whole(path: Path) -> None:
 
 
 def _files(path: Path, model: Model) -> tuple[tuple[str, ...], bool]:
-    """The weights' files, and whether an index names them. Where both are there, the single file is
-    read, as Transformers does.
+    """The files with weights, and whether an index lists them. If both exist, the single file is
+    read, as in Transformers.
     """
     if model.parts:
         return _files_of_parts(path, model, model.parts), False
@@ -222,7 +221,7 @@ def _files(path: Path, model: Model) -> tuple[tuple[str, ...], bool]:
 
 
 def _files_of_parts(path: Path, model: Model, parts: Parts) -> tuple[str, ...]:
-    """The file of each part, as diffusers names it, with a config.json beside it."""
+    """The file of each part, as diffusers names it. A config.json must be in the same folder."""
     files = sorted(f"{part}/{file}" for part, file in parts.files.items())
     for file in files:
         part = path / file.partition("/")[0]
@@ -300,7 +299,7 @@ def _tensors(
 
 
 def _expected(model: Model, config: Mapping[str, Any], names: Iterable[str]) -> tuple[Tensor, ...]:
-    """The tensors a folder must hold, and those it may leave out and holds."""
+    """The tensors that a folder must contain, and the optional ones that it contains."""
     there = {_today(name, model) for name in names}
     return tuple(
         t
@@ -315,8 +314,8 @@ def _compare(
     expected: Iterable[Tensor],
     tensors: Mapping[str, tuple[tuple[int, ...], str]],
 ) -> tuple[set[str], list[str]]:
-    """→ (dtypes of the parameters, notes). Raises UsageError with the first names that are missing,
-    too many or of another shape.
+    """Return (dtypes of the parameters, notes). Raises UsageError with the first names that are
+    missing, unknown or of another shape.
     """
     today = {_today(name, model): (name, *header) for name, header in tensors.items()}
     shapes = {t.name: t.shape for t in expected}
@@ -369,8 +368,8 @@ def _compare(
 
 
 def check_finite(folder: Folder, model: Model) -> None:
-    """Reads all parameters. Raises UsageError that names the first tensor with a value that is no
-    number, or infinite.
+    """Read all parameters. Raises UsageError with the name of the first tensor that has a NaN or
+    infinite value.
     """
     import numpy as np
 
@@ -406,7 +405,7 @@ def _of_head(name: str, names: Iterable[str], model: Model) -> bool:
 
 
 def _today(name: str, model: Model) -> str:
-    """The name that the model's table has for a tensor of the user's."""
+    """The name in the model's table of a tensor of the user's."""
     if prefix := model.user_weights.prefix:
         name = name.removeprefix(prefix)
         name = prefix + name if model.weights[0].name.startswith(prefix) else name
@@ -423,7 +422,9 @@ def _today(name: str, model: Model) -> str:
 
 
 def _check_equal(path: Path, name: str, other: str) -> None:
-    """Row by row: an embedding may be gigabytes."""
+    """Raises UsageError if two tensors differ. They are read row by row, because an embedding may
+    have gigabytes.
+    """
     import numpy as np
 
     from sut.checkpoint.weights_files import rows
@@ -446,7 +447,7 @@ def _advice(model: Model) -> str:
 
 
 def _precision(config: Mapping[str, Any], stored: set[str]) -> str:
-    """What config.json says; where it is silent, what the parameters are stored in. float16 is
+    """The precision of config.json, or that of the stored parameters if it has none. float16 is
     computed in float32.
     """
     dtype = config.get("dtype") or (_DTYPES[next(iter(stored))] if len(stored) == 1 else "float32")
@@ -461,7 +462,7 @@ def _size(
     tensors: tuple[Tensor, ...],
     inputs: Mapping[str, Any],
 ) -> Size:
-    """Batch sizes are those of the model's full size."""
+    """The size of the user's weights. Its batch sizes are those of the model's full size."""
     return replace(
         model.sizes["full"],
         name="user",

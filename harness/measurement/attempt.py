@@ -1,4 +1,4 @@
-"""One attempt at a cell: what was asked, what was made for it, and the jobs of its tests."""
+"""One attempt at a cell: its request, the files prepared for it, and the jobs of its tests."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from sut.registry import FIT
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """What all tests of a cell have in common.
+    """The values that all tests of a cell share.
 
     Attributes:
-        inputs: the samples; `synthetic` and `fresh` are further ones, to warm up with and to tell
-            kept answers by.
-        setup_seconds: what was made before the tests → how long that took.
+        inputs: the samples; `synthetic` are further ones to warm up with, and `fresh` are for
+            detecting kept answers.
+        setup_seconds: step before the tests → its seconds.
         started_monotonic_ns: when the user's command began.
     """
 
@@ -46,13 +46,13 @@ class Attempt:
 
     @cached_property
     def git(self) -> Git:
-        """What `machine.git` says of this source tree."""
+        """The revision of this source tree (`machine.git`)."""
         return machine.git()
 
     @cached_property
     def made_with(self) -> Mapping[str, str]:
-        """The digests of what the tests are made with, and environment variables. A resumed run
-        keeps a test only if all are the same.
+        """Environment variables, and digests of the environment, the source and the inputs. A
+        resumed run keeps a test only if all are the same.
         """
         return {
             "environment": self.environment.lock_sha256,
@@ -67,11 +67,11 @@ class Attempt:
 def make_job(
     attempt: Attempt, directory: Path, test: str, calibration: Mapping[str, float] | None
 ) -> Job:
-    """The job of one test, complete.
+    """The complete job of one test.
 
     Args:
         directory: the run directory.
-        calibration: the performance test's, for the tests after it.
+        calibration: that of the performance test, for the tests after it.
     """
     request, inputs = attempt.request, attempt.inputs
     job = Job(

@@ -88,7 +88,7 @@ def _accuracy(attempt: Attempt) -> Judged:
     model, size = request.model, request.size
     reason = attempt.reference.reason or ""
     if answers := attempt.inputs.description.config.get("new_token_buckets"):
-        # Prompts of a file may ask for longer answers than the size does.
+        # Prompts of a file may request longer answers than those of the size.
         size = replace(size, inputs={**size.inputs, "new_tokens": max(answers)})
     place = (model, size, request.precision, request.device)
     if request.trains:

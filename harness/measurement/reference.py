@@ -1,5 +1,5 @@
-"""The reference: the float32 answers of the library itself to the same weights and inputs, made by
-a worker of its own, kept by content.
+"""The reference: the library's own answers in float32 to the same weights and inputs. A separate
+worker computes it, and the cache keeps it by content.
 """
 
 from __future__ import annotations
@@ -28,14 +28,16 @@ from sut.registry import FIT, missing, module_of, spec_of
 
 _FORMAT = 4
 _BATCH = 32
-# No figure is taken here, so idle OpenMP threads may sleep: spinning ones made torch 60 times
-# slower beside another process on two cores.
+# Nothing is timed here, so idle OpenMP threads may sleep. Spinning threads made torch 60 times
+# slower next to another process on two cores.
 _PATIENT = {"OMP_WAIT_POLICY": "PASSIVE"}
 
 
 @dataclass(frozen=True)
 class Reference:
-    """`path` None: it cannot be made here, and `reason` says why."""
+    """A reference and its digest. If `path` is None, it cannot be computed here, and `reason` says
+    why.
+    """
 
     path: Path | None
     digest: str = ""
@@ -45,8 +47,8 @@ class Reference:
 def directory(
     request: Request, checkpoint_digest: str, inputs: Inputs, environment: Callable[[], Environment]
 ) -> Path:
-    """Named by everything that may change it: what is installed and the files that make it too, so
-    that no bad reference stays.
+    """The folder of the reference. Its name has a digest of everything that may change the answers,
+    including the installed packages and the source files, so that no wrong reference is reused.
     """
     name = spec_of(request.spec.reference).environment
     locks = [
@@ -68,7 +70,7 @@ def directory(
         request.end_tokens,
         *([request.batch_size, request.optimizer] if request.trains else []),
         *([request.lora_config] if request.lora_config else []),
-        # Of which the digest has only the user's part.
+        # The checkpoint's digest has only the user's part of this configuration.
         *([request.size.config] if request.weights else []),
     ]
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
@@ -80,8 +82,8 @@ def _module(request: Request) -> Path:
 
 
 def _source_digest(request: Request) -> str:
-    """sha256 of the files that make the reference: the library's call, its helpers, and what the
-    worker does with it.
+    """sha256 of the source files that compute the reference: the call of the library, its helpers,
+    and the worker's code.
     """
     worker = [
         ROOT / "scenarios" / "worker" / name
@@ -106,10 +108,11 @@ def ensure(
     watch: Callable[[Beat], None],
     say: Callable[[str], None],
 ) -> Reference:
-    """Reuse or make. Failing to is not an error of the cell: it stays unjudged and unranked.
+    """Reuse or compute the reference. A failure is not an error of the cell: its accuracy is not
+    judged and it is not ranked.
 
-    Where float32 does not fit into the memory of an accelerator, the host makes it, except for a
-    training, which may take it hours.
+    If float32 does not fit into the memory of an accelerator, the host computes it. A training is
+    excepted, because it may take hours there.
     """
     if lacks := missing(request.spec.reference, request.model.family, request.task):
         return Reference(None, reason=f"no reference: {lacks}")
@@ -158,7 +161,9 @@ def ensure(
 
 
 def shortage(request: Request) -> str | None:
-    """Why the reference cannot be made on this machine, as far as memory tells."""
+    """Why this machine has too little memory for the reference. None: it has enough, or that is not
+    known.
+    """
     found = memory_shortage(request, "float32")
     return found and f"no reference: {found}"
 
@@ -198,10 +203,10 @@ def _job(request: Request, checkpoint: Checkpoint, inputs: Inputs, log_dir: Path
 
 
 def workload_config(request: Request, inputs: Inputs) -> dict[str, object]:
-    """Return what a SUT gets to know of the model: its configuration, class names, the shapes of
-    its inputs and where answers end.
+    """Return the description of the model for a SUT: its configuration, class names, the shapes of
+    its inputs and the end tokens.
 
-    The configuration of a training also holds the optimizer and the LoRA settings.
+    For a training it also contains the optimizer and the LoRA settings.
     """
     ends = {"end_tokens": list(request.end_tokens)} if request.family.generates_tokens else {}
     trains = {"optimizer": request.optimizer} if request.trains else {}
@@ -217,7 +222,7 @@ def workload_config(request: Request, inputs: Inputs) -> dict[str, object]:
 
 
 def logits_rows(request: Request, inputs: Inputs) -> int:
-    """Return how many rows are judged by teacher-forced logits too. 0 for a training, and for a
+    """Return how many rows are also judged by teacher-forced logits. 0 for a training and for a
     model that generates no tokens.
     """
     return 0 if request.trains else min(request.model.logits_rows, inputs.count)

@@ -1,5 +1,5 @@
-"""One cell, the whole way: environment, weights, inputs, reference, the tests, directory, audit,
-result. Reads top to bottom.
+"""The measurement of one cell, from top to bottom: environment, inputs, weights, reference, tests,
+directory, audit, result.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from harness.terminal import duration
 from harness.tree import submission, training
 from sut.registry import spec_of
 
-# On a busy machine a SUT may get faster while it is measured, and again.
+# How often a test is repeated: on a busy machine a SUT may get faster during each measurement.
 _AGAIN = 3
 
 
 def run(request: Request, reporter: Reporter, started_monotonic_ns: int) -> Result:
-    """Measure one cell. Raises HarnessError for what the user must mend first; a failing worker
-    becomes the Result's status.
+    """Measure one cell. Raises HarnessError for a fault that the user must fix first. A failing
+    worker becomes the Result's status.
     """
     if reason := unsupported(request):
         return not_measured(request, Status.UNSUPPORTED, reason)
@@ -50,13 +50,13 @@ def run(request: Request, reporter: Reporter, started_monotonic_ns: int) -> Resu
         rundir.check_writable(flag, directory)
     setup: dict[str, float] = {}
     with ExitStack() as stack:
-        with _timed(setup, "waiting"):  # the wait for the lock alone, not what follows
+        with _timed(setup, "waiting"):  # only the wait for the lock, not the measurement
             stack.enter_context(locks.machine(reporter.say))
         return _run_alone(request, reporter, setup, started_monotonic_ns)
 
 
 def make_weights(request: Request, reporter: Reporter) -> None:
-    """Make the environment and the weights of a cell, which `run` then finds.
+    """Make the environment and the weights of a cell, so that `run` finds them.
 
     Nothing is made for a cell that `run` would not measure. Raises HarnessError.
     """
@@ -71,7 +71,7 @@ def make_weights(request: Request, reporter: Reporter) -> None:
 def _run_alone(
     request: Request, reporter: Reporter, setup: dict[str, float], started_monotonic_ns: int
 ) -> Result:
-    """While no other cell is made or measured on this machine."""
+    """Measure one cell while no other cell is prepared or measured on this machine."""
     environment = _environment(request, request.spec.environment, reporter, setup)
     with _timed(setup, "inputs"):
         inputs = _inputs(request)
@@ -155,10 +155,10 @@ def _measure(attempt: Attempt, directory: Path, reporter: Reporter) -> Result:
 
 
 def _tokenizer(request: Request) -> Tokenizer | None:
-    """Return the tokenizer that turns answers into words: that of the user's weights, else bytes
-    for a user's prompts.
+    """Return the tokenizer that turns answers into words: that of the user's weights, else the one
+    of bytes for a user's prompts.
 
-    None for ids without a meaning.
+    None if the ids have no meaning.
     """
     user = request.weights.tokenizer if request.weights else None
     return user or (of_bytes(closing=False) if request.asked.dataset else None)
@@ -167,7 +167,7 @@ def _tokenizer(request: Request) -> Tokenizer | None:
 def _run_tests(
     attempt: Attempt, directory: Path, reporter: Reporter
 ) -> tuple[WorkerOutcome, records.Record]:
-    """All tests, each only after a good one; the record learns what each told. → (the last outcome,
+    """Run all tests until one fails, and add each outcome to the record. Returns (the last outcome,
     the record).
     """
     request, record = attempt.request, records.make(attempt)
@@ -195,7 +195,7 @@ def _run_tests(
 
 
 def _run_test(attempt: Attempt, job: Job, reporter: Reporter) -> WorkerOutcome:
-    """One test; in quick mode again where the SUT was over so much sooner than calibrated that
+    """Run one test. In quick mode run it again if the SUT ended so much sooner than calibrated that
     LoadGen calls the test INVALID.
     """
     python, process_env = attempt.environment.python, attempt.request.spec.process_env
@@ -214,7 +214,9 @@ def _run_test(attempt: Attempt, job: Job, reporter: Reporter) -> WorkerOutcome:
 
 
 def _compliance_tests(request: Request, job: Job) -> tuple[str, ...]:
-    """Those `--mode submission` runs by itself; of the others `./run.sh compliance` runs them."""
+    """The compliance tests that `--mode submission` runs. In other modes `./run.sh compliance` runs
+    them.
+    """
     return loadgen_run.applicable(job, request.rules) if request.asked.mode == "submission" else ()
 
 
@@ -227,7 +229,7 @@ def _tell_the_rest(
 
 
 def not_measured(request: Request, status: Status, reason: str) -> Result:
-    """The result of a cell of which nothing was run."""
+    """The result of a cell that was not run."""
     return _without_figures(request, request.cell(), status, reason)
 
 
@@ -272,7 +274,9 @@ def _environment(
 def _reference_environment(
     request: Request, environment: Environment, reporter: Reporter, setup: dict[str, float]
 ) -> Environment:
-    """--python serves the reference too where it has what that needs."""
+    """Return the environment of the reference. It is the interpreter of --python if that has the
+    needed packages.
+    """
     name = spec_of(request.spec.reference).environment
     if name == request.spec.environment:
         return environment
@@ -288,7 +292,9 @@ def _reference_environment(
 
 @contextmanager
 def _timed(durations: dict[str, float], name: str) -> Iterator[None]:
-    """Seconds of the block, less what is timed within it under another name."""
+    """Add the seconds of the block to `durations`, without those timed within it under another
+    name.
+    """
     start, before = time.monotonic(), sum(durations.values())
     yield
     durations[name] = round(time.monotonic() - start - (sum(durations.values()) - before), 3)

@@ -1,5 +1,5 @@
-"""What a user may ask of a cell. Each field of `Asked` is at once the flag, its help, its default
-and what the plan reads.
+"""The flags of a cell. Each field of `Asked` is the flag, its help, its default and the value that
+the plan reads.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def _name(value: str) -> str:
 
 
 def _interpreter(value: str) -> str:
-    """A path made absolute; a bare name is looked up on PATH later, where it is missed with a
-    sentence.
+    """A path is made absolute. A bare name stays: it is looked up on PATH later, and an error says
+    if it is missing.
     """
     return str(Path(value).absolute()) if "/" in value else value
 
@@ -62,15 +62,15 @@ def _flag(
     former: tuple[str, ...] = (),
     **arguments: Any,
 ) -> Any:
-    """A field that is a flag.
+    """Return a field that is a flag.
 
     Args:
-        help: a text, or where it names what a table holds, a function that is asked when the parser
-            is made.
-        read: the given value → the one that counts. Raises UsageError for what may not stand there.
+        help: a text, or a function that is called when the parser is created, if the text lists
+            entries of a table.
+        read: the given value → the value used. Raises UsageError for a value that is not allowed.
         former: its earlier names, which still work.
-        arguments: argparse's own, such as `metavar` and `type`; `choices` is a function, asked when
-            the parser is made.
+        arguments: those of argparse, such as `metavar` and `type`; `choices` is a function that is
+            called when the parser is created.
     """
     metadata = {"help": help, "read": read, "former": former, "arguments": arguments}
     return (
@@ -82,8 +82,8 @@ def _flag(
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """The flags of `./run.sh run`, in the order of its --help. None: the plan chooses, and says
-    why.
+    """The flags of `./run.sh run`, in the order of its --help. If a value is None, the plan chooses
+    it and gives the reason.
     """
 
     sut: str = _flag(
@@ -226,11 +226,11 @@ class Asked:
         default=ROOT / ".cache",
     )
     standard: str | None = None
-    """`synthetic` or `uneven`, if --dataset names one of them and no file: no flag."""
+    """`synthetic` or `uneven`, if --dataset names one of them instead of a file. Not a flag."""
     command: str = ""
-    """The words as they were typed, without flags."""
+    """The command line as it was typed. Not a flag."""
     sweep: SweepMark | None = None
-    """The measurement of a sweep that this is: no flag."""
+    """The measurement's place in a sweep. Not a flag."""
 
     @property
     def trains(self) -> bool:
@@ -239,12 +239,16 @@ class Asked:
 
     @property
     def options(self) -> dict[str, Any]:
-        """`--sut-option` as name → value. Raises UsageError for what the SUT does not take."""
+        """`--sut-option` as name → value. Raises UsageError for an option or value that the SUT
+        does not take.
+        """
         return sut_options(self.sut, self.sut_option)
 
 
 def sut_options(sut: str, texts: Iterable[str]) -> dict[str, Any]:
-    """`--sut-option name=value`, checked against what the registry says the SUT takes."""
+    """`--sut-option name=value` as name → value, checked against the SUT's options in the
+    registry.
+    """
     kinds = SUTS[sut_name(sut)].options
     values: dict[str, Any] = {}
     for text in texts:
@@ -273,11 +277,11 @@ def sut_options(sut: str, texts: Iterable[str]) -> dict[str, Any]:
 
 
 LISTS = tuple(each.name for each in fields(Asked) if each.name in fields_with("sweeps"))
-"""The flags that may take several values in a sweep: each makes cells of its own."""
+"""The flags that may take several values in a sweep. Each value gives further cells."""
 
 
 def add_flags(parser: Parser) -> None:
-    """One argument for each field."""
+    """Add one argument for each field."""
     for each in _flags():
         arguments: dict[str, Any] = {"required": each.default is MISSING} | each.metadata[
             "arguments"
@@ -294,8 +298,8 @@ def add_flags(parser: Parser) -> None:
 
 
 def add_list_flags(parser: Parser) -> None:
-    """The same flags for many cells. Values stay as they are typed; those of LISTS may be several
-    with commas between them.
+    """Add the same flags for many cells. Values stay as they are typed. The flags in LISTS may take
+    several, separated by commas.
     """
     for each in _flags():
         metavar = "A,B" if each.name in LISTS else each.metadata["arguments"].get("metavar")
@@ -315,12 +319,12 @@ def names() -> tuple[str, ...]:
 
 
 def flag(name: str) -> str:
-    """How a field is typed: `--batch-size`."""
+    """The flag of a field, such as `--batch-size`."""
     return f"--{name.replace('_', '-')}"
 
 
 def spelt(name: str, value: str) -> str:
-    """A value of one of LISTS as we spell it. Raises UsageError for a name that is unknown."""
+    """A value of a flag in LISTS, in our spelling. Raises UsageError for an unknown name."""
     reader = next(each for each in _flags() if each.name == name).metadata["read"]
     return str(reader(value)) if reader else value
 
@@ -337,7 +341,7 @@ def _told(help: str | Callable[[], str]) -> str:
 
 
 def read(namespace: argparse.Namespace, command: str) -> Asked:
-    """The flags as they count: names as we spell them, paths absolute, defaults filled in. Raises
+    """The flags with names in our spelling, paths absolute and defaults filled in. Raises
     UsageError.
     """
     values: dict[str, Any] = {"command": command}

@@ -1,5 +1,5 @@
-"""This module estimates what a run is going to cost, before anything is made: by earlier runs of
-the cell, else by a rule.
+"""Estimates of a run's cost before anything is prepared, from earlier runs of the cell or else by a
+rule.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from sut.devices import DEVICES
 from sut.registry import spec_of
 
 RULE = "no earlier run of this cell: by its size and how fast this machine multiplies"
-# Seconds and bytes of an environment that is made, and of one worker's start with a framework.
-# Roughly what they took on two cores.
+# (seconds, bytes) to make an environment, and to start one worker with a framework. Roughly
+# measured on two cores.
 _ENVIRONMENT = {False: (150.0, 1_500_000_000), True: (300.0, 6_000_000_000)}
 _CORE_START, _FRAMEWORK_START = (1.0, 60_000_000), (8.0, 600_000_000)
 _COMPILE_S_A_LAYER = {"eager": 0.05, "graph": 0.5, "xla": 0.7, "compile": 4.0}
-# Of the machine's own rate, that a model's products reach; those for one token are small.
+# The share of the machine's rate that a model's matrix products reach. Products for one token are
+# small.
 _EFFICIENCY, _GENERATING_EFFICIENCY = 0.3, 0.15
-_PARAMETERS_A_SECOND = 50e6  # drawn and written
+_PARAMETERS_A_SECOND = 50e6  # to draw and write them
 _LOGS = {"quick": 3_000_000, "valid": 300_000_000, "submission": 600_000_000}
 _SETUP = ("waiting", "inputs", "checkpoint", "reference")
 _SUMS = ("until_measuring", "total")
@@ -38,14 +39,15 @@ _SUMS = ("until_measuring", "total")
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What one measurement takes.
+    """The cost of one measurement.
 
     Attributes:
-        seconds: without what is made once.
-        disk_bytes: of its run directory.
-        memory_bytes: of its worker at most.
-        basis: where these come from, in words.
-        once: what is made for it once, such as `environment keras3-jax` → (seconds, bytes on disk).
+        seconds: without the time for files that are made once.
+        disk_bytes: size of its run directory.
+        memory_bytes: most memory of its worker.
+        basis: the origin of these figures, in words.
+        once: things that are made once, such as `environment keras3-jax` → (seconds, bytes on
+            disk).
     """
 
     seconds: float
@@ -56,12 +58,14 @@ class Cost:
 
     @property
     def all_seconds(self) -> float:
-        """The seconds with everything that is made once."""
+        """The seconds, including all that is made once."""
         return self.seconds + sum(seconds for seconds, _ in self.once.values())
 
 
 def of(request: Request) -> Cost:
-    """The cost of one measurement of a cell. Reads files below --out and --cache; makes none."""
+    """The cost of one measurement of a cell. Reads files below --out and --cache, and
+    writes none.
+    """
     earlier = [
         r
         for r in earlier_results(request)
@@ -84,9 +88,7 @@ def of(request: Request) -> Cost:
 
 
 def earlier_results(request: Request) -> Iterator[Result]:
-    """The readable results of the cell in this mode below --out, whatever its inputs and
-    weights.
-    """
+    """The readable results of the cell in this mode below --out, with any inputs and weights."""
     for folder in sorted(request.asked.out.glob(f"{request.cell().stem}*")):
         for attempt in rundir.attempts(folder, request.asked.mode):
             try:
@@ -94,12 +96,12 @@ def earlier_results(request: Request) -> Iterator[Result]:
             except (OSError, ValueError):
                 continue
             if result.cell.device == request.device:
-                yield replace(result, directory=str(attempt))  # it may have been moved since
+                yield replace(result, directory=str(attempt))  # it may have been moved
 
 
 def _alike(request: Request, cell: Cell) -> bool:
-    """Return whether a cell of the same name does as much work as the request. The inputs and
-    weights may be others.
+    """Return whether a cell of the same name does as much work as the request. Its inputs and
+    weights may differ.
     """
     asked = request.cell()
     others = {"variables", *fields_with("inputs")}
@@ -110,21 +112,21 @@ def _alike(request: Request, cell: Cell) -> bool:
     )
     own = cell.dataset not in STANDARD_INPUTS
     same_inputs = own if request.asked.dataset else cell.dataset == asked.dataset
-    # With --seq-len it is that.
+    # --seq-len replaces this length.
     length = None if request.asked.dataset else request.size.inputs.get("sequence_length")
     return same and same_inputs and (request.asked.seq_len or length) in (None, cell.seq_len)
 
 
 def _samples(request: Request) -> int:
-    """How many inputs there are."""
+    """The number of inputs."""
     if request.asked.dataset is None or request.trains:
         return request.samples
     return families.dataset_of(request.model, request.trains).count(request.asked.dataset)
 
 
 def _seconds_again(request: Request, result: Result) -> float:
-    """Return the seconds that a run would take again: without what is made once, and with the
-    duration that is asked for now.
+    """Return the seconds that a run would take again, without steps that are done once, and with
+    the duration that is requested now.
     """
     kept = {
         k: s
@@ -141,8 +143,8 @@ def _bytes_below(directory: Path) -> int:
 
 
 def _by_rule(request: Request) -> Cost:
-    """Two workers start, load, compile and answer; one of them for as long as the test is to
-    last.
+    """Estimate the cost of two workers that start, load, compile and answer. One of them also runs
+    the performance test.
     """
     start_s, start_bytes = _start(request.spec.environment)
     weights = request.size.weight_bytes(request.precision) if request.spec.reads_weights else 0
@@ -152,7 +154,7 @@ def _by_rule(request: Request) -> Cost:
     performance_s = max(
         limits.planned_ms / 1e3, limits.min_duration_ms / 1e3, limits.min_query_count * sample_s
     )
-    if request.trains:  # one pass over all
+    if request.trains:  # one pass over all samples
         performance_s = samples * sample_s
     elif not SCENARIOS[request.asked.scenario].one_sample_a_query:
         performance_s = max(performance_s, 3 * request.batch_size * sample_s)
@@ -206,7 +208,7 @@ def _made_once(
 
 
 def _environments(request: Request) -> Iterator[tuple[str, tuple[float, int]]]:
-    """Those of the SUT and its reference that are not there yet."""
+    """Yield the environments of the SUT and its reference that do not exist yet."""
     for name in dict.fromkeys(
         (request.spec.environment, spec_of(request.spec.reference).environment)
     ):
@@ -223,11 +225,11 @@ def _any(folder: Path, pattern: str) -> bool:
 
 
 def _sample_seconds(request: Request) -> float:
-    """The seconds of one sample in a batch. Of an accelerator it is not known, and it is next to
-    nothing beside the rest.
+    """The seconds of one sample in a batch. On an accelerator they are not known, and tiny compared
+    with the rest.
 
-    A model that generates reads its weights for each new token, once for the whole batch. That may
-    take longer than to compute.
+    A model that generates reads its weights once for each new token of a batch. That may take
+    longer than computing.
     """
     if DEVICES[request.device].accelerator or not request.spec.reads_weights:
         return 1e-3
@@ -235,7 +237,7 @@ def _sample_seconds(request: Request) -> float:
     flops = 2.0 * size.parameters * size.inputs.get("sequence_length", 1)
     if least_flops:
         flops = least_flops(size, request.family.synthetic(size, 1, 0))
-    if request.trains:  # forward and backward, which with LoRA makes no gradients of the weights
+    if request.trains:  # forward and backward; with LoRA the weights have no gradients
         flops *= 2 if request.lora else 3
     generated = 0 if request.trains else size.inputs.get("new_tokens", 0)
     computing_s = (
@@ -265,8 +267,8 @@ def flops_per_second() -> float:
 
 @cache
 def bytes_per_second() -> float:
-    """Measure how many bytes a second of a matrix this machine multiplies with a vector, as for one
-    new token: the best of three.
+    """Measure how fast this machine multiplies a matrix by a vector, as for one new token, in bytes
+    of the matrix a second: the best of three products.
     """
     import numpy as np
 
@@ -285,8 +287,8 @@ def _best_s(call: Callable[[], object]) -> float:
 
 
 def together(costs: Iterable[Cost]) -> Cost:
-    """All of them, one after the other: seconds and disk add up, what is made once counts once, and
-    memory is the largest.
+    """The cost of all, one after the other. Seconds and bytes on disk add up, things that are made
+    once count once, and memory is the largest.
     """
     costs = list(costs)
     once = {name: value for cost in costs for name, value in cost.once.items()}

@@ -1,5 +1,5 @@
-"""This module holds what the command lines of all commands share: flags, known names, and one
-sentence for each mistake.
+"""Shared by the command lines of all commands: flags, known names, and one sentence for each
+mistake.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SYNONYMS = {"fp32": "float32", "bf16": "bfloat16", "float": "float32"}
 
 
 class _Once(argparse.Action):
-    """A flag that is given twice is refused: else the second would silently win."""
+    """Refuse a flag that is given twice, because the second value would silently win."""
 
     given = False
 
@@ -36,7 +36,9 @@ class _Once(argparse.Action):
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose mistakes become UsageError, with the command that shows the help."""
+    """An argument parser that raises UsageError for a mistake, with the command that shows the
+    help.
+    """
 
     def __init__(self, **settings: Any):
         super().__init__(**settings)
@@ -53,13 +55,15 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
-    """The flags that commands share: the cache, and how they tell what they found."""
+    """Add the flags that commands share: the cache and the form of the output."""
     add_cache(parser)
     add_output(parser)
 
 
 def add_cache(parser: argparse.ArgumentParser) -> None:
-    """Where what is made once lies. run.sh reads it too: the harness' own environment is there."""
+    """Add `--cache`, the folder of environments, weights, inputs and references. run.sh reads it
+    too, because the harness' environment is there.
+    """
     parser.add_argument(
         "--cache",
         type=Path,
@@ -70,7 +74,7 @@ def add_cache(parser: argparse.ArgumentParser) -> None:
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
-    """How a command tells what it found."""
+    """Add the flags for the form of the output."""
     parser.add_argument(
         "--json", action="store_true", help="one JSON document on standard output, nothing else"
     )
@@ -80,14 +84,16 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 
 def model_names() -> list[str]:
-    """The models there are."""
+    """The names of all models."""
     from harness.inputs import models
 
     return models.names()
 
 
 def known_name(value: str, names: Iterable[str], flag: str) -> str:
-    """The name as we spell it, whatever its case. Raises UsageError with the names there are."""
+    """Return the known name in our spelling, for a value in any case. Raises UsageError that lists
+    the known names.
+    """
     names = list(names)
     spelt = {n.lower(): n for n in names}
     if value.lower() in spelt:
@@ -98,12 +104,12 @@ def known_name(value: str, names: Iterable[str], flag: str) -> str:
 
 
 def sut_name(value: str) -> str:
-    """The SUT's name as the registry spells it; an alias becomes what it stands for."""
+    """The SUT's name as the registry spells it. An alias becomes its SUT's name."""
     return ALIASES.get(value.lower()) or known_name(value, SUTS, "--sut")
 
 
 def did_you_mean(value: str, names: Iterable[str]) -> str:
-    """` (did you mean …?)` where a known name is near, else nothing."""
+    """` (did you mean …?)` if a known name is similar, else an empty text."""
     if value.lower() in _SYNONYMS:
         return f" (did you mean {_SYNONYMS[value.lower()]}?)"
     near = difflib.get_close_matches(value.lower(), [n.lower() for n in names], 1)

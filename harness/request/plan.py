@@ -1,5 +1,5 @@
-"""Flags → Request: every default filled in, and why. Nothing is made here; what is impossible is
-said in one sentence.
+"""Flags → Request, with every default filled in and its reason. Nothing is written here. Impossible
+requests raise UsageError with one sentence.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from sut.keras.generate import FIRST_TOKEN
 from sut.registry import SUTS, SutSpec, of_keras
 
 _DURATION_S, _LONGEST_DURATION_S = 10.0, 86_400
-_LARGEST_BATCH = 1 << 20  # its inputs alone are gigabytes
-# Weights, activations and a framework's own buffers, beside the weights' bytes.
+_LARGEST_BATCH = 1 << 20  # inputs of this batch are gigabytes
+# Memory for weights, activations and a framework's buffers, over the bytes of the weights.
 _MEMORY_FACTOR = 1.3
 _TRAINED_COPIES = 4  # weights, gradients, and both moments of AdamW
 
 
 def resolve(asked: Asked) -> Request:
-    """Every default filled in. Raises UsageError where the flags ask for what cannot be."""
+    """Return the request with every default filled in. Raises UsageError if it is impossible."""
     spec, model, reasons = SUTS[asked.sut], _model(asked), list[str]()
     device = _device(asked, spec, reasons)
     if refusal := variables.refusal(spec, device, os.environ):
@@ -121,7 +121,7 @@ def _size(
 
 
 def _changed(asked: Asked, model: Model, size: Size) -> Size:
-    """The size with the lengths of inputs and the steps that are asked for."""
+    """Return the size with the requested lengths of inputs and number of steps."""
     family = families.of(model, asked.trains)
     if asked.prompt_tokens is not None or asked.new_tokens is not None:
         flag = "--new-tokens" if asked.prompt_tokens is None else "--prompt-tokens"
@@ -198,8 +198,8 @@ def _batch_size(asked: Asked, size: Size) -> int:
 def _end_tokens(
     asked: Asked, model: Model, weights: user_weights.Folder | None
 ) -> tuple[tuple[int, ...], list[str]]:
-    """(the ids at which an answer ends, what a reader should know of that). Random weights and
-    random prompts end nowhere.
+    """Return (the ids at which an answer ends, notes on them for a reader). Answers of random
+    weights or to random prompts have no end token.
     """
     eos = asked.eos
     if not families.of(model, asked.trains).generates_tokens:
@@ -242,7 +242,7 @@ def _end_tokens(
 
 
 def _of_first_token(asked: Asked, model: Model, size: Size) -> list[str]:
-    """List what a reader should know of a Keras SUT's time to the first token."""
+    """List notes for a reader on a Keras SUT's time to the first token."""
     generates = families.of(model, asked.trains).generates_tokens
     if not generates or size.inputs["new_tokens"] != 1 or not of_keras(asked.sut):
         return []
@@ -270,8 +270,8 @@ def _check_duration(duration: float | None, mode: str) -> None:
 
 
 def _of_training(asked: Asked) -> Iterator[str]:
-    """What a reader should know of a training's flags. Raises UsageError for those it does not
-    take.
+    """Yield notes for a reader on the flags of a training. Raises UsageError for flags that it does
+    not take.
     """
     if asked.lora is not None and not (asked.trains and "lora" in models.load(asked.model).fit):
         raise UsageError(
@@ -309,7 +309,9 @@ def _check_files(asked: Asked, model: Model) -> None:
 def _default_device(
     spec: SutSpec, gpus: list[machine.Accelerator], python: str | None
 ) -> tuple[str, list[str]]:
-    """The accelerator, where there is one and something to run on it with."""
+    """Return (the device, notes): the accelerator, if there is one and the environment has a lock
+    for it or --python is given.
+    """
     if not gpus:
         return HOST, []
     device = next(name for name in spec.devices if DEVICES[name].accelerator)
@@ -351,7 +353,7 @@ def _default_size(
 
 
 def unsupported(request: Request) -> str | None:
-    """Why no framework needs to be asked; None: it has to be tried."""
+    """Return why the cell cannot run, without starting a framework. None: it has to be tried."""
     model = request.model
     reason = registry.unsupported(
         request.asked.sut,
@@ -367,10 +369,10 @@ def unsupported(request: Request) -> str | None:
 
 
 def memory_shortage(request: Request, precision: str) -> str | None:
-    """A sentence if the weights, and what a training keeps beside them, would not fit into this
+    """Return a sentence if the weights, with the state of a training, would not fit into this
     machine's memory.
 
-    None if they do, or nobody can tell.
+    None if they fit, or if that is not known.
     """
     if DEVICES[request.device].accelerator or not request.spec.reads_weights:
         return None

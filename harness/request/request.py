@@ -1,4 +1,4 @@
-"""One cell as asked for, with every default filled in, and what follows from that."""
+"""The request for one cell, with every default filled in, and values derived from it."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ from sut.registry import SUTS, SutSpec
 
 _QUICK_SAMPLES = 64
 STEPS = {"quick": 20, "valid": 100}
-"""Timed steps of a training in each mode. The published benchmarks time a hundred."""
-# A quick test is planned to last --duration. LoadGen's own least is a quarter of that, because a
-# SUT may turn out four times as fast as it was while calibrating on a busy machine. What it needs
-# for a figure at all (three batches, a pass over uneven prompts) it may take ten times as long for.
+"""Timed steps of a training in each mode. The published benchmarks time 100."""
+# A quick test is planned to last --duration. LoadGen's least duration is a quarter of that, because
+# a SUT may be four times as fast as it was while calibrating on a busy machine. A test may last ten
+# times --duration if a figure needs that (three batches, a pass over uneven prompts).
 _LEAST_SHARE, LONGEST_TIMES = 0.25, 10
-_TRAINED_BYTES = 12  # of a parameter: its gradient, and AdamW's two moments
+_TRAINED_BYTES = 12  # for each parameter: its gradient and AdamW's two moments
 
 
 @dataclass(frozen=True)
 class _Pace:
-    """How a mode measures. `rate_margin`: a machine that was busier while it calibrated than while
-    it measured must not end ten minutes INVALID; seconds may.
+    """How a mode measures. `rate_margin`: a factor on the calibrated rate. Ten minutes must not end
+    INVALID only because the machine was busier while calibrating than while measuring. A quick test
+    may.
     """
 
     calibration_s: float
@@ -45,7 +46,7 @@ _PACE = {"quick": _Pace(1.5, 1.0, 32 << 20), "valid": _OFFICIAL, "submission": _
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """One cell as asked for, before its weights and inputs are known by digest."""
+    """One requested cell, before the digests of its weights and inputs are known."""
 
     asked: Asked
     model: Model
@@ -63,32 +64,32 @@ class Request:
 
     @property
     def spec(self) -> SutSpec:
-        """What the registry says of the SUT."""
+        """The SUT's entry in the registry."""
         return SUTS[self.asked.sut]
 
     @property
     def family(self) -> Family:
-        """What the model's inputs are like."""
+        """The architecture of the model, which decides its inputs."""
         return families.of(self.model, self.trains)
 
     @property
     def trains(self) -> bool:
-        """Whether training steps are timed, without LoadGen."""
+        """True if training steps are timed, without LoadGen."""
         return self.asked.trains
 
     @property
     def task(self) -> str:
-        """The task that the SUT has to do with the model: `fit`, or a task of the model's."""
+        """The task of the SUT: `fit`, or a task of the model."""
         return registry.FIT if self.trains else self.model.task
 
     @property
     def benchmark(self) -> str:
-        """Never a name LoadGen's embedded configuration has settings for."""
+        """The name of the benchmark. LoadGen's embedded configuration has no settings for it."""
         return "-".join(filter(None, (self.model.name, self.size.name, self.model.second_task)))
 
     @property
     def official(self) -> str:
-        """The official benchmark the model is mapped to in this round."""
+        """The official benchmark to which the model is mapped in this round."""
         return self.model.benchmark[self.rules.round]
 
     @property
@@ -115,8 +116,8 @@ class Request:
 
     @property
     def tokens(self) -> tuple[int, int] | None:
-        """Tokens of each synthetic prompt and of its answer. None where they are the size's own,
-        and where the user's prompts decide.
+        """Tokens of each synthetic prompt and of its answer. None if they are the size's defaults,
+        or if the user's prompts decide.
         """
         own = (self.weights.size if self.weights else self.model.sizes[self.size.name]).inputs
         if self.asked.dataset or all(
@@ -127,16 +128,16 @@ class Request:
 
     @property
     def inputs(self) -> str:
-        """Which standard inputs are drawn, if the user brings none: `synthetic` or `uneven`."""
+        """The standard inputs if the user gives none: `synthetic` or `uneven`."""
         return self.asked.standard or self.family.standard
 
     def cell(
         self, dataset: str | None = None, weights: str = "seeded", seq_len: int | None = None
     ) -> Cell:
-        """The cell, where the digests of inputs and weights are known; else its name is right up to
-        its digest.
+        """The cell. If the digests of inputs and weights are not given, its name is right except
+        for the digest.
 
-        `dataset`: the beginning of the digest of a user's inputs; None: they are standard inputs.
+        `dataset`: the beginning of the digest of a user's inputs; None: standard inputs.
         """
         return Cell(
             sut=self.asked.sut,
@@ -173,7 +174,7 @@ class Request:
 
     @property
     def lora_config(self) -> dict[str, Any]:
-        """`rank`, `alpha` and `factors` (`sut.adapters`); empty where no LoRA is trained."""
+        """`rank`, `alpha` and `factors` (`sut.adapters`). Empty if no LoRA is trained."""
         if self.lora is None:
             return {}
         return {
@@ -183,12 +184,12 @@ class Request:
 
     @property
     def optimizer(self) -> dict[str, float]:
-        """The constants of a training's optimizer; empty where nothing is trained."""
+        """The constants of a training's optimizer. Empty if nothing is trained."""
         return dict(self.model.fit["optimizer"]) if self.trains else {}
 
     def state_bytes(self, precision: str) -> int:
-        """Bytes of the weights at a precision, and of a training the gradients and both moments of
-        what it changes, in float32.
+        """Bytes of the weights at a precision. A training adds the gradients and both moments of
+        the parameters that it changes, in float32.
         """
         return self.size.weight_bytes(precision) + _TRAINED_BYTES * (self.trained_parameters or 0)
 
@@ -204,10 +205,11 @@ class Request:
 
     @property
     def samples(self) -> int:
-        """Distinct synthetic samples: few in quick, fewer still of large ones, the mapped official
-        benchmark's data-set size otherwise.
+        """The number of distinct synthetic samples. It is small in mode quick, and smaller for
+        models with large samples. In other modes it is the data-set size of the mapped official
+        benchmark.
 
-        Of a training: all steps'.
+        For a training it is the number of samples in all steps.
         """
         if self.trains:
             return (UNTIMED_STEPS + STEPS[self.asked.mode]) * self.batch_size
@@ -219,7 +221,7 @@ class Request:
         )
 
     def limits(self, count: int, uneven: bool = False) -> Limits:
-        """LoadGen's settings over a QSL of `count` samples. `uneven`: they cost different
+        """LoadGen's settings for a QSL of `count` samples. `uneven`: samples cost different
         amounts.
         """
         if self.trains:

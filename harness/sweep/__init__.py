@@ -1,3 +1,3 @@
-"""Many cells in turns: which there are (recipe, cells), which is next (schedule), which are done
-(journal).
+"""Many cells in turns: the list of cells (recipe, cells), the next one (schedule) and the finished
+ones (journal).
 """

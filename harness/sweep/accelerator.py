@@ -1,4 +1,6 @@
-"""A sweep with a deadline on an accelerator: it loses no seconds, and knows the memory's speed."""
+"""Help for a sweep with a deadline on an accelerator: settings that save time, and the memory's
+speed.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from harness.inputs import models
 from harness.request.request import Request
 from sut.registry import REFERENCE, spec_of
 
-_FEWEST_TOKENS = 8  # of an answer: with fewer, most of the time is the prompt's
+_FEWEST_TOKENS = 8  # of an answer: with fewer, the prompt takes most of the time
 # Copies 1 GiB ten times in a row. Prints the bytes read and written a second, of the best of four.
 _COPY = """
 import sys, time, torch
@@ -48,7 +50,9 @@ def save_time(cache: Path) -> None:
 
 
 def bytes_per_second(request: Request, say: Callable[[str], None]) -> float:
-    """Bytes a second, read and written, that the device copies in its own memory. 0: not known."""
+    """Measure the bytes a second, read and written, that the device copies within its memory. 0:
+    not known.
+    """
     asked, device, round_ = request.asked, request.device, request.rules.round
     name = spec_of(REFERENCE).environment
     try:
@@ -67,9 +71,9 @@ def bytes_per_second(request: Request, say: Callable[[str], None]) -> float:
 def bandwidth_share(result: Result, copied: float) -> float | None:
     """The bytes of weights that decoding reads a second, over those that the device copies.
 
-    Each step of a batch reads the weights once. Tables of which a token reads one row do not
-    count, nor do keys and values. An embedding that is the head too is read whole. None for a cell
-    that generates fewer than 8 tokens.
+    Each step of a batch reads the weights once. Keys and values do not count, and neither do tables
+    from which a token reads one row. An embedding that is also the head is read whole. None for a
+    cell that generates fewer than 8 tokens.
 
     Args:
         copied: bytes a second, as `bytes_per_second` measures them.
@@ -79,7 +83,7 @@ def bandwidth_share(result: Result, copied: float) -> float | None:
     if not copied or not tokens or cell.task != "generate":
         return None
     size = models.load(cell.model, cell.task).sizes.get(cell.size)
-    if size is None:  # that of a user's weights
+    if size is None:  # the size of a user's weights
         return None
     if (cell.new_tokens or size.inputs["new_tokens"]) < _FEWEST_TOKENS:
         return None

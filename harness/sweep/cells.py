@@ -1,4 +1,4 @@
-"""Lists of flag values → the cells of a sweep, each with its request or the reason why it cannot be
+"""Lists of flag values → the cells of a sweep. Each has its request, or the reason why it cannot be
 measured.
 """
 
@@ -20,23 +20,22 @@ from harness.sweep.recipe import Values
 from scenarios.table import SCENARIOS
 from sut.registry import SUTS
 
-# Rivals stand beside each other, so that they are measured one right after the other.
+# Rivals are neighbours in this order, so that they are measured one right after the other.
 _ORDER = ordered_by("sweeps")
 _WHERE = ("out", "cache")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """One cell of a sweep, measured again and again.
+    """One cell of a sweep, with all its repeats.
 
     Attributes:
         number: its place in sweep.json, from 0.
-        words: the flags that name the cell, without those that say where things lie.
-        request: None where the flags ask for what cannot be.
-        obstacle: why it cannot be measured at all, as far as is known before; empty: it can. How
-            much memory is free does not count, because the cells of a sweep must be the same when
-            it goes on.
-        twin: whether it is the control run, which is the first cell once more.
+        words: the flags that name the cell, without --out and --cache.
+        request: None if the flags request something impossible.
+        obstacle: why it cannot be measured, as far as is known beforehand; empty: it can. Free
+            memory does not count, because the cells of a sweep must be the same when it continues.
+        twin: whether it is the control run, which repeats the first cell.
     """
 
     number: int
@@ -47,7 +46,7 @@ class Series:
 
     @property
     def command(self) -> str:
-        """What measures this cell by itself."""
+        """The command that measures only this cell."""
         return shlex.join(["./run.sh", *self.words])
 
     @property
@@ -59,8 +58,8 @@ class Series:
 
     @cached_property
     def contest(self) -> tuple[object, ...]:
-        """Series of one contest differ in the SUT and its options alone, so that the ratio of their
-        figures says which is faster.
+        """The key of a comparison. Series with the same key differ only in the SUT and its options,
+        so the ratio of their figures says which is faster.
         """
         r = self.request
         if r is None:
@@ -74,10 +73,9 @@ def make(grids: Iterable[Values], where: Values, twin: bool) -> list[Series]:
 
     Args:
         where: `--out` and `--cache`, which all cells share.
-        twin: whether the first cell that can be measured has a control run, which is the same cell
-            once more.
+        twin: whether the first cell that can be measured gets a control run, which repeats it.
 
-    Raises UsageError for an unknown name, and where no cell at all can be asked for.
+    Raises UsageError for an unknown name, and if all cells are impossible.
     """
     cells = dict.fromkeys(words for grid in grids for words in _expand(grid))
     places = [
@@ -110,7 +108,9 @@ def make(grids: Iterable[Values], where: Values, twin: bool) -> list[Series]:
 
 @cache
 def _lacking(python: str | None, environment: str, round_: str, device: str) -> str:
-    """What the interpreter of --python lacks for an environment, in a sentence. Empty: nothing."""
+    """The packages that the interpreter of --python lacks for an environment, in a sentence. Empty:
+    none.
+    """
     if python is None:
         return ""
     try:
@@ -121,7 +121,9 @@ def _lacking(python: str | None, environment: str, round_: str, device: str) -> 
 
 
 def _expand(grid: Values) -> Iterator[tuple[str, ...]]:
-    """The flags of each cell: lists are multiplied, everything else is the same in all."""
+    """The flags of each cell. Every combination of the lists' values is a cell; all other flags are
+    the same.
+    """
     lists = {name: _each(name, grid[name]) for name in _ORDER if name in grid}
     rest = [
         word
@@ -147,10 +149,10 @@ def _expand(grid: Values) -> Iterator[tuple[str, ...]]:
 
 
 def _each(name: str, texts: list[str]) -> list[str]:
-    """The values of one list, each once and as the harness spells them.
+    """The values of one list, without duplicates and in the harness' spelling.
 
-    `all`, by itself, is every scenario, every SUT that reads weights, which the mock does not, or
-    every model of no group. The name of a group of models stands for each of them.
+    `all` as the only value means every scenario, every SUT that reads weights (not the mock), or
+    every model without a group. The name of a group means all its models.
     """
     every = {
         "sut": [sut for sut, spec in SUTS.items() if spec.reads_weights],

@@ -15,14 +15,16 @@ _LAST, _LAST_S = 1 / 20, 60.0
 
 
 class TimeUp(KeyboardInterrupt):
-    """The time of a measurement is over: its worker ends and its files stay, as after Ctrl-C."""
+    """The time of a measurement is over. Its worker ends and its files stay, as after Ctrl-C."""
 
 
 @dataclass(frozen=True)
 class Deadline:
-    """Attributes:
-    seconds: how long the sweep may take.
-    end_s: when it ends, on the monotonic clock.
+    """The end of a sweep's time.
+
+    Attributes:
+        seconds: how long the sweep may take.
+        end_s: when it ends, on the monotonic clock.
     """
 
     seconds: float
@@ -35,7 +37,9 @@ class Deadline:
 
     @property
     def over(self) -> bool:
-        """Whether no further cell begins: in the last minute, or twentieth if less."""
+        """Whether no further cell begins. That is so in the last minute, or the last twentieth of
+        the time if that is shorter.
+        """
         return self.left_s < min(_LAST_S, _LAST * self.seconds)
 
     @contextmanager

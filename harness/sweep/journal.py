@@ -1,5 +1,5 @@
-"""What of a sweep is there already. The run directories are the journal: no other file says what
-was measured.
+"""The finished part of a sweep. It is read from the run directories: no other file lists the
+measurements.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _CUT_OFF, _OFTEN = "cut-off.txt", 2
 
 
 def folder(out: Path, name: str, series: Sequence[Series], again: bool) -> Path:
-    """The sweep's folder below `out`, which is its id: the last one of these cells, or with `again`
-    a new one. Nothing is made.
+    """The sweep's folder below `out`, whose name is its id. It is the last one of these cells, or
+    with `again` a new one. Nothing is created.
 
-    Cells are the same where their flags, environment variables, prompts, files of weights, and the
-    files of SUTs and worker are.
+    Cells are the same if their flags, environment variables, prompts, weight files and the source
+    of SUTs and worker are the same.
     """
     cells = json.dumps(
         [source_digest(ROOT), *([each.words, each.twin, _brought(each.request)] for each in series)]
@@ -46,8 +46,8 @@ def folder(out: Path, name: str, series: Sequence[Series], again: bool) -> Path:
 
 
 def _brought(request: Request | None) -> list[object]:
-    """List what decides a cell beside the flags: the standard inputs, variables, digests of the
-    data set's files, and names, sizes and dates of weight files.
+    """List what decides a cell in addition to its flags: the standard inputs, variables, digests of
+    the data set's files, and names, sizes and dates of weight files.
 
     Empty without a request.
     """
@@ -70,17 +70,15 @@ def _brought(request: Request | None) -> list[object]:
 
 
 def seed(folder: Path) -> int:
-    """The seed of the order in which each round measures the cells. It follows from the sweep's
-    id.
-    """
+    """The seed of the order of the cells in each round. It follows from the sweep's id."""
     return int(hashlib.sha256(folder.name.encode()).hexdigest()[:8], 16)
 
 
 def write_plan(
     folder: Path, command: str, series: Sequence[Series], missing: Mapping[str, str]
 ) -> None:
-    """Write sweep.json once: the cells, each with the command that measures it, the seed of their
-    order, and what is not there.
+    """Write sweep.json, unless it exists: the cells, each with the command that measures it, the
+    seed of their order, and what is missing.
     """
     path = folder / _PLAN
     if path.exists():
@@ -109,7 +107,7 @@ def write_plan(
 
 
 def keep_not_measured(folder: Path, result: Result) -> None:
-    """Write a result of which nothing was run, and which therefore has no run directory, where
+    """Write the result of a cell that was not run, and so has no run directory, to a place where
     `report` finds it.
     """
     assert result.sweep is not None
@@ -119,27 +117,27 @@ def keep_not_measured(folder: Path, result: Result) -> None:
 
 
 def forget_not_measured(folder: Path) -> None:
-    """Such results are of one command: the next one tries these cells again."""
+    """Delete such results. The next command tries these cells again."""
     if (folder / _NOT_MEASURED).exists():
         shutil.rmtree(folder / _NOT_MEASURED)
 
 
 def note_cut_off(folder: Path, number: int) -> None:
-    """Note that the end of its time cut a series off."""
+    """Note that a series was cut off because its time was over."""
     with (folder / _CUT_OFF).open("a", encoding="utf-8") as f:
         f.write(f"{number}\n")
 
 
 def often_cut_off(folder: Path) -> set[int]:
-    """The numbers of the series that were cut off twice or more. Others go first."""
+    """The numbers of the series that were cut off at least twice. Others are measured first."""
     path = folder / _CUT_OFF
     numbers = path.read_text(encoding="utf-8").split() if path.exists() else []
     return {int(number) for number, count in Counter(numbers).items() if count >= _OFTEN}
 
 
 def obstacles(out: Path) -> dict[str, list[str]]:
-    """Why cells of the sweeps below `--out` cannot be measured → their labels. What cannot be read
-    is left out.
+    """Reason why cells of the sweeps below `--out` cannot be measured → their labels. Files that
+    cannot be read are left out.
     """
     found: dict[str, list[str]] = {}
     for path in sorted((out / _FOLDER).glob(f"*/{_PLAN}")):
@@ -154,10 +152,10 @@ def obstacles(out: Path) -> dict[str, list[str]]:
 
 
 def finished(sweep_id: str, series: Sequence[Series]) -> list[tuple[tuple[int, int], Result]]:
-    """((number of the series, repeat), result) of each finished attempt that carries this sweep's
-    mark, in the order of the attempts.
+    """((number of the series, repeat), result) of each finished attempt with this sweep's mark, in
+    the order of the attempts.
 
-    Those of another machine do not count. The sweep measures them again here, and a report keeps
+    Attempts on another machine do not count. The sweep measures them again here, and a report keeps
     the machines apart.
     """
     here = runs.machine_words(machine.describe())
@@ -177,5 +175,5 @@ def finished(sweep_id: str, series: Sequence[Series]) -> list[tuple[tuple[int, i
 
 
 def mark(sweep_id: str, series: Series, repeat: int) -> SweepMark:
-    """What the attempt carries in its record."""
+    """The sweep's mark for the record of an attempt."""
     return SweepMark(id=sweep_id, series=series.number, repeat=repeat, twin=series.twin)

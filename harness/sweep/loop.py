@@ -1,4 +1,4 @@
-"""Measure what is left of a sweep, one cell at a time, by the same code as a single run."""
+"""Measure the rest of a sweep, one cell at a time, with the code of a single run."""
 
 from __future__ import annotations
 
@@ -23,18 +23,21 @@ from harness.sweep.schedule import RepeatPlan, Results
 from harness.terminal import Terminal, duration, until
 
 AGAIN_A_REPEAT = 2
-"""A disturbed repeat is measured again at once, at most so often."""
+"""The most times that a disturbed repeat is measured again at once."""
 FAILED = (Status.INVALID, Status.OOM, Status.ERROR, Status.SKIPPED)
 _AGAIN = (Status.ERROR, Status.OOM, Status.SKIPPED)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """Attributes: folder: below --out; its name is the sweep's id. costs: number of a series → what
-    one measurement takes; none of those for which there is no memory. most_again: how often
-    disturbed repeats are measured again at most, over the whole sweep. deadline: the end of --for.
-    None: the sweep ends when all is measured. after_each: is called with all results before the
-    first cell and after each one.
+    """The cells of a sweep and the limits of its measurement.
+
+    Attributes:
+        folder: below --out; its name is the sweep's id.
+        costs: number of a series → the cost of one measurement, if there is enough memory for it.
+        most_again: the most times that disturbed repeats are measured again in the whole sweep.
+        deadline: the end of --for. None: the sweep ends when all is measured.
+        after_each: called with all results before the first cell and after each one.
     """
 
     folder: Path
@@ -53,13 +56,13 @@ class Sweep:
 
 @dataclass
 class _Known:
-    """What a sweep knows while it measures.
+    """The state of a sweep while it measures.
 
     Attributes:
         results: (number of a series, repeat) → the last result.
-        attempts: how often each repeat was measured.
-        latest_s: number of a series → seconds of its last measurement; the first one may make the
-            reference too.
+        attempts: how many times each repeat was measured.
+        latest_s: number of a series → seconds of its last measurement; the first one may include
+            the reference.
     """
 
     results: dict[tuple[int, int], Result]
@@ -74,9 +77,10 @@ class _Known:
 
 
 def measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> Results:
-    """→ the results of all measurements, those of earlier commands among them.
+    """Return the results of all measurements, including those of earlier commands.
 
-    Failed ones of earlier commands are tried again at the end, with those that are often cut off.
+    Measurements that failed in earlier commands, and cells that are often cut off, are tried at the
+    end.
 
     Raises EnvironmentFailure if another process measures this sweep.
     """
@@ -130,8 +134,8 @@ def _repeat(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: 
 
 
 def _one(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: Terminal) -> Result:
-    """Measure one repeat of a cell once, keep its result, and say what came of it."""
-    assert series.request is not None  # else it has an obstacle, and is never next
+    """Measure one repeat of a cell once, store its result and report it."""
+    assert series.request is not None  # a series without one is never next
     results = known.results
     left = schedule.steps(sweep.series, results, sweep.repeats)
     seconds = sum(
@@ -156,7 +160,9 @@ def _one(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: Ter
 
 
 def _result(sweep: Sweep, number: int, request: Request, reporter: Terminal) -> Result:
-    """What came of a measurement. It has no figure if it could not begin, or was cut off."""
+    """Return the result of a measurement. It has no figure if the measurement could not begin or
+    was cut off.
+    """
     try:
         if sweep.deadline is None:
             return run.run(request, reporter, time.monotonic_ns())
@@ -189,7 +195,7 @@ def _outcome(
 
 
 def disturbed(result: Result) -> str:
-    """Why the figure of a run that is ok is not fit for ranking, because of what else went on.
-    Empty if it is fit, or if there is none.
+    """Why a disturbance makes the figure of a run with status ok unfit for ranking.
+    Empty if the figure is fit, or if there is none.
     """
     return read(result).disturbances[0] if result.status is Status.OK and result.directory else ""

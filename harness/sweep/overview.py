@@ -1,4 +1,4 @@
-"""The cells of a sweep as a table, and as a page that is written after each cell."""
+"""The cells of a sweep as a table, and as a Markdown page that is written after each cell."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def write(
     machine: str,
     results: Results,
 ) -> None:
-    """Write overview.md in the sweep's folder. A reader never sees half of it.
+    """Write overview.md in the sweep's folder, atomically.
 
     Args:
-        command: the one that goes on.
-        copied: bytes a second that the device copies in its own memory; 0: not known.
+        command: the command that continues the sweep.
+        copied: bytes a second that the device copies within its memory; 0: not known.
         machine: the doctor's findings.
     """
     *columns, reason = COLUMNS
@@ -121,7 +121,7 @@ def _status(one: Series, own: Sequence[Result]) -> tuple[str, str]:
 
 
 def _median(metrics: Sequence[Metric]) -> str:
-    """The median with its unit, and the least and the most of several runs."""
+    """The median with its unit, and the smallest and largest value of several runs."""
     figures = [metric.value for metric in metrics]
     text = f"{short(median(figures))} {metrics[0].unit}"
     if len(figures) == 1:

@@ -16,25 +16,27 @@ from harness.request.flags import did_you_mean
 
 FOLDER = Path(__file__).parents[1] / "recipes"
 _TOP = ("summary", "source", "defaults", "cells", "missing")
-# Where things lie on this machine is no business of a recipe.
+# A recipe does not decide about paths on this machine.
 _FLAGS = tuple(
     name for name in asked.names() if name not in ("out", "cache", "submitter", "python")
 )
 _MISSING = ("what", "why")
 
 Values = Mapping[str, list[str]]
-"""Name of a flag, as a field of `Asked` → its values, as they would be typed.
+"""Name of a flag, as a field of `Asked` → its values, as a user would type them.
 
-Several make a cell each; those of `sut_option` all go into every cell.
+Each of several values gives further cells. Those of `sut_option` all go into every cell.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """Attributes:
-    name: the file's, without its ending.
-    grids: groups of cells.
-    missing: what the recipe's source has and this harness has not → why.
+    """The cells of a sweep, read from a file or made from flags.
+
+    Attributes:
+        name: the file's name without its ending.
+        grids: groups of cells.
+        missing: a part of the recipe's source that this harness lacks → why.
     """
 
     name: str
@@ -48,7 +50,7 @@ def names() -> list[str]:
 
 
 def read(name: str) -> Recipe:
-    """The recipe of this name, or in the file of this path. Raises UsageError."""
+    """The recipe of this name, or of the file at this path. Raises UsageError."""
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
     if not path.is_file():
         raise UsageError(
@@ -89,8 +91,8 @@ def _tables(
 
 
 def _values(path: Path, where: str, table: Any) -> dict[str, list[str]]:
-    """The flags of one table, checked: batch-size becomes the field batch_size, and a single value
-    a list of one.
+    """The flags of one table, checked. `batch-size` becomes the field `batch_size`, and a single
+    value a list of one.
 
     `where` names the table in messages. Raises UsageError.
     """

@@ -1,5 +1,5 @@
-"""Which measurement of a sweep is next. It follows from the results that are there, so a sweep that
-was killed goes on where it was.
+"""The next measurement of a sweep. It follows from the finished results, so a sweep that was killed
+continues at the same place.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Results = Mapping[tuple[int, int], Result]
 """(number of the series, repeat) → its result."""
 
 _ONCE = (Status.OOM, Status.UNSUPPORTED, Status.ERROR, Status.SKIPPED)
-"""After these a cell gets no further repeats: they would end alike."""
+"""After these a cell gets no further repeats, because they would end in the same way."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,11 +29,11 @@ class RepeatPlan:
     """How often every cell is measured.
 
     Attributes:
-        least: at least so often.
-        most: at most so often; used with `until` alone.
+        least: the least number of repeats.
+        most: the largest number of repeats; used only with `until`.
         until: repeats are added until the half width of each ratio's interval is below this share;
             None: none are added.
-        seed: of the order of the cells in each round.
+        seed: seed of the order of the cells in each round.
         as_listed: whether each round has the order of the list, and the control run last.
     """
 
@@ -47,11 +47,11 @@ class RepeatPlan:
 def next_step(
     series: Sequence[Series], results: Results, repeats: RepeatPlan
 ) -> tuple[Series, int] | None:
-    """The measurement that is next: all cells once, then all once more, so that what drifts hits
-    all alike. None: all are done.
+    """The next measurement. All cells are measured once, then all again, so that a drift affects
+    all of them. None: all are done.
 
-    Each round has an order of its own. What a cell leaves behind, such as heat, then hits no other
-    cell in every round.
+    Each round has another order. So an effect of one cell on the next, such as heat, does not
+    affect the same cell in every round.
     """
     remaining = steps(series, results, repeats)
     return remaining[0] if remaining else None
@@ -60,7 +60,7 @@ def next_step(
 def steps(
     series: Sequence[Series], results: Results, repeats: RepeatPlan
 ) -> list[tuple[Series, int]]:
-    """Everything that is left to measure, as far as is known now, in its order."""
+    """All measurements that are left, as far as is known now, in order."""
     targets = {
         s.number: target
         for rivals in _contests(series, results)
@@ -79,8 +79,8 @@ def _order(series: Sequence[Series], repeats: RepeatPlan, repeat: int) -> Iterat
     """The cells of one round, rivals one after the other, in an order that the seed and the round
     decide.
 
-    The control run is far from the cell that it repeats, at the other end of its rivals. So it
-    shows the noise of cells that are far apart.
+    The control run is at the other end of its rivals, far from the cell that it repeats. So it
+    shows the noise between cells that are far apart.
     """
     if repeats.as_listed:
         yield from sorted(series, key=lambda s: s.twin)
@@ -98,15 +98,15 @@ def _order(series: Sequence[Series], repeats: RepeatPlan, repeat: int) -> Iterat
 
 
 def wide(series: Sequence[Series], results: Results, until: float) -> int:
-    """Count the contests in which the half width of a ratio's interval is the share `until` or
-    more, or is not known yet.
+    """Count the comparisons in which the half width of a ratio's interval is at least the share
+    `until`, or is not known yet.
     """
     spreads = [_spreads(rivals, results) for rivals in _contests(series, results)]
     return sum(any(spread is None or spread >= until for spread in of_one) for of_one in spreads)
 
 
 def _contests(series: Sequence[Series], results: Results) -> list[list[Series]]:
-    """The series that can still be measured, rivals together."""
+    """The series that can still be measured, grouped by comparison."""
     ended = {number for (number, _), result in results.items() if result.status in _ONCE}
     rivals: dict[tuple[object, ...], list[Series]] = {}
     for each in series:
@@ -116,8 +116,8 @@ def _contests(series: Sequence[Series], results: Results) -> list[list[Series]]:
 
 
 def _target(rivals: Sequence[Series], results: Results, repeats: RepeatPlan) -> int:
-    """How many repeats each series of a contest gets. All are repeated together, because their
-    ratios are taken repeat by repeat.
+    """The number of repeats of each series in a comparison. All get the same number, because their
+    ratios are computed repeat by repeat.
     """
     target = repeats.least
     while (
@@ -133,10 +133,10 @@ def _target(rivals: Sequence[Series], results: Results, repeats: RepeatPlan) -> 
 
 
 def _spreads(rivals: Sequence[Series], results: Results) -> list[float | None]:
-    """List the half widths of the intervals of a contest's ratios, as shares. None for an interval
-    that is not known yet.
+    """List the half widths of the intervals of a comparison's ratios, as shares. None for an
+    interval that is not known yet.
 
-    If one series alone has figures, there is no ratio, and the interval is that of its figure.
+    If only one series has figures, there is no ratio, and the interval is that of its figure.
     """
     with_figures = [known for s in rivals if (known := figures(s.number, results))]
     if len(with_figures) == 1:
@@ -145,7 +145,7 @@ def _spreads(rivals: Sequence[Series], results: Results) -> list[float | None]:
 
 
 def ratio_to_first(one: Series, series: Sequence[Series], results: Results) -> Ratio | None:
-    """Its speed over that of the first series of its contest with figures, repeat by repeat.
+    """Its speed over that of the first series with figures in its comparison, repeat by repeat.
 
     None: it is that first one, or there is no repeat in which both have a figure.
     """
@@ -153,8 +153,8 @@ def ratio_to_first(one: Series, series: Sequence[Series], results: Results) -> R
 
 
 def ratios(rivals: Sequence[Series], results: Results) -> dict[int, Ratio]:
-    """Number of a series → its speed over that of the first series with figures; of those with
-    which it has a repeat in common.
+    """Number of a series → its speed over that of the first series with figures. Only series that
+    share a repeat with the first are included.
     """
     ordered = sorted(rivals, key=lambda s: s.twin)  # nothing is compared with a control run
     speeds = tuple(
@@ -167,8 +167,8 @@ def ratios(rivals: Sequence[Series], results: Results) -> dict[int, Ratio]:
 def _ratios(
     speeds: tuple[tuple[int, tuple[tuple[Hashable, float], ...]], ...], compared: int
 ) -> dict[int, Ratio]:
-    """The same of (number, (repeat, speed) …) of each series. It is kept, because a sweep asks for
-    it again after each measurement.
+    """`ratios` for (number, (repeat, speed) …) of each series. Results are cached, because a sweep
+    needs them again after each measurement.
     """
     known = {str(number): dict(of_one) for number, of_one in speeds}
     pooled = Pooled(series=known, compared=compared)
@@ -184,8 +184,8 @@ def _ratios(
 
 
 def figures(number: int, results: Results) -> Rounds:
-    """Repeat → speed of a series, from its good results: the figure by which it is compared, or one
-    over it if less is faster.
+    """Repeat → speed of a series, from its good results. The speed is the figure by which it is
+    compared, or its inverse if less is faster.
     """
     return {
         repeat: metric.value if metric.higher_is_better else 1 / metric.value

@@ -1,1 +1,1 @@
-"""Writes the submission tree of a run directory: open/<submitter>/…, in the round's layout."""
+"""Write the submission of a run directory: open/<submitter>/…, in the round's layout."""

@@ -1,5 +1,5 @@
-"""raw/TESTxx → the TESTxx folders of a submission: the files mlcommons/inference's
-run_verification.py would leave.
+"""raw/TESTxx → the TESTxx folders of a submission, with the files that run_verification.py of
+mlcommons/inference would write.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def write(
     """Write the folder of each compliance test that ended well.
 
     Args:
-        scenario: the folder of the result in the tree.
-        score: of the accuracy run, or why there is none.
+        scenario: the folder of the result in the submission.
+        score: the score of the accuracy run, or why there is none.
     """
     for name, rule in rules.compliance_tests.items():
         outcome = read_outcome(directory / "raw" / name)
@@ -104,7 +104,7 @@ def _line(score: Accuracy | str) -> str:
 
 
 def _scored(run: _Run, compared: Compared, answers: Mapping[int, bytes]) -> Accuracy | str:
-    """The accuracy run with the test's answers in the place of its own."""
+    """The accuracy of the accuracy run, with its answers replaced by those of the test."""
     forced = run.directory / "raw" / "accuracy" / "logits.npy"
     with np.load(run.directory / "reference.npz") as reference:
         try:

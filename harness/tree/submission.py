@@ -1,5 +1,5 @@
-"""Raw logs → open/<submitter>/…, the v6.1 layout: every file of it can be made again from
-record.json, reference.npz and raw/.
+"""Raw logs → the submission open/<submitter>/… in the v6.1 layout. All its files can be written
+again from record.json, reference.npz and raw/.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ _LOGS = ("mlperf_log_summary.txt", "mlperf_log_detail.txt")
 
 
 Score = accuracy.Accuracy | str
-"""How right the answers are, or a sentence where that cannot be told (no reference, a damaged log).
+"""The accuracy of the answers, or a sentence that says why it is not known (no reference, a damaged
+log).
 """
 
 
 def write(directory: Path, rules: Rules, submitter: str) -> Score:
-    """Write open/<submitter>/ anew; raw/ must hold both tests. → the score, which accuracy.txt
-    tells.
+    """Write open/<submitter>/ again. raw/ must contain both tests. → the score, which is also in
+    accuracy.txt.
     """
     record = files.record(directory / "record.json")
     cell, benchmark = record.cell, record.benchmark
@@ -68,7 +69,7 @@ def write(directory: Path, rules: Rules, submitter: str) -> Score:
 
 
 def _copy_source(target: Path) -> None:
-    """What anyone needs to run it again; the tests stay behind."""
+    """Copy the source that is needed to repeat the run, without the tests."""
     for name in SOURCES:
         if (ROOT / name).is_dir():
             shutil.copytree(
@@ -79,7 +80,9 @@ def _copy_source(target: Path) -> None:
 
 
 def score(directory: Path, record: Record) -> Score:
-    """The accuracy of the whole log against the reference; a sentence where it cannot be told."""
+    """The accuracy of the whole log compared with the reference, or a sentence that says why it is
+    not known.
+    """
     if not (directory / "reference.npz").exists():
         return record.accuracy.reason or "no reference"
     raw, judged = directory / "raw" / "accuracy", record.accuracy
@@ -104,8 +107,8 @@ def score(directory: Path, record: Record) -> Score:
 
 
 def _write_accuracy(directory: Path, accuracy_score: Score, rules: Rules, target: Path) -> None:
-    """accuracy.txt with the whole log's hash, then the log cut as truncate_accuracy_log.py cuts
-    it.
+    """Write accuracy.txt with the hash of the whole log, and the log truncated as by
+    truncate_accuracy_log.py.
     """
     whole = (directory / "raw" / "accuracy" / "mlperf_log_accuracy.json").read_bytes()
     line = (
@@ -128,7 +131,7 @@ def system_description(record: Record, submitter: str) -> dict[str, str]:
 
 
 STACK = ("numpy", "mlcommons-loadgen")
-"""Packages that the system's description names after the frameworks."""
+"""Packages that the system description lists after the frameworks."""
 
 
 def _readme(record: Record) -> str:

@@ -1,7 +1,7 @@
-"""Writes the training/ folder of a run directory: copies of what was kept, a log in MLPerf
-Training's format, and what follows from both.
+"""Write the training/ folder of a run directory: copies of raw files, a log in MLPerf Training's
+format, and a summary.
 
-It can be made again from raw/.
+It can be written again from raw/.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["figures", "read_steps", "score", "write"]
 
 
 def write(directory: Path) -> submission.Score:
-    """Write training/ anew; raw/ must hold both tests. → the score of the losses."""
+    """Write training/ again. raw/ must contain both tests. → the score of the losses."""
     record = files.record(directory / "record.json")
     folder, losses = directory / run_directory.FOLDER, score(directory)
     shutil.rmtree(folder, ignore_errors=True)
@@ -53,13 +53,13 @@ def write(directory: Path) -> submission.Score:
 
 
 def read_steps(directory: Path) -> Steps:
-    """What was kept of the timed run of a run directory."""
+    """The recorded steps of the timed run in a run directory."""
     return step_files.read(directory / "raw" / "performance" / "steps.json")
 
 
 def score(directory: Path) -> submission.Score:
-    """Return how far the accuracy test's losses are from the reference's. If nothing can be
-    compared, return a sentence that says why.
+    """Return the score of the accuracy test's losses compared with the reference's. If they cannot
+    be compared, return a sentence that says why.
     """
     training = run_directory.read(directory, with_result=False)
     if training.record and training.record.no_reference:

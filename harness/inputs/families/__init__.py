@@ -1,7 +1,6 @@
-"""This package tells the parent about each model family: how its inputs are made, and which flags
-concern it.
+"""The model families (architectures): how their inputs are made, and which flags apply to them.
 
-A new family is a file here and a line of FAMILIES.
+A new family needs a file here and a line in FAMILIES.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ FAMILIES = {
     "sam": "harness.inputs.families.sam",
     "stable_diffusion": "harness.inputs.families.stable_diffusion",
 }
-"""The family a model's TOML names → its module, which holds a `FAMILY`."""
+"""The family in a model's TOML → its module, which contains a `FAMILY`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """What the inputs of one cell are like.
+    """Facts about the inputs of one cell.
 
     Attributes:
-        config: what the SUT is told of their shapes, beside the model's own configuration.
-        lengths: what the record tells of their lengths, in tokens; empty where inputs have none.
-        seq_len: the length every input is padded to where that is part of the cell; else None.
+        config: their shapes for the SUT, in addition to the model's configuration.
+        lengths: their lengths for the record, in tokens; empty if inputs have no length.
+        seq_len: the length to which every input is padded, if that is part of the cell; else None.
         uneven: whether the inputs cost different amounts.
-        new_tokens_per_sample: on average; None of a family that generates no tokens.
+        new_tokens_per_sample: average; None for a family that generates no tokens.
     """
 
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -53,12 +52,12 @@ class Description:
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """How a family reads a user's file or folder (`--dataset`). Both functions raise UsageError
-    that names file and line.
+    """The functions by which a family reads a user's file or folder (`--dataset`). Both raise
+    UsageError that names file and line.
 
     Attributes:
-        folder: whether it is a folder.
-        count: file → how many inputs it holds.
+        folder: whether `--dataset` is a folder.
+        count: file → the number of its inputs.
         read: (model, size, file, tokenizer of the user's weights or None, `--seq-len` or None) →
             (inputs, notes for the reader).
     """
@@ -72,39 +71,39 @@ class Dataset:
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """What differs from family to family. Only `synthetic` is needed where every input has one
-    shape and no flag concerns it.
+    """The differences between families. Only `synthetic` is needed if every input has one shape and
+    no flag applies.
 
     Attributes:
-        synthetic: (size, samples, stream) → random inputs; another stream gives other values.
-            `size.inputs` holds what the TOML says.
-        uneven: as `synthetic`, with seeded lengths; None: `--dataset uneven` is refused.
-        standard: which of the two is taken unless the user chooses.
-        twin: (inputs, size, stream) → (arrays of the same shapes and other values, behind rows that
-            show each shape once; how many such rows). The last of these rows is the largest.
+        synthetic: (size, samples, stream) → random inputs. Another stream gives other values.
+            `size.inputs` has the values of the TOML.
+        uneven: like `synthetic`, with seeded lengths; None: `--dataset uneven` is refused.
+        standard: which of the two is used unless the user chooses.
+        twin: (inputs, size, stream) → (arrays, count). The first `count` rows have each shape once,
+            the largest last. The rows after them have the shapes of the inputs and other values.
             Another stream gives other values. None: every input has one shape.
-        describe: inputs → what they are like.
-        dataset: how a user's file is read; None: `--dataset` is refused.
-        with_sequence_length: (model, size, `--seq-len`) → the size with it, or UsageError; None:
-            the flag is refused.
+        describe: inputs → their `Description`.
+        dataset: the reader of a user's file; None: `--dataset` is refused.
+        with_sequence_length: (model, size, `--seq-len`) → the size with this length, or UsageError;
+            None: the flag is refused.
         with_tokens: (model, size, `--prompt-tokens`, `--new-tokens`; None: not given) → the size
-            with them, or UsageError; None: both flags are refused.
-        with_steps: (model, size, `--steps`) → the size with as many steps of denoising, or
-            UsageError; None: the flag is refused.
+            with these lengths, or UsageError; None: both flags are refused.
+        with_steps: (model, size, `--steps`) → the size with as many denoising steps, or UsageError;
+            None: the flag is refused.
         weights_inputs: (folder, model, its config.json, its tokenizer or None) → `inputs` of a size
             with a user's weights, or UsageError; None: `--weights` is refused.
         weights_config: (folder, tensor name → shape) → the config.json of a user's weights that
-            bring none, or UsageError; None: they bring one.
-        least_flops: (size, inputs) → floating-point operations of a sample on average, at least:
+            have none, or UsageError; None: they have one.
+        least_flops: (size, inputs) → the least floating-point operations of a sample, on average:
             those of the products with weights. None: not known.
         counts_most: whether `least_flops` counts most operations at the published sizes, so that
-            they may be compared with what a framework reaches.
-        trained: the family as it is trained: its inputs have a `label` too, int32 [samples, …].
+            its speed may be compared with that of a large matrix product.
+        trained: the family for a training, whose inputs also have a `label`, int32 [samples, …].
             None: it is not trained here.
-        show: (run directory, the .npz that every SUT read, what turns ids into text or None) →
-            nothing. It keeps the first answers of the accuracy test in the run directory, as words
-            or pictures for a reader.
-        generates_tokens: whether answers are tokens, so that `--eos` concerns it.
+        show: (run directory, the .npz that every SUT read, a tokenizer for text or None) → None. It
+            writes the first answers of the accuracy test to the run directory, as words or pictures
+            for a reader.
+        generates_tokens: whether answers are tokens, so that `--eos` applies.
     """
 
     synthetic: Callable[[Size, int, int], Arrays]
@@ -128,8 +127,8 @@ class Family:
 
 
 def of(model: Model, trains: bool = False) -> Family:
-    """The family of a model; `trains`: as it is trained, if it is. Raises KeyError for one that is
-    not in FAMILIES.
+    """The family of a model. `trains`: the one for a training, if there is one. Raises KeyError if
+    it is not in FAMILIES.
     """
     family: Family = importlib.import_module(FAMILIES[model.family]).FAMILY
     return family.trained or family if trains else family
@@ -151,14 +150,12 @@ def drawn(model: Model, inputs: str, trains: bool = False) -> Callable[[Size, in
 
 
 def counts_most(name: str) -> bool:
-    """Return `Family.counts_most` of the family of this name. False for one that is not in
-    FAMILIES.
-    """
+    """Return `Family.counts_most` of the family of this name. False if it is not in FAMILIES."""
     return name in FAMILIES and bool(importlib.import_module(FAMILIES[name]).FAMILY.counts_most)
 
 
 def dataset_of(model: Model, trains: bool = False) -> Dataset:
-    """How a model's family reads a user's file. Raises UsageError where it reads none."""
+    """The reader of a user's file for a model. Raises UsageError if its family has none."""
     dataset = of(model, trains).dataset
     if dataset is None:
         raise UsageError(

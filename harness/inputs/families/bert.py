@@ -1,7 +1,7 @@
 """BERT's inputs: `input_ids` and `attention_mask`, int32 [samples, length], padded to one length.
 
-Unless the user chooses others they are the data set `uneven`: eager Transformers drops a mask that
-is all ones, and compiled SUTs cannot. Keras' published benchmark pads texts, too.
+The default is the data set `uneven`, because eager Transformers drops a mask of all ones and
+compiled SUTs cannot. Keras' published benchmark pads texts, too.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
 
 
 def _uneven(size: Size, samples: int, stream: int) -> Arrays:
-    """Inputs of 10 % to 100 % of the sequence length (`text.uneven_lengths`), with padding behind
-    them.
-    """
+    """Inputs of 10 % to 100 % of the sequence length (`text.uneven_lengths`), padded at the end."""
     width = size.inputs["sequence_length"]
     return text.random_padded(size, text.uneven_lengths(width, samples, stream), width, stream)
 
 
 def _labelled(draw: Callable[[Size, int, int], Arrays]) -> Callable[[Size, int, int], Arrays]:
-    """The inputs that `draw` makes, with a class of each sample at random: int32 [samples]."""
+    """Return a function that adds to the inputs of `draw` a random class for each sample: `label`,
+    int32 [samples].
+    """
 
     def labelled(size: Size, samples: int, stream: int) -> Arrays:
         rng = np.random.default_rng([stream, *b"label"])
@@ -69,14 +69,14 @@ def _read_labelled(
 def _weights_inputs(
     path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None
 ) -> dict[str, Any]:
-    """The full size's length, at most what the folder has positions for."""
+    """The full size's length, limited by the folder's positions."""
     length = min(model.sizes["full"].inputs["sequence_length"], config["max_position_embeddings"])
     return {"sequence_length": length, "special_ids": text.special_ids(path, config, own)}
 
 
 def _least_flops(size: Size, arrays: Arrays) -> float:
-    """Two for each weight of the encoder and each token; pooler and head see one token and are left
-    out.
+    """Two operations for each weight of the encoder and each token. Pooler and head see only one
+    token and are left out.
     """
     encoder = sum(
         math.prod(t.shape) for t in size.tensors if len(t.shape) == 2 and ".encoder." in t.name

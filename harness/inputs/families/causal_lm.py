@@ -31,8 +31,8 @@ def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
 
 
 def _uneven(size: Size, samples: int, stream: int) -> Arrays:
-    """Prompts of 10 % to 100 % of the size's prompt length (`text.uneven_lengths`). All answers are
-    of one length.
+    """Prompts of 10 % to 100 % of the size's prompt length (`text.uneven_lengths`). All answers
+    have one length.
     """
     width = size.inputs["prompt_length"]
     lengths = text.uneven_lengths(width, samples, stream)
@@ -76,8 +76,8 @@ def _config(arrays: Arrays) -> dict[str, list[int]]:
 
 
 def _buckets(lengths: np.ndarray, least: int) -> list[int]:
-    """One length: itself. Uneven ones: powers of two, the last cut to the longest, so that a
-    compiled SUT needs few shapes.
+    """The lengths to which a SUT may pad. If all are equal, it is that length. Otherwise they are
+    powers of two, the last cut to the longest, so that a compiled SUT needs few shapes.
     """
     longest = int(lengths.max())
     if int(lengths.min()) == longest:
@@ -87,8 +87,8 @@ def _buckets(lengths: np.ndarray, least: int) -> list[int]:
 
 
 def _twin(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
-    """A warm-up row for each (prompt, new tokens) bucket, then the inputs' own lengths with other
-    ids.
+    """A warm-up row for each (prompt, new tokens) bucket, then rows with the inputs' lengths and
+    other ids.
     """
     shapes = np.array(list(product(*_config(arrays).values())), np.int32)
     rows, width = arrays["input_ids"].shape
@@ -119,7 +119,7 @@ def _describe(arrays: Arrays) -> Description:
 
 
 def _with_tokens(model: Model, size: Size, prompt: int | None, new: int | None) -> Size:
-    """The size with prompts and answers of these lengths. Raises UsageError where the model has too
+    """The size with prompts and answers of these lengths. Raises UsageError if the model has too
     few positions.
     """
     flags = {"--prompt-tokens": ("prompt_length", prompt), "--new-tokens": ("new_tokens", new)}
@@ -142,9 +142,7 @@ def _with_tokens(model: Model, size: Size, prompt: int | None, new: int | None) 
 def _weights_inputs(
     path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None
 ) -> dict[str, Any]:
-    """The full size's lengths. Raises UsageError where the folder has too few positions for
-    them.
-    """
+    """The full size's lengths. Raises UsageError if the folder has too few positions for them."""
     full, most = model.sizes["full"].inputs, config["max_position_embeddings"]
     if full["prompt_length"] + full["new_tokens"] > most:
         lengths = f"{full['prompt_length']} + {full['new_tokens']}"
@@ -157,8 +155,8 @@ def _weights_inputs(
 
 
 def _least_flops(size: Size, arrays: Arrays) -> float:
-    """Two for each weight of the layers and each token that goes through them, and for the head's
-    and each new token.
+    """Two operations for each weight of the layers and each token that passes them, and two for
+    each weight of the head and each new token.
     """
     new = float(arrays["max_new_tokens"].mean())
     through = float(arrays["prompt_length"].mean()) + new - 1
@@ -174,7 +172,7 @@ def _show(directory: Path, inputs: Path, reader: Tokenizer | None) -> None:
 
 
 def _text(reader: Tokenizer, ids: Sequence[int]) -> str:
-    """The text of any ids: a model may answer with some that its tokenizer does not have."""
+    """The text of any ids. A model may answer with ids that its tokenizer does not have."""
     return reader.decode([i for i in ids if 0 <= i < reader.vocabulary])
 
 

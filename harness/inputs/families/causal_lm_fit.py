@@ -1,8 +1,7 @@
-"""The inputs of a language model that is trained: `input_ids`, `attention_mask` and `label`, int32
+"""The inputs for training a language model: `input_ids`, `attention_mask` and `label`, int32
 [samples, length].
 
-`label` holds the token that follows each one, and NO_LABEL where none does, which counts in no
-loss.
+`label` is the token that follows each one. If none follows it is NO_LABEL, which counts in no loss.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from harness.inputs.models import Model, Size
 from harness.inputs.tokenizer import Tokenizer
 
 NO_LABEL = -100
-"""Transformers' and PyTorch's number."""
+"""The number in Transformers and PyTorch."""
 
 
 def _labelled(arrays: Arrays) -> Arrays:
@@ -59,7 +58,7 @@ def _read(
 
 
 def _least_flops(size: Size, arrays: Arrays) -> float:
-    """Two for each weight of the layers and of the head, and each token."""
+    """Two operations for each weight of the layers and of the head, and each token."""
     layers = sum(
         math.prod(t.shape) for t in size.tensors if len(t.shape) == 2 and ".layers." in t.name
     )

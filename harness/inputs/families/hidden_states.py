@@ -1,8 +1,7 @@
-"""The inputs of models without a head, which answer hidden states: `input_ids`, int32 [samples,
-length], without padding.
+"""The inputs of models without a head, which answer with hidden states: `input_ids`, int32
+[samples, length], without padding.
 
-A user's prompts are padded to one length, and have an `attention_mask` of the same shape beside
-them.
+A user's prompts are padded to one length, and an `attention_mask` of the same shape is added.
 """
 
 from __future__ import annotations
@@ -28,8 +27,9 @@ def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
 def _read(
     model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None
 ) -> tuple[Arrays, tuple[str, ...]]:
-    """Without the padding id, by which Transformers' RoBERTa counts positions, and KerasHub's does
-    not: the mask says what is padding. The tokenizer of bytes begins a prompt with that id.
+    """Read a user's prompts, and replace the padding id by another one. Transformers' RoBERTa
+    counts positions by that id, and KerasHub's does not. The mask marks padding. The tokenizer of
+    bytes begins each prompt with that id.
     """
     arrays, notes = text.read_padded(model, size, path, own, seq_len)
     if (padding := size.config.get("pad_token_id")) is None:
@@ -59,7 +59,7 @@ def _describe(arrays: Arrays) -> Description:
 
 
 def _with_sequence_length(model: Model, size: Size, length: int) -> Size:
-    longest = size.inputs.get("longest", math.inf)  # none where positions are relative
+    longest = size.inputs.get("longest", math.inf)  # no limit if positions are relative
     if length < 1:
         raise UsageError(f"--seq-len {length}: at least 1")
     if length > longest:
@@ -72,8 +72,8 @@ def _with_sequence_length(model: Model, size: Size, length: int) -> Size:
 def _weights_inputs(
     path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None
 ) -> dict[str, Any]:
-    """The full size's length, at most what the folder has positions for; as many of these mean no
-    token as in the full size.
+    """The full size's length, limited by the folder's positions. As many positions as in the full
+    size are not for tokens.
     """
     full, positions = model.sizes["full"], "max_position_embeddings"
     inputs = {
@@ -96,7 +96,7 @@ def _weights_inputs(
 
 
 def _least_flops(size: Size, arrays: Arrays) -> float:
-    """Two for each weight of the layers' plain matrices and each token."""
+    """Two operations for each weight in the layers' matrices and each token."""
     return (
         2.0
         * text.layer_weights(size)

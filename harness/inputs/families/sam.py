@@ -1,9 +1,9 @@
-"""The inputs of a model that segments what points and boxes show.
+"""The inputs of a model that segments the object at given points and boxes.
 
 `image` float32 [samples, side, side, 3], red, green and blue from 0 to 1. `points` float32
 [samples, points, 2], x and y in pixels of that image. `labels` int32 [samples, points]: 1 is a
 point of the object, 0 one of its background. `boxes` float32 [samples, 1, 2, 2], the upper left and
-the lower right corner, is there only where a user's file has boxes.
+the lower right corner, exists only if a user's file has boxes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harness.samples import masks
 
 _SEED = 20240611
 _SHAPES = 6
-_DECODER_HEADS = 8  # of all that Meta published; no shape tells it
+_DECODER_HEADS = 8  # of all published models; no shape shows it
 
 
 def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
@@ -37,8 +37,8 @@ def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
 
 
 def _synthetic_features(size: Size, samples: int, stream: int) -> Arrays:
-    """Pictures, and as `label` the features that their encoding is trained towards: float32
-    [samples, grid, grid, channels], at random.
+    """Pictures, and random features as the target of a training: `label`, float32 [samples, grid,
+    grid, channels].
     """
     rng, grid = np.random.default_rng([_SEED, stream]), size.config["image_embedding_size"]
     image = np.stack([_picture(size.config["image_size"], rng) for _ in range(samples)])
@@ -51,7 +51,9 @@ def _synthetic_features(size: Size, samples: int, stream: int) -> Arrays:
 
 
 def _picture(side: int, rng: np.random.Generator) -> np.ndarray:
-    """A gradient, ellipses and rectangles on it, and a little noise; values as 8 bits have them."""
+    """A picture: ellipses and rectangles on a gradient, with a little noise. Values are multiples
+    of 1/255.
+    """
     across, down, base = rng.uniform(-0.5, 0.5, (3, 3)).astype(np.float32)
     y, x = np.mgrid[:side, :side].astype(np.float32) / side
     image = 0.5 + base / 2 + across * (x[..., None] - 0.5) + down * (y[..., None] - 0.5)
@@ -68,8 +70,8 @@ def _picture(side: int, rng: np.random.Generator) -> np.ndarray:
 def _prompts(
     side: int, samples: int, points: int, rng: np.random.Generator, box: bool = False
 ) -> Arrays:
-    """Points anywhere, the first of them on the object; and a box that spans a quarter of the image
-    or more.
+    """Random points, the first of them on the object, and with `box` a random box around the middle
+    of the image.
     """
     labels = rng.integers(0, 2, (samples, points)).astype(np.int32)
     labels[:, :1] = 1
@@ -84,7 +86,7 @@ def _prompts(
 
 
 def _twin(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
-    """Other pictures with as many points and boxes."""
+    """Other pictures with as many points and boxes, and a warm-up row."""
     samples, points = arrays["labels"].shape
     rng, side = np.random.default_rng([_SEED, stream]), size.config["image_size"]
     image = np.stack([_picture(side, rng) for _ in range(samples + 1)])
@@ -92,8 +94,8 @@ def _twin(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
 
 
 def _least_flops(size: Size, arrays: Arrays) -> float:
-    """Two for each weight of the encoder's layers and each patch; the attention itself and the
-    decoder are left out.
+    """Two operations for each weight of the encoder's layers and each patch. The attention itself
+    and the decoder are left out.
     """
     layers = sum(
         math.prod(t.shape)
@@ -110,8 +112,8 @@ def _read(
 
 
 def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
-    """Read off the shapes of Meta's checkpoint, which brings no config.json. Raises UsageError
-    where it is no such checkpoint.
+    """The configuration, derived from the shapes of Meta's checkpoint, which has no config.json.
+    Raises UsageError if it is no such checkpoint.
     """
     try:
         _, grid, _, hidden = shapes["image_encoder.pos_embed"]

@@ -1,10 +1,9 @@
-"""The inputs of a model that makes images of prompts.
+"""The inputs of a model that generates images from prompts.
 
-`input_ids` and `negative_ids` int32 [samples, 77]: the prompt, and the one that guidance leads away
-from; both begin with the mark of the beginning and are filled up with the mark of the end. A user's
-negative prompts are empty. Synthetic ones are all different, because a SUT could encode one that is
-always the same before the clock starts. `noise` float32 [samples, side / 8, side / 8, 4]: what the
-first step starts from.
+`input_ids` and `negative_ids` int32 [samples, 77]: the prompt, and the negative prompt of guidance.
+Both start with the beginning mark and are padded with the end mark. A user's negative prompts are
+empty. Synthetic ones all differ, because a SUT could encode a constant one before the clock starts.
+`noise` float32 [samples, side / 8, side / 8, 4]: the start of the first step.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from harness.inputs.tokenizer import Tokenizer
 from harness.samples import images
 
 _SEED = 20240611
-# What Stable Diffusion 1 has beside what `PARTS.configs` writes: diffusers' defaults, which no
-# shape of a tensor tells. A folder is silent where it has them.
+# Values of Stable Diffusion 1 that `PARTS.configs` does not write: diffusers' defaults, which no
+# shape of a tensor shows. A folder may leave them out.
 _DEFAULTS = {
     "text_encoder": {},
     "unet": {
@@ -43,8 +42,8 @@ _DEFAULTS = {
     },
     "vae": {"act_fn": "silu", "norm_num_groups": 32},
 }
-# The published text encoder names other marks than its tokenizer has; the size of the VAE's
-# training images says nothing.
+# Keys that may differ. The published text encoder has other marks than its tokenizer, and the size
+# of the VAE's training images has no effect.
 _FREE = ("bos_token_id", "eos_token_id", "pad_token_id", "sample_size")
 
 
@@ -58,7 +57,7 @@ def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
 
 
 def _drawn_prompts(size: Size, samples: int, stream: int, which: int) -> list[list[int]]:
-    """Random words between the marks of the beginning and of the end. Another `which` gives other
+    """Random words between the beginning mark and the end mark. Another `which` gives other
     words.
     """
     config, length = size.config, size.inputs["prompt_length"]
@@ -69,8 +68,8 @@ def _drawn_prompts(size: Size, samples: int, stream: int, which: int) -> list[li
 
 
 def _twin(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
-    """Other prompts and noise, and a negative prompt for each row: who keeps the encoding of the
-    empty one encodes these.
+    """Other prompts and noise, and a different negative prompt in each row. So a SUT that keeps the
+    encoding of the empty prompt must encode these.
     """
     rows = len(arrays["input_ids"]) + 1
     negative = _synthetic(size, rows, stream + 1)["input_ids"]
@@ -78,8 +77,8 @@ def _twin(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
 
 
 def _synthetic_latents(size: Size, samples: int, stream: int) -> Arrays:
-    """`image` float32 [samples, side, side, 3] from -1 to 1, and as `label` the latents it is
-    trained towards: float32 [samples, side / 8, side / 8, 4]; both at random.
+    """Random inputs of a training: `image` float32 [samples, side, side, 3] from -1 to 1, and the
+    target latents `label` float32 [samples, side / 8, side / 8, 4].
     """
     rng, side = np.random.default_rng([_SEED, stream]), size.config["image_size"]
     image = rng.random((samples, side, side, 3), np.float32)
@@ -124,8 +123,8 @@ def _read(
 
 
 def _least_flops(size: Size, arrays: Arrays) -> float:
-    """Those of the UNet, whose lowest resolution is an eighth of the latents', at each step with
-    and without the prompt.
+    """The operations of the UNet at each step, with and without the prompt. Its lowest resolution
+    is an eighth of that of the latents.
     """
     return (
         _convolutions(size, "unet/", size.config["image_size"] // 64)
@@ -135,8 +134,8 @@ def _least_flops(size: Size, arrays: Arrays) -> float:
 
 
 def _convolutions(size: Size, network: str, side: int) -> float:
-    """Two for each weight of a network's convolutions and each place of its lowest resolution,
-    which is `side` wide.
+    """Two operations for each weight of a network's convolutions and each place of its lowest
+    resolution, which is `side` wide.
     """
     weights = sum(
         math.prod(t.shape) for t in size.tensors if t.name.startswith(network) and len(t.shape) == 4
@@ -154,7 +153,7 @@ def _with_steps(model: Model, size: Size, steps: int) -> Size:
 def _weights_inputs(
     path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None
 ) -> dict[str, Any]:
-    """Those of the size full. Raises UsageError where the tokenizer is not CLIP's."""
+    """The inputs of the size full. Raises UsageError if the tokenizer is not CLIP's."""
     marks = [config["bos_token_id"], config["eos_token_id"]]
     if own and own.encode("") != marks:
         raise UsageError(
@@ -165,8 +164,9 @@ def _weights_inputs(
 
 
 def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
-    """The size's configuration, of which the parts' own config.json follow. Raises UsageError where
-    theirs say otherwise: then a part is another than that of Stable Diffusion 1.
+    """The size's configuration, from which the config.json of each part is derived. Raises
+    UsageError if a part's config.json differs from the derived one, because it is not of Stable
+    Diffusion 1 then.
     """
     full = models.load("stable-diffusion").sizes["full"].config
     _check_pipeline(path)
@@ -180,7 +180,7 @@ def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[s
                 for key in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads")
             },
             "unet_channels": own["unet"]["block_out_channels"],
-            # A list is refused below.
+            # A list gets the default here and is refused below.
             "unet_heads": _number(own["unet"]["attention_head_dim"]) or full["unet_heads"],
             "vae_channels": own["vae"]["block_out_channels"],
             "image_size": 8 * own["unet"]["sample_size"],
@@ -219,8 +219,8 @@ def _number(value: Any) -> int | None:
 
 
 def _check_pipeline(path: Path) -> None:
-    """Raises UsageError where the folder says that it is another pipeline than Stable Diffusion's,
-    such as that of SDXL.
+    """Raises UsageError if the folder's model_index.json names another pipeline than Stable
+    Diffusion's, such as that of SDXL.
     """
     ours = models.load("stable-diffusion").native_class
     if (path / "model_index.json").is_file() and (

@@ -1,5 +1,5 @@
-"""Shared code of all families that read text: it reads the prompts of a user's file, encodes them
-as ids, and draws random ids.
+"""Shared by all families that read text: read the prompts of a user's file, encode them as ids, and
+draw random ids.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from harness.inputs.models import Model, Size
 from harness.inputs.tokenizer import Tokenizer
 
 SEED = 20240611
-"""Synthetic inputs are drawn with it."""
+"""The seed of synthetic inputs."""
 SHORTEST_SHARE = 0.1
-"""The shortest input of the data set `uneven` over its width."""
-# Prompts are padded to a multiple of this, for every SUT alike, so that their cells can be
-# compared: compiled ones are slow at odd lengths.
+"""The length of the shortest input in the data set `uneven`, over its width."""
+# Prompts are padded to a multiple of this for every SUT, because compiled SUTs are slow at odd
+# lengths and all must get the same inputs.
 _WIDTH = 8
 _SPECIAL_IDS = (0, 1, 2)
-"""Ids that mean no text in our own weights; synthetic inputs hold none of them. A user's weights
-have theirs in `Size.inputs`.
+"""Ids that mean no text in our own weights. Synthetic inputs contain none of them. Those of a
+user's weights are in `Size.inputs`.
 """
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """`line`: where it begins in the file, from 1. `label`: as it stands there."""
+    """One prompt of a file. `line`: its first line, from 1. `label`: the value in the file."""
 
     text: str
     line: int
@@ -44,13 +44,13 @@ class Prompt:
 
 
 def read(path: Path, labels: bool = False) -> tuple[list[Prompt], tuple[str, ...]]:
-    """Prompts of a .jsonl file (one object with `prompt` a line) or of any other text (one prompt a
-    paragraph), and notes about it.
+    """Read the prompts of a .jsonl file (one object with `prompt` a line) or of any other text (one
+    prompt a paragraph). Also returns notes about the file.
 
     Args:
-        labels: whether labels are used; else a note says that they are not.
+        labels: whether labels are used; if not, a note says so.
 
-    Raises UsageError naming file and line for whatever is not a prompt: nothing is skipped.
+    Raises UsageError with file and line for anything that is not a prompt. Nothing is skipped.
     """
     if path.suffix.lower() in (".json", ".csv", ".tsv"):
         raise UsageError(
@@ -130,12 +130,14 @@ def _json_lines(path: Path, text: str, labels: bool) -> tuple[list[Prompt], tupl
 
 
 def _encodable(text: str) -> bool:
-    """JSON can name half of a surrogate pair, of which no UTF-8 can be made."""
+    """False if the text contains half of a surrogate pair, which JSON allows and UTF-8 cannot
+    encode.
+    """
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def count(path: Path) -> int:
-    """How many prompts a file holds. Raises UsageError as `read` does."""
+    """The number of prompts in a file. Raises UsageError as `read` does."""
     return len(read(path)[0])
 
 
@@ -152,15 +154,15 @@ def random_ids(size: Size, shape: tuple[int, int], stream: int) -> np.ndarray:
 def uneven_lengths(width: int, count: int, stream: int) -> np.ndarray:
     """Lengths from a tenth of `width` to all of it, in tokens, in seeded order: int32 [count].
 
-    They are equally far apart, so the longest one and the mean depend neither on the count nor on
-    the stream.
+    They are evenly spaced, so the longest one and the mean do not depend on the count or the
+    stream.
     """
     lengths = np.ceil(width * np.linspace(1.0, SHORTEST_SHARE, count)).astype(np.int32)
     return np.random.default_rng([SEED, stream, *b"lengths"]).permutation(lengths)
 
 
 def random_padded(size: Size, lengths: np.ndarray, width: int, stream: int) -> Arrays:
-    """Random ids of these lengths, padded behind → `input_ids` and `attention_mask`, int32
+    """Random ids of these lengths, padded at the end → `input_ids` and `attention_mask`, int32
     [samples, width].
     """
     ids = random_ids(size, (len(lengths), width), stream)
@@ -172,7 +174,7 @@ def random_padded(size: Size, lengths: np.ndarray, width: int, stream: int) -> A
 def encode(
     model: Model, size: Size, prompts: list[Prompt], path: Path, reader: Tokenizer
 ) -> list[list[int]]:
-    """The ids of each prompt. Raises UsageError where the vocabulary is too small, and for a prompt
+    """The ids of each prompt. Raises UsageError if the vocabulary is too small, and for a prompt
     without a token.
     """
     if size.config["vocab_size"] < reader.vocabulary:
@@ -205,14 +207,14 @@ def of_one_length(
     Args:
         own: the tokenizer of the user's weights, if they have one.
         seq_len: the length; None: that of the longest prompt.
-        closing: where they have none, whether the tokenizer of bytes puts an end behind each
-            prompt.
+        closing: whether the tokenizer of bytes adds an end mark to each prompt. It is used if they
+            have none.
 
     Raises UsageError for a prompt that is too long.
     """
     reader = own or tokenizer.of_bytes(closing=closing)
     rows = encode(model, size, prompts, path, reader)
-    # None where positions are relative.
+    # There is no limit if positions are relative.
     most = size.inputs.get("longest", size.config.get("max_position_embeddings", math.inf))
     for prompt, row in zip(prompts, rows, strict=True):
         if len(row) > most:
@@ -237,8 +239,8 @@ def of_one_length(
 
 
 def layer_weights(size: Size) -> int:
-    """Return how many weights the matrices of all layers have. XLNet's have three axes: in, heads
-    and the width of a head.
+    """Return the number of weights in the matrices of all layers. XLNet's matrices have three axes:
+    in, heads and the width of a head.
     """
     return sum(
         math.prod(t.shape)
@@ -250,8 +252,8 @@ def layer_weights(size: Size) -> int:
 def read_padded(
     model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None
 ) -> tuple[Arrays, tuple[str, ...]]:
-    """What `Dataset.read` asks for, of a model that predicts: prompts padded to one length. Raises
-    UsageError for what does not fit.
+    """A `Dataset.read` for models that predict: prompts padded to one length. Raises UsageError for
+    prompts that do not fit.
     """
     prompts, unused = read(path)
     arrays, (first, *others) = of_one_length(
@@ -269,9 +271,7 @@ def read_padded(
 
 
 def twin_of_padded(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
-    """What `Family.twin` asks for, of padded inputs: a row without padding goes before the
-    others.
-    """
+    """A `Family.twin` for padded inputs. A row without padding comes before the others."""
     mask = arrays["attention_mask"]
     ids = random_ids(size, mask.shape, stream)
     return {
@@ -281,15 +281,13 @@ def twin_of_padded(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int
 
 
 def describe_padded(arrays: Arrays) -> Description:
-    """What inputs of one length are like."""
+    """A `Family.describe` for inputs padded to one length."""
     mask = arrays["attention_mask"]
     return Description(lengths=lengths(mask.sum(1), mask.shape[1]), seq_len=mask.shape[1])
 
 
 def with_sequence_length(model: Model, size: Size, length: int) -> Size:
-    """The size with inputs of this length. Raises UsageError where the model has too few
-    positions.
-    """
+    """The size with inputs of this length. Raises UsageError if the model has too few positions."""
     most = size.config["max_position_embeddings"]
     if not 2 <= length <= most:
         raise UsageError(f"--seq-len {length}: {model.name} {size.name} takes 2 to {most}")
@@ -297,7 +295,7 @@ def with_sequence_length(model: Model, size: Size, length: int) -> Size:
 
 
 def padded(rows: list[list[int]], width: int, size: Size) -> np.ndarray:
-    """The rows filled up behind with the model's padding id, int32 [rows, width]."""
+    """The rows, padded at the end with the model's padding id, int32 [rows, width]."""
     stated = size.config.get("pad_token_id")
     pad = (
         stated
@@ -315,7 +313,7 @@ def notes(
     own: Tokenizer | None,
     padding: str = "",
 ) -> tuple[str, ...]:
-    """What a reader of the result should know of the prompts."""
+    """Notes on the prompts for a reader of the result."""
     shortest, longest = min(map(len, rows)), max(map(len, rows))
     summary = (
         f"{path.name}: {len(rows)} prompts of {shortest} to {longest} tokens{padding}"
@@ -335,13 +333,13 @@ def notes(
 
 def lengths(each: np.ndarray, width: int) -> dict[str, int]:
     """Return the lengths for the record, in tokens: the shortest input, the longest one, and the
-    width of the array that holds them.
+    width of their array.
     """
     return {"shortest": int(each.min()), "longest": int(each.max()), "padded_to": width}
 
 
 def special_ids(path: Path, config: Mapping[str, Any], own: Tokenizer | None) -> tuple[int, ...]:
-    """The ids of a user's weights that mean no text. Raises UsageError where none is left."""
+    """The ids of a user's weights that mean no text. Raises UsageError if no other id is left."""
     named = [
         config.get(key)
         for key in (

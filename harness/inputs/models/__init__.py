@@ -1,5 +1,5 @@
-"""Models are data: one TOML each, read into frozen values. A new model of a known family is a new
-file here and nothing else.
+"""The models: each is a TOML file, read into frozen values. A new model of a known architecture
+needs only a new file here.
 """
 
 from __future__ import annotations
@@ -25,17 +25,16 @@ class Weight:
     """One row of a model's weight table, before its dimensions are known.
 
     Attributes:
-        name: the native library's name; `{layer}` stands for each of num_hidden_layers,
-            `{global_layer}` for those that the configuration lists as `global_attn_indexes` and
-            `{window_layer}` for the others. Words with commas between them, `{q,k}`, each make a
-            name.
-        shape: each axis a product of configuration keys and whole numbers
+        name: the native library's name. `{layer}` stands for each of num_hidden_layers,
+            `{global_layer}` for the layers in the configuration's `global_attn_indexes`, and
+            `{window_layer}` for the others. Words separated by commas, `{q,k}`, give one name each.
+        shape: each axis is a product of configuration keys and whole numbers
             ("num_attention_heads*head_dim", "3*hidden_size").
-        mean, std: of the normal distribution it is drawn from.
+        mean, std: of the normal distribution from which it is drawn.
         gain: if not None, std = gain / sqrt(fan-in), which keeps a product's scale at every width.
-        residual: std is divided by sqrt(num_hidden_layers) too: what all layers add to the residual
-            keeps its scale at every depth.
-        unless: a configuration key; where it is true, the model has no such tensor.
+        residual: std is also divided by sqrt(num_hidden_layers), so that the sum that all layers
+            add to the residual keeps its scale at every depth.
+        unless: a configuration key; if its value is true, the model has no such tensor.
     """
 
     name: str
@@ -49,13 +48,15 @@ class Weight:
 
 @dataclass(frozen=True)
 class Size:
-    """Attributes:
-    summary: its dimensions in one line.
-    precision: the default, and the precision of the stored file.
-    batch_size: default of each scenario; 1 of those it does not name.
-    inputs: what the family's module needs to make inputs, such as `sequence_length`.
-    config: exactly what stands in the checkpoint's config.json.
-    tensors: the checkpoint, in file order.
+    """One size of a model.
+
+    Attributes:
+        summary: its dimensions in one line.
+        precision: the default, and the precision of the stored file.
+        batch_size: scenario → the default; 1 for scenarios that are not named.
+        inputs: values for the family's module that draws inputs, such as `sequence_length`.
+        config: exactly the content of the checkpoint's config.json.
+        tensors: the checkpoint, in file order.
     """
 
     name: str
@@ -68,7 +69,7 @@ class Size:
 
     @cached_property
     def parameters(self) -> int:
-        """How many there are."""
+        """The number of parameters."""
         return sum(math.prod(t.shape) for t in self.tensors)
 
     def weight_bytes(self, precision: str) -> int:
@@ -82,24 +83,25 @@ class UserWeightsRules:
     fit the model's.
 
     Attributes:
-        defaults: the values that Transformers takes where config.json is silent.
-        only: key of config.json → the values every SUT can compute with.
-        renamed: end of a tensor's legacy name → end of its name today; every SUT's library reads
+        defaults: Transformers' values for keys that config.json lacks.
+        only: key of config.json → the values that every SUT supports.
+        renamed: end of a tensor's legacy name → end of its present name; every SUT's library reads
             both.
-        always: key of config.json → the value it has here, whatever the folder says.
-        any_head: whether a model with any head, or with none, will do. The tensors of its head are
-            not read.
-        prefixes: the beginning of a part's tensor names in some folders → their beginning here.
+        always: key of config.json → the value that replaces that of the folder.
+        any_head: whether a model with any head, or without one, is accepted. The tensors of its
+            head are not read.
+        prefixes: beginning of a part's tensor names in some folders → their beginning here.
         prefix: the beginning of the names of the body's tensors in a model that has a head.
-        optional: ends of the names of tensors that no answer depends on, and that may be left out.
-        ignored: ends of the names of tensors that hold no parameter.
-        tied: name of a tensor that may be left out → the one it must equal.
-        convert: the call or command that writes a pickle's weights anew as safetensors; {file} is
-            its path. Empty: Transformers' own.
-        rope: the ways in which config.json may scale rotary positions, by Transformers' names; a
-            SUT that lacks one says so.
-        adds: "beginning" and "end" → whether a tokenizer.model of this family adds that mark where
-            tokenizer_config.json is silent.
+        optional: ends of the names of tensors that may be missing, because no answer depends on
+            them.
+        ignored: ends of the names of tensors without parameters.
+        tied: name of a tensor that may be missing → the tensor that it must equal.
+        convert: the call or command that converts a pickle's weights to safetensors; {file} is its
+            path. Empty: that of Transformers.
+        rope: the ways in which config.json may scale rotary positions, by Transformers' names. A
+            SUT that lacks one reports it.
+        adds: "beginning" and "end" → whether a tokenizer.model of this architecture adds that mark
+            if tokenizer_config.json does not say.
     """
 
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -119,20 +121,29 @@ class UserWeightsRules:
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """Attributes: family: which SUT file serves it, and which module of harness.inputs.families
-    makes its inputs. task: `predict` or `generate`; `tasks`: all that its file has, the one it has
-    by default first. benchmark: round → the official benchmark it is mapped to. classes: framework
-    → class name there. answer_keys: of `to_host`, in payload order. score: a name in
-    compliance.scoring.accuracy.SCORES. tolerance: precision → its named limits. logits_rows: rows
-    whose teacher-forced logits are compared (generate). weights: the table its checkpoint is made
-    of; empty where it is drawn by `rules` from the native library's own names and shapes. parts:
-    the parts of a model of several, each in a folder of its checkpoint; None: it is one. config:
-    what stands in every size's config.json. also_called: key of config.json → the library's own
-    name of that number. fit: how it is trained: `optimizer`, the constants of AdamW; `tolerance`,
-    precision → the loosest limits of its losses; `log`, the
-        `benchmark` and `ruleset` of MLPerf Training whose keys its log has; and `lora`, `rank` and
-        `alpha`, where only those factors are trained; `trained`, what the names of the tensors
-        begin with that alone are trained. Empty where that is not known.
+    """A model, as its TOML describes it for one task.
+
+    Attributes:
+        family: the architecture, which decides the SUT's file and the module of
+            harness.inputs.families that makes its inputs.
+        task: `predict` or `generate`.
+        tasks: all tasks in its file, the default first.
+        benchmark: round → the official benchmark to which it is mapped.
+        classes: framework → the name of its class there.
+        answer_keys: keys of `to_host`, in payload order.
+        score: a name in compliance.scoring.accuracy.SCORES.
+        tolerance: precision → its named limits.
+        logits_rows: rows whose teacher-forced logits are compared (generate).
+        weights: the table of its checkpoint's tensors. Empty if the checkpoint is drawn by `rules`
+            from the native library's names and shapes.
+        parts: the parts of a model with several, each in a folder of its checkpoint; None: one.
+        config: the content of every size's config.json.
+        also_called: key of config.json → the library's name of that number.
+        fit: how it is trained; empty if that is not known. `optimizer`: the constants of AdamW.
+            `tolerance`: precision → the loosest limits of its losses. `log`: the `benchmark` and
+            `ruleset` of MLPerf Training whose keys its log has. `lora`: `rank` and `alpha`, if only
+            LoRA's factors are trained. `trained`: the beginnings of the names of the tensors that
+            are trained, if not all are.
     """
 
     name: str
@@ -156,21 +167,19 @@ class Model:
 
     @property
     def second_task(self) -> str | None:
-        """The task, where it is not the one the model has by default."""
+        """The task, if it is not the model's default. Else None."""
         return self.task if self.task != self.tasks[0] else None
 
     @property
     def native_class(self) -> str:
-        """The class of the library that made the model, which config.json names: the first of
+        """The class name in config.json, of the library that published the model: the first of
         `classes`.
         """
         return next(iter(self.classes.values()))
 
     @property
     def dimensions(self) -> frozenset[str]:
-        """The configuration keys its weight table's shapes are made of, and the number of
-        layers.
-        """
+        """The configuration keys in the shapes of the weight table, and `num_hidden_layers`."""
         keys = {
             key
             for w in self.weights
@@ -183,8 +192,8 @@ class Model:
     def tensors(self, config: Mapping[str, Any]) -> tuple[Tensor, ...]:
         """The checkpoint of a configuration, in file order.
 
-        Row by row of the table, all layers of a row together: no reader depends on the order, and
-        the streamed file needs no second pass.
+        Tensors are ordered by table row, then by layer. No reader depends on the order, and it lets
+        the file be written in one pass.
         """
         return (
             drawn.tensors(self.rules, self.parts.shapes(config))
@@ -194,15 +203,15 @@ class Model:
 
 
 def names() -> list[str]:
-    """The models there are, by the names of their files."""
+    """The names of all models, from their files."""
     return sorted(path.stem for path in _HERE.glob("*.toml"))
 
 
 def load(name: str, task: str | None = None) -> Model:
-    """The model as its file has it for this task; None: for the one it has by default.
+    """The model as its file describes it for this task. None: its default task.
 
-    Raises KeyError for a name that is not in `names()` and for a task the model has not, and
-    ValueError where its file contradicts itself.
+    Raises KeyError for a name that is not in `names()` and for a task that the model lacks, and
+    ValueError if its file contradicts itself.
     """
     if name not in names():
         raise KeyError(name)
@@ -255,8 +264,8 @@ def load(name: str, task: str | None = None) -> Model:
 
 
 def _of_task(data: dict[str, Any], task: str, change: dict[str, Any]) -> dict[str, Any]:
-    """The file for another task. Answers, classes and inputs are said anew; a row of weights takes
-    the place of that of its name.
+    """The file's data for another task. Answers, classes and inputs are those of the task, and its
+    rows of weights replace rows of the same name.
     """
     rows = {row["name"]: row for row in (*data.get("weights", ()), *change.get("weights", ()))}
     kept = {key: value for key, value in data.items() if key not in ("answer", "classes")}
@@ -268,14 +277,14 @@ def _of_task(data: dict[str, Any], task: str, change: dict[str, Any]) -> dict[st
 
 
 def in_group(group: str) -> list[str]:
-    """The models whose file names this `group`; empty: those without one, which `--model all`
-    means.
+    """The models with this `group` in their file. Empty: the models without a group, which `--model
+    all` means.
     """
     return [name for name, own in _groups().items() if own == group]
 
 
 def groups() -> list[str]:
-    """The groups there are: each is a benchmark that the models were taken from."""
+    """All groups. Each is a benchmark from which models were taken."""
     return sorted(set(_groups().values()) - {""})
 
 
@@ -286,15 +295,15 @@ def _groups() -> dict[str, str]:
 
 
 def _document(name: str) -> dict[str, Any]:
-    """A model's file. One that is `like` another holds only what differs from that one, table by
-    table.
+    """The data of a model's file. A file that is `like` another contains only the differences,
+    table by table.
     """
     data = tomllib.loads((_HERE / f"{name}.toml").read_text(encoding="utf-8"))
     return _merged(_document(data.pop("like")), data) if "like" in data else data
 
 
 def _merged(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
-    """`base` with the values of `change`; tables that both have are merged in turn."""
+    """`base` with the values of `change`. Tables that both have are merged in the same way."""
     both = [
         key
         for key, value in change.items()
@@ -320,8 +329,8 @@ def _tensors(weights: Sequence[Weight], config: Mapping[str, Any]) -> tuple[Tens
 
 
 def _expanded(name: str, config: Mapping[str, Any]) -> list[str]:
-    """Every name that a row of the table stands for; of several braces the last one changes
-    first.
+    """All names that a row of the table stands for. With several braces the last one changes
+    fastest.
     """
     before, brace, rest = name.partition("{")
     if not brace:

@@ -1,10 +1,10 @@
-"""A checkpoint drawn by rules from the native library's own state dict: for models whose tensors no
-table should list by hand.
+"""Checkpoints drawn by rules from the native library's state dict, for models with too many tensors
+for a table by hand.
 
-The names and shapes are data, one JSON file for each size, made once by `python -m
-sut.native_torch.state_shapes`; or a module beside the model's TOML makes them of a size's
-configuration (`Parts`). The rules stand in the TOML: a pattern of tensor names, and how what
-matches is initialised.
+Names and shapes are in one JSON file for each size, written once by `python -m
+sut.native_torch.state_shapes`. For other models a module next to the TOML derives them from a
+size's configuration (`Parts`). The rules are in the TOML: a pattern of tensor names, and how
+matching tensors are initialised.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Rule:
     """How the tensors that match a pattern are initialised.
 
     Attributes:
-        pattern: of the whole name, with `*`, `?` and `[…]` as in a file name. The first rule that
-            matches counts.
+        pattern: pattern of the whole name, with `*`, `?` and `[…]` as for file names. The first
+            matching rule counts.
         mean, std: of the normal distribution.
         gain: if not None, std = gain / sqrt(fan-in), which keeps a product's or a convolution's
             scale at every width.
@@ -50,7 +50,7 @@ class Rule:
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """A model of several, each in a folder of the checkpoint, as diffusers keeps them.
+    """A model of several parts, each in a folder of the checkpoint, in the layout of diffusers.
 
     Attributes:
         shapes: configuration of a size → `part/tensor` → shape.
@@ -64,15 +64,15 @@ class Parts:
 
 
 def fan_in(shape: Sequence[int]) -> int:
-    """Inputs of one output: of a matrix [out, in] and a convolution [out, in, height, width] all
-    axes but the first.
+    """The number of inputs of one output. For a matrix [out, in] and a convolution [out, in,
+    height, width] it is the product of all axes but the first.
     """
     return math.prod(shape[1:]) if len(shape) > 1 else shape[-1]
 
 
 def tensors(rules: Sequence[Rule], shapes: Mapping[str, Sequence[int]]) -> tuple[Tensor, ...]:
-    """The checkpoint, in the order of `shapes`. Raises ValueError for a name no rule matches and
-    for a rule that matches none.
+    """The tensors of the checkpoint, in the order of `shapes`. Raises ValueError for a name that no
+    rule matches and for a rule that matches no name.
     """
     matches = {
         name: next((rule for rule in rules if fnmatchcase(name, rule.pattern)), None)
@@ -91,6 +91,6 @@ def _tensor(name: str, shape: tuple[int, ...], rule: Rule) -> Tensor:
 
 
 def shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """Name → shape, from a file that the tool wrote."""
+    """Name → shape, from a file of `state_shapes`."""
     document = json.loads(path.read_text(encoding="utf-8"))["tensors"]
     return {name: tuple(shape) for name, shape in document.items()}

@@ -1,9 +1,9 @@
 """Stable Diffusion 1: the parts of diffusers' folder, the names and shapes of their tensors, and
 their config.json.
 
-All follows from a size's configuration: `hidden_size`, `num_hidden_layers` and
+All is derived from a size's configuration: `hidden_size`, `num_hidden_layers` and
 `num_attention_heads` of the text encoder, `unet_channels` and `unet_heads`, `vae_channels`,
-`image_size`. As in all that was published, UNet and VAE have four levels of resolution.
+`image_size`. As in all published versions, UNet and VAE have four levels of resolution.
 """
 
 from __future__ import annotations
