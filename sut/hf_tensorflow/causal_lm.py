@@ -46,7 +46,7 @@ class TensorFlowCausalLM:
         )
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The inputs as they are."""
+        """Return the inputs unchanged."""
         return inputs
 
     def predict(self, batch: Batch) -> tuple[Any, np.ndarray]:

@@ -41,7 +41,7 @@ class KerasCausalLM:
         self.filler = next(i for i in range(len(self.end_tokens) + 1) if i not in self.end_tokens)
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The inputs as they are."""
+        """Return the inputs unchanged."""
         return inputs
 
     def predict(self, batch: Batch) -> tuple[np.ndarray, Batch]:

@@ -94,7 +94,7 @@ class TextToImage(keras.Model):
 
 
 def prepare(inputs: Batch) -> Batch:
-    """The inputs as they are."""
+    """Return the inputs unchanged."""
     return inputs
 
 

@@ -70,7 +70,7 @@ class JaxClassifier:
         self.program = jax.jit(classify)
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The inputs as they are."""
+        """Return the inputs unchanged."""
         return inputs
 
     def predict(self, batch: Batch) -> jax.Array:

@@ -236,7 +236,7 @@ class JaxCausalLM:
         self.forward_pass = jax.jit(partial(teacher_forced, config))
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The inputs as they are."""
+        """Return the inputs unchanged."""
         return inputs
 
     def predict(self, batch: Batch) -> tuple[jax.Array, np.ndarray]:

@@ -308,7 +308,7 @@ class JaxSam:
         self.program = jax.jit(segment)
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The inputs as they are."""
+        """Return the inputs unchanged."""
         return inputs
 
     def predict(self, batch: Batch) -> tuple[jax.Array, jax.Array]:

@@ -141,7 +141,7 @@ class JaxStableDiffusion:
         self.program = jax.jit(text_to_image)
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The inputs as they are."""
+        """Return the inputs unchanged."""
         return inputs
 
     def predict(self, batch: Batch) -> tuple[jax.Array, jax.Array]:

@@ -61,7 +61,7 @@ class JaxTraining:
         self.program = jax.jit(train_step, donate_argnums=0)
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The inputs as they are."""
+        """Return the inputs unchanged."""
         return inputs
 
     def fit(

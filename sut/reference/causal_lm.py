@@ -33,7 +33,7 @@ class Reference:
         )
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The inputs as they are."""
+        """Return the inputs unchanged."""
         return inputs
 
     def predict(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:

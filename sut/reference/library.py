@@ -23,7 +23,7 @@ class Predictor:
         self.model, self.answers, self.device = load_model(workload), answers, workload.device
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The inputs as they are."""
+        """Return the inputs unchanged."""
         return inputs
 
     def predict(self, batch: Batch) -> Batch:

@@ -44,7 +44,7 @@ class Reference:
         self.model.to(self.device).eval()
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The inputs as they are."""
+        """Return the inputs unchanged."""
         return inputs
 
     def predict(self, batch: Batch) -> list[Any]:

@@ -54,7 +54,7 @@ class Reference:
         self.pipeline.set_progress_bar_config(disable=True)
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The inputs as they are."""
+        """Return the inputs unchanged."""
         return inputs
 
     def predict(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:

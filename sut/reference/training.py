@@ -30,7 +30,7 @@ class ReferenceTraining:
         )
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The inputs as they are."""
+        """Return the inputs unchanged."""
         return inputs
 
     def fit(
