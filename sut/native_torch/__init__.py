@@ -1,1 +1,1 @@
-"""PyTorch with Hugging Face Transformers."""
+"""SUTs of PyTorch with Hugging Face Transformers, segment-anything and diffusers."""
