@@ -36,7 +36,8 @@ class Device:
     variables: tuple[str, ...] = ()
 
     def environment(self, own: Mapping[str, str]) -> dict[str, str]:
-        """Return a worker's variables: `process_env`, the user's `own`, and the one device to use.
+        """Return a worker's variables: `process_env`, the user's `own`, and the one device to
+        use.
         """
         variables = {**self.process_env, **own}
         if self.chosen_by:

@@ -441,7 +441,8 @@ def spec_of(name: str) -> SutSpec:
 def unsupported(
     sut: str, *, model: str, family: str, task: str, precision: str, device: str
 ) -> str | None:
-    """Return why this SUT cannot run this cell, as far as that is known without running anything.
+    """Return why this SUT cannot run this cell, as far as that is known without running
+    anything.
     """
     spec = SUTS[sut]
     if reason := DEVICES[device].lacks.get(precision):

@@ -1,5 +1,5 @@
 """The report on finished runs.
 
-`content` is what it is about, `sections` say and draw it, and `page` and `exports` show any
-section.
+`content` gathers the measurements, `sections` describe and draw them, and `page` and `exports` show
+any section.
 """

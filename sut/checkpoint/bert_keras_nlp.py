@@ -25,7 +25,8 @@ _LAYER = {
 
 
 def variables(layers: int) -> Iterator[tuple[str, str]]:
-    """Yield (path of attributes from the classifier to a variable, name of its tensor), each once.
+    """Yield (path of attributes from the classifier to a variable, name of its tensor), each
+    once.
     """
     inner = {
         f"backbone.transformer_layers.{n}.{k}": f"bert.encoder.layer.{n}.{v}"

@@ -60,7 +60,8 @@ def tensor(folder: Path, name: str) -> np.ndarray:
 
 
 def rows(folder: Path, name: str, at_a_time: int = 4096) -> Iterator[np.ndarray]:
-    """Yield the tensor in parts of its first axis, so that one larger than the memory can be read.
+    """Yield the tensor in parts of its first axis, so that one larger than the memory can be
+    read.
     """
     with safe_open(file_of(folder, name), framework="np") as f:
         part = f.get_slice(name.rpartition("/")[2])

@@ -90,7 +90,8 @@ class Observed:
 
     @property
     def compiled_share(self) -> float:
-        """The share of the forward passes that ran compiled; 0 if the call never reached the model.
+        """The share of the forward passes that ran compiled; 0 if the call never reached the
+        model.
         """
         return self.compiled_passes / self.passes if self.passes else 0.0
 
@@ -371,6 +372,7 @@ def matrix_flops(device: str, dtype: torch.dtype) -> float:
 
 
 def peak_device_bytes(device: str) -> int | None:
-    """Return the most bytes that torch allocated on the accelerator in this process; None on `cpu`.
+    """Return the most bytes that torch allocated on the accelerator in this process; None on
+    `cpu`.
     """
     return int(torch.cuda.max_memory_allocated()) if device == "cuda" else None

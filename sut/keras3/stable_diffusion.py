@@ -35,7 +35,8 @@ def image_encoder(workload: Workload) -> Any:
 
 @contextmanager
 def _building(workload: Workload) -> Iterator[None]:
-    """A context in which networks have the workload's precision, and no random weights are drawn.
+    """A context in which networks have the workload's precision, and no random weights are
+    drawn.
     """
     runtime.configure(workload)
     dtype = "bfloat16" if workload.precision == "bfloat16" else "float32"

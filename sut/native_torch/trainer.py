@@ -98,7 +98,8 @@ class _Trainer(transformers.Trainer):
         return self.batches
 
     def get_decay_parameter_names(self, model: Any) -> list[str]:
-        """Return all names, as in every SUT. The library's own method leaves out biases and norms.
+        """Return all names, as in every SUT. The library's own method leaves out biases and
+        norms.
         """
         return [name for name, _ in model.named_parameters()]
 

@@ -1,4 +1,6 @@
-"""The answers of the single comparisons, their bars, the means over them, and the noise."""
+"""Sections with the answers of the single comparisons, their bars, the means over them, and the
+noise.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ def answers(content: Content) -> Section:
         return Section()
     common = ""
     if not any(contest.decided for contest in contested):
-        common = commonest(contested)  # the headline says it of all
+        common = commonest(contested)  # it is in the headline, for all
     sentences = []
     for contest in contested[:MOST_SENTENCES]:
         is_said = bool(common) and contest.unranked == common
@@ -47,10 +49,11 @@ def bars(content: Content) -> Section:
 
 
 def means(content: Content) -> Section:
-    """Mean speeds over the comparisons that all compared SUTs are ranked in, a sentence a machine.
+    """Mean speeds over the comparisons in which all compared SUTs are ranked, one sentence a
+    machine.
 
-    There is none of fewer than two comparisons. LoRA that trains other parameters in each library
-    does not count.
+    There is no sentence for fewer than two comparisons. Trainings in which LoRA trains other
+    parameters in each library do not count.
     """
     sentences = []
     for machine in content.machines:
@@ -91,7 +94,9 @@ def _mean_words(ratio: statistics.Ratio) -> str:
 
 
 def noise(content: Content) -> Section:
-    """A sentence for each control run: how much it differs from its cell, which is noise only."""
+    """A sentence for each control run on its difference to its cell. This difference is only
+    noise.
+    """
     sentences = []
     for contest in content.contests:
         for group, ratio in contest.control_ratios:
