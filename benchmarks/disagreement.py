@@ -282,9 +282,7 @@ class MeasuredSize:
 
 
 def _keep(row: Mapping[str, Any], kind: str = "measured") -> None:
-    """Write the row to the file's list of this kind. It replaces an earlier row of the same
-    cell.
-    """
+    """Write the row to the file's list of this kind, instead of an earlier row of the same cell."""
     lists: dict[str, list[Any]] = {"measured": [], "trained": [], **_earlier()}
     lists[kind] = [*(each for each in lists[kind] if _cell(each) != _cell(row)), row]
     text = f"{_HEAD}\norigin = {{ {_origin()} }}\n"

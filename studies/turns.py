@@ -1,8 +1,8 @@
-"""Runs a SUT, in its environment, that makes calls on command, so that several processes can take
+"""Runs a SUT in its environment. It makes calls on command, so that several processes can take
 turns on one machine.
 
-A process is stopped (SIGSTOP) until its next turn. Its threads can then neither spin nor work while
-another process is measured, and the frameworks run with the settings that they have in the harness.
+A process is stopped (SIGSTOP) until its next turn. Its threads can neither spin nor work while
+another process is measured. The frameworks run with the harness' settings.
 
 `python -m studies.turns SPEC.json` loads the specification's SUT (`benchmarks.answers`), and
 prepares inputs.npz in the same folder. It answers each line of its input with a line of JSON. The
@@ -37,7 +37,7 @@ DEVICE, OTHER = "the device, and the copy to the host", "the SUT's own lines"
 _LAYERS = (
     ("Keras: variables in and out", r":_get_jax_state$|:jax_state_sync$"),
     ("Keras: attributes that a layer tracks", r"/keras/.*:__setattr__$"),
-    # JAX's arrays become NumPy's there.
+    # At these places JAX's arrays become NumPy's.
     (DEVICE, r"/jax/_src/array\.py:|/backend/jax/trainer\.py:<lambda>$|/native_jax/.*:to_host$"),
     ("JAX: dispatch", r"/jax/|/jaxlib/|:_program$"),
     (

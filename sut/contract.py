@@ -15,7 +15,7 @@ from formats.workload import Workload
 __all__ = ["Batch", "Evidence", "Inference", "Training", "Unsupported", "Workload"]
 
 Batch = Mapping[str, np.ndarray]
-"""Named arrays, axis 0 = batch: inputs and answers alike."""
+"""Named arrays of inputs or of answers; axis 0 is the batch."""
 
 
 class Unsupported(Exception):
@@ -41,8 +41,8 @@ class Evidence:
         peak_device_bytes: the most bytes that the framework has allocated on the accelerator since
             it was loaded; None on a CPU.
         matrix_flops: floating-point operations a second of a large matrix product in the measured
-            precision, on the same device. A model that is faster than this did not compute what it
-            answered. None: not measured.
+            precision, on the same device. A model that is faster than this did not compute its
+            answers. None: not measured.
         detail: further facts for a sceptical reader, as JSON values.
     """
 
@@ -80,8 +80,8 @@ class Inference(Protocol):
         """
 
     def logits(self, tokens: np.ndarray) -> np.ndarray:
-        """Teacher-forced logits, float32 [batch, length, vocabulary], for `tokens` int32 [batch,
-        length].
+        """Return teacher-forced logits, float32 [batch, length, vocabulary], for `tokens` int32
+        [batch, length].
 
         Only a SUT that generates has this method. It is never timed.
         """
@@ -110,12 +110,10 @@ class Training(Protocol):
     """
 
     trainable: int
-    """How many parameters the optimizer changes."""
+    """The number of parameters that the optimizer changes."""
 
     def prepare(self, inputs: Batch) -> Batch:
-        """Rename, transpose or cast the inputs and their `label`. It is called before the clock
-        starts.
-        """
+        """Rename, transpose or cast the inputs and their `label`, before the clock starts."""
 
     def fit(
         self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
@@ -123,7 +121,7 @@ class Training(Protocol):
         """Make one step on each prepared batch, in order, by the framework's own loop.
 
         Args:
-            steps: how many batches there are.
+            steps: the number of batches.
             on_step: call it after each step, with a function that waits for the step and returns
                 the mean loss of the steps since that function's last call. A timed run calls that
                 function only at the first step and at the last one.

@@ -23,8 +23,8 @@ class Device:
             values take precedence.
         chosen_by: environment variable with the devices that a process may use, in order. A worker
             sees only the first one, because JAX would take memory of all.
-        variables: first words of environment variables that its libraries read, as regular
-            expressions.
+        variables: beginnings of the names of environment variables that its libraries read, as
+            regular expressions.
     """
 
     name: str
@@ -36,9 +36,7 @@ class Device:
     variables: tuple[str, ...] = ()
 
     def environment(self, own: Mapping[str, str]) -> dict[str, str]:
-        """Return a worker's variables: `process_env`, the user's `own`, and the one device to
-        use.
-        """
+        """Return a worker's variables: `process_env`, the user's `own`, and the device to use."""
         variables = {**self.process_env, **own}
         if self.chosen_by:
             variables[self.chosen_by] = variables.get(self.chosen_by, "0").split(",")[0].strip()
@@ -46,7 +44,7 @@ class Device:
 
     @property
     def accelerator(self) -> bool:
-        """True if the device is a card with memory of its own."""
+        """True if the device is a card with its own memory."""
         return self.driver is not None
 
 
@@ -73,5 +71,5 @@ DEVICES: dict[str, Device] = {
 
 
 def accelerators() -> list[str]:
-    """Names of the devices that are cards, in order."""
+    """Return the names of the devices that are cards, in order."""
     return [name for name, device in DEVICES.items() if device.accelerator]

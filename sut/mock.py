@@ -1,8 +1,8 @@
 """A SUT with scripted latencies and answers, and no framework. The quick start uses it, and so do
 the tests of scheduling, logs, failures and the audit.
 
-Its "model" is arithmetic on the input ids, so that its answers can be right or wrong and its
-accuracy test is a real one.
+Its "model" is arithmetic on the input ids, so that its answers can be right or wrong, and its
+accuracy test is a real test.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Mock:
         return _one_hot(_next(_state(tokens), self.vocabulary), self.vocabulary)
 
     def synchronise(self) -> None:
-        """Nothing runs elsewhere."""
+        """Return at once: nothing runs on a device."""
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
         """Run the call without a profiler; nothing is compiled. The call does not count as a batch
@@ -191,7 +191,9 @@ class MockTraining:
     def fit(
         self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
     ) -> None:
-        """Each step takes `latency-ms`. As on a device, the loop goes on before a step is done."""
+        """Make steps of `latency-ms` each. As on a device, the loop goes on before a step is
+        done.
+        """
         self.in_fit = True
         for batch in self._broken(batches):
             fail_as_told(self.options, self.steps)
@@ -203,7 +205,7 @@ class MockTraining:
         self.in_fit = False
 
     def _broken(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        """The batches in the order in which this mock takes them."""
+        """Yield the batches in the order in which this mock takes them."""
         wrong, earlier = self.options.get("wrong-fit"), None
         if wrong == "shuffle":
             batches = list(batches)[::-1]
@@ -214,7 +216,7 @@ class MockTraining:
             earlier = batch
 
     def _step(self, batch: Batch) -> None:
-        """One step of AdamW on the mean cross-entropy."""
+        """Make one step of AdamW on the mean cross-entropy."""
         values = batch["image" if "image" in batch else "input_ids"]
         features = np.sin(values.reshape(len(values), -1)[:, :_FEATURES] / _WORD_DIVISOR)
         inputs = np.concatenate([features, np.ones((len(features), 1))], 1)
@@ -249,7 +251,7 @@ class MockTraining:
         return mean
 
     def freeze(self) -> None:
-        """From here on steps change nothing."""
+        """Let later steps change nothing."""
         self.frozen = True
 
     def synchronise(self) -> None:

@@ -1,4 +1,4 @@
-"""This module decides how prompts of uneven length become arrays.
+"""This module arranges prompts of uneven length in arrays.
 
 A SUT that compiles once for each shape gets few shapes. Other SUTs get arrays that are as short as
 possible. The rules allow caching by shape, but not by content ("inference_rules.adoc", Model

@@ -40,7 +40,7 @@ CUDA builds.
 """
 
 CPU_INDEXES = {"torch": "https://download.pytorch.org/whl/cpu"}
-"""The same distribution → the package index with its builds for the CPU, for pip."""
+"""Distribution → the package index, for pip, with its builds for the CPU."""
 
 COMES_WITH_TORCH = (
     "torch",
@@ -60,23 +60,24 @@ class SutSpec:
     """One framework + backend + execution.
 
     Attributes:
-        module: template; {family} comes from the model's data (`bert`, `causal_lm`).
-        environment: environments/<name>-<device>.txt; "core" = the harness' own.
-        summary: what it is, for the listing.
+        module: template; the model's data name {family} (`bert`, `causal_lm`).
+        environment: environments/<name>-<device>.txt; "core" is the harness' own.
+        summary: description for the listing.
         process_env: environment variables that the framework needs before its import.
         unsupported: "model", "model/task", "model/precision" or "model/task/precision" → the true
             reason.
-        families: the model families it is written for; empty: those it has a file for.
-        options: name of each `--sut-option` → (its type, or the words it takes; what it does).
+        families: the model families that it supports; empty: those for which it has a file.
+        options: name of each `--sut-option` → (its type or the words that it accepts, its
+            description).
         precisions: the precisions it can compute in on some device.
-        reads_weights: False: no checkpoint is made for it.
+        reads_weights: whether it needs a checkpoint.
         reference: the name of the reference whose float32 answers this SUT is compared with.
-        devices: where it can run.
+        devices: the devices on which it can run.
         classes: the library under which a model's data name the class to load; empty: it needs no
             class.
         packages: distributions whose versions the system's description reports.
-        variables: first words of environment variables that change its figures, as regular
-            expressions.
+        variables: beginnings of the names of environment variables that change its figures, as
+            regular expressions.
         out_of_memory: words of the errors that it raises if it is out of memory.
         without_keras: for a SUT of Keras: the SUT that computes the same on the same framework
             without Keras.
@@ -397,10 +398,10 @@ REFERENCES: dict[str, SutSpec] = {
 """
 
 ALIASES = {"native-torch": "native-torch-compile"}
-"""Other names of SUTs, as the published tables have them."""
+"""Other names of SUTs, from the published tables."""
 
 
-# Package → the framework in words.
+# Package → name of the framework.
 _FRAMEWORKS = {"jax": "JAX", "tensorflow": "TensorFlow", "torch": "PyTorch"}
 
 
@@ -420,8 +421,8 @@ def framework_of(sut: str) -> str:
 def recorded_names(wanted: Iterable[str], versions: Mapping[str, str]) -> dict[str, str]:
     """Return package → its name in `versions`, for each wanted package that `versions` contains.
 
-    A distribution may spell its name with `_` for `-`, and a build for one device has a name of its
-    own (ONE_PACKAGE).
+    A distribution may spell its name with `_` for `-`, and a build for one device has its own name
+    (ONE_PACKAGE).
     """
     spelt = {name.lower().replace("_", "-"): name for name in versions}
     builds = {package: build for build, package in ONE_PACKAGE}
@@ -441,9 +442,7 @@ def spec_of(name: str) -> SutSpec:
 def unsupported(
     sut: str, *, model: str, family: str, task: str, precision: str, device: str
 ) -> str | None:
-    """Return why this SUT cannot run this cell, as far as that is known without running
-    anything.
-    """
+    """Return why this SUT cannot run this cell, as far as known without running anything."""
     spec = SUTS[sut]
     if reason := DEVICES[device].lacks.get(precision):
         return f"--precision {precision}: {reason}"
@@ -462,7 +461,7 @@ def unsupported(
 
 def missing(sut: str, family: str, task: str) -> str | None:
     """Return which file or function a SUT or a reference lacks for this model family and task.
-    None: it lacks none.
+    None: nothing is missing.
 
     The file is read and not imported.
     """

@@ -29,9 +29,9 @@ class Content:
     """The measurements of a report, and their conclusions.
 
     Attributes:
-        source: the folder, as the reader knows it.
+        source: the folder, as the reader would type it.
         twins: control runs, which are cells that a sweep measured again.
-        faults: result.json that could not be read → why.
+        faults: path of a result.json that could not be read → the reason.
         not_measured: reason why cells of sweeps could not be measured → labels of these cells.
     """
 
@@ -80,7 +80,7 @@ class Content:
 
     @cached_property
     def shared(self) -> dict[str, list[str]]:
-        """The precision, device and environment variables that all cells have in common, in words.
+        """The precision, device and environment variables that all cells share, in words.
 
         They are written once, at the top of the page.
         """

@@ -156,7 +156,7 @@ class Contest:
 
     @cached_property
     def control_ratios(self) -> list[tuple[Group, statistics.Ratio]]:
-        """Each cell with a control run, and the speed of that run over the cell's.
+        """(cell, speed of its control run over its own) for each cell with a control run.
 
         Both measured the same cell, so the ratio shows only noise.
         """
@@ -253,7 +253,7 @@ class Contest:
 
     @property
     def _uncertainty(self) -> str:
-        """The narrowest interval, if all are wider than a factor of two. Empty if one is not."""
+        """The narrowest interval, if all are wider than a factor of two; otherwise empty."""
         known = [r for g in self.field[1:] if (r := self.ratios[g.sut]).low]
         if not known or not all(r.unsure for r in known):
             return ""
@@ -263,7 +263,7 @@ class Contest:
 
     @cached_property
     def entries(self) -> dict[str, Standing]:
-        """SUT → its place."""
+        """SUT → its place in the comparison."""
         return {g.sut: self._entry(g) for g in self.groups}
 
     @cached_property
@@ -425,9 +425,7 @@ def _why_not(group: Group) -> str:
 
 
 def _by(ratio: statistics.Ratio, other: str) -> str:
-    """Return `1.47 × other (1.43–1.52)`, or `at least 2.21 × other` if the ratio is very
-    uncertain.
-    """
+    """Return `1.47 × other (1.43–1.52)`, or `at least 2.21 × other` if that is very uncertain."""
     if ratio.unsure and ratio.low and ratio.low > 1:
         return f"at least {ratio.low:.3g} × {other}"
     return ratio.verdict("", other).strip().removeprefix("is ")

@@ -77,9 +77,9 @@ def bars(contest: Contest, name: str) -> str:
     """Draw the figures of a comparison as bars from zero, the fastest on top. A line shows the
     spread of each cell's runs.
 
-    Empty if there are fewer than two.
+    Return an empty text if there are fewer than two.
 
-    `name`: begins the ids in the SVG; no two figures of a page may share it.
+    `name`: the beginning of the ids in the SVG, different for each figure of a page.
     """
     groups = [*contest.field, *(g for g in contest.good if g not in contest.field)][::-1]
     if len(groups) < 2:
@@ -104,7 +104,7 @@ def bars(contest: Contest, name: str) -> str:
                     marker="|",
                     markersize=6,
                 )
-                if s.high > room:  # the interval goes on
+                if s.high > room:  # the interval is longer
                     axes.plot(room, n, color=_INK, marker=">", markersize=6)
             axes.annotate(
                 short(s.median),
@@ -226,9 +226,7 @@ def as_file(svg: str) -> str:
 def lines(
     series: Mapping[str, Sequence[tuple[float, float]]], name: str, x: str, y: str, title: str
 ) -> str:
-    """Draw one line a SUT with a mark at each point, both axes from zero. `series`: SUT → (x,
-    y).
-    """
+    """Draw a line a SUT with a mark at each point, both axes from zero. `series`: SUT → (x, y)."""
     with rc_context(_STYLE):
         figure, axes = _canvas(2.2, left=0.14, below=0.5 + _legend_height(series))
         for sut, points in series.items():

@@ -1,4 +1,4 @@
-"""The HTML page of a report: one file, which has no script and loads nothing.
+"""Renders the HTML page of a report, one file without scripts that loads nothing.
 
 page.html is its template.
 """

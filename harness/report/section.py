@@ -1,6 +1,4 @@
-"""A section of a report as a value. `sections/` creates sections; page, Markdown and JSON show
-any.
-"""
+"""A section of a report as a value. `sections/` has functions that create sections."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ class Table:
     """Rows of texts, in groups.
 
     Attributes:
-        columns: their names.
+        columns: names of the columns.
         numbers: which of them contain numbers, counted from 0.
         groups: a group's title → its rows. The title is often the work that the rows share.
         title: title of the table; empty if the section has no other table.
@@ -43,7 +41,7 @@ class Table:
 
     @property
     def count(self) -> int:
-        """How many rows it has."""
+        """The number of its rows."""
         return sum(map(len, self.groups.values()))
 
     @property

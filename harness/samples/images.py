@@ -35,7 +35,7 @@ class Shown:
 
 
 def write(directory: Path) -> None:
-    """Keep the first images of the accuracy test. None is kept without a reference.
+    """Keep the first images of the accuracy test. Without a reference no image is kept.
 
     Args:
         directory: folder of a run whose accuracy test ended well.

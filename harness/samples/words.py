@@ -41,14 +41,14 @@ class Words:
 
     @property
     def shared(self) -> str:
-        """The beginning that answer and reference have in common."""
+        """The beginning that answer and reference share."""
         return os.path.commonprefix([self.answer, self.reference])
 
 
 def write(directory: Path, inputs: Path, tokenizer: str, decode: Decode) -> None:
     """Write words.json: the first eight samples of the accuracy test and the reference's answers.
 
-    There is no file without a reference.
+    Without a reference no file is written.
 
     Args:
         directory: folder of a run whose accuracy test ended well.

@@ -25,7 +25,7 @@ _LAYER = {
 
 
 def variables(layers: int) -> Iterator[tuple[str, str]]:
-    """Yield (path of attributes from the classifier to a variable, name of its tensor), each
+    """Yield (path of attributes from the classifier to a variable, its tensor's name), each
     once.
     """
     inner = {

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Place(NamedTuple):
-    """Where a variable's values come from.
+    """The source of a variable's values.
 
     Attributes:
         path: the attributes from the language model to the variable.

@@ -34,7 +34,7 @@ def file_of(folder: Path, name: str) -> Path:
 
 
 def names(folder: Path) -> list[str]:
-    """The names of all tensors, sorted."""
+    """Return the names of all tensors, sorted."""
     if (folder / SINGLE).exists():
         return _names_in(folder / SINGLE)
     if (folder / INDEX).exists():
@@ -60,9 +60,7 @@ def tensor(folder: Path, name: str) -> np.ndarray:
 
 
 def rows(folder: Path, name: str, at_a_time: int = 4096) -> Iterator[np.ndarray]:
-    """Yield the tensor in parts of its first axis, so that one larger than the memory can be
-    read.
-    """
+    """Yield the tensor in parts of its first axis, so that it can be larger than the memory."""
     with safe_open(file_of(folder, name), framework="np") as f:
         part = f.get_slice(name.rpartition("/")[2])
         count = part.get_shape()[0]

@@ -23,7 +23,7 @@ def evidence(
     computed: Set[str],
     detail: Mapping[str, Any],
 ) -> Evidence:
-    """Return the evidence of what the measured call runs.
+    """Return the evidence of the measured call.
 
     The precision is that of a product in the dtype of the weights. It is "mixed" if the weights,
     the layers that compute with them, or most of the call's own products differ, or if one of these
@@ -34,9 +34,9 @@ def evidence(
         name: the part of the model that the call should reach, for the reader.
         watch: runs the call, and returns the backend's observations; its `graphs` is the number of
             compiled graphs.
-        held: the dtypes of the weights, and how many elements there are of each.
-        computed: the dtypes that their layers compute in (a mixed policy casts at each call).
-        detail: more facts for the reader, such as versions.
+        held: dtype → number of elements of the weights with this dtype.
+        computed: the dtypes in which their layers compute (a mixed policy casts at each call).
+        detail: more facts, such as versions.
     """
     dtype = min(held)
     with device_memory.probing(lambda: backend.peak_device_bytes(workload.device)):

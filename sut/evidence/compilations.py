@@ -1,4 +1,4 @@
-"""Counts what a framework has compiled, without its profiler.
+"""Counts the programs that a framework has compiled, without its profiler.
 
 A GPU profiler may slow down everything that runs after it. JAX's profiler reaches the GPU, so JAX's
 programs are counted here until a test is over.

@@ -44,7 +44,7 @@ _ARITHMETIC = re.compile(
 )
 _GATHER = re.compile(rf'"stablehlo\.gather"\(.* : \(({_FLOATS}), .* -> ({_FLOATS})')
 _RUN = re.compile(r"PjitFunction\((.+)\)")
-_POOL = "tf_XLAEigen"  # the threads of XLA's CPU client, whatever library computes on them
+_POOL = "tf_XLAEigen"  # the threads of XLA's CPU client, for every library
 _HANDED_OVER = "stage"  # the program that hands an array over to the device
 _compilations: Counter[str] = Counter()
 _products: Counter[tuple[str, str, str]] = Counter()  # (program, dtype, precision) of each product

@@ -78,7 +78,7 @@ def of_hlo(text: str) -> Counter[str]:
     """Return library → number of a program's matrix products that it computes, from the text of the
     program that XLA compiled.
 
-    A plain `dot` counts as unknown: XLA chooses its library after this text is made. (TensorFlow
+    A plain `dot` counts as unknown: XLA chooses its library after it writes this text. (TensorFlow
     2.21 shows a plain `dot`, and a profile of its process shows kernels of YNNPACK.)
     """
     kinds = {found[1]: found[2] for found in _FUSION.finditer(text)}

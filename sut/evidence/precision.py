@@ -40,7 +40,7 @@ def weights_detail(elements: Mapping[str, int]) -> dict[str, dict[str, int]]:
 
 def _bits(dtype: str) -> int:
     digits = re.search(r"\d+", dtype)
-    return int(digits[0]) if digits else 8  # bool has none in its name
+    return int(digits[0]) if digits else 8  # bool has no number in its name
 
 
 @cache

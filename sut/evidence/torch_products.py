@@ -28,7 +28,7 @@ _SIDE = 256  # torch computes smaller bfloat16 products with code of its own
 _MKL_PATHS = {3: "SSE4.2", 5: "AVX2", 7: "AVX-512"}
 # The names that `preferred_blas_library` uses.
 _CUDA = {"Default": "cuBLAS", "Cublas": "cuBLAS", "Cublaslt": "cuBLASLt"}
-# Operators that call one library, whatever torch would choose.
+# Operators that always call one library.
 _OWN = {"mkldnn::": "oneDNN", "mkl::": "MKL"}
 
 
@@ -60,7 +60,7 @@ def _of_linear(dtype: torch.dtype) -> tuple[str, str]:
     """
     try:
         library, instructions = matrix_library.printed(_printed(dtype))
-    except Exception:  # noqa: BLE001  whatever a build of torch lacks
+    except Exception:  # noqa: BLE001  a build of torch may lack anything
         return UNKNOWN, UNKNOWN
     if library == UNKNOWN and dtype == torch.float32 and "BLAS_INFO=mkl" in torch.__config__.show():
         return "MKL", _mkl_instructions()  # torch has no third library for float32

@@ -21,8 +21,8 @@ import torch
 from sut.evidence import matrix_rate, precision
 
 _REGION, _PASS, _PROBE = "Torch-Compiled Region", "forward pass of the model", "precision probe"
-# CompiledFxGraph.__call__ (torch 2.13) marks everything that Inductor compiled with it, even the
-# replay of a CUDA graph. A region without this mark may be eager.
+# CompiledFxGraph.__call__ (torch 2.13) puts this mark around all code that Inductor compiled, even
+# the replay of a CUDA graph. A region without it may be eager.
 _INDUCTOR = "## Call CompiledFxGraph"
 _PRODUCTS = (
     "aten::mm",
@@ -44,7 +44,7 @@ _PASSES_A_RECORD = 4
 
 @dataclass(frozen=True)
 class Observed:
-    """The record of what a watched call of a model did.
+    """The counts of a watched call of a model.
 
     Attributes:
         operators: operators of ATen, MKL and oneDNN, including those that compiled code calls.
@@ -69,7 +69,7 @@ class Observed:
         product_bits: bits of the inputs of matrix products → how many there were; a replayed CUDA
             graph shows none. If the call itself changed how many bits torch may leave of float32
             products, they count as that many bits.
-        product_operators: operators of matrix products → how many there were.
+        product_operators: operator of matrix products → number of its products.
     """
 
     operators: int = 0
@@ -120,8 +120,8 @@ def parts(model: torch.nn.Module) -> list[torch.nn.Module]:
 def module_hooks(
     model: torch.nn.Module, before: Callable[..., None], after: Callable[..., None]
 ) -> Iterator[None]:
-    """A context with hooks around the model's `__call__`, which is not part of a compiled forward.
-    Each module of a ModuleList gets hooks.
+    """A context with hooks around the `__call__` of each of `parts(model)`. It is not part of a
+    compiled forward.
 
     `torch.compile(model)` returns another module, with its own `__call__`.
     """
@@ -181,7 +181,7 @@ class _Passes:
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
-        """A context in which the profiler records."""
+        """Return a context in which the profiler records."""
         self._begin_record()
         try:
             yield
@@ -192,7 +192,7 @@ class _Passes:
         self._end_record()
 
     def before(self, *_: Any) -> None:
-        """A forward pass begins."""
+        """Begin a forward pass."""
         number = next(self.number)
         if number and number % _PASSES_A_RECORD == 0 and not self.ranges:
             self._end_record()
@@ -205,7 +205,7 @@ class _Passes:
         self.ranges[-1].__enter__()
 
     def after(self, *_: Any) -> None:
-        """A forward pass ends."""
+        """End a forward pass."""
         self.settings.add(matmul_setting())
         self.ranges.pop().__exit__(None, None, None)
 
@@ -257,8 +257,8 @@ def _count(
 ) -> None:
     """Add the counts of these events, which belong to whole passes.
 
-    `counts`: by the names of `Observed`. `products`: matrix products, by the narrowest dtype of
-    their inputs. `operators`: matrix products, by their operator.
+    `counts`: name of a count in `Observed` → its value. `products`: narrowest dtype of the inputs →
+    number of matrix products. `operators`: operator → number of matrix products.
     """
     entered, leaking = set[int](), set[int]()
     entered_script, leaking_script = set[int](), set[int]()
@@ -372,7 +372,5 @@ def matrix_flops(device: str, dtype: torch.dtype) -> float:
 
 
 def peak_device_bytes(device: str) -> int | None:
-    """Return the most bytes that torch allocated on the accelerator in this process; None on
-    `cpu`.
-    """
+    """Return the most bytes that torch allocated on the accelerator so far; None on `cpu`."""
     return int(torch.cuda.max_memory_allocated()) if device == "cuda" else None

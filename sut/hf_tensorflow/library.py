@@ -49,7 +49,7 @@ def load_model(workload: Workload, config: Any = None, renamed: Callable[[str], 
             renamed(name): weights_files.tensor(workload.checkpoint, name)
             for name in weights_files.names(workload.checkpoint)
         },
-        tf_inputs=False,  # it is built
+        tf_inputs=False,  # the model is built already
         # A folder may lack RoBERTa's pooler, which no hidden state depends on.
         allow_missing_keys=True,
         tf_to_pt_weight_rename=getattr(model, "tf_to_pt_weight_rename", None),
@@ -82,7 +82,7 @@ class Predictor:
         self.function = tf.function(self.forward, jit_compile=model.jit_compile)
 
     def forward(self, inputs: Any) -> Any:
-        """The measured call, as TensorFlow traces it."""
+        """Run the measured call, as TensorFlow traces it."""
         return self.model(inputs, training=False)
 
     def prepare(self, inputs: Batch) -> Batch:

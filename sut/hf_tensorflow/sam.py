@@ -14,7 +14,7 @@ from sut.checkpoint import sam as weight_map
 from sut.contract import Batch, Workload
 from sut.hf_tensorflow.library import Predictor, load_model, to_float32
 
-_MEAN, _DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of Meta's pixels, from 0 to 1
+_MEAN, _DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # Meta's, for pixels from 0 to 1
 
 
 class Segmenter(Predictor):

@@ -33,7 +33,7 @@ class KerasCausalLM:
         Args:
             runtime: `sut.keras2.runtime` or `sut.keras3.runtime`.
             arguments: arguments of `generate` in addition to its inputs.
-            versions: of libraries, by name, for the evidence.
+            versions: versions of libraries, by name, for the evidence.
         """
         self.model, self.workload, self.config = model, workload, workload.config
         self.runtime, self.arguments, self.versions = runtime, arguments, versions

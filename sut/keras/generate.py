@@ -22,9 +22,9 @@ def factor(layers: int, head: int, prompt: int, new: int, *, eager: bool) -> flo
     """Return KerasHub's number of multiplications divided by the needed number, in products with
     weights.
 
-    Needed are prompt + new - 1 tokens through the layers, and new tokens through the head. KerasHub
-    puts prompt + new columns and then new single tokens through the layers. Padding and attention's
-    own products are not counted.
+    The answer needs prompt + new - 1 tokens through the layers, and new tokens through the head.
+    KerasHub sends prompt + new columns and then new single tokens through the layers. Padding and
+    attention's own products are not counted.
 
     Args:
         layers, head: the number of weights of all layers, and of the head.

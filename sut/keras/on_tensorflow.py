@@ -38,7 +38,7 @@ _MOVING = re.compile(
     rb"Tile|Shape|Range|Fill|TopK\w*|ReadVariableOp|VarHandleOp|DestroyResourceOp|Assign\w*)\b"
 )
 _PRODUCT_RUN = re.compile(rb"EagerLocalExecute: (?:MatMul|BatchMatMul|Einsum)")
-# The parts into which TensorFlow's auto-clustering divides a graph.
+# Runs of the parts of a graph that TensorFlow's auto-clustering gives to XLA.
 _CLUSTER_RUN = re.compile(rb"_XlaRun|XlaLaunch")
 # An operator within a graph.
 _KERNEL_RUN = re.compile(rb":(_Mkl\w*MatMul\w*|_?(?:Fused|Batch)?MatMul\w*|Einsum)\b")
@@ -165,8 +165,7 @@ class _Function:
     """A traced function, with all functions that it calls.
 
     Attributes:
-        product_bits: bits of the operands of its matrix products → how many there are; a loop's
-            body counts once.
+        product_bits: bits of operands → number of its matrix products; a loop's body counts once.
         callbacks: operators that call Python.
         products_left: its matrix products outside of functions that the runtime must compile.
         compiled: whether the runtime must compile it, or a function that it wraps (Keras' predict

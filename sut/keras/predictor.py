@@ -34,7 +34,7 @@ class KerasPredictor:
                 that `predict_on_batch` calls.
             prepare: the inputs → the model's inputs.
             to_host: the model's outputs, already on the host → the answers.
-            versions: of libraries, by name, for the evidence.
+            versions: versions of libraries, by name, for the evidence.
         """
         runtime.compile_to_predict(model, workload)
         self.model, self.workload, self.runtime, self.versions = model, workload, runtime, versions

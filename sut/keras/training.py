@@ -122,5 +122,5 @@ class Steps:
 
 
 def images(inputs: Batch) -> Batch:
-    """The input of an image encoder."""
+    """Return the input of an image encoder."""
     return {"images": inputs["image"]}

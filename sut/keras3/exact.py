@@ -24,10 +24,9 @@ class _Whole(np.ndarray):
 @contextmanager
 def tensors() -> Iterator[None]:
     """A context in which KerasHub loads each weight as it is stored. KerasHub 0.32's Mistral
-    converter calls `.astype(np.float16)` on each weight, on every backend. This changes logits by
-    2e-3 to 6e-3 of their deviation if the weights are not float16 numbers. The context also finds
-    names without the prefix that a model with a head gives them, because the converters of
-    DistilBERT and RoBERTa only know names with it.
+    converter calls `.astype(np.float16)` on each, on every backend. That changes logits by 2e-3 to
+    6e-3 of their deviation if the weights are not float16 numbers. The context also finds names
+    without a head's prefix, which the converters of DistilBERT and RoBERTa expect.
     """
     own, own_key = SafetensorLoader.get_tensor, SafetensorLoader.get_prefixed_key
 

@@ -19,8 +19,8 @@ _BACKEND = "keras_cv.src.backend"
 
 def place() -> None:
     """Replace KerasCV's packages by empty ones, in which its modules are found. The `__init__`
-    files of its own packages import TensorFlow and every other model. KerasCV would choose between
-    Keras 2 and 3 with TensorFlow's help; here it gets the installed Keras.
+    files of its own packages import TensorFlow and every other model. KerasCV would use TensorFlow
+    to choose between Keras 2 and 3; here it gets the installed Keras.
     """
     for name in _PACKAGES:
         spec = importlib.util.find_spec(name)

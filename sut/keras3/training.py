@@ -76,7 +76,7 @@ class _Steps(keras_training.Steps, keras.callbacks.Callback):
 def data(pairs: Iterable[keras_training.Pair]) -> Any:
     """Return the pairs as `fit` takes them, on TensorFlow as a pipeline.
 
-    The pipeline that Keras would make of the pairs tunes itself (see `on_tensorflow.pipeline`).
+    The pipeline that Keras would build from the pairs tunes itself (see `on_tensorflow.pipeline`).
     """
     return runtime.backend.pipeline(pairs) if hasattr(runtime.backend, "pipeline") else pairs
 

@@ -1,6 +1,4 @@
-"""Shared code of the native JAX files. It puts the weights on the device, and takes the
-evidence.
-"""
+"""Shared code of the native JAX files. It loads weights to the device, and takes the evidence."""
 
 from __future__ import annotations
 

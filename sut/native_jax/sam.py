@@ -1,7 +1,7 @@
 """Segment Anything (Kirillov et al. 2023) in plain JAX. The measured call is one compiled program,
 `segment`, for each shape.
 
-It computes what Meta's library `segment_anything` computes, up to the masks of low resolution.
+It computes the same as Meta's library `segment_anything`, up to the masks of low resolution.
 """
 
 from __future__ import annotations

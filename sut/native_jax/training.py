@@ -125,9 +125,7 @@ def adamw(
 
 
 def squared_error(made: jax.Array, wanted: jax.Array) -> jax.Array:
-    """Return the mean of the squared differences of two arrays of one shape, computed in
-    float32.
-    """
+    """Return the mean squared difference of two arrays of one shape, computed in float32."""
     return ((made.astype(jnp.float32) - wanted) ** 2).mean()
 
 

@@ -101,7 +101,7 @@ class StaticCaches:
         # step.
         model.config.sliding_window = None
         model.create_masks_for_generate = _mask
-        # On CUDA generate would compile its decoding steps once more, around the compiled forward.
+        # On CUDA, `generate` would compile its decoding steps again, around the compiled forward.
         model.generation_config.update(disable_compile=True)
 
     def emptied(self, rows: int) -> Any:

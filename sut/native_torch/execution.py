@@ -57,8 +57,8 @@ def load_model(
             TorchScript can trace it.
         config: values that replace config.json's.
 
-    Parameters keep requires_grad=True and callers use no_grad: with False, bfloat16 `Linear` of
-    torch 2.13 on a CPU clones its weight at each call (100 times slower).
+    Parameters keep requires_grad=True, and callers use no_grad. With requires_grad=False, bfloat16
+    `Linear` of torch 2.13 on a CPU clones its weight at each call (100 times slower).
     """
     configure(workload, traceable)
     kind = getattr(transformers, workload.config["classes"]["transformers"])

@@ -87,9 +87,7 @@ class TorchSam:
         )
 
     def predict(self, batch: Batch) -> tuple[execution.OnItsWay, execution.OnItsWay]:
-        """Return (mask logits, scores), see `Segmenter.forward`, float32, on their way to the
-        host.
-        """
+        """Return `Segmenter.forward`'s (mask logits, scores), float32, on their way to the host."""
         arrays = {k: execution.to_device(v, self.workload.device) for k, v in batch.items()}
         with torch.no_grad():
             logits, scores = self.model(**arrays)

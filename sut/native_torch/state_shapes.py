@@ -1,5 +1,5 @@
-"""`python -m sut.native_torch.state_shapes CLASS CONFIG.json`: names and shapes of a Transformers
-model's tensors, as JSON.
+"""`python -m sut.native_torch.state_shapes CLASS CONFIG.json` prints the names and shapes of a
+Transformers model's tensors, as JSON.
 
 It needs no weights and no memory for them: the model is built on torch's meta device. Run it in the
 environment of native torch and keep its output as `harness/inputs/models/<model>-<size>.json`. The

@@ -75,7 +75,7 @@ def arguments(workload: Workload) -> Any:
         lr_scheduler_type="constant",
         max_grad_norm=0.0,
         logging_strategy="no",
-        logging_nan_inf_filter=False,  # or every step would wait for its loss
+        logging_nan_inf_filter=False,  # otherwise every step would wait for its loss
         save_strategy="no",
         report_to="none",
         disable_tqdm=True,
@@ -98,9 +98,7 @@ class _Trainer(transformers.Trainer):
         return self.batches
 
     def get_decay_parameter_names(self, model: Any) -> list[str]:
-        """Return all names, as in every SUT. The library's own method leaves out biases and
-        norms.
-        """
+        """Return all names, as in every SUT. The library's method leaves out biases and norms."""
         return [name for name, _ in model.named_parameters()]
 
     def training_step(self, *arguments: Any, **keywords: Any) -> torch.Tensor:

@@ -18,7 +18,9 @@ _MOST_BARS = 8
 
 
 def answers(content: Content) -> Section:
-    """The answer of each comparison if there are several; the headline is that of a single one."""
+    """The answer of each comparison if there are several. The headline has the answer of a single
+    one.
+    """
     contested = content.contested
     if len(contested) < 2:
         return Section()
@@ -94,9 +96,7 @@ def _mean_words(ratio: statistics.Ratio) -> str:
 
 
 def noise(content: Content) -> Section:
-    """A sentence for each control run on its difference to its cell. This difference is only
-    noise.
-    """
+    """A sentence for each control run on its difference to its cell, which is only noise."""
     sentences = []
     for contest in content.contests:
         for group, ratio in contest.control_ratios:

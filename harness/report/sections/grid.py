@@ -44,7 +44,7 @@ class Grid:
 
     @property
     def models(self) -> set[str]:
-        """Its models."""
+        """The models of the grid."""
         return {model for model, _, _ in self.cells}
 
     @property
@@ -109,8 +109,8 @@ def _times(group: Group) -> Times:
 
 
 def _speeds(grid: Grid) -> Iterator[Table]:
-    """Yield a table for each SUT with its speed over the plain SUT of its library. A row is a
-    batch, and a column a length.
+    """Yield a table of each SUT's speed over the plain SUT of its library: a row a batch, a column
+    a length.
     """
     for sut in grid.suts:
         base = _plain(sut, grid.suts)

@@ -88,7 +88,7 @@ def gains(content: Content, other: str) -> list[Bar]:
 def lower_precision() -> str:
     """Return sentences on the columns of the published table that are too fast for float32.
 
-    They follow from the figures of BERT's predictions.
+    The precision follows from the figures of BERT's predictions.
     """
     fast: list[str] = []
     slow: list[str] = []
@@ -123,7 +123,7 @@ def _theirs(group: Group, other: str) -> float | None:
     """
     c = group.cell
     times = {sut: row.ms_per_step for sut, row in published_for(c).items()}
-    # Their BERT reads padded texts; their prompts have one length.
+    # The published BERT reads padded texts, and the published prompts have one length.
     is_uneven = c.dataset == "uneven" and c.task == "generate"
     other_inputs = is_uneven or c.dataset not in STANDARD_INPUTS
     other_model = c.size == "user" or c.lora == LORA[1]

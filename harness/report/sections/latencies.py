@@ -95,9 +95,7 @@ def _longer(ratio: statistics.Ratio) -> str:
 
 
 def spread(content: Content) -> Section:
-    """The spread of the latencies of queries and of the times of training steps, in the last
-    runs.
-    """
+    """The spread of the latencies of queries and the times of training steps, in the last runs."""
 
     def pictures() -> Pictures:
         contests = [contest for contest in content.contested if not contest.higher_is_better]

@@ -1,6 +1,4 @@
-"""A section on speed over batch and over lengths: the same work with several values of one of
-them.
-"""
+"""A section on speed over batch and lengths: the same work with several values of one."""
 
 from __future__ import annotations
 
