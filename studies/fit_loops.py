@@ -48,8 +48,8 @@ def harness_loop(sut: Any, clock: Clock, job: Job, own_ns: list[int]) -> Loop:
     """Return the SUT's `fit` with the harness' timer, as in a timed run. The nanoseconds of each
     step in that timer are added to `own_ns`.
 
-    The first and the last step are left out, because the timer waits for the device there, as the
-    bare loop does at its end.
+    The first and the last step are left out: there the timer waits for the device, as the bare loop
+    does at its end.
     """
     beat = Heartbeat(job.log_dir / "heartbeat")
 

@@ -1,5 +1,5 @@
 """This module defines LoRA for every SUT: the adapted layers, the shapes of the factors and their
-first values. It uses only NumPy.
+first values. NumPy only.
 
 LoRA adds `alpha / rank` times a product of two factors to the products of query and value, whose
 weights [out, in] are frozen (Hu et al. 2021, section 4). Libraries have two layouts of the factors,

@@ -74,9 +74,9 @@ class Inference(Protocol):
     def to_host(self, outputs: Any) -> Batch:
         """Block until the answers are C-contiguous in host memory.
 
-        The task `predict` has the model's answer keys. The task `generate` has `tokens` int32
-        [batch, new] and `n_tokens` int32 [batch], the number of tokens of each row's answer. The
-        rest of a row is padding.
+        With the task `predict`, they have the model's answer keys. With `generate`, they are
+        `tokens` int32 [batch, new] and `n_tokens` int32 [batch], the number of tokens of each row's
+        answer. The rest of a row is padding.
         """
 
     def logits(self, tokens: np.ndarray) -> np.ndarray:

@@ -1,5 +1,5 @@
-"""The devices a SUT may run on, as one literal dict. It contains all facts about devices that are
-outside the frameworks' own files. Standard library only.
+"""The devices a SUT may run on, as one literal dict. All other facts about devices are in the
+frameworks' own files. Standard library only.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ class Device:
 
     Attributes:
         name: its name in `--device`, in a cell and in the name of a lock.
-        driver: the driver that must answer if the device is present. None: the device is the
-            machine's own processor, which is always present.
+        driver: the driver that must answer if the device is present. None: the machine's own
+            processor, which is always present.
         library: the library that reports its memory, energy and clocks. None: the system reports
             them.
         lacks: precision → why the device does not compute in it.
@@ -23,8 +23,8 @@ class Device:
             values take precedence.
         chosen_by: environment variable with the devices that a process may use, in order. A worker
             sees only the first one, because JAX would take memory of all.
-        variables: beginnings of the names of environment variables that its libraries read, as
-            regular expressions.
+        variables: beginnings of environment variables that its libraries read, as regular
+            expressions.
     """
 
     name: str

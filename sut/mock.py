@@ -53,7 +53,7 @@ class Mock:
         return answers
 
     def logits(self, tokens: np.ndarray) -> np.ndarray:
-        """Return one-hot logits of the token that follows each one, float32 [batch, length,
+        """Return one-hot logits of the token that follows each token, float32 [batch, length,
         vocabulary].
         """
         return _one_hot(_next(_state(tokens), self.vocabulary), self.vocabulary)

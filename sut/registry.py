@@ -76,12 +76,13 @@ class SutSpec:
         classes: the library under which a model's data name the class to load; empty: it needs no
             class.
         packages: distributions whose versions the system's description reports.
-        variables: beginnings of the names of environment variables that change its figures, as
-            regular expressions.
+        variables: beginnings of environment variables that change its figures, as regular
+            expressions.
         out_of_memory: words of the errors that it raises if it is out of memory.
-        without_keras: for a SUT of Keras: the SUT that computes the same on the same framework
-            without Keras.
-        on_keras2: for a SUT of Keras 3: the SUT of Keras 2 with the same framework and execution.
+        without_keras: the SUT that computes the same on the same framework without Keras; only for
+            a SUT of Keras.
+        on_keras2: the SUT of Keras 2 with the same framework and execution; only for a SUT of Keras
+            3.
         lora: the layout of the factors of its library's LoRA: MATRIX or PER_HEAD.
     """
 

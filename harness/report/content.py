@@ -29,7 +29,7 @@ class Content:
     """The measurements of a report, and their conclusions.
 
     Attributes:
-        source: the folder, as the reader would type it.
+        source: the folder's name for the reader.
         twins: control runs, which are cells that a sweep measured again.
         faults: path of a result.json that could not be read → the reason.
         not_measured: reason why cells of sweeps could not be measured → labels of these cells.
@@ -178,8 +178,8 @@ class Content:
         return f"{count} with a figure, and no two SUTs did the same work: nothing is compared"
 
     def of_each(self, sentences: Callable[[Contest], list[str]]) -> list[str]:
-        """Return the sentences on each comparison of two SUTs or more. If there are several
-        comparisons, a sentence begins with its comparison's name.
+        """Return the sentences on each comparison of two SUTs or more. They begin with its name if
+        there are several.
 
         At most MOST_SENTENCES are returned.
         """

@@ -24,8 +24,8 @@ class Standing:
     """A SUT's place in a comparison.
 
     Attributes:
-        figure: the compared number: the median of the repeats, in the unit of the comparison. None:
-            there is none.
+        figure: the compared number, which is the median of the repeats in the unit of the
+            comparison; None if there is none.
         low, high: a 95 % interval of the mean of this cell's runs.
         struck: whether the figure is of an invalid run, and is shown struck out.
         best: whether it is in the leading group, because no SUT is shown to be faster.

@@ -71,7 +71,7 @@ def _plain(name: str) -> str:
 
 @cache
 def _dumps() -> Path:
-    """Return the folder to which JAX writes the programs that it compiles."""
+    """Return the folder for JAX's dumps of programs."""
     return Path(tempfile.mkdtemp(prefix="stablehlo-"))
 
 

@@ -1,5 +1,5 @@
 """Determines which precision a matrix product really has, from its error. A flag only shows the
-requested precision. It uses only NumPy.
+requested precision. NumPy only.
 """
 
 from __future__ import annotations

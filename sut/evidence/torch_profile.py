@@ -51,8 +51,8 @@ class Observed:
         operators_called: those of `operators` that neither another operator nor compiled code
             calls.
         operators_outside: operators outside of every call of code that Inductor compiled.
-        operators_left: those of `operators_outside` within a forward pass. They were left out of
-            the compiled part of the model.
+        operators_left: those of `operators_outside` within a forward pass, which the compiled part
+            of the model leaves out.
         products_outside: matrix products outside of every call of code that Inductor compiled,
             including those of a backward pass.
         regions: entries into code that Dynamo captured, with any backend. A model compiled as a
@@ -66,7 +66,7 @@ class Observed:
         operators_left_of_script: operators within a forward pass that ran outside of TorchScript.
         product_errors: the error (`sut.evidence.precision`) of a product computed in the context of
             some passes. It includes the effect of autocast and of global switches.
-        product_bits: bits of the inputs of matrix products → how many there were; a replayed CUDA
+        product_bits: bits of the inputs of matrix products → number of products; a replayed CUDA
             graph shows none. If the call itself changed how many bits torch may leave of float32
             products, they count as that many bits.
         product_operators: operator of matrix products → number of its products.
@@ -120,7 +120,7 @@ def parts(model: torch.nn.Module) -> list[torch.nn.Module]:
 def module_hooks(
     model: torch.nn.Module, before: Callable[..., None], after: Callable[..., None]
 ) -> Iterator[None]:
-    """A context with hooks around the `__call__` of each of `parts(model)`. It is not part of a
+    """A context with hooks around the `__call__` of each of `parts(model)`, which is not part of a
     compiled forward.
 
     `torch.compile(model)` returns another module, with its own `__call__`.
@@ -324,8 +324,8 @@ def _nested(events: Sequence[Any]) -> Iterator[tuple[Any, str, int, str, bool]]:
 
 
 def dynamo_graphs() -> int:
-    """Return the number of graphs that Dynamo captured in this process. If Dynamo was not imported,
-    nothing was compiled.
+    """Return the number of graphs that Dynamo captured in this process. Without its import nothing
+    was compiled.
     """
     module = sys.modules.get("torch._dynamo.utils")
     return int(module.counters["stats"]["unique_graphs"]) if module else 0

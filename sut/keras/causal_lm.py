@@ -59,8 +59,8 @@ class KerasCausalLM:
         return self.model.generate(inputs, **self.arguments)["token_ids"], batch
 
     def to_host(self, outputs: tuple[np.ndarray, Batch]) -> Batch:
-        """Return the new tokens, and how many of each row are its answer. The row of a shorter
-        prompt has more new tokens than requested; they are cut here.
+        """Return the new tokens, and how many of each row are its answer. A shorter prompt's row
+        has more new tokens than requested; the surplus is cut.
         """
         sequences, batch = outputs
         _, new = self._shape(batch)

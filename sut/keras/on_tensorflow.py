@@ -235,10 +235,10 @@ def dense(gradient: Any) -> Any:
 
 
 def pipeline(rows: Iterable[Any]) -> tf.data.Dataset:
-    """Return the rows, which are nested arrays of the same shapes, as a data pipeline.
+    """Return the rows (nested arrays of the same shapes) as a data pipeline.
 
     The pipeline fetches one row ahead, as Keras does with a generator. It has no thread that tunes
-    the pipeline, because the end of an epoch would wait for that thread, up to ten seconds.
+    it, because the end of an epoch would wait up to ten seconds for that thread.
     """
     left = iter(rows)
     first = next(left)

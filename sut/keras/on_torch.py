@@ -56,8 +56,8 @@ def matrix_flops(dtype: str) -> float:
 
 def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
     """Return torch's observations of the call. `graphs`: graphs that Dynamo captured in this
-    process. All other values are the profiler's, for the call: `operators` run one by one, entries
-    into compiled regions and TorchScript, and the bits of the inputs of its matrix products.
+    process. The profiler counts the rest in the call: `operators` run one by one, entries into
+    compiled regions and TorchScript, and the bits of the inputs of its matrix products.
     `forward_passes`: entries into one layer.
     """
     weight = model.weights[0].value

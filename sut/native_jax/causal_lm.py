@@ -30,7 +30,7 @@ Cache = list[tuple[jax.Array, jax.Array]]
 
 
 def is_gemma(config: Config) -> bool:
-    """Return whether the model is a Gemma. Gemma differs from Llama's layout in norms, embedding
+    """Return whether the model is a Gemma, which differs from Llama's layout in norms, embedding
     and activation (Transformers' `modeling_gemma.py`).
     """
     return bool(config["model_type"] == "gemma")
@@ -80,8 +80,8 @@ def frequencies(config: Config) -> np.ndarray:
 
 
 def rotate(x: jax.Array, angles: jax.Array) -> jax.Array:
-    """Apply rotary positions. The first half of a head's dimensions is paired with the second. x
-    has the shape [batch, heads, new, size], and angles are half as wide.
+    """Apply rotary positions. The first half of a head's dimensions is paired with the second. x is
+    [batch, heads, new, size], and angles are half as wide.
     """
     first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
     cosine, sine = jnp.cos(angles), jnp.sin(angles)

@@ -1,1 +1,1 @@
-"""SUTs of PyTorch with Hugging Face Transformers, segment-anything and diffusers."""
+"""SUTs of PyTorch with Transformers, segment-anything and diffusers."""

@@ -100,8 +100,8 @@ class TorchCausalLM:
         return logits
 
     def _forced(self, ids: np.ndarray, width: int) -> np.ndarray:
-        """Return the logits of the measured call if it is forced to generate `ids`. They are
-        float32 [batch, length - width + 1, vocabulary], from position width - 1 on.
+        """Return the logits of the measured call that is forced to generate `ids`, float32 [batch,
+        length - width + 1, vocabulary], from position width - 1 on.
 
         `width`: the shortest prompt that ran with as many rows, so that no new graph is needed.
         Graphs return no logits of earlier positions.

@@ -42,8 +42,7 @@ class _Products:
     Attributes:
         rates: floating-point operations a second of a large product, of each run.
         libraries: the library with instructions and threads, in words, of each run that names it.
-        narrow: the instructions that MKL used, if they are narrower than those of an AMD processor;
-            otherwise empty.
+        narrow: the instructions that MKL used, if an AMD processor has wider ones; otherwise empty.
     """
 
     rates: list[float] = field(default_factory=list)

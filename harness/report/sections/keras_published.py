@@ -1,10 +1,10 @@
 """A section with the two figures of Keras' published benchmark, drawn from our cells.
 
-They are Keras 3 over Keras 2, and Keras 3 over native PyTorch. The published figures
-(https://keras.io/getting_started/benchmarks/) show the speed of Keras 3 on its best backend over
-that of the other, with one bar for each model and task. The published ratio, of an A100, is a mark
-at our bar if the table has the same batch, and at every training. Most columns of their table were
-not measured in float32 (`lower_precision`).
+They are Keras 3 over Keras 2, and over native PyTorch. Each published figure
+(https://keras.io/getting_started/benchmarks/) shows the speed of Keras 3 on its best backend over
+that of the other, one bar for each model and task. The published ratio, of an A100, is a mark at
+our bar if the table has the same batch, and at every training. Most columns of their table were not
+measured in float32 (`lower_precision`).
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def gains(content: Content, other: str) -> list[Bar]:
 def lower_precision() -> str:
     """Return sentences on the columns of the published table that are too fast for float32.
 
-    The precision follows from the figures of BERT's predictions.
+    They are computed from the figures of BERT's predictions.
     """
     fast: list[str] = []
     slow: list[str] = []

@@ -1,4 +1,4 @@
-"""A section on speed over batch and lengths: the same work with several values of one."""
+"""A section on speed over batch size and lengths, for work that differs in only one of them."""
 
 from __future__ import annotations
 
