@@ -49,9 +49,7 @@ def load(spec: Mapping[str, Any]) -> Inference:
 
 
 def answers(spec: Mapping[str, Any], sut: Inference) -> dict[str, np.ndarray]:
-    """Return the answers of a loaded SUT to all inputs, with `forced` and `own` as the worker
-    writes them.
-    """
+    """Return a loaded SUT's answers to all inputs, with the worker's `forced` and `own`."""
     qsl, batches = _inputs(spec, sut)
     parts = [sut.to_host(sut.predict(batch)) for batch in batches]
     made = {key: np.concatenate([part[key] for part in parts])[: qsl.count] for key in parts[0]}

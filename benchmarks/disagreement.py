@@ -52,9 +52,7 @@ _HEAD = """# benchmarks/disagreement.py wrote this file: how far honest SUTs are
 
 
 def main() -> int:
-    """Run the measurements that the flags select, and write the file again after each cell. Return
-    the exit code.
-    """
+    """Run the selected measurements, and write the file after each cell. Return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument(
         "--suts", nargs="+", default=[name for name, spec in SUTS.items() if spec.reads_weights]

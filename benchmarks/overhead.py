@@ -201,9 +201,7 @@ def _turns(job: Job) -> dict[str, float]:
 
 
 def _bare_rate(job: Job, sut: Any, seconds: float) -> float:
-    """Return the samples a second of `predict` and `to_host` over prepared batches, in the order of
-    the data set.
-    """
+    """Return the samples a second of `predict` and `to_host`, in the order of the data set."""
     qsl, size = Qsl(job.inputs, sut.prepare), job.workload.batch_size
     qsl.load(range(qsl.count))
     batches = qsl.batches(size)
@@ -399,7 +397,7 @@ def _child(kind: str, job: Job, python: Path, process_env: Mapping[str, str]) ->
 
 
 def _rate(folder: Path, scenario: str) -> float:
-    """Return the queries or samples a second of the whole test, with LoadGen's own time between two
+    """Return the queries or samples a second of the whole test, with LoadGen's time between
     queries.
     """
     from compliance import logs

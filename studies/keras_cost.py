@@ -74,9 +74,7 @@ def main() -> None:
 
 @contextmanager
 def pair(keras: str, model: Model, size: Size, rows: int, cache: Path) -> Iterator[list[Peer]]:
-    """Yield the SUT of Keras and the SUT without it, loaded and warm, with one batch of random
-    inputs.
-    """
+    """Yield the SUT of Keras and the SUT without it, loaded and warm, with a random batch."""
     bare = SUTS[keras].without_keras
     assert bare
     with together(
@@ -141,7 +139,7 @@ def _row(model: Model, size: Size, rows: int, times: np.ndarray) -> str:
 
 
 def speed(times: np.ndarray, others: np.ndarray) -> str:
-    """Return the speed of a SUT over another's, with its interval, from the milliseconds of each
+    """Return a SUT's speed over another's, with its interval, from the milliseconds of each
     turn.
     """
     ratio = _ratio(times, others)

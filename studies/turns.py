@@ -80,9 +80,7 @@ class Peer:
         self._answer()  # once it is loaded
 
     def turn(self, seconds: float) -> float:
-        """Call for so many seconds, at least once. Return the median time of a call, in
-        milliseconds.
-        """
+        """Call for so many seconds, at least once. Return the median milliseconds of a call."""
         return float(self._ask(f"turn {seconds}"))
 
     def layers(self, seconds: float) -> dict[str, float]:
@@ -117,7 +115,7 @@ class Peer:
         return json.loads(line)
 
     def _stop(self) -> None:
-        """Stop every thread of the process. Return when all have stopped, or when the process has
+        """Stop every thread of the process. Return when all have stopped, or the process has
         ended.
         """
         self.process.send_signal(signal.SIGSTOP)

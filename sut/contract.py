@@ -19,9 +19,7 @@ Batch = Mapping[str, np.ndarray]
 
 
 class Unsupported(Exception):
-    """`load` raises it if this SUT cannot run this workload. The table shows its message as the
-    reason.
-    """
+    """`load` raises it if this SUT cannot run this workload. The table shows its message."""
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ class Device:
         name: its name in `--device`, in a cell and in the name of a lock.
         driver: the driver that must answer if the device is present. None: the machine's own
             processor, which is always present.
-        library: the library that reports its memory, energy and clocks. None: the system reports
-            them.
+        library: the library that reports its memory, energy and clocks. None: the system does.
         lacks: precision → why the device does not compute in it.
         process_env: variables a worker needs before any framework is imported; the user's own
             values take precedence.

@@ -136,9 +136,7 @@ class Mock:
 
 
 def fail_as_told(options: Mapping[str, Any], calls: int) -> None:
-    """Raise, hang, be killed or exhaust memory if the options name this call. Calls are counted
-    from 0.
-    """
+    """Raise, hang, be killed or exhaust memory if the options name this call, counted from 0."""
     if calls == options.get("raise-at"):
         raise RuntimeError(f"told to raise at batch {calls}")
     if calls == options.get("hang-at"):
@@ -191,9 +189,7 @@ class MockTraining:
     def fit(
         self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
     ) -> None:
-        """Make steps of `latency-ms` each. As on a device, the loop goes on before a step is
-        done.
-        """
+        """Make steps of `latency-ms`. As on a device, the loop goes on before a step is done."""
         self.in_fit = True
         for batch in self._broken(batches):
             fail_as_told(self.options, self.steps)

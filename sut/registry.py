@@ -35,9 +35,7 @@ ONE_PACKAGE = (("tensorflow-cpu", "tensorflow"),)
 """Names of distributions that contain the same package, each built for another device."""
 
 CPU_BUILDS = {"torch": ("--torch-backend", "cpu")}
-"""Distribution → the options with which uv finds its builds for the CPU. PyPI has only its large
-CUDA builds.
-"""
+"""Distribution → uv's options for its CPU builds, because PyPI has only its large CUDA builds."""
 
 CPU_INDEXES = {"torch": "https://download.pytorch.org/whl/cpu"}
 """Distribution → the package index, for pip, with its builds for the CPU."""
@@ -67,22 +65,18 @@ class SutSpec:
         unsupported: "model", "model/task", "model/precision" or "model/task/precision" → the true
             reason.
         families: the model families that it supports; empty: those for which it has a file.
-        options: name of each `--sut-option` → (its type or the words that it accepts, its
-            description).
+        options: name of each `--sut-option` → (its type or its words, its description).
         precisions: the precisions it can compute in on some device.
         reads_weights: whether it needs a checkpoint.
         reference: the name of the reference whose float32 answers this SUT is compared with.
         devices: the devices on which it can run.
-        classes: the library under which a model's data name the class to load; empty: it needs no
-            class.
+        classes: the library under which a model's data name its class; empty: it needs no class.
         packages: distributions whose versions the system's description reports.
         variables: beginnings of environment variables that change its figures, as regular
             expressions.
         out_of_memory: words of the errors that it raises if it is out of memory.
-        without_keras: the SUT that computes the same on the same framework without Keras; only for
-            a SUT of Keras.
-        on_keras2: the SUT of Keras 2 with the same framework and execution; only for a SUT of Keras
-            3.
+        without_keras: for Keras only, the SUT that computes the same on the same framework.
+        on_keras2: for Keras 3 only, the SUT of Keras 2 with the same framework and execution.
         lora: the layout of the factors of its library's LoRA: MATRIX or PER_HEAD.
     """
 
@@ -187,8 +181,7 @@ _XLA_OUT_OF_MEMORY = (
     "CUBLAS_STATUS_ALLOC_FAILED",
 )
 
-# Settings that the SUTs of one library share. An entry of `SUTS` adds the rest, and may override
-# them.
+# Settings that the SUTs of one library share. An entry of `SUTS` may add to and override them.
 _keras3 = partial(
     SutSpec,
     module="sut.keras3.{family}",

@@ -39,9 +39,7 @@ REFUSED: Mapping[str, str] = {
     "JAX_NUMPY_DTYPE_PROMOTION": _PRECISION,
     "KERAS_FLOATX": _PRECISION,
 }
-"""Name, as a regular expression → why it is refused. Only `--precision` decides the precision of
-products.
-"""
+"""Name, as a regular expression → why it is refused. Only `--precision` sets the precision."""
 
 # Variables that choose folders, logs, or one of several equal cards do not make another cell.
 _NO_CELL = re.compile(

@@ -1,5 +1,4 @@
 """The report on finished runs.
 
-`content` gathers the measurements, `sections` describe and draw them, and `page` and `exports` show
-any section.
+`content` gathers measurements, `sections` describes and draws them, `page` and `exports` show them.
 """

@@ -259,8 +259,8 @@ def _started(group: Group, groups: Iterable[Group]) -> Group:
 
 
 def _apart(group: Group, same: Sequence[Group], machines: Mapping[str, str]) -> str:
-    """Return the difference between a group and others whose work has the same name. Empty if there
-    is none.
+    """Return the difference to other groups whose work has the same name. Empty if there is
+    none.
     """
 
     def facts(g: Group) -> tuple[str, ...]:

@@ -74,9 +74,7 @@ class Contest:
         controls: Sequence[Group] = (),
         shared: Collection[str] = (),
     ) -> Contest:
-        """Return the comparison of groups that did the same work, with the last measured group of
-        each SUT.
-        """
+        """Return the comparison of groups that did the same work, with each SUT's last group."""
         latest: dict[str, Group] = {}
         for group in groups:
             other = latest.get(group.sut)
@@ -240,9 +238,7 @@ class Contest:
 
     @property
     def _far_control(self) -> str:
-        """The distance of a control run from its cell. Empty if no control run is far from its
-        cell.
-        """
+        """The distance of a control run from its cell. Empty if none is far away."""
         for group, ratio in self.control_ratios:
             is_far = ratio.different and abs(ratio.value - 1) > _FAR
             if ratio.low and ratio.high and (is_far or ratio.unsure):

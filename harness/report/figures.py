@@ -132,8 +132,8 @@ def bars(contest: Contest, name: str) -> str:
 
 
 def gains(rows: Sequence[Bar], name: str, title: str) -> str:
-    """Draw ratios as bars from zero, the first on top, with their 95 % intervals. A ring shows a
-    bar's mark.
+    """Draw ratios as bars from zero, the first on top, with 95 % intervals. A ring is a bar's
+    mark.
     """
     with rc_context(_STYLE):
         figure, axes = _canvas(0.25 + 0.62 * len(rows), left=0.36)

@@ -36,7 +36,7 @@ BEGINNING = "\n".join(
 )
 """The beginning of every page of a report. A file with another beginning is not such a page."""
 
-# These limits keep a page small and quick. Cells beyond them are only in the table and the list of
+# These limits keep a page small and quick. Other cells are only in the table and the list of
 # folders.
 _MOST_DETAILS, _MOST_PLOTS = 30, 6
 
@@ -64,8 +64,8 @@ def render(content: Content, sections: Sequence[Section], when: datetime) -> str
 
 
 def render_trends(trends: Iterable[Trend], source: str, when: datetime) -> str:
-    """Return the page of `history`, as HTML: a plot for each cell, and the changes that came with
-    its figure.
+    """Return the page of `history`, as HTML: a plot for each cell, and the changes with its
+    figure.
     """
     drawn = [(trend, Markup(_trend(trend, f"trend{n}"))) for n, trend in enumerate(trends)]
     template = _environment().get_template("history.html")

@@ -11,8 +11,7 @@ class Place(NamedTuple):
 
     Attributes:
         path: the attributes from the language model to the variable.
-        tensor: the tensor's name in the checkpoint. For GPT-2, a leading `transformer.` is left
-            out.
+        tensor: its name in the checkpoint. For GPT-2, a leading `transformer.` is left out.
         third: which third of the tensor's last axis; None: the whole tensor. GPT-2 keeps query, key
             and value in one tensor.
         turned: whether the checkpoint's matrix is [out, in]; Keras' matrices are [in, out].

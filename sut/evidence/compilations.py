@@ -12,14 +12,12 @@ _counters: list[Callable[[], int]] = []
 
 
 def count_by(counter: Callable[[], int]) -> None:
-    """From now on, use `counter` to count the programs that the framework has compiled in this
-    process.
-    """
+    """From now on, let `counter` count the programs that were compiled in this process."""
     _counters[:] = [counter]
 
 
 def count() -> int | None:
-    """Return the number of programs compiled so far. None: the framework counts them only under its
-    profiler.
+    """Return the number of programs compiled so far. None: only the framework's profiler counts
+    them.
     """
     return _counters[0]() if _counters else None

@@ -178,8 +178,7 @@ def matrix_flops(dtype: str) -> float:
 
 
 def watch(call: Callable[[], Any]) -> dict[str, Any]:
-    """Return what JAX reports of the call. The model's programs are those that contain matrix
-    products.
+    """Return what JAX reports of the call. The model's programs are those with matrix products.
 
     `graphs` and `xla_programs`: compilations of the model's programs that the call enters, one for
     each shape. `regions`: how often the call enters these programs; a model that is compiled as a

@@ -1,5 +1,5 @@
-"""Finds out which library multiplies torch's matrices. oneDNN reports its products itself, in its
-verbose mode.
+"""Finds out which library multiplies torch's matrices. oneDNN reports its products in its verbose
+mode.
 
 MKL has such a mode too. It is not used, because it measures the processor's clock first, which took
 up to 0.9 s.
@@ -55,9 +55,7 @@ def about(device: str, dtype: torch.dtype, operators: Mapping[str, int]) -> dict
 
 @cache
 def _of_linear(dtype: torch.dtype) -> tuple[str, str]:
-    """Return (library, instructions) of `linear`. It never raises an error, because no figure
-    depends on it.
-    """
+    """Return (library, instructions) of `linear`. It never raises, for no figure depends on it."""
     try:
         library, instructions = matrix_library.printed(_printed(dtype))
     except Exception:  # noqa: BLE001  a build of torch may lack anything

@@ -48,8 +48,7 @@ class Observed:
 
     Attributes:
         operators: operators of ATen, MKL and oneDNN, including those that compiled code calls.
-        operators_called: those of `operators` that neither another operator nor compiled code
-            calls.
+        operators_called: those of `operators` that no other operator and no compiled code calls.
         operators_outside: operators outside of every call of code that Inductor compiled.
         operators_left: those of `operators_outside` within a forward pass, which the compiled part
             of the model leaves out.
@@ -104,9 +103,7 @@ class Observed:
 
 
 Hooks = Callable[[Any, Callable[..., None], Callable[..., None]], AbstractContextManager[None]]
-"""(model, function before each forward pass, function after it) → the context in which they are
-called.
-"""
+"""(model, function before each forward pass, function after it) → the context that calls them."""
 
 
 def parts(model: torch.nn.Module) -> list[torch.nn.Module]:
@@ -229,9 +226,7 @@ class _Passes:
         self.profile.start()
 
     def _end_record(self) -> None:
-        """Count the profiler's own events. torch's list of them takes a hundred times as long to
-        build.
-        """
+        """Count the profiler's own events. torch's list of them takes a hundred times as long."""
         self.profile.stop()
         _count(
             self.profile.profiler.kineto_results.events(),
@@ -352,7 +347,7 @@ def matmul_setting() -> str:
 
 
 def probe(device: torch.device | str, dtype: torch.dtype) -> np.ndarray:
-    """Return the product of `precision.operands()` in the dtype on the device, as float32 on the
+    """Return the product of `precision.operands()`, computed in the dtype, as float32 on the
     host.
     """
     a, b = (torch.from_numpy(x).to(device, dtype) for x in precision.operands())

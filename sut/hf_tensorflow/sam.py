@@ -37,7 +37,7 @@ class Segmenter(Predictor):
         )
 
     def forward(self, inputs: Any) -> Any:
-        """Normalise the pixels, put channels first, as Transformers' processor does, and run the
+        """Normalise pixels and put channels first, as Transformers' processor does; run the
         model.
         """
         pixels = tf.transpose((inputs["pixel_values"] - _MEAN) / _DEVIATION, (0, 3, 1, 2))

@@ -19,8 +19,7 @@ UNEVEN = (
 
 
 def factor(layers: int, head: int, prompt: int, new: int, *, eager: bool) -> float:
-    """Return KerasHub's number of multiplications divided by the needed number, in products with
-    weights.
+    """Return KerasHub's multiplications divided by the needed ones, in products with weights.
 
     The answer needs prompt + new - 1 tokens through the layers, and new tokens through the head.
     KerasHub sends prompt + new columns and then new single tokens through the layers. Padding and

@@ -107,8 +107,7 @@ def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
     trace = session.stop()
     entered = Counter(name.decode() for name in _FUNCTION_RUN.findall(trace))
     functions = _functions()
-    # A function that no longer exists was created only for this call. It counts as one of the
-    # model's.
+    # A function that no longer exists was created only for this call, and counts as the model's.
     run = {
         name: n
         for name, n in entered.items()

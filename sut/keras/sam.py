@@ -1,6 +1,4 @@
-"""Segment Anything of KerasHub and KerasCV. Both libraries take the same inputs, and return the
-same outputs.
-"""
+"""Segment Anything of KerasHub and KerasCV. Both have the same inputs and outputs."""
 
 from __future__ import annotations
 

@@ -193,9 +193,7 @@ def _text_encoder(config: Mapping[str, Any]) -> Any:
 
 
 def _unet(config: Mapping[str, Any]) -> Any:
-    """Return KerasCV's `DiffusionModel`. For other sizes, build the same network from KerasCV's
-    blocks.
-    """
+    """Return KerasCV's `DiffusionModel`. For other sizes, build it from KerasCV's blocks."""
     side, length = config["image_size"], config["max_position_embeddings"]
     if _is(config, {**_PUBLISHED, **_PUBLISHED_TEXT}):
         network = diffusion_model.DiffusionModel(side, side, length, download_weights=False)
@@ -315,9 +313,7 @@ def _is(config: Mapping[str, Any], published: Mapping[str, Any]) -> bool:
 
 
 def _exact_gelu(self: Any, inputs: Any) -> Any:
-    """Replace `GEGLU.call`, whose GELU is the tanh form. The GELU of the original and of diffusers
-    is exact.
-    """
+    """Replace `GEGLU.call`, whose GELU is the tanh form. The original's and diffusers' is exact."""
     x = self.dense(inputs)
     return x[..., : self.output_dim] * keras.activations.gelu(x[..., self.output_dim :])
 

@@ -1,6 +1,4 @@
-"""Trains models by Keras' `compile` and `fit`, with a callback. Keras 3 and Keras 2 share this
-code.
-"""
+"""Trains models by Keras' `compile` and `fit`, with a callback, for Keras 3 and Keras 2."""
 
 from __future__ import annotations
 

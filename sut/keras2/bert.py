@@ -62,9 +62,7 @@ def build(workload: Workload) -> Any:
 
 
 def _tensor(folder: Path, name: str) -> np.ndarray:
-    """Return a tensor. In folders of BERT's first years, the factors of a norm are called gamma and
-    beta.
-    """
+    """Return a tensor. In BERT's early folders, a norm's factors are called gamma and beta."""
     try:
         return weights_files.tensor(folder, name)
     except (KeyError, SafetensorError):

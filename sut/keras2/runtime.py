@@ -40,9 +40,7 @@ def configure(workload: Workload) -> None:
 
 
 def compile_to_predict(model: Any, workload: Workload, **arguments: Any) -> None:
-    """Compile the model, with more `arguments` of its `compile`. Keras 2 requires an optimizer; it
-    is not used.
-    """
+    """Compile the model, with more `arguments` of its `compile`. Keras 2 requires an optimizer."""
     model.compile(
         optimizer="sgd",
         loss=None,

@@ -34,9 +34,7 @@ def load(workload: Workload) -> KerasPredictor:
 
 
 def load_segmenter(workload: Workload) -> Any:
-    """Return KerasCV's segmenter with the checkpoint's weights, and every tensor under KerasCV's
-    name.
-    """
+    """Return KerasCV's segmenter with all of the checkpoint's weights."""
     runtime.configure(workload)
     segmenter = build(workload.config["model"])
     keras_weights.assign(workload.checkpoint, variables(segmenter))

@@ -66,9 +66,7 @@ class _Greedy(keras_hub.samplers.GreedySampler):
 
 
 def check(backbone: type, config: Mapping[str, Any]) -> None:
-    """Raises Unsupported for a configuration that only Transformers' class supports, and KerasHub's
-    does not.
-    """
+    """Raises Unsupported for a configuration that KerasHub's class does not support."""
     name, takes = backbone.__name__, inspect.signature(backbone).parameters
     if config["tie_word_embeddings"] != _TIED.get(name, config["tie_word_embeddings"]):
         raise Unsupported(
@@ -117,8 +115,7 @@ def load(workload: Workload) -> KerasCausalLM:
 
 
 class Adapter(keras.layers.Layer):
-    """The sum of a frozen product of x with heads of weights and of a trained product of x with two
-    factors.
+    """The sum of x's frozen product with heads of weights and its trained product with two factors.
 
     Args:
         dense: the frozen product, which returns [batch, length, heads, head_dim].

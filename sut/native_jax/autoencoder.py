@@ -18,8 +18,7 @@ Config = Mapping[str, Any]
 
 ENCODER = ("vae/encoder.", "vae/quant_conv.")
 DECODER = ("vae/decoder.", "vae/post_quant_conv.")
-"""The beginnings of the names of tensors that encode images to latents, and that decode latents to
-images.
+"""Beginnings of the names of tensors that encode images to latents, and decode latents to images.
 """
 
 _EPSILON, _SCALING, _LATENTS = 1e-6, 0.18215, 4

@@ -1,6 +1,4 @@
-"""Layers that several native JAX files share. Each is a function of all weights and of the layer's
-name.
-"""
+"""Layers that native JAX files share. Each is a function of all weights and of the layer's name."""
 
 from __future__ import annotations
 

@@ -154,8 +154,8 @@ class JaxStableDiffusion:
         return outputs
 
     def to_host(self, outputs: tuple[jax.Array, jax.Array]) -> Batch:
-        """Return the images in 8 bits, and the latents after each quarter of the steps, once they
-        have arrived.
+        """Return images in 8 bits, and latents after each quarter of the steps, once they have
+        arrived.
         """
         image, latents = outputs
         return {"image": np.ascontiguousarray(image), "latents": np.ascontiguousarray(latents)}

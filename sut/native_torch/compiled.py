@@ -57,8 +57,7 @@ def check_compiler(device: str) -> None:
 
 
 def compile_forward(model: torch.nn.Module) -> None:
-    """Replace the model's forward by the compiled one. `__call__` enters it, and so does each step
-    of `generate`.
+    """Compile the model's forward, which `__call__` and each step of `generate` enter.
 
     `torch.compile(model)` would create a wrapper, whose `generate` is the uncompiled model's. The
     result is one graph or an error: a graph break fails, and so do more shapes than Dynamo keeps.
@@ -186,8 +185,7 @@ def _innermost(backend: Any) -> Any:
 
 
 def detail(model: torch.nn.Module, device: str) -> dict[str, Any]:
-    """Return facts of Dynamo and Inductor about the model, and their counts in this process, as
-    JSON values.
+    """Return facts of Dynamo and Inductor about the model and this process, as JSON values.
 
     A graph in Inductor's cache on disk is not compiled again. The first call is then much faster.
     """

@@ -72,7 +72,7 @@ class TorchSam:
         self.model, self.workload, self.in_flight = model, workload, workload.in_flight
 
     def prepare(self, inputs: Batch) -> Batch:
-        """Return the images with channels first, as Meta's encoder takes them, and a box as four
+        """Return images with channels first, as Meta's encoder takes them; a box is four
         numbers.
         """
         prepared = {
@@ -126,8 +126,8 @@ def load(workload: Workload) -> TorchSam:
             parameter.data = parameter.data.to(torch.bfloat16)
     model = Segmenter(sam).to(workload.device).eval()
     if workload.execution == "compile":
-        # The prompt encoder indexes with masks of labels. A graph does not know their counts before
-        # it runs.
+        # The prompt encoder indexes with masks of labels. Their counts are unknown before a graph
+        # runs.
         torch._dynamo.config.capture_dynamic_output_shape_ops = True
         compiled.compile_forward(model)
     return TorchSam(model, workload)
@@ -175,8 +175,7 @@ def build(config: Any) -> Any:
         iou_head_depth=3,
         iou_head_hidden_dim=config["iou_hidden_dim"],
     )
-    # Meta's mean and deviation of pixels are for values from 0 to 255; these are for values from 0
-    # to 1.
+    # Meta's own mean and deviation are for pixels from 0 to 255; these are for pixels from 0 to 1.
     return library.Sam(
         encoder, prompts, decoder, pixel_mean=[0.485, 0.456, 0.406], pixel_std=[0.229, 0.224, 0.225]
     )
@@ -198,8 +197,7 @@ class Encoder(torch.nn.Module):
     def __init__(self, segmenter: Any):
         super().__init__()
         self.encoder = segmenter.image_encoder
-        # It is in a list, because otherwise the rest of the segmenter would become a part of this
-        # module.
+        # The list keeps the rest of the segmenter from becoming a part of this module.
         self.preprocess = [segmenter.preprocess]
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:

@@ -60,8 +60,7 @@ class TorchStableDiffusion:
             return {}
 
         with torch.no_grad():
-            # Both kinds of prompts are one batch, as the latents with and without the prompt are in
-            # the pipeline.
+            # Both kinds of prompts are one batch, as the latents with and without prompt are.
             encoded = self.pipeline.text_encoder(
                 torch.cat([arrays["negative_ids"], arrays["input_ids"]])
             ).last_hidden_state
@@ -84,9 +83,7 @@ class TorchStableDiffusion:
         return execution.OnItsWay(pixels), execution.OnItsWay(latents)
 
     def to_host(self, outputs: tuple[execution.OnItsWay, execution.OnItsWay]) -> Batch:
-        """Return the images, and the latents after each quarter of the steps, once they have
-        arrived.
-        """
+        """Return images, and latents after each quarter of the steps, once they have arrived."""
         image, latents = (output.wait().contiguous().numpy() for output in outputs)
         return {"image": image, "latents": latents}
 

@@ -1,4 +1,4 @@
-"""Sections with the answers of the single comparisons, their bars, the means over them, and the
+"""Sections with the answers of single comparisons, their bars, the means over them, and the
 noise.
 """
 
@@ -18,9 +18,7 @@ _MOST_BARS = 8
 
 
 def answers(content: Content) -> Section:
-    """The answer of each comparison if there are several. The headline has the answer of a single
-    one.
-    """
+    """The answer of each comparison if there are several. That of a single one is the headline."""
     contested = content.contested
     if len(contested) < 2:
         return Section()
@@ -51,8 +49,7 @@ def bars(content: Content) -> Section:
 
 
 def means(content: Content) -> Section:
-    """Mean speeds over the comparisons in which all compared SUTs are ranked, one sentence a
-    machine.
+    """Mean speeds over the comparisons in which all SUTs are ranked, one sentence a machine.
 
     There is no sentence for fewer than two comparisons. Trainings in which LoRA trains other
     parameters in each library do not count.

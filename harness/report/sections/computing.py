@@ -1,6 +1,4 @@
-"""A section on the speed of the model's products, compared with a large product of the same
-framework.
-"""
+"""A section on the model's products, compared with a large product of the same framework."""
 
 from __future__ import annotations
 
@@ -175,7 +173,7 @@ def _rates(of_one: Mapping[str, _Products]) -> list[str]:
 
 
 def _meaning(precision: str, of_one: Mapping[str, _Products]) -> Iterator[str]:
-    """Yield one sentence on each framework whose MKL leaves instructions unused, if others are
+    """Yield a sentence on each framework whose MKL leaves instructions unused, if others are
     faster.
     """
     for name, products in of_one.items():

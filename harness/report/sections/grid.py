@@ -22,8 +22,7 @@ _PLAIN = ("eager", "graph")
 """The executions that compile least."""
 
 Times = dict[Any, float]
-"""Repeat → milliseconds of a batch. A repeat is named after its turn in a sweep, or after its
-folder.
+"""Repeat → milliseconds of a batch. A repeat has the name of its turn in a sweep, or of its folder.
 """
 
 Pairs = Sequence[tuple[Times, Times]]
@@ -70,9 +69,7 @@ def section(content: Content) -> Section:
 
 
 def grids(content: Content) -> list[Grid]:
-    """Return the grids of two models or more, measured Offline on synthetic inputs of one
-    length.
-    """
+    """Return the Offline grids of two models or more, on synthetic inputs of one length."""
     cells: dict[str, dict[tuple[str, int, int], dict[str, Times]]] = {}
     contests = [contest for contest in content.conclusive if _belongs(contest)]
     for contest in sorted(contests, key=_order):  # the newest of several weights stays
@@ -109,8 +106,8 @@ def _times(group: Group) -> Times:
 
 
 def _speeds(grid: Grid) -> Iterator[Table]:
-    """Yield a table of each SUT's speed over the plain SUT of its library: a row a batch, a column
-    a length.
+    """Yield a table of each SUT's speed over its library's plain SUT: a row a batch, a column a
+    length.
     """
     for sut in grid.suts:
         base = _plain(sut, grid.suts)

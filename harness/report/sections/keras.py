@@ -1,4 +1,4 @@
-"""Sections that compare Keras 3 with its own framework without Keras, with native PyTorch, and with
+"""Sections that compare Keras 3 with its framework without Keras, with native PyTorch and with
 Keras 2.
 """
 

@@ -69,7 +69,7 @@ def section(content: Content) -> Section:
 
 
 def gains(content: Content, other: str) -> list[Bar]:
-    """Return a bar for each comparison in which both have figures: the fastest Keras 3 SUT over the
+    """Return a bar for each comparison with figures of both: the fastest Keras 3 SUT over the
     other.
 
     The bar's mark is the same ratio in the published table, with the fastest backend there.
@@ -118,9 +118,7 @@ def _tflops(row: Published) -> float:
 
 
 def _theirs(group: Group, other: str) -> float | None:
-    """Return the published speed of Keras 3's fastest backend over the other's. None if there is
-    none.
-    """
+    """Return the published speed of Keras 3's fastest backend over the other's; None if unknown."""
     c = group.cell
     times = {sut: row.ms_per_step for sut, row in published_for(c).items()}
     # The published BERT reads padded texts, and the published prompts have one length.

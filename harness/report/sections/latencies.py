@@ -1,5 +1,4 @@
-"""Sections on the plain 90th percentiles of latencies, and on the spread of latencies and step
-times.
+"""Sections on the plain 90th percentiles of latencies, and the spread of latencies and step times.
 
 SUTs are compared by their medians. The percentiles are shown after these.
 """
@@ -30,8 +29,8 @@ def percentiles(content: Content) -> Section:
 
 
 def _sentences(contest: Contest) -> list[str]:
-    """Return one sentence with the 90th percentile of each SUT, the lowest first, and the distance
-    of the others.
+    """Return a sentence with each SUT's 90th percentile, the lowest first, and its ratio to the
+    lowest.
 
     There is none for a throughput, a training or an inconclusive comparison.
     """

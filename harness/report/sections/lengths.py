@@ -1,5 +1,5 @@
-"""A section on the lengths of prompts and answers, and their effect on a comparison of Keras SUTs
-with others.
+"""A section on how the lengths of prompts and answers affect a comparison of Keras SUTs with
+others.
 """
 
 from __future__ import annotations
@@ -65,9 +65,7 @@ def _lengths_differ(group: Group) -> bool:
 
 
 def _tokens(group: Group) -> tuple[int, int] | None:
-    """Return the tokens of each prompt and of its answer. None if the size or the inputs are a
-    user's.
-    """
+    """Return the tokens of each prompt and answer. None if the size or the inputs are a user's."""
     cell = group.cell
     if cell.dataset != "synthetic" or cell.model not in models.names():
         return None

@@ -94,8 +94,8 @@ def _picture(scale: Scale) -> Picture:
 
 
 def _best_batches(scale: Scale) -> str:
-    """Return a sentence with the batch at which each SUT answers most samples a second, the fastest
-    SUT first.
+    """Return a sentence with the fastest batch of each SUT in samples a second, the fastest SUT
+    first.
     """
     best = {}
     for sut, points in scale.points.items():
