@@ -139,9 +139,7 @@ def _row(model: Model, size: Size, rows: int, times: np.ndarray) -> str:
 
 
 def speed(times: np.ndarray, others: np.ndarray) -> str:
-    """Return a SUT's speed over another's, with its interval, from the milliseconds of each
-    turn.
-    """
+    """Return a SUT's speed over another's, with interval, from the milliseconds of each turn."""
     ratio = _ratio(times, others)
     return f"{ratio.value:.3g} ({statistics.interval(ratio.low or 0, ratio.high or 0)})"
 

@@ -259,9 +259,7 @@ def _started(group: Group, groups: Iterable[Group]) -> Group:
 
 
 def _apart(group: Group, same: Sequence[Group], machines: Mapping[str, str]) -> str:
-    """Return the difference to other groups whose work has the same name. Empty if there is
-    none.
-    """
+    """Return the difference to others whose work has the same name. Empty if there is none."""
 
     def facts(g: Group) -> tuple[str, ...]:
         machine = machines.get(g.last.machine, "")

@@ -13,7 +13,7 @@ _SMALLEST, _LARGEST, _LONG_ENOUGH_S, _TIMES = 512, 16384, 0.01, 4
 
 
 def measure(product: Callable[[int], Callable[[], object]]) -> float:
-    """Return the operations a second of the largest of a few products, the best of four runs.
+    """Return the floating-point operations a second of the largest of a few products, best of four.
 
     Args:
         product: side n → a function that multiplies two n × n matrices in the measured precision,

@@ -347,9 +347,7 @@ def matmul_setting() -> str:
 
 
 def probe(device: torch.device | str, dtype: torch.dtype) -> np.ndarray:
-    """Return the product of `precision.operands()`, computed in the dtype, as float32 on the
-    host.
-    """
+    """Multiply `precision.operands()` in the dtype on the device. Return float32 on the host."""
     a, b = (torch.from_numpy(x).to(device, dtype) for x in precision.operands())
     product: np.ndarray = (a @ b).float().cpu().numpy()
     return product

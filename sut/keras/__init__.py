@@ -1,3 +1,1 @@
-"""Code that the SUTs of Keras 2 and 3 share: the call of each architecture, training and
-backends.
-"""
+"""Code that the SUTs of Keras 2 and 3 share: calls of architectures, training and backends."""

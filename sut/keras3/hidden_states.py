@@ -16,7 +16,7 @@ def prepare(inputs: Batch) -> Batch:
 
 
 def to_host(outputs: np.ndarray) -> Batch:
-    """Return every seventh channel of the hidden states [batch, length, channels], as float32."""
+    """Return every seventh channel of the last hidden states [batch, length, channels], float32."""
     return {"hidden": np.ascontiguousarray(outputs[..., ::7], np.float32)}
 
 

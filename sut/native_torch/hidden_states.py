@@ -23,7 +23,7 @@ class TorchHiddenStates:
         return {name: values.astype(np.int64) for name, values in inputs.items()}
 
     def predict(self, batch: Batch) -> execution.OnItsWay:
-        """Return the hidden states, float32 [batch, length, channels], on their way to the host."""
+        """Return the last hidden states, float32 [batch, length, channels], not yet on the host."""
         with torch.no_grad():
             tensors = {
                 name: execution.to_device(values, self.workload.device)

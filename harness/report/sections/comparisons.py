@@ -1,6 +1,4 @@
-"""Sections with the answers of single comparisons, their bars, the means over them, and the
-noise.
-"""
+"""Sections with the answers of single comparisons, their bars, means over them, and the noise."""
 
 from __future__ import annotations
 
