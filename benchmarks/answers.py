@@ -1,9 +1,9 @@
-"""Runs in a SUT's environment, for benchmarks/disagreement.py: its answers to all inputs, or a
-reference.
+"""Writes a SUT's answers to all inputs, or a reference. benchmarks/disagreement.py runs it in the
+environment of the SUT.
 
-`python -m benchmarks.answers SPEC.json` writes the specification's "out": what `write_reference`
-writes of a reference, and of a SUT its answers, with its logits of the reference's answers
-(`forced`) and of its own (`own`) where it generates.
+`python -m benchmarks.answers SPEC.json` writes the file "out" of the specification. For a reference
+it is the file of `write_reference`. For a SUT it contains the answers. If the SUT generates, it
+also contains the SUT's logits of the reference's answers (`forced`) and of its own (`own`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sut.registry import REFERENCES, load_module
 
 
 def write(spec: Mapping[str, Any]) -> None:
-    """Answer what the specification names, and write it."""
+    """Write the answers that the specification requests."""
     if spec["sut"] not in REFERENCES:
         np.savez(Path(spec["out"]), allow_pickle=False, **answers(spec, load(spec)))
         return
@@ -42,14 +42,14 @@ def write(spec: Mapping[str, Any]) -> None:
 
 
 def load(spec: Mapping[str, Any]) -> Inference:
-    """The SUT, or the reference, of a specification."""
+    """Return the SUT, or the reference, of a specification."""
     workload = Workload(**{**spec["workload"], "checkpoint": Path(spec["workload"]["checkpoint"])})
     sut: Inference = load_module(spec["sut"], spec["family"]).load(workload)
     return sut
 
 
 def answers(spec: Mapping[str, Any], sut: Inference) -> dict[str, np.ndarray]:
-    """The answers of a loaded SUT to all inputs; `forced` and `own` as the worker writes them."""
+    """Return a loaded SUT's answers to all inputs, with the worker's `forced` and `own`."""
     qsl, batches = _inputs(spec, sut)
     parts = [sut.to_host(sut.predict(batch)) for batch in batches]
     made = {key: np.concatenate([part[key] for part in parts])[: qsl.count] for key in parts[0]}

@@ -4,9 +4,9 @@ which the limits follow.
     PYTHONPATH=. .cache/environments/core/bin/python -P -m benchmarks.disagreement \\
         [--models bert …] [--sizes tiny base] [--suts …] [--fit]
 
-(after one `./run.sh list`, which makes that environment). Each cell answers 64 synthetic inputs, or
-the size's `quick_samples`, in a process of its own. What the file holds of other cells stays. An
-hour on two cores. With --fit the cells are trainings of `--mode`, each a run of its own.
+The first `./run.sh list` creates that environment. Each cell answers 64 synthetic inputs, or the
+size's `quick_samples`, in its own process. The file's rows of other cells stay. It takes an hour on
+two cores. With --fit the cells are trainings of `--mode`, and each is a separate run.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _HEAD = """# benchmarks/disagreement.py wrote this file: how far honest SUTs are
 
 
 def main() -> int:
-    """Measure what the flags name, and write the file anew after each cell. → the exit code."""
+    """Run the selected measurements, and write the file after each cell. Return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument(
         "--suts", nargs="+", default=[name for name, spec in SUTS.items() if spec.reads_weights]
@@ -75,7 +75,7 @@ def main() -> int:
 
 
 def _trainings(flags: argparse.Namespace) -> int:
-    """A run of scenario Fit for each cell; its losses count whether or not they pass. → the exit
+    """Run scenario Fit for each cell. Its losses count even if they do not pass. Return the exit
     code.
     """
     failed = 0
@@ -116,7 +116,7 @@ def _trainings(flags: argparse.Namespace) -> int:
 
 
 def _answers(flags: argparse.Namespace) -> int:
-    """Answers of each cell, in a process of its own. → the exit code."""
+    """Measure the answers of each cell, each in its own process. Return the exit code."""
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         for name, size in [(name, size) for name in flags.models for size in flags.sizes]:
@@ -152,8 +152,8 @@ def _answers(flags: argparse.Namespace) -> int:
 
 
 def _of_length(model: Model, size: Size, new_tokens: int | None) -> Size:
-    """The size with answers of this length. The same size where its own are not shorter, or where
-    it generates none.
+    """Return the size with answers of this length. It is the same size if its own answers are not
+    shorter, or if it generates none.
     """
     with_tokens = families.of(model).with_tokens
     if with_tokens and new_tokens and new_tokens > size.inputs["new_tokens"]:
@@ -177,7 +177,9 @@ class MeasuredSize:
         self.checkpoint = checkpoint.ensure(model, size, cache)
 
     def specification(self, sut: str, precision: str, **more: Any) -> dict[str, Any]:
-        """What benchmarks.answers is told of the SUT, or of the reference. `more` goes into it."""
+        """Return the specification of the SUT, or of the reference, for benchmarks.answers. `more`
+        is added to it.
+        """
         spec = spec_of(sut)
         batch = (
             min(_REFERENCE_BATCH, self.inputs.count)
@@ -213,7 +215,7 @@ class MeasuredSize:
     def answer(
         self, sut: str, precision: str, program: str = "benchmarks.answers", **more: Any
     ) -> None:
-        """Run the SUT, or the reference, in its environment. `more` goes into the program's
+        """Run the SUT, or the reference, in its environment. `more` is added to the program's
         specification. Raises CalledProcessError.
         """
         spec = spec_of(sut)
@@ -238,7 +240,7 @@ class MeasuredSize:
         )
 
     def score(self, answers: Path, tolerance: Mapping[str, float]) -> accuracy.Accuracy:
-        """The score of a file of answers."""
+        """Return the score of a file of answers."""
         made, reference = (dict(np.load(path)) for path in (answers, self.file(REFERENCE)))
         forced, own = (made.pop(key, None) for key in ("forced", "own"))
         rows, lengths = pack(made, self.model.answer_keys)
@@ -256,7 +258,7 @@ class MeasuredSize:
         )
 
     def row(self, sut: str, precision: str) -> dict[str, Any]:
-        """The disagreement of answers that `answer` has just made."""
+        """Return the disagreement of the answers that `answer` has just written."""
         tolerance = self.model.tolerance[precision]
         score = self.score(self.file(sut), tolerance)
         known = {score.metric: score.value, **score.detail}
@@ -273,14 +275,12 @@ class MeasuredSize:
         return {**where, **{key: float(f"{value:.4g}") for key, value in found.items()}}
 
     def file(self, sut: str) -> Path:
-        """The file with the answers of a SUT, or of the reference."""
+        """Return the file with the answers of a SUT, or of the reference."""
         return self.folder / f"{self.model.name}-{self.size.name}-{sut}.npz"
 
 
 def _keep(row: Mapping[str, Any], kind: str = "measured") -> None:
-    """Put the row into the file's list of this kind, in the place of an earlier one of the same
-    cell.
-    """
+    """Write the row to the file's list of this kind, instead of an earlier row of the same cell."""
     lists: dict[str, list[Any]] = {"measured": [], "trained": [], **_earlier()}
     lists[kind] = [*(each for each in lists[kind] if _cell(each) != _cell(row)), row]
     text = f"{_HEAD}\norigin = {{ {_origin()} }}\n"
@@ -301,7 +301,7 @@ def _cell(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _earlier() -> dict[str, list[dict[str, Any]]]:
-    """The file's lists by name."""
+    """Return the file's lists by name."""
     document = (
         tomllib.loads(limits.DATA.read_text(encoding="utf-8")) if limits.DATA.exists() else {}
     )

@@ -4,9 +4,9 @@ over a bare loop on the same SUT.
     PYTHONPATH=. .cache/environments/core/bin/python -P benchmarks/overhead.py \\
         [--rounds N] [--seconds S]
 
-The first `./run.sh list` makes that environment. Every figure of a row comes from one run with its
-rivals taking turns, because the machine's own speed drifts. A figure is the median of the rounds,
-beside the least and the most. The program prints the first two tables of docs/overhead.md.
+The first `./run.sh list` creates that environment. All figures of a row come from one run in which
+the rivals take turns, because the machine's own speed drifts. A figure is the median of the rounds,
+followed by the least and the most. The program prints the first two tables of docs/overhead.md.
 
 There are three kinds of child process, each with at most one LoadGen test:
   harness    our callbacks, data set, answers and heartbeat around a SUT that does nothing
@@ -43,10 +43,10 @@ from sut.registry import load_module
 
 ROOT = Path(__file__).resolve().parent.parent
 _QSL = 1024
-# Enough that starting and ending a test do not count: 1–2 s of LoadGen each.
+# So many queries that the start and the end of a test do not matter: 1–2 s of LoadGen each.
 _QUERIES = {"SingleStream": 300_000, "Offline": 2_000_000}
 _BUDGET_US = {"SingleStream": 3.0, "Offline": 0.5}
-_TURNS = (  # flags of a cell, what it is called, least ratio to the bare loop
+_TURNS = (  # flags of a cell, its name, least ratio to the bare loop
     (
         (
             "--sut",
@@ -99,7 +99,7 @@ _TURNS = (  # flags of a cell, what it is called, least ratio to the bare loop
 
 
 class Nothing:
-    """Answers of the right shape, made beforehand: what is left of a query's time is LoadGen's and
+    """A SUT with prepared answers of the right shape, so that a query's time is only LoadGen's and
     ours.
     """
 
@@ -119,9 +119,9 @@ class Nothing:
 
 
 class Timed:
-    """A SUT, and the nanoseconds spent inside it. What a test spends elsewhere is LoadGen's and
-    ours: unlike a ratio of two loops, this share is not moved by a machine whose speed drifts
-    between them. Adds 0.3 µs a batch, outside.
+    """A SUT, and the nanoseconds spent inside it. The rest of a test's time is LoadGen's and ours.
+    Unlike a ratio of two loops, this share does not change if the machine's speed drifts between
+    them. It adds 0.3 µs a batch, outside of the SUT.
     """
 
     def __init__(self, sut: Any):
@@ -158,7 +158,7 @@ def _harness(job: Job) -> dict[str, float]:
 
 
 def _bare_us(sut: Nothing, job: Job) -> float:
-    """Microseconds a sample that predict and to_host of the SUT that does nothing take."""
+    """Return the microseconds a sample of `predict` and `to_host` of the SUT that does nothing."""
     batch, calls = {"x": np.zeros((job.workload.batch_size, 1))}, 200_000
     start = time.perf_counter_ns()
     for _ in range(calls):
@@ -188,7 +188,7 @@ def _turns(job: Job) -> dict[str, float]:
     sut = load_module(job.sut, job.family).load(job.workload)
     warm_up(job, sut, Heartbeat(job.log_dir / "heartbeat"))
     seconds = job.limits.min_duration_ms / 1e3
-    _bare_rate(job, sut, seconds / 2)  # the first seconds of a process are its own
+    _bare_rate(job, sut, seconds / 2)  # the first seconds of a process are unlike the rest
     before = _bare_rate(job, sut, seconds)
     timed = Timed(sut)
     samples = _loadgen(job, timed, Qsl(job.inputs, sut.prepare), 1e9 / before)
@@ -201,9 +201,7 @@ def _turns(job: Job) -> dict[str, float]:
 
 
 def _bare_rate(job: Job, sut: Any, seconds: float) -> float:
-    """Samples a second of predict and to_host over prepared batches, in the order of the data
-    set.
-    """
+    """Return the samples a second of `predict` and `to_host`, in the order of the data set."""
     qsl, size = Qsl(job.inputs, sut.prepare), job.workload.batch_size
     qsl.load(range(qsl.count))
     batches = qsl.batches(size)
@@ -215,7 +213,7 @@ def _bare_rate(job: Job, sut: Any, seconds: float) -> float:
 
 
 def _loadgen(job: Job, sut: Any, qsl: Qsl, sample_ns: float = 1e3) -> int:
-    """How many samples were answered."""
+    """Run LoadGen, and return how many samples were answered."""
     from scenarios.worker import loadgen
 
     scenario, watch = SCENARIOS[job.scenario].load(), Watch(_QUERIES[job.scenario], qsl.count)
@@ -232,7 +230,7 @@ def _run(
     flush: Callable[[], None],
     sample_ns: float = 1e3,
 ) -> None:
-    """The same settings whoever calls: those of the harness."""
+    """Run LoadGen with the harness' settings, for every caller."""
     from scenarios.worker import loadgen
 
     scenario = SCENARIOS[job.scenario].load()
@@ -280,7 +278,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _nothing_job(scratch: Path, scenario: str, batch: int) -> Job:
-    """The job of a SUT that computes nothing."""
+    """Return the job of a SUT that computes nothing."""
     np.savez(
         scratch / "inputs.npz",
         input_ids=np.ones((_QSL, 32), np.int32),
@@ -339,8 +337,8 @@ def _cost_row(scratch: Path, scenario: str, batch: int, rounds: int) -> str:
 def _ratio_row(
     scratch: Path, cell: Sequence[str], name: str, goal: float, flags: argparse.Namespace
 ) -> str:
-    """The cell is measured first, which makes its inputs and checks its answers; its job is what
-    the turns are taken on.
+    """Return a row of the second table. The cell is measured first, to prepare its inputs and to
+    check its answers. The turns then use its job.
     """
     from compliance.rules import CURRENT
     from harness.execution import environments
@@ -399,8 +397,8 @@ def _child(kind: str, job: Job, python: Path, process_env: Mapping[str, str]) ->
 
 
 def _rate(folder: Path, scenario: str) -> float:
-    """Queries or samples a second of the whole test, LoadGen's own time between two queries
-    included.
+    """Return the queries or samples a second of the whole test, with LoadGen's time between
+    queries.
     """
     from compliance import logs
 

@@ -4,11 +4,11 @@ in Markdown.
     PYTHONPATH=. .cache/environments/core/bin/python -P -m studies.causal_mask \\
         [--size S] [--tokens A B …] [--batch-size N] [--seconds N]
 
-The first `./run.sh list` makes that environment. No input is padded or packed, so
-`scaled_dot_product_attention` needs no mask: it may be told that attention is causal. Without a
+The first `./run.sh list` creates that environment. No input is padded or packed, so
+`scaled_dot_product_attention` needs no mask: its argument `is_causal` is sufficient. Without a
 cache of keys and values Transformers looks at the positions to see whether inputs are packed. A
-trace and a graph of torch.compile cannot look, and make a mask in each call. Here each execution
-runs with a mask and without it, in turns.
+trace and a graph of torch.compile cannot look at them, and compute a mask in each call. Here each
+execution runs with a mask and without it, in turns.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _EXECUTIONS = ("native-torch-eager", "native-torch-script", "native-torch-compil
 
 
 def main() -> None:
-    """Measure what the flags name, and print a row for each execution and length."""
+    """Run the measurements that the flags select, and print a row for each execution and length."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--size", default="tiny")
     parser.add_argument("--tokens", nargs="+", type=int, default=[64, 256, 1024])

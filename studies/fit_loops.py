@@ -1,11 +1,11 @@
-"""Runs in a SUT's environment, for studies/fit_overhead.py: trains in the harness and by the
-framework's bare loop, in turns.
+"""Trains in the harness and by the framework's bare loop, in turns. studies/fit_overhead.py runs it
+in a SUT's environment.
 
-`python -m studies.fit_loops JOB.json ROUNDS` writes times.npz beside the job: what a step took in
-each call, in nanoseconds, as `harness` and `bare`, float64 [ROUNDS]. The time is taken from the
-moment the loop asks for its fifth batch until the device is done. So what a loop does at its
-beginning is left out, in both alike. `own` is the part of a step that is spent in the harness'
-code, int64, one for each step of all rounds but the first steps and the last one of each.
+`python -m studies.fit_loops JOB.json ROUNDS` writes times.npz next to the job. `harness` and `bare`
+are the nanoseconds of a step in each call, float64 [ROUNDS]. The time runs from the loop's request
+for its fifth batch until the device is done, so the work at the beginning of both loops is left
+out. `own` is the time of a step that is spent in the harness' code, int64. It has one value for
+each step of all rounds, except the first steps and the last step of each round.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from sut.contract import Batch
 from sut.registry import SUTS, loader
 
 UNTIMED = 4
-"""Batches of each call that come before the time is taken."""
+"""Batches of each call before the time is measured."""
 
 Loop = Callable[[Sequence[Batch]], None]
 
 
 class Clock:
-    """Hands batches over, and notes when the first one that counts is asked for."""
+    """Yields batches, and records the time at which the first timed batch is requested."""
 
     start_ns = 0
 
     def hand_over(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        """The batches, one by one."""
+        """Yield the batches one by one."""
         for number, batch in enumerate(batches):
             if number == UNTIMED:
                 self.start_ns = time.perf_counter_ns()
@@ -45,11 +45,11 @@ class Clock:
 
 
 def harness_loop(sut: Any, clock: Clock, job: Job, own_ns: list[int]) -> Loop:
-    """The SUT's `fit` with the harness' timer, as in a timed run. `own_ns` gets what each step
-    spends in that timer.
+    """Return the SUT's `fit` with the harness' timer, as in a timed run. The nanoseconds of each
+    step in that timer are added to `own_ns`.
 
-    The first and the last step are left out: there the timer waits for the device, as the bare
-    loop's end does.
+    The first and the last step are left out: there the timer waits for the device, as the bare loop
+    does at its end.
     """
     beat = Heartbeat(job.log_dir / "heartbeat")
 
@@ -69,7 +69,7 @@ def harness_loop(sut: Any, clock: Clock, job: Job, own_ns: list[int]) -> Loop:
 
 
 def keras_loop(sut: Any, clock: Clock) -> Loop:
-    """`fit` of Keras 3, without a callback."""
+    """Return `fit` of Keras 3, without a callback."""
     import keras
 
     from sut.keras3.training import data
@@ -86,7 +86,7 @@ def keras_loop(sut: Any, clock: Clock) -> Loop:
 
 
 def trainer_loop(sut: Any, clock: Clock) -> Loop:
-    """Transformers' `Trainer` with the SUT's arguments, without its callback."""
+    """Return Transformers' `Trainer` with the SUT's arguments, without its callback."""
     import torch
     import transformers
 
@@ -113,7 +113,7 @@ def trainer_loop(sut: Any, clock: Clock) -> Loop:
 
 
 def main(path: Path, rounds: int) -> None:
-    """Take turns: one round that builds and compiles, and those that count."""
+    """Run the loops in turns: first one round that builds and compiles, then the timed rounds."""
     job, clock = read_job(path), Clock()
     sut = loader(job.sut, job.family, job.workload.task)(job.workload)
     qsl = Qsl(job.inputs, sut.prepare)

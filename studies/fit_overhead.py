@@ -3,8 +3,8 @@
     PYTHONPATH=. .cache/environments/core/bin/python -P -m studies.fit_overhead \\
         [--suts …] [--size base --batch-size 8 --seq-len 128]
 
-The first `./run.sh list` makes that environment. A SUT's `fit` with the harness' timer around it is
-compared with the framework's bare loop, on the same model and batches. The model is bert. One
+The first `./run.sh list` creates that environment. A SUT's `fit` with the harness' timer around it
+is compared with the framework's bare loop, on the same model and batches. The model is bert. One
 process for each SUT loads the model, and calls both loops in turns (studies/fit_loops.py).
 """
 
@@ -40,7 +40,7 @@ _GOAL = 0.99
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Measure what the flags name, and print a row for each SUT."""
+    """Run the measurements that the flags select, and print a row for each SUT."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--suts", nargs="+", default=list(_SUTS), choices=(*_SUTS, *_MORE))
     parser.add_argument("--size", default="tiny")
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def row(sut: str, flags: argparse.Namespace, folder: Path) -> str:
-    """What the loops of one SUT take, as a row of the table."""
+    """Return the times of one SUT's loops, as a row of the table."""
     cell = {
         "size": flags.size,
         "batch_size": flags.batch_size,

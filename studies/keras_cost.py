@@ -4,8 +4,8 @@ docs/overhead.md.
     PYTHONPATH=. .cache/environments/core/bin/python -P -m studies.keras_cost \\
         [--suts S …] [--models M …] [--sizes S …] [--seconds N]
 
-The first `./run.sh list` makes that environment. A SUT of Keras and the one without it take turns,
-so that whatever slows one slows both. Each SUT has a process in its own environment, which is
+The first `./run.sh list` creates that environment. A SUT of Keras and the SUT without it take
+turns, so that a disturbance slows both. Each SUT has a process in its own environment, which is
 stopped while the other one calls. A turn calls `predict` and `to_host` of one prepared batch for 20
 ms, at least once. Checkpoints go to a temporary folder.
 """
@@ -46,7 +46,9 @@ _COUNTS = {"prompt_length": "prompt_length", "max_new_tokens": "new_tokens"}
 
 
 def main() -> None:
-    """Measure what the flags name, and print a row for each SUT of Keras, model, size and batch."""
+    """Run the measurements that the flags select, and print a row for each SUT of Keras, model,
+    size and batch.
+    """
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument(
         "--suts", nargs="+", default=[name for name, spec in SUTS.items() if spec.without_keras]
@@ -72,7 +74,7 @@ def main() -> None:
 
 @contextmanager
 def pair(keras: str, model: Model, size: Size, rows: int, cache: Path) -> Iterator[list[Peer]]:
-    """The SUT of Keras and the one without it, loaded and warm, with one batch of random inputs."""
+    """Yield the SUT of Keras and the SUT without it, loaded and warm, with a random batch."""
     bare = SUTS[keras].without_keras
     assert bare
     with together(
@@ -90,8 +92,8 @@ def together(
     cache: Path,
     module: str = turns.__name__,
 ) -> Iterator[list[Peer]]:
-    """SUTs, each with what its process is told beside the common things, loaded and warm, with one
-    batch. `module` is what they run.
+    """Yield SUTs, loaded and warm, with one batch. `members`: (SUT, additions to its process'
+    specification) of each. `module`: the module that the processes run.
     """
     with tempfile.TemporaryDirectory() as name, ExitStack() as ends:
         path = checkpoint.ensure(model, size, Path(name)).path
@@ -114,7 +116,7 @@ def together(
 
 
 def in_turns(peers: Sequence[Peer], seconds: float) -> np.ndarray:
-    """Milliseconds of a call, the median of each turn, float64 [SUTs, turns]."""
+    """Return the milliseconds of a call, as the median of each turn, float64 [SUTs, turns]."""
     rounds, end = list[list[float]](), time.perf_counter() + seconds
     while time.perf_counter() < end or len(rounds) < _BLOCKS:
         rounds.append([peer.turn(_TURN_S) for peer in peers])
@@ -137,14 +139,14 @@ def _row(model: Model, size: Size, rows: int, times: np.ndarray) -> str:
 
 
 def speed(times: np.ndarray, others: np.ndarray) -> str:
-    """The speed of a SUT over another's, with its interval, from the milliseconds of each turn."""
+    """Return a SUT's speed over another's, with interval, from the milliseconds of each turn."""
     ratio = _ratio(times, others)
     return f"{ratio.value:.3g} ({statistics.interval(ratio.low or 0, ratio.high or 0)})"
 
 
 def _cost(times: np.ndarray, others: np.ndarray) -> str:
-    """Microseconds that a call of a SUT takes more than the other's, with the interval of the ratio
-    of their speeds.
+    """Return how many microseconds more a call of a SUT takes than the other's. The interval is
+    that of the ratio of their speeds.
     """
     ratio = _ratio(times, others)
     assert ratio.low and ratio.high
@@ -154,8 +156,8 @@ def _cost(times: np.ndarray, others: np.ndarray) -> str:
 
 
 def _ratio(times: np.ndarray, others: np.ndarray) -> statistics.Ratio:
-    """The speed of a SUT over another's. The turns are divided into parts, and the medians of the
-    parts are compared in pairs.
+    """Return the speed of a SUT over another's. The turns are divided into parts, and the medians
+    of the parts are compared in pairs.
     """
     blocks = [
         [float(np.median(part)) for part in np.array_split(each, _BLOCKS)]
@@ -165,7 +167,7 @@ def _ratio(times: np.ndarray, others: np.ndarray) -> statistics.Ratio:
 
 
 def _specification(sut: str, model: Model, size: Size, path: Path, rows: int) -> dict[str, Any]:
-    """What studies.turns is told."""
+    """Return the specification for studies.turns."""
     lengths = (
         {name: [size.inputs[key]] for name, key in _BUCKETS.items()} if _generates(model) else {}
     )

@@ -5,8 +5,8 @@ picture.
         [--batch-size N] [--seconds N] [--out FILE.svg]
 
 The call is `predict` and `to_host` of bert. First both SUTs take turns, as in
-studies/keras_cost.py, which gives the time of a call. Then each calls by itself for as long again,
-and a thousand times a second the running Python frame is looked at, which gives the shares.
+studies/keras_cost.py. That gives the time of a call. Then each SUT calls by itself for the same
+time, and the running Python frame is sampled a thousand times a second. That gives the shares.
 """
 
 from __future__ import annotations

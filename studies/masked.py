@@ -1,9 +1,9 @@
-"""Runs in a SUT's environment, for studies/causal_mask.py: studies/turns.py with GPT-2's mask left
-out, or made in each call.
+"""Runs studies/turns.py with GPT-2's mask left out, or computed in each call.
+studies/causal_mask.py runs it in a SUT's environment.
 
-`python -m studies.masked SPEC.json`: the specification's "mask" is true or false. With it a trace
-and a graph make Transformers' own mask, and eager PyTorch makes a plain triangle that all rows
-share.
+`python -m studies.masked SPEC.json` reads "mask", true or false, from the specification. If it is
+true, a trace and a graph compute Transformers' own mask, and eager PyTorch computes a plain
+triangle that all rows share.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def main(specification: Path) -> None:
 
 
 def _none(**inputs: Any) -> None:
-    """No mask: then Transformers tells scaled_dot_product_attention that it is causal, which is
-    right where nothing is padded or packed.
+    """Return no mask. Transformers then calls scaled_dot_product_attention as causal, which is
+    right if nothing is padded or packed.
     """
 
 

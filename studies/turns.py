@@ -1,12 +1,13 @@
-"""Runs in a SUT's environment: a SUT that calls on command, so that several processes can take
+"""Runs a SUT in its environment. It makes calls on command, so that several processes can take
 turns on one machine.
 
-A process is stopped (SIGSTOP) until its next turn. Its threads can then neither spin nor work while
-another process is measured, and the frameworks run with the settings that they have in the harness.
+A process is stopped (SIGSTOP) until its next turn. Its threads can neither spin nor work while
+another process is measured. The frameworks run with the harness' settings.
 
-`python -m studies.turns SPEC.json` loads the specification's SUT (`benchmarks.answers`), prepares
-inputs.npz beside it, and answers each line of its input with a line of JSON: `turn S` with the
-milliseconds of a call, `layers S` with the share of a call's time in each layer.
+`python -m studies.turns SPEC.json` loads the specification's SUT (`benchmarks.answers`), and
+prepares inputs.npz in the same folder. It answers each line of its input with a line of JSON. The
+answer to `turn S` is the milliseconds of a call, and to `layers S` the share of a call's time in
+each layer.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ DEVICE, OTHER = "the device, and the copy to the host", "the SUT's own lines"
 _LAYERS = (
     ("Keras: variables in and out", r":_get_jax_state$|:jax_state_sync$"),
     ("Keras: attributes that a layer tracks", r"/keras/.*:__setattr__$"),
-    # Where NumPy's arrays are made of JAX's.
+    # At these places JAX's arrays become NumPy's.
     (DEVICE, r"/jax/_src/array\.py:|/backend/jax/trainer\.py:<lambda>$|/native_jax/.*:to_host$"),
     ("JAX: dispatch", r"/jax/|/jaxlib/|:_program$"),
     (
@@ -46,17 +47,17 @@ _LAYERS = (
     ("Keras: the rest of its call", r"/keras/|/keras_hub/"),
     (OTHER, ""),
 )
-"""Layer → what one of the frames of a call looks like, as file:function, where the time is that
-layer's; the first that fits counts.
+"""Layer → pattern of file:function. Time belongs to the first layer whose pattern matches one of
+the frames of a call.
 """
 LAYERS = tuple(_LAYERS[n][0] for n in (0, 1, 4, 5, 6, 3, 2))
-"""Keras, then what is below it."""
+"""Keras' layers, then those below Keras."""
 
 
 class Peer:
     """A SUT in another process, which is stopped between its turns. Closing it ends the process.
 
-    `specification` is the file that `module`, which the process runs, gets as its argument.
+    The process runs `module`, and the file `specification` is its argument.
     """
 
     def __init__(
@@ -79,11 +80,11 @@ class Peer:
         self._answer()  # once it is loaded
 
     def turn(self, seconds: float) -> float:
-        """Call for so long, at least once. → the median time of a call, in milliseconds."""
+        """Call for so many seconds, at least once. Return the median milliseconds of a call."""
         return float(self._ask(f"turn {seconds}"))
 
     def layers(self, seconds: float) -> dict[str, float]:
-        """Calls for so long. → layer → its share of the time."""
+        """Call for so many seconds. Return layer → its share of the time."""
         return dict(self._ask(f"layers {seconds}"))
 
     def close(self) -> None:
@@ -114,8 +115,8 @@ class Peer:
         return json.loads(line)
 
     def _stop(self) -> None:
-        """Stop every thread of the process, and return when they stand still, or when the process
-        has ended.
+        """Stop every thread of the process. Return when all have stopped, or the process has
+        ended.
         """
         self.process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
@@ -145,7 +146,7 @@ def main(specification: Path) -> None:
 
 
 def _call(spec: Mapping[str, Any], inputs: Path) -> Callable[[], Any]:
-    """`predict` and `to_host` of one prepared batch."""
+    """Return a function that calls `predict` and `to_host` of one prepared batch."""
     import numpy as np
 
     if spec["workload"]["backend"] == "jax":
@@ -159,8 +160,8 @@ def _call(spec: Mapping[str, Any], inputs: Path) -> Callable[[], Any]:
 
 
 def _mark_programs() -> None:
-    """Give each program that Keras compiles a Python frame of its own. Time in the program counts
-    as time of the frame that calls it.
+    """Give each program that Keras compiles its own Python frame. Time in the program counts as
+    time of the frame that calls it.
     """
     trainer = importlib.import_module("keras.src.backend.jax.trainer")
     compiled = trainer.jit
@@ -185,15 +186,15 @@ def _turn(call: Callable[[], Any], seconds: float) -> float:
 
 
 def _layers(call: Callable[[], Any], seconds: float) -> dict[str, float]:
-    """By looking a thousand times a second which Python frame runs: a profiler that follows every
-    call would make small ones look large.
+    """Sample the running Python frame a thousand times a second. A profiler that follows every call
+    would make small calls look large.
     """
     seen: Counter[str] = Counter()
     last_s = time.perf_counter()
 
     def look(number: int, frame: FrameType | None) -> None:
         nonlocal last_s
-        now_s = time.perf_counter()  # while C runs no handler does, so one look may stand for many
+        now_s = time.perf_counter()  # no handler runs during C code, so one look may count for many
         seen[_layer(frame)] += max(1, round((now_s - last_s) / _SAMPLE_S))
         last_s = now_s
 

@@ -1,3 +1,3 @@
-"""Systems Under Test: one flat file per framework and model family. Knows a framework; nothing of
-LoadGen, scenarios or files' meaning.
+"""Systems Under Test (SUTs): one flat file for each framework and model family. They use a
+framework, and contain no code for LoadGen, scenarios or the meaning of files.
 """

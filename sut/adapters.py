@@ -1,8 +1,8 @@
-"""LoRA: which layers are adapted, what shapes its factors have, and the values they begin with. The
-same for every SUT; NumPy alone.
+"""This module defines LoRA for every SUT: the adapted layers, the shapes of the factors and their
+first values. NumPy only.
 
-The products of query and value, each with frozen weights [out, in], get `alpha / rank` times a
-product of two factors added (Hu et al. 2021, section 4). Libraries lay the factors out in two ways,
+LoRA adds `alpha / rank` times a product of two factors to the products of query and value, whose
+weights [out, in] are frozen (Hu et al. 2021, section 4). Libraries have two layouts of the factors,
 with different numbers of parameters:
 
 - `matrix`: A is [rank, in] and B is [out, rank], as in the paper and in peft.
@@ -29,7 +29,7 @@ _SEED = 20240611
 def shapes(
     config: Mapping[str, Any], lora: Mapping[str, Any], name: str
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(shape of A, shape of B) of one adapted product.
+    """Return (shape of A, shape of B) of one adapted product.
 
     Args:
         config: the model's configuration in Hugging Face names.
@@ -50,10 +50,10 @@ def parameters(config: Mapping[str, Any], lora: Mapping[str, Any]) -> int:
 
 
 def first(config: Mapping[str, Any], lora: Mapping[str, Any], layer: int, name: str) -> np.ndarray:
-    """Return the values that A of a layer's product begins with, float32, in the shape of A.
+    """Return the first values of A of a layer's product, float32, in the shape of A.
 
-    B begins with zeros, so that nothing is changed before the first step. The distribution of A is
-    peft's: uniform, up to 1 / sqrt(in) on both sides.
+    B begins with zeros, so that nothing is changed before the first step. A is uniform between -1 /
+    sqrt(in) and 1 / sqrt(in), as in peft.
     """
     shape, _ = shapes(config, lora, name)
     values = np.random.default_rng([_SEED, layer, *name.encode()]).uniform(-1, 1, shape)

@@ -1,5 +1,5 @@
-"""This module defines what a SUT is told (Workload), what it must do (Inference or Training), and
-how it proves what ran (Evidence).
+"""This module defines the contract of a SUT: its task (`Workload`), the methods that it must have
+(`Inference` or `Training`), and its proof of what ran (`Evidence`).
 """
 
 from __future__ import annotations
@@ -15,13 +15,11 @@ from formats.workload import Workload
 __all__ = ["Batch", "Evidence", "Inference", "Training", "Unsupported", "Workload"]
 
 Batch = Mapping[str, np.ndarray]
-"""Named arrays, axis 0 = batch: inputs and answers alike."""
+"""Named arrays of inputs or of answers; axis 0 is the batch."""
 
 
 class Unsupported(Exception):
-    """Raised by `load`: this SUT cannot run this workload; the message is the reason in the
-    table.
-    """
+    """`load` raises it if this SUT cannot run this workload. The table shows its message."""
 
 
 @dataclass(frozen=True)
@@ -33,17 +31,17 @@ class Evidence:
 
     Attributes:
         graphs: compiled graphs so far (XLA programs, Dynamo graphs, traced modules); 0 = eager.
-        graph_breaks: breaks of a captured graph; None where the framework does not count them.
-        precision: read off the loaded weights and a probe product, never off a flag.
+        graph_breaks: breaks of a captured graph; None if the framework does not count them.
+        precision: determined from the loaded weights and a probe product, never from a flag.
         compiled_share: the share of the model's forward passes that ran compiled, in one probe of
-            the measured call. A model may hold a compiled graph that the measured call never
-            enters. None where the framework compiles the whole call as one program.
-        peak_device_bytes: most bytes the framework held on the accelerator since it was loaded;
-            None on a CPU.
+            the measured call. A model may have a compiled graph that the measured call never
+            enters. None if the framework compiles the whole call as one program.
+        peak_device_bytes: the most bytes that the framework has allocated on the accelerator since
+            it was loaded; None on a CPU.
         matrix_flops: floating-point operations a second of a large matrix product in the measured
-            precision, on the same device. A model that is faster than this did not compute what it
-            answered. None: not measured.
-        detail: whatever else a sceptic would ask for; JSON values.
+            precision, on the same device. A model that is faster than this did not compute its
+            answers. None: not measured.
+        detail: further facts for a sceptical reader, as JSON values.
     """
 
     graphs: int
@@ -64,78 +62,78 @@ class Inference(Protocol):
     """
 
     def prepare(self, inputs: Batch) -> Batch:
-        """Rename, transpose, cast: called when LoadGen loads samples, before the clock (MLPerf's
-        closed list, nothing more).
+        """Rename, transpose or cast the inputs; MLPerf's rules allow nothing more. It is called
+        when LoadGen loads samples, before the clock starts.
         """
 
     def predict(self, batch: Batch) -> Any:
-        """Answer one prepared batch; may return before the device is done."""
+        """Answer one prepared batch. It may return before the device is done."""
 
     def to_host(self, outputs: Any) -> Batch:
         """Block until the answers are C-contiguous in host memory.
 
-        predict: the model's answer keys. generate: `tokens` int32 [batch, new] and `n_tokens` int32
-        [batch], the count of each row's own tokens; what stands in a row beyond its count is
-        padding.
+        With the task `predict`, they have the model's answer keys. With `generate`, they are
+        `tokens` int32 [batch, new] and `n_tokens` int32 [batch], the number of tokens of each row's
+        answer. The rest of a row is padding.
         """
 
     def logits(self, tokens: np.ndarray) -> np.ndarray:
-        """Teacher-forced logits, float32 [batch, length, vocabulary], for `tokens` int32 [batch,
-        length].
+        """Return teacher-forced logits, float32 [batch, length, vocabulary], for `tokens` int32
+        [batch, length].
 
-        Of a SUT that generates; one that predicts has none. Never timed.
+        Only a SUT that generates has this method. It is never timed.
         """
 
     def synchronise(self) -> None:
-        """Wait for the device: every time that is taken ends here or in `to_host`."""
+        """Wait for the device. Every measured time ends here or in `to_host`."""
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
-        """Return what the framework itself sees of `call`, which makes the timed call: `predict`
+        """Return what the framework itself reports of `call`. `call` runs the timed code: `predict`
         and `to_host` of prepared batches.
 
-        The SUT must make `call` exactly once, under the framework's profiler. It is not timed. Its
-        shapes have run before, so that it compiles nothing.
+        The SUT must run `call` exactly once, under the framework's profiler. This run is not timed.
+        Its shapes have run before, so it compiles nothing.
         """
 
 
 class Training(Protocol):
-    """A model to train, fresh from its checkpoint. A SUT's file that trains has
+    """A model to train, just loaded from its checkpoint. A SUT's file that can train has
     `load_training(workload: Workload) -> Training`.
 
     All SUTs train alike: AdamW with the constants of `config["optimizer"]`, weight decay on every
-    parameter that is trained, a constant learning rate, no clipping of gradients, no dropout, the
-    mean cross-entropy of a batch's labels as its loss. A label of -100 is none. An image encoder
-    has features as its labels, and their mean squared error as its loss. With `config["lora"]` the
-    model's own parameters are frozen, and LoRA's factors are trained (`sut.adapters`).
+    trained parameter, a constant learning rate, no clipping of gradients and no dropout. The loss
+    is the mean cross-entropy of a batch's labels. A label of -100 is ignored. An image encoder's
+    labels are features, and its loss is their mean squared error. With `config["lora"]` the model's
+    own parameters are frozen, and LoRA's factors are trained (`sut.adapters`).
     """
 
     trainable: int
-    """How many parameters the optimizer changes."""
+    """The number of parameters that the optimizer changes."""
 
     def prepare(self, inputs: Batch) -> Batch:
-        """Rename, transpose, cast: of inputs with their `label`. Called before the clock."""
+        """Rename, transpose or cast the inputs and their `label`, before the clock starts."""
 
     def fit(
         self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
     ) -> None:
-        """One step on each of the prepared batches, in their order, by the framework's own loop.
+        """Make one step on each prepared batch, in order, by the framework's own loop.
 
         Args:
-            steps: how many batches there are.
-            on_step: to be called after each step, with a function that waits for the step and gives
-                the mean loss of the steps since it was called last. A timed run calls it at the
-                first step and at the last one only.
+            steps: the number of batches.
+            on_step: call it after each step, with a function that waits for the step and returns
+                the mean loss of the steps since that function's last call. A timed run calls that
+                function only at the first step and at the last one.
         """
 
     def freeze(self) -> None:
-        """From here on `fit` computes losses and changes no parameter, by the same compiled steps:
-        the learning rate is zero.
+        """Set the learning rate to zero. `fit` then computes losses by the same compiled steps, and
+        changes no parameter.
         """
 
     def synchronise(self) -> None:
         """Wait for the device."""
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
-        """Return what the framework itself sees of `call`, which makes some more steps by `fit`.
-        The SUT must make it exactly once.
+        """Return what the framework itself reports of `call`, which makes some more steps by `fit`.
+        The SUT must run `call` exactly once.
         """

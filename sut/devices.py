@@ -1,4 +1,4 @@
-"""The devices a SUT may run on, as one literal dict: what is said of a device outside the
+"""The devices a SUT may run on, as one literal dict. All other facts about devices are in the
 frameworks' own files. Standard library only.
 """
 
@@ -13,16 +13,16 @@ class Device:
     """One kind of device.
 
     Attributes:
-        name: as `--device`, a cell and the name of a lock have it.
-        driver: what must answer for it to be there; None: it is the machine's own processor, and it
-            is always there.
-        library: what tells its memory, energy and clocks; None: the system does.
-        lacks: precision → why it does not compute in it.
-        process_env: variables a worker needs before any framework is imported; the user's own go
-            before them.
-        chosen_by: variable with the devices that a process may use, in order; a worker is shown the
-            first one alone, for JAX would take memory of all.
-        variables: first words of environment variables that its libraries read, as regular
+        name: its name in `--device`, in a cell and in the name of a lock.
+        driver: the driver that must answer if the device is present. None: the machine's own
+            processor, which is always present.
+        library: the library that reports its memory, energy and clocks. None: the system does.
+        lacks: precision → why the device does not compute in it.
+        process_env: variables a worker needs before any framework is imported; the user's own
+            values take precedence.
+        chosen_by: environment variable with the devices that a process may use, in order. A worker
+            sees only the first one, because JAX would take memory of all.
+        variables: beginnings of environment variables that its libraries read, as regular
             expressions.
     """
 
@@ -35,7 +35,7 @@ class Device:
     variables: tuple[str, ...] = ()
 
     def environment(self, own: Mapping[str, str]) -> dict[str, str]:
-        """A worker's variables: `process_env`, the user's `own`, and the one device to use."""
+        """Return a worker's variables: `process_env`, the user's `own`, and the device to use."""
         variables = {**self.process_env, **own}
         if self.chosen_by:
             variables[self.chosen_by] = variables.get(self.chosen_by, "0").split(",")[0].strip()
@@ -43,12 +43,12 @@ class Device:
 
     @property
     def accelerator(self) -> bool:
-        """True if the device is a card with memory of its own."""
+        """True if the device is a card with its own memory."""
         return self.driver is not None
 
 
 HOST = "cpu"
-"""What every machine has, and every SUT's environment can be made for."""
+"""The device that every machine has. Every SUT's environment can be made for it."""
 
 DEVICES: dict[str, Device] = {
     "cpu": Device(
@@ -60,8 +60,8 @@ DEVICES: dict[str, Device] = {
         name="cuda",
         driver="NVIDIA driver",
         library="nvml",
-        # The order of the bus is NVML's, which tells which GPU there is; CUDA's own default puts
-        # the fastest first.
+        # NVML reports which GPU there is, and numbers GPUs in the order of the bus. CUDA's own
+        # default puts the fastest first.
         process_env={"CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
         chosen_by="CUDA_VISIBLE_DEVICES",
         variables=("CUDA", "CUBLAS", "CUDNN", "NVIDIA", "NCCL"),
@@ -70,5 +70,5 @@ DEVICES: dict[str, Device] = {
 
 
 def accelerators() -> list[str]:
-    """Names of the devices that are cards, in order."""
+    """Return the names of the devices that are cards, in order."""
     return [name for name, device in DEVICES.items() if device.accelerator]

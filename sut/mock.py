@@ -1,8 +1,8 @@
-"""Scripted latencies and answers, no framework: the quick start, and what scheduling, logs,
-failures and the audit are tested with.
+"""A SUT with scripted latencies and answers, and no framework. The quick start uses it, and so do
+the tests of scheduling, logs, failures and the audit.
 
-Its "model" is arithmetic on the input ids, so that its answers can be right or wrong and its
-accuracy test is a real one.
+Its "model" is arithmetic on the input ids, so that its answers can be right or wrong, and its
+accuracy test is a real test.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SPIN_NS = 200_000  # time.sleep wakes up to this much late
 
 
 class Mock:
-    """A SUT of scripted latencies. Its methods are those of `sut.contract.Inference`."""
+    """A SUT with scripted latencies. Its methods are those of `sut.contract.Inference`."""
 
     in_flight = 2
 
@@ -33,11 +33,11 @@ class Mock:
         self.vocabulary = workload.config["model"].get("vocab_size", 0)
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The inputs as they are."""
+        """Return the inputs unchanged."""
         return inputs
 
     def predict(self, batch: Batch) -> tuple[Batch, int]:
-        """→ the answers, and when they will be ready."""
+        """Return the answers, and when they will be ready."""
         fail_as_told(self.options, self.calls)
         rise = self.options.get("jitter-ms", 0.0) * (self.calls % 10) / 10
         self.calls += 1
@@ -53,15 +53,17 @@ class Mock:
         return answers
 
     def logits(self, tokens: np.ndarray) -> np.ndarray:
-        """One-hot logits of the token it would choose next, float32 [batch, length, vocabulary]."""
+        """Return one-hot logits of the token that follows each token, float32 [batch, length,
+        vocabulary].
+        """
         return _one_hot(_next(_state(tokens), self.vocabulary), self.vocabulary)
 
     def synchronise(self) -> None:
-        """Nothing runs elsewhere."""
+        """Return at once: nothing runs on a device."""
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
-        """Nothing is compiled here, and there is no profiler to watch the call. It does not count
-        among the batches that fail.
+        """Run the call without a profiler; nothing is compiled. The call does not count as a batch
+        at which the mock is to fail.
         """
         calls, self.calls = self.calls, -(1 << 62)
         call()
@@ -134,9 +136,7 @@ class Mock:
 
 
 def fail_as_told(options: Mapping[str, Any], calls: int) -> None:
-    """Raise, hang, be killed or exhaust memory if that is what the options name for this call,
-    counted from 0.
-    """
+    """Raise, hang, be killed or exhaust memory if the options name this call, counted from 0."""
     if calls == options.get("raise-at"):
         raise RuntimeError(f"told to raise at batch {calls}")
     if calls == options.get("hang-at"):
@@ -150,7 +150,9 @@ def fail_as_told(options: Mapping[str, Any], calls: int) -> None:
 
 
 def _state(ids: np.ndarray) -> np.ndarray:
-    """Running sum of id × position, int64 [batch, length]: every id and every position counts."""
+    """Return the running sum of id × position, int64 [batch, length]. It depends on every id and
+    every position.
+    """
     return (ids.astype(np.int64) * np.arange(1, ids.shape[1] + 1)).cumsum(1)
 
 
@@ -163,12 +165,12 @@ def _one_hot(ids: np.ndarray, vocabulary: int) -> np.ndarray:
 
 
 def load(workload: Workload) -> Mock:
-    """The mock of a workload; it reads no weights."""
+    """Return the mock of a workload. It reads no weights."""
     return Mock(workload)
 
 
 class MockTraining:
-    """A logistic regression of 8 numbers, in scripted time. Its methods are those of
+    """A logistic regression of 8 numbers, with scripted times. Its methods are those of
     `sut.contract.Training`.
     """
 
@@ -181,13 +183,13 @@ class MockTraining:
         self.ready_ns, self.in_fit, self.frozen = 0, False, False
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The inputs as they are."""
+        """Return the inputs unchanged."""
         return inputs
 
     def fit(
         self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
     ) -> None:
-        """Each step takes `latency-ms`. As on a device, the loop goes on before a step is done."""
+        """Make steps of `latency-ms`. As on a device, the loop goes on before a step is done."""
         self.in_fit = True
         for batch in self._broken(batches):
             fail_as_told(self.options, self.steps)
@@ -199,7 +201,7 @@ class MockTraining:
         self.in_fit = False
 
     def _broken(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        """The batches in the order in which this mock takes them."""
+        """Yield the batches in the order in which this mock takes them."""
         wrong, earlier = self.options.get("wrong-fit"), None
         if wrong == "shuffle":
             batches = list(batches)[::-1]
@@ -210,12 +212,12 @@ class MockTraining:
             earlier = batch
 
     def _step(self, batch: Batch) -> None:
-        """One step of AdamW on the mean cross-entropy."""
+        """Make one step of AdamW on the mean cross-entropy."""
         values = batch["image" if "image" in batch else "input_ids"]
         features = np.sin(values.reshape(len(values), -1)[:, :_FEATURES] / _WORD_DIVISOR)
         inputs = np.concatenate([features, np.ones((len(features), 1))], 1)
         chances = 1 / (1 + np.exp(-(inputs @ self.weights)))
-        # Of many labels the first.
+        # If a sample has many labels, the first one counts.
         label = batch["label"].reshape(len(inputs), -1)[:, 0].astype(int) % 2
         right = np.where(label == 1, chances, 1 - chances)
         self.losses.append(float(-np.log(right).mean()))
@@ -245,17 +247,19 @@ class MockTraining:
         return mean
 
     def freeze(self) -> None:
-        """From here on steps change nothing."""
+        """Let later steps change nothing."""
         self.frozen = True
 
     def synchronise(self) -> None:
-        """Wait for the steps that were begun. One that ends early waits once the loop is over."""
+        """Wait for the steps that were begun. With `wrong-fit` = `early-end` it waits only after
+        the loop is over.
+        """
         if self.options.get("wrong-fit") == "early-end" and self.in_fit:
             return
         time.sleep(max(0, self.ready_ns - time.perf_counter_ns()) / 1e9)
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
-        """Nothing is compiled here, and there is no profiler to watch the call."""
+        """Run the call without a profiler; nothing is compiled."""
         call()
         return Evidence(
             graphs=0,
@@ -266,5 +270,5 @@ class MockTraining:
 
 
 def load_training(workload: Workload) -> MockTraining:
-    """A real training, so that its losses can be right or wrong; it reads no weights."""
+    """Return a real training, so that its losses can be right or wrong. It reads no weights."""
     return MockTraining(workload)

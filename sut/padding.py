@@ -1,7 +1,7 @@
-"""This module decides how prompts of uneven length become arrays.
+"""This module arranges prompts of uneven length in arrays.
 
-A SUT that compiles once for each shape gets few shapes. Others get arrays that are as short as may
-be. The rules allow caching by shape, but not by content ("inference_rules.adoc", Model
+A SUT that compiles once for each shape gets few shapes. Other SUTs get arrays that are as short as
+possible. The rules allow caching by shape, but not by content ("inference_rules.adoc", Model
 Equivalence).
 """
 
@@ -16,19 +16,19 @@ from sut.contract import Batch
 
 
 def bucket(length: int, buckets: Sequence[int]) -> int:
-    """The smallest bucket that holds `length`; buckets ascend and the last one holds the longest
-    row of the data set.
+    """Return the smallest bucket that is at least `length`. Buckets ascend, and the last one is at
+    least as long as the longest row of the data set.
     """
     return next(b for b in buckets if b >= length)
 
 
 def shape(batch: Batch, config: Mapping[str, Any], eager: bool = False) -> tuple[int, int]:
-    """(prompt positions, new tokens) of a batch: the buckets of its longest prompt and of its
-    largest `max_new_tokens`.
+    """Return (prompt positions, new tokens) of a batch: the buckets of its longest prompt and of
+    its largest `max_new_tokens`.
 
-    `eager`: of several prompt buckets none, but the longest prompt itself, because nothing is
-    compiled for another shape. One bucket stays, so that all samples cost the same (TEST04 takes
-    that for granted).
+    With `eager` and several prompt buckets, the prompt positions are the length of the longest
+    prompt itself, because nothing is compiled for another shape. A single bucket is used even then,
+    so that all samples cost the same (TEST04 assumes that).
     """
     longest, buckets = int(batch["prompt_length"].max()), config["prompt_buckets"]
     new = bucket(int(batch["max_new_tokens"].max()), config["new_token_buckets"])
@@ -40,10 +40,10 @@ def produced(tokens: np.ndarray, asked: np.ndarray, end_tokens: Sequence[int]) -
     and at most `asked`; int32 [batch].
 
     Args:
-        tokens: what was generated, int [batch, new]. Libraries go on, or fill up, behind a row's
-            end until the whole batch has ended.
+        tokens: the generated tokens, int [batch, new]. After a row's end, libraries go on or pad
+            until the whole batch has ended.
         asked: `max_new_tokens` of each row.
-        end_tokens: the ids at which an answer ends; none: every row goes on to what was asked for.
+        end_tokens: the ids at which an answer ends. If there is none, every row has `asked` tokens.
     """
     counts = asked.astype(np.int32)
     if not end_tokens:
@@ -55,8 +55,8 @@ def produced(tokens: np.ndarray, asked: np.ndarray, end_tokens: Sequence[int]) -
 
 
 def left_align(ids: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Right-padded [batch, width] → left-padded, with its int64 mask: libraries that append at the
-    end want prompts to end together.
+    """Return right-padded ids [batch, width] as left-padded ids and their int64 mask. Libraries
+    that append at the end require that all prompts end at the same column.
     """
     width = ids.shape[1]
     if (lengths == width).all():

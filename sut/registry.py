@@ -1,5 +1,5 @@
-"""Every SUT, in one dict. Read by the parent (list, environments) and by the worker; imports no
-framework.
+"""All SUTs, in one dict. The parent process (list, environments) and the worker read it. This
+module imports no framework.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 from sut.devices import DEVICES
 
 REFERENCE = "plain-transformers"
-"""What gives the answers that others are compared with (see REFERENCES). Its library made the
-models: config.json names its classes.
+"""The reference that SUTs' answers are compared with (see REFERENCES). The models were made with
+its library: config.json names its classes.
 """
 
 FIT = "fit"
@@ -29,18 +29,16 @@ LOAD, LOAD_TRAINING = "load", "load_training"
 """
 
 MATRIX, PER_HEAD = "matrix", "per-head"
-"""How libraries lay out what LoRA trains; `sut.adapters` says what each is."""
+"""The two layouts of LoRA's factors; `sut.adapters` describes them."""
 
 ONE_PACKAGE = (("tensorflow-cpu", "tensorflow"),)
-"""Names of distributions that hold one and the same package, each built for another device."""
+"""Names of distributions that contain the same package, each built for another device."""
 
 CPU_BUILDS = {"torch": ("--torch-backend", "cpu")}
-"""Distribution whose builds for the CPU are not on PyPI, which has its large CUDA builds → what
-tells uv where they are.
-"""
+"""Distribution → uv's options for its CPU builds, because PyPI has only its large CUDA builds."""
 
 CPU_INDEXES = {"torch": "https://download.pytorch.org/whl/cpu"}
-"""The same distribution → the package index with its builds for the CPU, for pip."""
+"""Distribution → the package index, for pip, with its builds for the CPU."""
 
 COMES_WITH_TORCH = (
     "torch",
@@ -52,7 +50,7 @@ COMES_WITH_TORCH = (
     "cuda-",
     "nvidia-",
 )
-"""Distributions, and beginnings of their names, that an interpreter with PyTorch for GPUs has."""
+"""Distributions that an interpreter with PyTorch for GPUs has: names, and beginnings of names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,27 +58,26 @@ class SutSpec:
     """One framework + backend + execution.
 
     Attributes:
-        module: template; {family} comes from the model's data (`bert`, `causal_lm`).
-        environment: environments/<name>-<device>.txt; "core" = the harness' own.
-        summary: what it is, for the listing.
-        process_env: the framework's own variables, needed before its import.
+        module: template; the model's data name {family} (`bert`, `causal_lm`).
+        environment: environments/<name>-<device>.txt; "core" is the harness' own.
+        summary: description for the listing.
+        process_env: environment variables that the framework needs before its import.
         unsupported: "model", "model/task", "model/precision" or "model/task/precision" → the true
             reason.
-        families: the model families it is written for; empty: those it has a file for.
-        options: name of each `--sut-option` → (its type, or the words it takes; what it does).
-        precisions: those it can compute in on some device.
-        reads_weights: False: no checkpoint is made for it.
-        reference: the name of what gives the float32 answers this one is compared with.
-        devices: where it can run.
-        classes: the library whose class a model's data name for it; empty: it needs none.
-        packages: distributions the system's description tells the versions of.
-        variables: first words of environment variables that change its figures, as regular
+        families: the model families that it supports; empty: those for which it has a file.
+        options: name of each `--sut-option` → (its type or its words, its description).
+        precisions: the precisions it can compute in on some device.
+        reads_weights: whether it needs a checkpoint.
+        reference: the name of the reference whose float32 answers this SUT is compared with.
+        devices: the devices on which it can run.
+        classes: the library under which a model's data name its class; empty: it needs no class.
+        packages: distributions whose versions the system's description reports.
+        variables: beginnings of environment variables that change its figures, as regular
             expressions.
-        out_of_memory: words of the errors by which it tells that it is out of memory.
-        without_keras: of a SUT of Keras, the one that computes the same on the same framework
-            without it.
-        on_keras2: of a SUT of Keras 3, the one of Keras 2 with the same framework and execution.
-        lora: how its library's LoRA lays out what it trains: MATRIX or PER_HEAD.
+        out_of_memory: words of the errors that it raises if it is out of memory.
+        without_keras: for Keras only, the SUT that computes the same on the same framework.
+        on_keras2: for Keras 3 only, the SUT of Keras 2 with the same framework and execution.
+        lora: the layout of the factors of its library's LoRA: MATRIX or PER_HEAD.
     """
 
     module: str
@@ -115,11 +112,11 @@ _IN_FLIGHT = {
     )
 }
 _KERAS = {"HF_HUB_OFFLINE": "1"}
-_TORCH = {"KINETO_LOG_LEVEL": "99"}  # torch.profiler, which evidence uses, says less
+_TORCH = {"KINETO_LOG_LEVEL": "99"}  # torch.profiler, which evidence uses, logs less
 _NATIVE_TORCH = {"HF_HUB_OFFLINE": "1", **_TORCH}
 _TORCH_VARIABLES = (r"TORCH\w*?", "PYTORCH", "INDUCTOR", "TRITON")
 _TENSORFLOW_VARIABLES = ("TF(?!_CLI)", "XLA")
-# KerasNLP takes the Keras that TensorFlow has.
+# KerasNLP uses the Keras of TensorFlow.
 _KERAS2 = {"TF_USE_LEGACY_KERAS": "1", "KERAS_BACKEND": "tensorflow"}
 _KERAS2_LACKS = {
     "gemma": (
@@ -169,8 +166,8 @@ _HUGGING_FACE_LACKS = {
         " decoder's attention): take --precision float32 or keras3-tensorflow"
     ),
 }
-# On a CPU torch tells it in words alone; on a GPU CUDA itself, its graphs and cuBLAS, which wants a
-# workspace, have words of their own.
+# On a CPU torch reports a lack of memory only by its message. On a GPU, CUDA itself, its graphs and
+# cuBLAS (which needs a workspace) have messages of their own.
 _TORCH_OUT_OF_MEMORY = (
     "OutOfMemoryError",
     "can't allocate memory",
@@ -184,8 +181,7 @@ _XLA_OUT_OF_MEMORY = (
     "CUBLAS_STATUS_ALLOC_FAILED",
 )
 
-# What the SUTs of one library have in common. An entry of `SUTS` adds the rest, and may say
-# otherwise.
+# Settings that the SUTs of one library share. An entry of `SUTS` may add to and override them.
 _keras3 = partial(
     SutSpec,
     module="sut.keras3.{family}",
@@ -343,7 +339,7 @@ SUTS: dict[str, SutSpec] = {
     ),
     "native-jax": SutSpec(
         module="sut.native_jax.{family}",
-        environment="keras3-jax",  # the same JAX, so that the two differ by Keras alone
+        environment="keras3-jax",  # the same JAX, so that the two differ only in Keras
         execution="xla",
         summary="models written out in JAX, compiled by XLA, without a library of layers",
         unsupported={
@@ -392,14 +388,14 @@ REFERENCES: dict[str, SutSpec] = {
         packages=("torch", "transformers", "segment-anything", "diffusers"),
     ),
 }
-"""What makes references and is never measured: no command lists it, and `--sut` does not take it.
+"""The references. They are never measured: no command lists them, and `--sut` does not accept them.
 """
 
 ALIASES = {"native-torch": "native-torch-compile"}
-"""Other names of SUTs, as the published tables have them."""
+"""Other names of SUTs, from the published tables."""
 
 
-# Package → the framework in words.
+# Package → name of the framework.
 _FRAMEWORKS = {"jax": "JAX", "tensorflow": "TensorFlow", "torch": "PyTorch"}
 
 
@@ -409,18 +405,18 @@ def of_keras(sut: str) -> bool:
 
 
 def framework_of(sut: str) -> str:
-    """The framework that computes, in words; empty where there is none, as of the mock or of a SUT
-    that is no longer here.
+    """Return the name of the framework that computes. It is empty for the mock, and for a SUT that
+    no longer exists.
     """
     packages = SUTS[sut].packages if sut in SUTS else ()
     return next((name for package, name in _FRAMEWORKS.items() if package in packages), "")
 
 
 def recorded_names(wanted: Iterable[str], versions: Mapping[str, str]) -> dict[str, str]:
-    """Package → the name under which `versions` holds it, of those that it holds.
+    """Return package → its name in `versions`, for each wanted package that `versions` contains.
 
-    A distribution may spell its name with `_` for `-`, and a build for one device has a name of its
-    own (ONE_PACKAGE).
+    A distribution may spell its name with `_` for `-`, and a build for one device has its own name
+    (ONE_PACKAGE).
     """
     spelt = {name.lower().replace("_", "-"): name for name in versions}
     builds = {package: build for build, package in ONE_PACKAGE}
@@ -433,14 +429,14 @@ def recorded_names(wanted: Iterable[str], versions: Mapping[str, str]) -> dict[s
 
 
 def spec_of(name: str) -> SutSpec:
-    """The entry of a SUT or of a reference. Raises KeyError."""
+    """Return the entry of a SUT or of a reference. Raises KeyError."""
     return SUTS[name] if name in SUTS else REFERENCES[name]
 
 
 def unsupported(
     sut: str, *, model: str, family: str, task: str, precision: str, device: str
 ) -> str | None:
-    """Why this SUT cannot run this cell, as far as that is known without running anything."""
+    """Return why this SUT cannot run this cell, as far as known without running anything."""
     spec = SUTS[sut]
     if reason := DEVICES[device].lacks.get(precision):
         return f"--precision {precision}: {reason}"
@@ -459,7 +455,7 @@ def unsupported(
 
 def missing(sut: str, family: str, task: str) -> str | None:
     """Return which file or function a SUT or a reference lacks for this model family and task.
-    None: it lacks none.
+    None: nothing is missing.
 
     The file is read and not imported.
     """
@@ -480,20 +476,20 @@ def module_of(sut: str, family: str) -> str:
 
 
 def load_module(sut: str, family: str) -> ModuleType:
-    """Import that module; only the worker calls it."""
+    """Import the module that `module_of` names. Only the worker calls this function."""
     return importlib.import_module(module_of(sut, family))
 
 
 def loader(sut: str, family: str, task: str) -> Callable[[Any], Any]:
-    """Import that module. Return its function that makes an Inference, or a Training, of a
-    Workload.
+    """Import the module that `module_of` names. Return its function that loads an Inference, or a
+    Training, from a Workload.
     """
     module = load_module(sut, family)
     return getattr(module, LOAD_TRAINING if task == FIT else LOAD)
 
 
 def packages() -> tuple[str, ...]:
-    """The distributions of all frameworks, whose versions a system's description tells where they
-    are there.
+    """Return the distributions of all frameworks. A system's description reports the versions of
+    those that are installed.
     """
     return tuple(dict.fromkeys(name for spec in SUTS.values() for name in spec.packages))

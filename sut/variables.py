@@ -1,5 +1,5 @@
-"""Environment variables that change what a framework runs: refused, or part of the cell. As data,
-for the standard library alone.
+"""Environment variables that change what a framework runs. They are refused, or they are part of
+the cell. Standard library only.
 """
 
 from __future__ import annotations
@@ -39,12 +39,9 @@ REFUSED: Mapping[str, str] = {
     "JAX_NUMPY_DTYPE_PROMOTION": _PRECISION,
     "KERAS_FLOATX": _PRECISION,
 }
-"""Name, as a regular expression → why it is refused. Of the products' precision one flag decides:
-`--precision`.
-"""
+"""Name, as a regular expression → why it is refused. Only `--precision` sets the precision."""
 
-# Where things lie, what is logged, and which of several equal cards is taken: none of it is a cell
-# of its own.
+# Variables that choose folders, logs, or one of several equal cards do not make another cell.
 _NO_CELL = re.compile(
     r"TF_CPP_|TORCH_LOGS|TORCH_TRACE|TORCH_HOME|\w*CACHE\w*|\w*_DIR$|\w*HOME$|\w*VERBOSE\w*|\w*LOG\w*|\w*VISIBLE_DEVICES|"
     r"CUDA_DEVICE_ORDER|CUDA_PATH|CUDA_VERSION|NVIDIA_(?!TF32)|KERAS_BACKEND|MKL_INTERFACE_LAYER"
@@ -52,7 +49,7 @@ _NO_CELL = re.compile(
 
 
 def read_by_any(environment: Mapping[str, str]) -> dict[str, str]:
-    """Those that any framework or device here reads, by name."""
+    """Return the variables that any framework or device here reads, by name."""
     words = [word for device in DEVICES.values() for word in device.variables] + [
         word for spec in SUTS.values() for word in spec.variables
     ]
@@ -60,8 +57,8 @@ def read_by_any(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def refusal(spec: SutSpec, device: str, environment: Mapping[str, str]) -> str | None:
-    """The first variable that this SUT must not run with, as a sentence; None: there is none. An
-    empty one counts as not set.
+    """Return a sentence about the first variable that this SUT must not run with. None: there is
+    none. An empty variable counts as not set.
     """
     for name, value in _read(spec, device, environment).items():
         for pattern, why in REFUSED.items():
@@ -71,8 +68,8 @@ def refusal(spec: SutSpec, device: str, environment: Mapping[str, str]) -> str |
 
 
 def of_cell(spec: SutSpec, device: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that may change this SUT's figures, which are part of its cell, by name; those
-    the SUT sets itself are none of them.
+    """Return the variables that may change this SUT's figures, by name. They are part of its cell.
+    Variables that the SUT sets itself are left out.
     """
     return {
         name: value

@@ -1,5 +1,4 @@
 """The report on finished runs.
 
-`content` is what it is about, `sections` say and draw it, and `page` and `exports` show any
-section.
+`content` gathers measurements, `sections` describes and draws them, `page` and `exports` show them.
 """

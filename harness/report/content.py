@@ -1,4 +1,4 @@
-"""Groups of repeats → what a report is about: its contests, its headline and its advice."""
+"""Groups of repeats → the content of a report: its comparisons (contests), headline and advice."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from harness.messages import Advice
 from harness.report.contest import Contest, listed
 
 MOST_SENTENCES = 12
-"""The most sentences of one kind that an answer has."""
+"""The most sentences of one kind in an answer."""
 NATIVE_TORCH = "native-torch-eager"
 """The SUT that others are compared with, if it was measured."""
-_WIDE = 0.1  # of an interval that holds 1: half its width, from which on more repeats are advised
+_WIDE = 0.1  # half the width of an interval around 1; above it more repeats are advised
 
 
 @dataclass(frozen=True, kw_only=True)
 class Content:
-    """The measurements of a report, and what they say together.
+    """The measurements of a report, and their conclusions.
 
     Attributes:
-        source: the folder, as the reader knows it.
-        twins: control runs: cells that a sweep measured once more.
-        faults: result.json that could not be read → why.
-        not_measured: why cells of sweeps could not be measured → their labels.
+        source: the folder's name for the reader.
+        twins: control runs, which are cells that a sweep measured again.
+        faults: path of a result.json that could not be read → the reason.
+        not_measured: reason why cells of sweeps could not be measured → labels of these cells.
     """
 
     source: str
@@ -43,7 +43,7 @@ class Content:
 
     @cached_property
     def contests(self) -> list[Contest]:
-        """The contests, in the order of model, task, scenario, batch and length."""
+        """The comparisons, in the order of model, task, scenario, batch and length."""
         keyed: dict[object, list[Group]] = {}
         for group in self.groups:
             near = group
@@ -51,7 +51,7 @@ class Content:
                 near = _started(group, self.groups)
             key = (near.work, near.last.result.mode, near.last.machine)
             keyed.setdefault(key, []).append(group)
-        for of_one in keyed.values():  # the first gives the contest its name
+        for of_one in keyed.values():  # the comparison gets the name of the first
             of_one.sort(key=lambda g: not g.last.machine)
         named: dict[str, list[Group]] = {}
         for first, *_ in keyed.values():
@@ -65,30 +65,30 @@ class Content:
 
     @cached_property
     def contested(self) -> list[Contest]:
-        """The contests in which two SUTs or more have figures."""
+        """The comparisons in which two SUTs or more have figures."""
         return [contest for contest in self.contests if len(contest.good) > 1]
 
     @cached_property
     def conclusive(self) -> list[Contest]:
-        """The contests whose runs may show which SUT is faster. Only these give ratios."""
+        """The comparisons whose runs may show which SUT is faster. Only these give ratios."""
         return [contest for contest in self.contests if not contest.inconclusive]
 
     @cached_property
     def current(self) -> list[Group]:
-        """The groups of the contests, without earlier measurements of the same cells."""
+        """The groups of the comparisons, without earlier measurements of the same cells."""
         return [group for contest in self.contests for group in contest.groups]
 
     @cached_property
     def shared(self) -> dict[str, list[str]]:
-        """The precision, device and environment variables that all cells have in common, in words.
+        """The precision, device and environment variables that all cells share, in words.
 
-        The page says them once, at its top.
+        They are written once, at the top of the page.
         """
         return compare.shared(self.groups)
 
     @cached_property
     def preface(self) -> str:
-        """One sentence on all cells: the settings that they share, and the machines."""
+        """One sentence with the settings that all cells share, and the machines."""
         parts = []
         facts = [text for words in self.shared.values() for text in words]
         if facts:
@@ -102,7 +102,7 @@ class Content:
 
     @cached_property
     def machines(self) -> list[str]:
-        """The machines that were measured on."""
+        """The machines on which cells were measured."""
         return list(dict.fromkeys(g.last.machine for g in self.groups if g.last.machine))
 
     @cached_property
@@ -114,15 +114,15 @@ class Content:
 
     @cached_property
     def suts(self) -> list[str]:
-        """Every SUT there is a row of, in the order of the registry."""
+        """Every SUT that has a row, in the order of the registry."""
         ordered = sorted(self.groups, key=lambda g: place_of(g.cell.sut))
         return list(dict.fromkeys(g.sut for g in ordered))
 
     @cached_property
     def obstacles(self) -> list[str]:
-        """Why SUTs have no place in a contest, a sentence for each reason.
+        """Why SUTs have no place in a comparison, one sentence for each reason.
 
-        The reasons are those that the registry and the sweeps know.
+        The reasons come from the registry and the sweeps.
         """
         suts: dict[tuple[str, str], dict[str, None]] = {}
         for contest, sut in product(self.contests, self.suts):
@@ -142,7 +142,7 @@ class Content:
 
     @cached_property
     def headline(self) -> str:
-        """The answer over all contests that have more than one SUT, in one sentence."""
+        """The answer over all comparisons with more than one SUT, in one sentence."""
         if not self.contested:
             return self._without_ratios()
         if len(self.contested) == 1:
@@ -167,7 +167,7 @@ class Content:
         return f"{words} {never_slower}, in {most} of {len(ranked)} comparisons{rest}"
 
     def _without_ratios(self) -> str:
-        """The headline if no contest has two figures."""
+        """Return the headline if no comparison has two figures."""
         several = [c for c in self.contests if len(c.groups) > 1]
         if several:
             more = ""
@@ -178,7 +178,8 @@ class Content:
         return f"{count} with a figure, and no two SUTs did the same work: nothing is compared"
 
     def of_each(self, sentences: Callable[[Contest], list[str]]) -> list[str]:
-        """The sentences on each contested contest; they begin with its name if there are several.
+        """Return the sentences on each comparison of two SUTs or more. They begin with its name if
+        there are several.
 
         At most MOST_SENTENCES are returned.
         """
@@ -189,7 +190,7 @@ class Content:
 
     @cached_property
     def advice(self) -> list[str]:
-        """Sentences on how far to trust the figures, each with the cells it is about.
+        """Sentences on how reliable the figures are, each with its cells.
 
         The last one counts the cells that are left out.
         """
@@ -213,7 +214,7 @@ class Content:
         return sentences
 
     def _wide(self) -> list[str]:
-        """One sentence if an interval is too wide to show a difference; else none."""
+        """Return one sentence if an interval is too wide to show a difference, otherwise none."""
         ratios = [ratio for contest in self.contests for ratio in contest.ratios.values()]
         spreads = [ratio.spread for ratio in ratios if ratio.spread and not ratio.different]
         widest = max(spreads, default=0.0)
@@ -224,20 +225,20 @@ class Content:
 
 
 def gather(root: Path, source: str, not_measured: dict[str, list[str]] | None = None) -> Content:
-    """The content of the run directories below a folder. `not_measured`: see `Content`."""
+    """Return the content of the run directories below a folder. `not_measured`: see `Content`."""
     results, faults = find(root)
     content = of_results(results, source)
     return replace(content, faults=faults, not_measured=not_measured or {})
 
 
 def of_results(results: Sequence[Result], source: str) -> Content:
-    """The content of results and the files beside them."""
+    """Return the content of results and the files in their folders."""
     twins = tables.grouped(results, twins=True)
     return Content(source=source, groups=tables.grouped(results), twins=twins)
 
 
 def commonest(contests: Sequence[Contest]) -> str:
-    """The reason why most contests are not decided."""
+    """Return the most frequent reason why comparisons are not decided."""
     reasons = [c.inconclusive or c.unranked or "too few repeats" for c in contests]
     return max(dict.fromkeys(reasons), key=reasons.count)
 
@@ -245,8 +246,8 @@ def commonest(contests: Sequence[Contest]) -> str:
 def _started(group: Group, groups: Iterable[Group]) -> Group:
     """Return a group that started and did the same work as `group`, whose cell never started.
 
-    Return `group` itself if there is none. A cell that never started knows no machine. It may also
-    lack the digest of its weights, and a length that its inputs decide.
+    Return `group` itself if there is none. The record of a cell that never started names no
+    machine. It may also lack the digest of its weights, and a length that its inputs decide.
     """
     unknown = {"weights": Cell.weights, "seq_len": None}
     mine = {(name, value) for name, value in group.work if unknown.get(name, ()) != value}
@@ -258,7 +259,7 @@ def _started(group: Group, groups: Iterable[Group]) -> Group:
 
 
 def _apart(group: Group, same: Sequence[Group], machines: Mapping[str, str]) -> str:
-    """Return what tells a group from others whose work has the same name. Empty if nothing does."""
+    """Return the difference to others whose work has the same name. Empty if there is none."""
 
     def facts(g: Group) -> tuple[str, ...]:
         machine = machines.get(g.last.machine, "")

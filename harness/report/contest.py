@@ -1,4 +1,4 @@
-"""SUTs that did the same work → a contest: each SUT's place in it, and the answer in words."""
+"""SUTs that did the same work → a contest, with each SUT's place and the answer in words."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _FAR = 0.03  # A control run that differs by less does not make a comparison inc
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """A SUT's place in a contest.
+    """A SUT's place in a comparison.
 
     Attributes:
-        figure: the number by which SUTs are compared, the median of the repeats, in the contest's
-            unit; None: there is none.
-        low, high: the spread of this cell's runs, a 95 % interval of their mean.
-        struck: the figure is of an invalid run and is shown struck out.
-        best: it is in the leading group, because no SUT is shown to be faster.
-        relative: its speed over the leader's, at most about 1; None if one has no figure.
+        figure: the compared number, which is the median of the repeats in the unit of the
+            comparison; None if there is none.
+        low, high: a 95 % interval of the mean of this cell's runs.
+        struck: whether the figure is of an invalid run, and is shown struck out.
+        best: whether it is in the leading group, because no SUT is shown to be faster.
+        relative: its speed over the leader's, at most about 1; None if one of them has no figure.
         reason: why there is no valid figure; empty if there is one.
-        unranked: why the figure may not be compared with the others; empty if it may, or if that is
-            said of all.
+        unranked: why the figure may not be compared with the others; empty if it may, or if the
+            reason is the same for all.
     """
 
     group: Group
@@ -48,16 +48,16 @@ class Standing:
 
 @dataclass(frozen=True, kw_only=True)
 class Contest:
-    """The same work done by several SUTs, on one machine and in one mode.
+    """A comparison: the same work done by several SUTs, on one machine and in one mode.
 
     Attributes:
-        groups: one a SUT, the last that was measured, with a figure or without.
-        older: how many earlier measurements of the same cells are left out. Those were by other
-            versions, other files of SUTs, or for another time.
-        apart: the difference to other contests of the same name, such as another machine; empty if
-            there is none.
-        controls: the control runs of sweeps, which measured a cell once more.
-        shared: fields of `Cell` that are equal on the whole page, which says them at its top.
+        groups: the last measured group of each SUT, with a figure or without.
+        older: how many earlier measurements of the same cells are left out. They used other
+            versions, other files of SUTs, or another duration.
+        apart: the difference to other comparisons of the same name, such as another machine; empty
+            if there is none.
+        controls: the control runs of sweeps, which measured a cell again.
+        shared: fields of `Cell` that are equal on the whole page, and are written at its top.
     """
 
     groups: tuple[Group, ...]
@@ -74,7 +74,7 @@ class Contest:
         controls: Sequence[Group] = (),
         shared: Collection[str] = (),
     ) -> Contest:
-        """The contest of groups that did the same work: of each SUT the last that was measured."""
+        """Return the comparison of groups that did the same work, with each SUT's last group."""
         latest: dict[str, Group] = {}
         for group in groups:
             other = latest.get(group.sut)
@@ -96,7 +96,7 @@ class Contest:
 
     @property
     def full_name(self) -> str:
-        """The work in words, with the settings that a page says only once."""
+        """The work in words, with the settings that are written only once on a page."""
         return self._named(compare.describe(self.groups[0]))
 
     def _named(self, work: str) -> str:
@@ -111,9 +111,9 @@ class Contest:
 
     @cached_property
     def refused(self) -> list[Group]:
-        """The groups whose figure is another statistic than that of most groups.
+        """The groups whose figure is another statistic than most groups' figures.
 
-        Such a figure is compared with none of the others.
+        Such a figure is not compared with the others.
         """
         with_figures = [g for g in self.groups if g.good]
         kinds = [_kind(g) for g in with_figures]
@@ -123,29 +123,29 @@ class Contest:
 
     @cached_property
     def unit(self) -> str:
-        """The unit of all its figures; empty where there is none."""
+        """The unit of all its figures; empty if there is none."""
         return next((g.metric.unit for g in self.good or self.groups if g.metric), "")
 
     @cached_property
     def higher_is_better(self) -> bool:
-        """The direction of its figures."""
+        """Whether a higher figure is better."""
         return next((g.metric.higher_is_better for g in self.groups if g.metric), True)
 
     @cached_property
     def controlled(self) -> list[tuple[Group, Group]]:
-        """(a SUT, its control run) for each of these cells that a sweep measured once more."""
+        """(a SUT's group, its control run) for each of these cells that a sweep measured again."""
         return [(g, c) for g in self.good for c in self.controls if c.good and _same(g, c)]
 
     @cached_property
     def pooled(self) -> Pooled:
-        """The speeds round by round, with the noise that all SUTs have in common."""
+        """The speeds round by round, with the noise that all SUTs share."""
         return tables.pool(self.good, [control for _, control in self.controlled])
 
     def ratio(self, a: Group, b: Group) -> statistics.Ratio:
-        """The speed of A over that of B, from the common noise of all SUTs.
+        """Return the speed of A over that of B, from the common noise of all SUTs.
 
-        It is from the runs of these two only, if they share too few rounds, or if there are no
-        others and six runs of both.
+        Only the runs of these two are used if they share too few rounds, or if there are no other
+        SUTs and six runs of both.
         """
         repeats = min(len(g.good) for g in self.good)
         if len(self.good) == 2 and repeats >= statistics.FEWEST_FLIPPED:
@@ -154,9 +154,9 @@ class Contest:
 
     @cached_property
     def control_ratios(self) -> list[tuple[Group, statistics.Ratio]]:
-        """Each cell with a control run, and the speed of that run over the cell's.
+        """(cell, speed of its control run over its own) for each cell with a control run.
 
-        Both are the same cell, so the ratio shows only noise.
+        Both measured the same cell, so the ratio shows only noise.
         """
         found = []
         for n, (original, control) in enumerate(self.controlled):
@@ -166,7 +166,7 @@ class Contest:
 
     @property
     def repeats(self) -> str:
-        """`5 runs`, or `3 to 5 runs`; empty where there is no figure."""
+        """`5 runs`, or `3 to 5 runs`; empty if there is no figure."""
         counts = sorted(len(g.good) for g in self.good)
         if not counts:
             return ""
@@ -177,9 +177,9 @@ class Contest:
     def field(self) -> list[Group]:
         """The groups that the answer is about, the fastest first.
 
-        They are the ranked ones, or all if fewer than two are ranked. The mean of all runs orders
-        them. But one that is shown to be faster than the first leads: pairs of repeats decide, and
-        not single runs that the other had no partner for.
+        They are the ranked ones, or all if fewer than two are ranked. They are ordered by the mean
+        of all runs. But a group that is shown to be faster than the first one leads. Only pairs of
+        repeats count for that, and not single runs without a partner.
         """
         ranked = [g for g in self.good if not g.unranked]
         field = ranked if len(ranked) > 1 else self.good
@@ -196,7 +196,7 @@ class Contest:
 
     @cached_property
     def ratios(self) -> dict[str, statistics.Ratio]:
-        """SUT → its speed over the leader's, of all but the leader."""
+        """SUT → its speed over the leader's, for all SUTs except the leader."""
         return {g.sut: self.ratio(g, self.field[0]) for g in self.good if g is not self.field[0]}
 
     @cached_property
@@ -205,7 +205,7 @@ class Contest:
         return [g for g in self.field if g is self.field[0] or self._level(g)]
 
     def _level(self, group: Group) -> bool:
-        """Return whether no difference to the first one is shown, although there are enough
+        """Return whether no difference to the first group is shown, although there are enough
         runs.
         """
         ratio = self.ratios[group.sut]
@@ -215,7 +215,7 @@ class Contest:
     def inconclusive(self) -> str:
         """The reason why these runs do not show which SUT is faster, and what to do.
 
-        Empty if they may.
+        Empty if they may show it.
         """
         why = self._disturbance or self._far_control or self._uncertainty
         if len(self.field) < 2 or not why:
@@ -225,7 +225,7 @@ class Contest:
 
     @property
     def _disturbance(self) -> str:
-        """What disturbed most runs, or most runs of one SUT. Empty if nothing did."""
+        """The disturbance of most runs, or of most runs of one SUT. Empty if there is none."""
         serious = [run.disturbances[0] for g in self.field for run in g.good]
         reasons = [text for text in serious if text]
         if 2 * len(reasons) > len(serious):
@@ -238,7 +238,7 @@ class Contest:
 
     @property
     def _far_control(self) -> str:
-        """How far a control run is from its cell. Empty if none is far."""
+        """The distance of a control run from its cell. Empty if none is far away."""
         for group, ratio in self.control_ratios:
             is_far = ratio.different and abs(ratio.value - 1) > _FAR
             if ratio.low and ratio.high and (is_far or ratio.unsure):
@@ -249,7 +249,7 @@ class Contest:
 
     @property
     def _uncertainty(self) -> str:
-        """The narrowest interval, if all are wider than a factor of two. Empty if one is not."""
+        """The narrowest interval, if all are wider than a factor of two; otherwise empty."""
         known = [r for g in self.field[1:] if (r := self.ratios[g.sut]).low]
         if not known or not all(r.unsure for r in known):
             return ""
@@ -259,7 +259,7 @@ class Contest:
 
     @cached_property
     def entries(self) -> dict[str, Standing]:
-        """SUT → its place."""
+        """SUT → its place in the comparison."""
         return {g.sut: self._entry(g) for g in self.groups}
 
     @cached_property
@@ -288,9 +288,9 @@ class Contest:
 
     @property
     def other_factors(self) -> bool:
-        """Whether these are trainings by LoRA in which each library trains other factors.
+        """Whether each library trains other factors in these trainings by LoRA.
 
-        It is so with `--lora own`.
+        This is the case with `--lora own`.
         """
         return compare.other_factors(g.cell for g in self.good)
 
@@ -343,9 +343,9 @@ class Contest:
 
     @cached_property
     def unlike(self) -> dict[str, list[str]]:
-        """Sentence → the SUTs it is about.
+        """Sentence → the SUTs that it is about.
 
-        A sentence says what differed when these SUTs and the leader were measured.
+        A sentence describes a difference between the measurements of these SUTs and of the leader.
         """
         found: dict[str, list[str]] = {}
         for other in (g for g in self.good if g is not self.field[0]):
@@ -357,9 +357,9 @@ class Contest:
         return found
 
     def obstacle(self, sut: str) -> str:
-        """Why a SUT that has no place here cannot do this work.
+        """Return why a SUT that has no place here cannot do this work.
 
-        Empty if it has a place, or if nobody measured it.
+        Empty if it has a place, or if it could do the work and was not measured.
         """
         if sut in self.entries:
             return ""
@@ -367,23 +367,23 @@ class Contest:
         return _obstacle(sut, cell.model, cell.task, cell.precision, cell.device)
 
     def is_best(self, sut: str) -> bool:
-        """Whether a SUT is in the leading group of a decided contest."""
+        """Return whether a SUT is in the leading group of a decided comparison."""
         return sut in self.entries and self.entries[sut].best
 
     @property
     def decided(self) -> bool:
-        """Whether it has a best SUT."""
+        """Whether the comparison has a best SUT."""
         return any(entry.best for entry in self.entries.values())
 
 
 def range_of(low: float | None, high: float | None) -> str:
-    """`612–640`; empty where there is no interval."""
+    """Return `612–640`; empty if there is no interval."""
     return "" if low is None or high is None else f"{short(low)}–{short(high)}"
 
 
 @lru_cache
 def _obstacle(sut: str, model: str, task: str, precision: str, device: str) -> str:
-    if sut not in SUTS or model not in models.names():  # measured with a SUT or a model of others
+    if sut not in SUTS or model not in models.names():  # measured with a user's SUT or model
         return ""
     known = models.load(model)
     if task in known.tasks:
@@ -400,7 +400,7 @@ def _obstacle(sut: str, model: str, task: str, precision: str, device: str) -> s
 
 
 def _kind(group: Group) -> tuple[str, str]:
-    """The statistic that a group's figure is: its name and how it was estimated."""
+    """Return the statistic of a group's figure: its name and how it was estimated."""
     assert group.metric is not None
     return group.metric.name, group.metric.estimate
 
@@ -413,7 +413,7 @@ def _same(group: Group, control: Group) -> bool:
 
 
 def _why_not(group: Group) -> str:
-    """Why a group has no place among the others."""
+    """Return why a group has no place among the others."""
     metric = group.metric
     if group.good and metric:
         return Refused.STATISTIC.format(name=metric.name, estimate=metric.estimate)
@@ -421,12 +421,12 @@ def _why_not(group: Group) -> str:
 
 
 def _by(ratio: statistics.Ratio, other: str) -> str:
-    """`1.47 × other (1.43–1.52)`, or `at least 2.21 × other` of a ratio that is very uncertain."""
+    """Return `1.47 × other (1.43–1.52)`, or `at least 2.21 × other` if that is very uncertain."""
     if ratio.unsure and ratio.low and ratio.low > 1:
         return f"at least {ratio.low:.3g} × {other}"
     return ratio.verdict("", other).strip().removeprefix("is ")
 
 
 def listed(names: Sequence[str]) -> str:
-    """`a, b and c`."""
+    """Return `a, b and c`."""
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

@@ -1,7 +1,7 @@
-"""This module collects what a report says of one cell.
+"""This module collects a report's details of one cell.
 
-That is LoadGen's summary line by line, settings, evidence, audit, latencies, and how to repeat the
-cell.
+They are LoadGen's summary line by line, settings, evidence, audit, latencies, and the command that
+repeats the cell.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from harness.samples.gallery import Gallery
 from harness.samples.words import Words
 from scenarios.table import SCENARIOS
 
-# Label of LoadGen's summary → what it means. Labels without an entry are shown without a word.
+# Label of LoadGen's summary → its meaning. Labels without an entry are shown without a meaning.
 _MEANING = {
     "SUT name": "the name LoadGen's binding gives every SUT",
     "Scenario": (
@@ -88,7 +88,7 @@ _MEANING = {
 
 @dataclass(frozen=True)
 class Details:
-    """One cell, of its last run that is ok."""
+    """The details of one cell, from its last run that is ok."""
 
     group: Group
     shared: Collection[str] = ()
@@ -105,17 +105,17 @@ class Details:
 
     @property
     def command(self) -> str:
-        """What repeats it; empty where the record does not tell."""
+        """The command that repeats the cell; empty if it is not recorded."""
         return self.group.last.record.command if self.group.last.record else ""
 
     @property
     def audit_command(self) -> str:
-        """What judges it again, with a page of findings."""
+        """The command that audits the run again and writes a page of findings."""
         return f"./run.sh audit {shlex.quote(self.directory)} --html findings.html"
 
     @cached_property
     def lines(self) -> list[tuple[str, str]]:
-        """What the terminal says of the run."""
+        """The lines about the run as the terminal shows them."""
         return [
             (name, text)
             for name, text in summary.rows(self.group.last.result)
@@ -134,12 +134,12 @@ class Details:
 
     @cached_property
     def settings(self) -> list[tuple[str, str]]:
-        """Versions, machine, revision and seconds."""
+        """(name, value) of versions, machine, revision and other settings."""
         return list(_settings(self.group))
 
     @cached_property
     def evidence(self) -> list[tuple[str, str]]:
-        """What the worker saw after the test."""
+        """(name, value) of the evidence that the worker took after the test."""
         after = self.group.last.result.evidence.get("after", {})
         values = {
             **{k: v for k, v in after.items() if k != "detail" and v is not None},
@@ -149,14 +149,12 @@ class Details:
 
     @cached_property
     def words(self) -> list[Words]:
-        """What the model answered; none where there is no tokenizer."""
+        """The model's answers in words; none if there is no tokenizer."""
         return words.read(Path(self.group.last.result.directory))
 
     @cached_property
     def galleries(self) -> list[Gallery]:
-        """The pictures that the model answered with; none if it answers with others than
-        pictures.
-        """
+        """The model's answers as pictures; none if its answers are not pictures."""
         return gallery.read(Path(self.group.last.result.directory))
 
     @property
@@ -172,12 +170,12 @@ class Details:
 
     @cached_property
     def within(self) -> statistics.Estimate | None:
-        """The mean of these times and its interval; None where there are too few."""
+        """The mean of these times and its interval; None if there are too few."""
         return None if self.times_ms is None else statistics.within_run(self.times_ms)
 
     @property
     def times_are(self) -> str:
-        """What `times_ms` are, for an axis."""
+        """The label of an axis for `times_ms`."""
         if not SCENARIOS[self.group.cell.scenario].loadgen:
             return "ms a step"
         return "ms a batch" if SCENARIOS[self.group.cell.scenario].one_query else "latency, ms"

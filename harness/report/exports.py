@@ -21,12 +21,12 @@ from harness.report.section import Cell, Section, Table
 
 
 def rows(content: Content) -> list[dict[str, Any]]:
-    """One row a cell, with the columns of `harness.comparison.tables.COLUMNS`."""
+    """Return one row a cell, with the columns of `harness.comparison.tables.COLUMNS`."""
     return [tables.row(group) for group in content.groups]
 
 
 def document(content: Content, sections: Sequence[Section]) -> dict[str, Any]:
-    """The one JSON document: the answer, the comparisons, and the rows."""
+    """Return the JSON document: the answer, the comparisons, and the rows."""
     data: dict[str, Any] = {}
     for section in sections:
         data |= section.data
@@ -44,7 +44,7 @@ def document(content: Content, sections: Sequence[Section]) -> dict[str, Any]:
 
 
 def table_csv(content: Content) -> str:
-    """The rows as CSV with a header; lists and tables within a row are JSON."""
+    """Return the rows as CSV with a header. Lists and tables within a row are JSON."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(tables.COLUMNS), lineterminator="\n")
     writer.writeheader()
@@ -54,7 +54,7 @@ def table_csv(content: Content) -> str:
 
 
 def parquet(content: Content) -> bytes | None:
-    """The rows as Parquet; None if pyarrow is not there."""
+    """Return the rows as Parquet. None if pyarrow is not installed."""
     if importlib.util.find_spec("pyarrow") is None:
         return None
     import pyarrow
@@ -69,12 +69,12 @@ def parquet(content: Content) -> bytes | None:
 
 
 def markdown(content: Content, sections: Sequence[Section]) -> str:
-    """The answer in words and the tables, as GitHub renders them."""
+    """Return the answer in words and the tables, in GitHub's Markdown."""
     return "\n".join(_markdown(content, sections)) + "\n"
 
 
 def cells(content: Content) -> Iterator[tuple[str, list[str]]]:
-    """(work, one text a SUT) of each contest.
+    """Yield (work, one text a SUT) of each comparison.
 
     A struck-out figure is between `~~`, and the best has a ★.
     """
@@ -107,7 +107,7 @@ def _markdown(content: Content, sections: Sequence[Section]) -> Iterator[str]:
 
 
 def _table(table: Table) -> Iterator[str]:
-    """A table, in whose first column the titles of its groups are."""
+    """Yield the lines of a table. Its first column has the titles of its groups."""
     if table.note:
         yield table.note
         yield ""

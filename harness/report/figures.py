@@ -1,5 +1,5 @@
-"""Figures as inline SVG, drawn by matplotlib. Text stays text, and colours are those of the page,
-so that light, dark and print fit.
+"""Draws figures as inline SVG with matplotlib. Text stays text. Colours are the page's variables,
+so figures fit light, dark and print.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from harness.report.contest import Contest
 from harness.report.section import Bar
 from sut.registry import SUTS
 
-# Colours that readers with any colour vision tell apart: six of Okabe and Ito 2008, "Color
-# universal design", and six of the schemes "muted" and "bright" of Tol 2021, "Colour schemes". In
-# the order of the registry; grey for the mock.
+# Colours that readers with any colour vision can distinguish: six of Okabe and Ito 2008, "Color
+# universal design", and six of the schemes "muted" and "bright" of Tol 2021, "Colour schemes". They
+# are in the order of the registry. The mock is grey.
 _PALETTE = (
     *("#0072b2", "#e69f00", "#d55e00", "#cc79a7", "#999933", "#aa4499"),
     *("#009e73", "#56b4e9", "#ee6677", "#44aa99", "#882255", "#ddcc77"),
 )
 _MOCK = "#808890"
-# Drawn in these, and replaced by the page's own variables.
+# Figures are drawn in these colours, which are then replaced by the page's own variables.
 _INK, _SOFT, _LINE = "#010101", "#020202", "#030303"
 _LIGHT, _DARK = (
     {"ink": "#1d2125", "soft": "#59636e", "line": "#d5dade"},
@@ -55,12 +55,12 @@ _STYLE: dict[Any, Any] = {
     "grid.color": _LINE,
     "grid.linewidth": 0.6,
 }
-_WIDTH = 5.2  # inches of 72 points: as wide as a phone, so that text is of one size everywhere
+_WIDTH = 5.2  # inches of 72 points, the width of a phone, so that text has one size everywhere
 _POINTS = 300
 
 
 def colour(sut: str) -> str:
-    """The one colour of a SUT, options or not."""
+    """Return the colour of a SUT, which is the same for all its options."""
     name = sut.split(" ")[0]
     others = [known for known in SUTS if known != "mock"]
     return (
@@ -70,21 +70,21 @@ def colour(sut: str) -> str:
     )
 
 
-_ROOM = 1.25  # times the longest bar or interval, behind which its figure stands
+_ROOM = 1.25  # width of the axis over the longest bar or interval; its figure is written after it
 
 
 def bars(contest: Contest, name: str) -> str:
-    """The figures of a contest as bars from zero, the fastest on top; a line shows the spread of
-    each cell's runs.
+    """Draw the figures of a comparison as bars from zero, the fastest on top. A line shows the
+    spread of each cell's runs.
 
-    Empty if there are fewer than two.
+    Return an empty text if there are fewer than two.
 
-    `name`: begins the ids in the SVG; no two figures of a page may share it.
+    `name`: the beginning of the ids in the SVG, different for each figure of a page.
     """
     groups = [*contest.field, *(g for g in contest.good if g not in contest.field)][::-1]
     if len(groups) < 2:
         return ""
-    # A longer interval is cut off, and ends in an arrow.
+    # An interval longer than this is cut off, and ends in an arrow.
     room = 2 * max(g.summary.median for g in groups if g.summary)
     with rc_context(_STYLE):
         figure, axes = _canvas(0.1 + 0.34 * len(groups), left=0.36)
@@ -104,7 +104,7 @@ def bars(contest: Contest, name: str) -> str:
                     marker="|",
                     markersize=6,
                 )
-                if s.high > room:  # the interval goes on
+                if s.high > room:  # the interval is longer
                     axes.plot(room, n, color=_INK, marker=">", markersize=6)
             axes.annotate(
                 short(s.median),
@@ -132,7 +132,7 @@ def bars(contest: Contest, name: str) -> str:
 
 
 def gains(rows: Sequence[Bar], name: str, title: str) -> str:
-    """Ratios as bars from zero, the first on top, with their 95 % intervals; a ring is a bar's
+    """Draw ratios as bars from zero, the first on top, with 95 % intervals. A ring is a bar's
     mark.
     """
     with rc_context(_STYLE):
@@ -176,8 +176,8 @@ def gains(rows: Sequence[Bar], name: str, title: str) -> str:
 
 
 def stacks(rows: Mapping[str, Mapping[str, float]], name: str, x: str, title: str) -> str:
-    """A bar a row, made of the same parts in the same order, the first row on top. `rows`: row →
-    part → its length.
+    """Draw one bar a row, which consists of the same parts in the same order, the first row on top.
+    `rows`: row → part → its length.
     """
     parts = list(next(iter(rows.values())))
     with rc_context(_STYLE):
@@ -204,8 +204,8 @@ def stacks(rows: Mapping[str, Mapping[str, float]], name: str, x: str, title: st
 
 
 def as_file(svg: str) -> str:
-    """A figure as a file of its own, for a README or a slide: with a title and colours for light
-    and dark surroundings.
+    """Return a figure as a separate file, for a README or a slide. It has a title, and colours for
+    light and dark surroundings.
     """
     light, dark = (
         ";".join(f"--{name}:{value}" for name, value in theme.items()) for theme in (_LIGHT, _DARK)
@@ -226,7 +226,7 @@ def as_file(svg: str) -> str:
 def lines(
     series: Mapping[str, Sequence[tuple[float, float]]], name: str, x: str, y: str, title: str
 ) -> str:
-    """A line a SUT with a mark at each point, both axes from zero. `series`: SUT → (x, y)."""
+    """Draw a line a SUT with a mark at each point, both axes from zero. `series`: SUT → (x, y)."""
     with rc_context(_STYLE):
         figure, axes = _canvas(2.2, left=0.14, below=0.5 + _legend_height(series))
         for sut, points in series.items():
@@ -247,8 +247,8 @@ def lines(
 
 
 def over_time(latencies_ms: np.ndarray, sut: str, name: str, y: str) -> str:
-    """Latencies in their order: of up to 300 stretches the median as a line, and the shortest to
-    longest as a band.
+    """Draw latencies in their order, in up to 300 stretches. A line shows the median of each
+    stretch, and a band its shortest to its longest latency.
     """
     stretches = np.array_split(latencies_ms, min(_POINTS, len(latencies_ms)))
     low, middle, high = (
@@ -265,8 +265,8 @@ def over_time(latencies_ms: np.ndarray, sut: str, name: str, y: str) -> str:
 
 
 def distribution(times_ms: Mapping[str, np.ndarray], name: str, x: str, y: str, title: str) -> str:
-    """The share of queries or steps that took no longer than a time, a line a SUT. `times_ms`: SUT
-    → milliseconds [n].
+    """Draw the share of queries or steps that took no longer than a time, one line a SUT.
+    `times_ms`: SUT → milliseconds [n].
     """
     shares = np.linspace(0, 1, 101)
     with rc_context(_STYLE):
@@ -297,7 +297,7 @@ def trend(
     unit: str,
     title: str,
 ) -> str:
-    """Figures over the runs of one cell, in their order, from zero; a dashed line stands before
+    """Draw figures over the runs of one cell, in their order, from zero. A dashed line precedes
     each run in `changes` (indices).
     """
     with rc_context(_STYLE):
@@ -312,8 +312,8 @@ def trend(
 
 
 def _canvas(height: float, left: float, below: float = 0.5) -> tuple[Figure, Axes]:
-    """A figure with one pair of axes. `height` of the axes and the room `below` them are in inches;
-    `left` is a share of the width.
+    """Return a figure with one pair of axes. `height` of the axes and the room `below` them are in
+    inches; `left` is a share of the width.
     """
     whole = height + below + 0.08
     figure = Figure(figsize=(_WIDTH, whole))
@@ -328,7 +328,7 @@ def _legend_height(suts: Sized) -> float:
 
 
 def _legend(figure: Figure) -> None:
-    """Names of the lines in two columns, below the axes."""
+    """Draw the names of the lines in two columns, below the axes."""
     figure.legend(
         frameon=False, fontsize=8, ncols=2, loc="lower center", borderaxespad=0.1, labelcolor=_INK
     )
@@ -348,7 +348,7 @@ def _wrapped(sut: str) -> str:
 
 
 def _svg(figure: Figure, name: str, title: str) -> str:
-    """The figure as an <svg> element with `title` for readers who do not see it."""
+    """Return the figure as an <svg> element, with `title` for readers who do not see it."""
     buffer = io.StringIO()
     figure.savefig(
         buffer,
@@ -368,7 +368,7 @@ def _svg(figure: Figure, name: str, title: str) -> str:
         lambda match: re.sub(r"(\.\d{2})\d+", r"\1", match[0]),
         text,
     )
-    label = html.escape(title).replace("\\", "\\\\")  # it stands in a pattern's replacement
+    label = html.escape(title).replace("\\", "\\\\")  # it is part of a pattern's replacement
     text = re.sub(
         r'<svg [^>]*?viewBox="([^"]*)"[^>]*>',
         rf'<svg viewBox="\1" role="img" aria-label="{label}">',

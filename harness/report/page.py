@@ -1,4 +1,4 @@
-"""The HTML page of a report: one file, which has no script and loads nothing.
+"""Renders the HTML page of a report, one file without scripts that loads nothing.
 
 page.html is its template.
 """
@@ -34,14 +34,15 @@ BEGINNING = "\n".join(
         '<meta name="generator" content="report of runs">',
     )
 )
-"""How every page of a report begins: a file that begins otherwise is none."""
+"""The beginning of every page of a report. A file with another beginning is not such a page."""
 
-# A page stays small and quick: of more cells the table and the folders' names remain.
+# These limits keep a page small and quick. Other cells are only in the table and the list of
+# folders.
 _MOST_DETAILS, _MOST_PLOTS = 30, 6
 
 
 def render(content: Content, sections: Sequence[Section], when: datetime) -> str:
-    """The page of a report, as HTML."""
+    """Return the page of a report, as HTML."""
     shown = content.current[:_MOST_DETAILS]
     details = []
     links = {}
@@ -63,7 +64,9 @@ def render(content: Content, sections: Sequence[Section], when: datetime) -> str
 
 
 def render_trends(trends: Iterable[Trend], source: str, when: datetime) -> str:
-    """The page of `history`, as HTML: a plot for each cell, and what changed with its figure."""
+    """Return the page of `history`, as HTML: a plot for each cell, and the changes with its
+    figure.
+    """
     drawn = [(trend, Markup(_trend(trend, f"trend{n}"))) for n, trend in enumerate(trends)]
     template = _environment().get_template("history.html")
     return f"{BEGINNING}\n{template.render(trends=drawn, source=source, when=_words(when))}"

@@ -1,4 +1,4 @@
-"""A section of a report as a value. `sections/` makes them; page, Markdown and JSON show any."""
+"""A section of a report as a value. `sections/` has functions that create sections."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Table:
     """Rows of texts, in groups.
 
     Attributes:
-        columns: their names.
-        numbers: which of them hold numbers, counted from 0.
-        groups: a group's title → its rows. It is often the work that its rows have in common.
-        title: of the table; empty if the section has no other.
-        note: what a reader should know of it; empty if there is nothing.
+        columns: names of the columns.
+        numbers: which of them contain numbers, counted from 0.
+        groups: a group's title → its rows. The title is often the work that the rows share.
+        title: title of the table; empty if the section has no other table.
+        note: a remark for the reader; empty if there is none.
         most: how many rows the page shows.
-        below: whether the page writes remarks below their texts.
-        on_page, in_markdown: whether it is shown there.
+        below: whether the page shows remarks below their texts.
+        on_page, in_markdown: whether the table is shown there.
     """
 
     columns: Sequence[str]
@@ -41,7 +41,7 @@ class Table:
 
     @property
     def count(self) -> int:
-        """How many rows it has."""
+        """The number of its rows."""
         return sum(map(len, self.groups.values()))
 
     @property
@@ -61,8 +61,8 @@ class Picture:
     """One drawing.
 
     Attributes:
-        caption: the line above it.
-        draw: (`name=` what begins the ids in the SVG) → the <svg> element; empty if there is
+        caption: the line above the drawing.
+        draw: (`name=` the beginning of the ids in the SVG) → the <svg> element; empty if there is
             nothing to draw.
     """
 
@@ -75,9 +75,9 @@ class Bar:
     """A ratio as a bar.
 
     Attributes:
-        label: the work that it is of.
-        sut: the one whose speed is compared with another's, which has the bar's colour.
-        mark: the same ratio elsewhere; None: not known.
+        label: the compared work.
+        sut: the SUT whose speed is compared with another's; the bar has its colour.
+        mark: the same ratio from elsewhere; None: not known.
     """
 
     label: str
@@ -91,8 +91,8 @@ class Pictures:
     """The drawings of a section.
 
     Attributes:
-        shown: those that are drawn.
-        more: how many others there are.
+        shown: the drawings on the page.
+        more: how many drawings are left out.
     """
 
     shown: Sequence[Picture] = ()
@@ -105,15 +105,15 @@ def _none() -> Pictures:
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """What a report says of one question.
+    """The part of a report about one question.
 
     Attributes:
         title: its heading on the page.
         note: a paragraph below the heading; empty if there is none.
-        sentences: what the answer of the report says of it, in every format.
-        tables: without rows none is shown.
-        pictures: → its drawings. Only the page calls it, because it imports matplotlib and some
-            drawings read the logs of the runs.
+        sentences: sentences for the answer of the report, in every format.
+        tables: a table without rows is not shown.
+        pictures: returns its drawings. Only the page calls it, because it imports matplotlib and
+            some drawings read the logs of the runs.
         data: key of the JSON document → value.
     """
 
@@ -126,7 +126,7 @@ class Section:
 
 
 def ratio_cell(ratio: Ratio, remark: str = "") -> Cell:
-    """A ratio as a cell of a table: `1.47 ×` and `(1.43–1.52)`, followed by `remark`."""
+    """Return a ratio as a cell of a table: `1.47 ×` and `(1.43–1.52)`, followed by `remark`."""
     between = "no interval"
     if ratio.low is not None and ratio.high is not None:
         between = interval(ratio.low, ratio.high)
@@ -134,7 +134,9 @@ def ratio_cell(ratio: Ratio, remark: str = "") -> Cell:
 
 
 def grouped(rows: Iterable[tuple[str, Row]]) -> dict[str, list[Row]]:
-    """Rows, each with the title of its group → the groups, in the order of their first rows."""
+    """Return the groups of rows, in the order of their first rows. `rows`: (title of its group,
+    row) of each.
+    """
     groups: dict[str, list[Row]] = {}
     for title, row in rows:
         groups.setdefault(title, []).append(row)

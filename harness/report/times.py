@@ -1,4 +1,4 @@
-"""The single times of a run, as its raw files hold them."""
+"""Reads the single times of a run from its raw files."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from scenarios.table import SCENARIOS
 
 
 def times_ms(group: Group) -> np.ndarray | None:
-    """The times of the last run of a cell, milliseconds [n].
+    """Return the times of the last run of a cell, milliseconds [n].
 
-    They are latencies of a scenario that asks query by query, in Offline the times between the
-    answers of two batches, and of a training the times of its steps. None if LoadGen's trace was
-    too large to keep, or if single steps were not seen.
+    For a scenario with single queries they are latencies. In Offline they are the times between the
+    answers of two batches. For a training they are the times of its steps. None if LoadGen's trace
+    was too large to keep, or if single steps were not observed.
     """
     folder = Path(group.last.result.directory) / "raw" / "performance"
     scenario = SCENARIOS[group.cell.scenario]

@@ -1,1 +1,1 @@
-"""Samples of what a model answered, kept in the run directory for a reader: words, or pictures."""
+"""Samples of a model's answers, which the run directory keeps for a reader: words or pictures."""

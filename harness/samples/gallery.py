@@ -1,4 +1,4 @@
-"""The pictures that a run directory shows, whatever they are of."""
+"""The pictures of a run directory, of every kind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Gallery:
 
     Attributes:
         of: the kind in the plural, `masks` or `images`.
-        legend: what the colours mean; empty if there are none.
+        legend: the meaning of the colours; empty if there are none.
         pictures: (caption, JPEG file) of each.
     """
 

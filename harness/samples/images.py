@@ -1,4 +1,4 @@
-"""The first images that a model made: `images/` of a run directory."""
+"""The first images that a model generated, in `images/` of a run directory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Shown:
 
     Attributes:
         file: the picture, in the same folder, at most 288 pixels wide.
-        psnr: of the whole image compared with the reference's, in decibels.
+        psnr: PSNR of the whole image compared with the reference's, in decibels.
     """
 
     file: str
@@ -30,15 +30,15 @@ class Shown:
 
     @property
     def caption(self) -> str:
-        """How near the image is to the reference's, in words."""
+        """The distance of the image from the reference's, in words."""
         return f"{self.psnr:.1f} dB beside the reference's image (100: equal)"
 
 
 def write(directory: Path) -> None:
-    """Keep the first images of the accuracy test. None is kept without a reference.
+    """Keep the first images of the accuracy test. Without a reference no image is kept.
 
     Args:
-        directory: of a run whose accuracy test ended well.
+        directory: folder of a run whose accuracy test ended well.
     """
     pictures.write(directory / FOLDER, _shown(directory))
 

@@ -1,4 +1,4 @@
-"""The first masks of a segmenting model, drawn over their images: `masks/` of a run directory."""
+"""The first masks of a segmenting model, drawn over their images in `masks/` of a run directory."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Drawn:
 
     Attributes:
         file: the picture, in the same folder.
-        mask: its number, from 1.
-        masks: how many the model answers with.
-        score, reference_score: that mask's.
-        iou: its intersection over union with the reference's.
+        mask: number of the mask, from 1.
+        masks: how many masks the model answers with.
+        score, reference_score: scores of that mask.
+        iou: intersection over union of that mask with the reference's.
     """
 
     file: str
@@ -53,7 +53,7 @@ def write(directory: Path, inputs: Path, padding: tuple[float, float, float]) ->
     """Draw the first samples of the accuracy test. Nothing is drawn without a reference.
 
     Args:
-        directory: of a run whose accuracy test ended well.
+        directory: folder of a run whose accuracy test ended well.
         inputs: the .npz that every SUT read.
         padding: the colour that fills up the images, red, green and blue from 0 to 1.
     """
@@ -93,7 +93,7 @@ def _iou(mask: np.ndarray, other: np.ndarray) -> float:
 
 
 def _picture(sample: Arrays, mask: np.ndarray, padding: tuple[float, float, float]) -> Image.Image:
-    """The image with the mask, the points and the box, without the padding."""
+    """Return the image with the mask, the points and the box, without the padding."""
     image = sample["image"]
     is_image = (image != np.array(padding, np.float32)).any(axis=2)
     width = _length(is_image.any(axis=0))
@@ -116,5 +116,5 @@ def _picture(sample: Arrays, mask: np.ndarray, padding: tuple[float, float, floa
 
 
 def _length(used: np.ndarray) -> int:
-    """How many rows or columns there are up to the last one that is used, at least 1."""
+    """Return the number of rows or columns up to the last used one, at least 1."""
     return int(np.flatnonzero(used).max(initial=0)) + 1

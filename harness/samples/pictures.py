@@ -29,12 +29,12 @@ Sample = TypeVar("Sample")
 def answers(directory: Path, names: Sequence[str]) -> Iterator[tuple[int, Arrays, Arrays]]:
     """Yield the number, the answer and the reference's answer of the first samples.
 
-    A sample is left out if its answer has another size than the reference's. There is none
-    without a reference.
+    A sample is left out if its answer has another size than the reference's. Without a reference
+    there are no samples.
 
     Args:
-        directory: of a run whose accuracy test ended well.
-        names: of the arrays of an answer, in the order of its bytes.
+        directory: folder of a run whose accuracy test ended well.
+        names: names of the arrays of an answer, in the order of its bytes.
     """
     if not (directory / "reference.npz").exists():
         return
@@ -51,7 +51,8 @@ def answers(directory: Path, names: Sequence[str]) -> Iterator[tuple[int, Arrays
 
 
 def write(folder: Path, drawn: Iterable[tuple[Any, Image.Image]]) -> None:
-    """Write each picture as a JPEG file, and a list of the samples. No picture: no folder.
+    """Write each picture as a JPEG file, and a list of the samples. Without pictures no folder is
+    created.
 
     Args:
         drawn: (sample, its picture). A sample is a dataclass, whose `file` names the picture.
@@ -68,7 +69,7 @@ def write(folder: Path, drawn: Iterable[tuple[Any, Image.Image]]) -> None:
 def read(folder: Path, kind: type[Sample]) -> list[tuple[Sample, bytes]]:
     """Return the samples of a folder, each with its JPEG file.
 
-    The list is empty if there is no folder, or if a file of it cannot be read.
+    The list is empty if there is no folder, or if one of its files cannot be read.
 
     Args:
         kind: the dataclass of a sample.

@@ -1,4 +1,4 @@
-"""The first answers of a generating model, in words: `words.json` of a run directory."""
+"""The first answers of a generating model in words, in `words.json` of a run directory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class Words:
     Attributes:
         prompt, answer, reference: the texts; the last two without the prompt.
         tokens: how many tokens the answer has.
-        differs_at: the first token, from 1, that is not the reference's; None if all are.
+        differs_at: the number, from 1, of the first token that differs from the reference's; None
+            if all are equal.
     """
 
     prompt: str
@@ -40,20 +41,20 @@ class Words:
 
     @property
     def shared(self) -> str:
-        """The beginning that answer and reference have in common."""
+        """The beginning that answer and reference share."""
         return os.path.commonprefix([self.answer, self.reference])
 
 
 def write(directory: Path, inputs: Path, tokenizer: str, decode: Decode) -> None:
     """Write words.json: the first eight samples of the accuracy test and the reference's answers.
 
-    There is no file without a reference.
+    Without a reference no file is written.
 
     Args:
-        directory: of a run whose accuracy test ended well.
+        directory: folder of a run whose accuracy test ended well.
         inputs: the .npz that every SUT read.
-        tokenizer: the name of what made the ids.
-        decode: its way back to text, which takes any ids.
+        tokenizer: name of the tokenizer that computed the ids.
+        decode: the tokenizer's decoder to text, which takes any ids.
     """
     if not (directory / "reference.npz").exists():
         return
@@ -80,7 +81,7 @@ def read(directory: Path) -> list[Words]:
 
 
 def _tokens(payload: bytes) -> list[int]:
-    """The ids of an answer; bytes at its end that are no whole token are left out."""
+    """Return the ids of an answer. Bytes at its end that are not a whole token are left out."""
     whole = len(payload) // TOKEN_BYTES * TOKEN_BYTES
     ids: list[int] = np.frombuffer(payload[:whole], np.int32).tolist()
     return ids

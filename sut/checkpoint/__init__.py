@@ -1,3 +1,3 @@
-"""Reads checkpoints. For libraries that do not read them, tables name the variable of each tensor.
-No framework is imported.
+"""Code that reads checkpoints. For libraries that do not read them, tables name the variable of
+each tensor. No framework is imported.
 """

@@ -25,7 +25,7 @@ _LAYER = {
 
 
 def variables(layers: int) -> Iterator[tuple[str, str]]:
-    """(path of attributes from the classifier to a variable, name of its tensor), each once."""
+    """Yield (path of attributes from the classifier to a variable, tensor's name), each once."""
     inner = {
         f"backbone.transformer_layers.{n}.{k}": f"bert.encoder.layer.{n}.{v}"
         for n in range(layers)

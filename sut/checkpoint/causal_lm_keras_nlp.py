@@ -7,15 +7,14 @@ from typing import NamedTuple
 
 
 class Place(NamedTuple):
-    """Where a variable's values come from.
+    """The source of a variable's values.
 
     Attributes:
-        path: of attributes from the language model to the variable.
-        tensor: its name in the checkpoint; of GPT-2 without the `transformer.` that it may begin
-            with.
-        third: which third of the tensor's last axis: GPT-2 keeps query, key and value in one. None
-            where it is the whole.
-        turned: whether the matrix is [out, in] in the checkpoint; Keras' are [in, out].
+        path: the attributes from the language model to the variable.
+        tensor: its name in the checkpoint. For GPT-2, a leading `transformer.` is left out.
+        third: which third of the tensor's last axis; None: the whole tensor. GPT-2 keeps query, key
+            and value in one tensor.
+        turned: whether the checkpoint's matrix is [out, in]; Keras' matrices are [in, out].
     """
 
     path: str
@@ -28,7 +27,7 @@ _ATTENTION = "_self_attention_layer"
 
 
 def mistral(layers: int) -> Iterator[Place]:
-    """Each tensor of a Mistral, once."""
+    """Yield each tensor of a Mistral once."""
     yield Place("backbone.token_embedding.embeddings", "model.embed_tokens.weight")
     yield Place("backbone.token_embedding.reverse_embeddings", "lm_head.weight", turned=True)
     yield Place("backbone.layer_norm._weight", "model.norm.weight")
@@ -54,8 +53,8 @@ def mistral(layers: int) -> Iterator[Place]:
 
 
 def gpt2(layers: int) -> Iterator[Place]:
-    """Each tensor of a GPT-2, those of query, key and value three times. Its matrices are [in, out]
-    as Keras' are.
+    """Yield each tensor of a GPT-2; those of query, key and value occur three times. GPT-2's
+    matrices are [in, out], as Keras' are.
     """
     yield Place("backbone.token_embedding.embeddings", "wte.weight")
     yield Place("backbone.position_embedding.position_embeddings", "wpe.weight")

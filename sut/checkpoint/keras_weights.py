@@ -1,5 +1,5 @@
-"""Tensors of a checkpoint in another library's names → the variables of a Keras model, by a table
-of names (`sut.checkpoint`).
+"""Assigns a checkpoint's tensors to the variables of a Keras model. The checkpoint has another
+library's names, and a table of `sut.checkpoint` translates them.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from sut.checkpoint import weights_files
 def variables(
     roots: Mapping[str, Any], table: Mapping[str, str]
 ) -> Iterator[tuple[str, Any, bool]]:
-    """(name in the checkpoint, the variable, whether it is a layer's weight) of each tensor of a
-    checkpoint.
+    """Yield (name in the checkpoint, the variable, whether it is a layer's weight) of each tensor
+    of a checkpoint.
 
     Args:
-        roots: what the first name of a path stands for.
-        table: one of `sut.checkpoint`.
+        roots: first name of a path → the object that it means.
+        table: a table of `sut.checkpoint`.
     """
     for name, path in table.items():
         found = at(SimpleNamespace(**roots), path)
@@ -34,7 +34,7 @@ def variables(
 
 
 def at(root: Any, path: str) -> Any:
-    """Return the object at the end of a path, which is attributes and indices with points between
+    """Return the object at the end of a path. A path is attributes and indices with points between
     them.
     """
     for step in path.split("."):
@@ -43,14 +43,14 @@ def at(root: Any, path: str) -> Any:
 
 
 def assign(checkpoint: Path, places: Iterable[tuple[str, Any, bool]]) -> None:
-    """Give each variable its tensor."""
+    """Assign its tensor to each variable."""
     for name, variable, is_weight in places:
         value = weights_files.tensor(checkpoint, name).astype(np.float32)
         variable.assign(_to_keras(value).reshape(variable.shape) if is_weight else value)
 
 
 def _to_keras(weight: np.ndarray) -> np.ndarray:
-    """A layer's weight as Keras keeps it: [out, in] → [in, out]; convolutions [out, in, height,
-    width] → [height, width, in, out].
+    """Return a layer's weight as Keras keeps it: [out, in] → [in, out]; convolutions [out, in,
+    height, width] → [height, width, in, out].
     """
     return weight.transpose(2, 3, 1, 0) if weight.ndim == 4 else weight.T

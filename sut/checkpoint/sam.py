@@ -1,10 +1,10 @@
-"""Segment Anything: the names of Meta's checkpoint beside KerasHub's and KerasCV's attributes, and
-beside Transformers' names.
+"""Tables of Segment Anything: the names of Meta's checkpoint → the attributes of KerasHub and
+KerasCV, and the names of Transformers.
 
-A name that ends in `*` is a layer of Keras: its `weight` is the layer's kernel, transposed, or its
-scale; its `bias` follows. Any other is a variable of the same shape. On the right a number is a
-place in a list, and each path begins with one of four names: `encoder`, the image encoder's layers
-in their order; `neck`, `prompts` and `decoder`.
+A name that ends in `*` is a layer of Keras. Its `weight` is the layer's transposed kernel or its
+scale, and its `bias` follows. Any other name is a variable of the same shape. A number in a path is
+a place in a list. Each path begins with one of four names: `encoder` (the image encoder's layers in
+their order), `neck`, `prompts` or `decoder`.
 """
 
 from __future__ import annotations
@@ -81,13 +81,13 @@ _RENAMED = {
     "add_decomposed_relative_pe": "add_decomposed_reative_pe",
     ".mlp_block.layers": ".dense_net.layers",
 }
-# Layers of KerasHub's image encoder before its blocks: the input and the two that embed patches and
-# their places.
+# Layers of KerasHub's image encoder before its blocks: the input, and the two layers that embed
+# patches and their places.
 _BEFORE = 3
 
 
 def keras_hub(layers: int) -> dict[str, str]:
-    """Meta's name → KerasHub's attribute, for an image encoder of so many layers."""
+    """Meta's name → KerasHub's attribute, for an image encoder with this number of layers."""
     return {
         "image_encoder.patch_embed.proj.*": f"encoder.{_BEFORE - 2}.projection",
         "image_encoder.pos_embed": f"encoder.{_BEFORE - 1}.pos_embed",
@@ -103,8 +103,8 @@ def keras_hub(layers: int) -> dict[str, str]:
 
 
 def keras_cv(layers: int) -> dict[str, str]:
-    """Meta's name → KerasCV's attribute. KerasHub's classes were made from KerasCV's, and few
-    attributes got other names.
+    """Meta's name → KerasCV's attribute. KerasHub's classes were made from KerasCV's, and only a
+    few attributes were renamed.
     """
     table = keras_hub(layers)
     for of_keras_hub, of_keras_cv in _RENAMED.items():
@@ -134,12 +134,12 @@ _PARTS = {
     "output_upscaling.1": "upscale_layer_norm",
     "output_upscaling.3": "upscale_conv2",
 }
-# Of three layers each, in the mask decoder.
+# The networks of three layers in the mask decoder.
 _NETWORKS = {"layers.0": "proj_in", "layers.1": "layers.0", "layers.2": "proj_out"}
 
 
 def transformers(name: str) -> str:
-    """Meta's name → that of Transformers' `SamModel`, part by part."""
+    """Meta's name → the name in Transformers' `SamModel`, translated part by part."""
     if "hypernetworks" in name or "iou_prediction" in name:
         first, part = name.rsplit(".layers.", 1)
         return f"{first}.{_NETWORKS[f'layers.{part[0]}']}{part[1:]}"

@@ -1,10 +1,10 @@
-"""Stable Diffusion: the names of diffusers' and Transformers' tensors beside the attributes of
+"""Tables of Stable Diffusion: the names of diffusers' and Transformers' tensors → the attributes of
 KerasCV's networks.
 
 A name that ends in `*` is a layer of Keras, as in `sut.checkpoint.sam`. Each path begins with a
-network, `text_encoder`, `unet`, `decoder` or `encoder`, and a class of layers there; the number
-after it counts those of the class in the order in which the network runs them. The VAE's encoder
-has a table of its own: it makes no image.
+network (`text_encoder`, `unet`, `decoder` or `encoder`) and a class of layers in it. The number
+after the class counts its layers in the order in which the network runs them. The VAE's encoder has
+its own table, because it creates no image.
 """
 
 from __future__ import annotations
@@ -57,17 +57,17 @@ _ATTENTION_OF_VAE = {
     "group_norm.*": "norm",
     **{f"to_{x}.*": f"{x}.conv2d" for x in "qkv"},
     "to_out.0.*": "proj_out.conv2d",
-    # The names of diffusers until May 2023, which folders published before have.
+    # diffusers used these names until May 2023. Folders published before then have them.
     **{f"{old}.*": f"{old[0]}.conv2d" for old in ("query", "key", "value")},
     "proj_attn.*": "proj_out.conv2d",
 }
 
 
 def keras_cv(tensors: Collection[str], layers: int) -> dict[str, str]:
-    """Name → KerasCV's attribute, of those names that a checkpoint with these tensors has.
+    """Name → KerasCV's attribute, for the names that a checkpoint with these tensors has.
 
     Args:
-        layers: of the text encoder.
+        layers: number of layers of the text encoder.
     """
     prefixed = any(name.startswith("text_encoder/text_model.") for name in tensors)
     text = "text_encoder/text_model." if prefixed else "text_encoder/"
@@ -126,8 +126,8 @@ def keras_cv(tensors: Collection[str], layers: int) -> dict[str, str]:
 
 
 def keras_cv_encoder(tensors: Collection[str]) -> dict[str, str]:
-    """The same of the VAE's encoder, with the convolution behind it, which is a layer of
-    KerasCV's.
+    """The same table for the VAE's encoder and the convolution after it, which is a layer of
+    KerasCV's encoder.
     """
     down = [f"vae/encoder.down_blocks.{n}.downsamplers.0.conv." for n in range(3)]
     table = {
@@ -162,7 +162,7 @@ def _of(kind: str, parts: Mapping[str, str], prefixes: Iterable[str]) -> dict[st
 def _blocks(
     prefix: str, kind: str, down: Iterable[int], up: Iterable[int], middle: int
 ) -> list[str]:
-    """Two on each level on the way down, three on the way up."""
+    """Prefixes of blocks: two on each level on the way down, three on the way up."""
     return [
         *(f"{prefix}down_blocks.{level}.{kind}.{n}." for level in down for n in range(2)),
         *(f"{prefix}mid_block.{kind}.{n}." for n in range(middle)),

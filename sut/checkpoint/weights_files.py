@@ -1,5 +1,5 @@
-"""Tensors of a checkpoint folder by name, whether it is one safetensors file, several with an
-index, or a folder for each part.
+"""Reads tensors of a checkpoint folder by name. The folder has one safetensors file, several with
+an index, or a folder for each part.
 
 The tensors of a part are named `part/tensor`.
 """
@@ -18,8 +18,8 @@ _OF_DIFFUSERS = "diffusion_pytorch_model.safetensors"
 
 
 def file_of(folder: Path, name: str) -> Path:
-    """The file that holds the tensor. A single file goes before an index, as in Transformers.
-    Raises KeyError.
+    """Return the file that contains the tensor. A single file takes precedence over an index, as in
+    Transformers. Raises KeyError.
     """
     part, slash, _ = name.partition("/")
     if slash:
@@ -34,7 +34,7 @@ def file_of(folder: Path, name: str) -> Path:
 
 
 def names(folder: Path) -> list[str]:
-    """The names of all tensors, sorted."""
+    """Return the names of all tensors, sorted."""
     if (folder / SINGLE).exists():
         return _names_in(folder / SINGLE)
     if (folder / INDEX).exists():
@@ -52,15 +52,15 @@ def _names_in(path: Path) -> list[str]:
 
 
 def tensor(folder: Path, name: str) -> np.ndarray:
-    """In its stored dtype; bfloat16 is that of ml_dtypes. Raises safetensors' own error where the
-    file has no such tensor.
+    """Return the tensor in its stored dtype; bfloat16 is that of ml_dtypes. Raises safetensors' own
+    error if the file has no such tensor.
     """
     with safe_open(file_of(folder, name), framework="np") as f:
         return f.get_tensor(name.rpartition("/")[2])
 
 
 def rows(folder: Path, name: str, at_a_time: int = 4096) -> Iterator[np.ndarray]:
-    """The same in parts of its first axis, so that one larger than the memory can be looked at."""
+    """Yield the tensor in parts of its first axis, so that it can be larger than the memory."""
     with safe_open(file_of(folder, name), framework="np") as f:
         part = f.get_slice(name.rpartition("/")[2])
         count = part.get_shape()[0]

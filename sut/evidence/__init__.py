@@ -1,3 +1,3 @@
-"""Measures and proves which execution and precision ran, for every framework. This file imports
-none.
+"""Code that measures and proves which execution and precision ran, for every framework. This file
+imports no framework.
 """

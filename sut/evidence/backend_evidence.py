@@ -1,5 +1,5 @@
-"""Evidence of a call that runs on a backend: what the SUT says of its model, and what the backend's
-own module saw.
+"""Builds the evidence of a call that runs on a backend. It combines the SUT's facts about its model
+with the observations of the backend's module.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ def evidence(
     computed: Set[str],
     detail: Mapping[str, Any],
 ) -> Evidence:
-    """Return the evidence of what the measured call runs.
+    """Return the evidence of the measured call.
 
-    Its precision is that of a product in the dtype of the weights. It is "mixed" if the weights,
+    The precision is that of a product in the dtype of the weights. It is "mixed" if the weights,
     the layers that compute with them, or most of the call's own products differ, or if one of these
     products is narrower.
 
     Args:
         backend: `sut.evidence.jax_programs` or a module `sut.keras.on_<backend>`.
-        name: the part of the model that the call is to reach, for the reader.
-        watch: makes the call, and returns what the backend saw of it; `graphs` is its number of
+        name: the part of the model that the call should reach, for the reader.
+        watch: runs the call, and returns the backend's observations; its `graphs` is the number of
             compiled graphs.
-        held: the dtypes of the weights, and how many elements there are of each.
-        computed: the dtypes that their layers compute in (a mixed policy casts at each call).
-        detail: more facts for the reader, such as versions.
+        held: dtype → number of elements of the weights with this dtype.
+        computed: the dtypes in which their layers compute (a mixed policy casts at each call).
+        detail: more facts, such as versions.
     """
     dtype = min(held)
     with device_memory.probing(lambda: backend.peak_device_bytes(workload.device)):
-        matrix_flops = backend.matrix_flops(dtype)  # first: it compiles programs of its own
+        matrix_flops = backend.matrix_flops(dtype)  # first, as it compiles programs of its own
     product_error = precision.error(backend.product(dtype))
     seen = watch()
     same = len({*held, *computed}) == 1 and _as_wide(seen.get("product_bits"), _BITS[dtype])

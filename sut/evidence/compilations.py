@@ -1,7 +1,7 @@
-"""Counts what a framework has compiled, without its profiler.
+"""Counts the programs that a framework has compiled, without its profiler.
 
-A profiler of a GPU may slow down all that runs after it. JAX's reaches the GPU, so its programs are
-counted here until a test is over.
+A GPU profiler may slow down everything that runs after it. JAX's profiler reaches the GPU, so JAX's
+programs are counted here until a test is over.
 """
 
 from __future__ import annotations
@@ -12,14 +12,12 @@ _counters: list[Callable[[], int]] = []
 
 
 def count_by(counter: Callable[[], int]) -> None:
-    """Count the programs that the framework has compiled in this process by `counter` from here
-    on.
-    """
+    """From now on, let `counter` count the programs that were compiled in this process."""
     _counters[:] = [counter]
 
 
 def count() -> int | None:
-    """The number of programs compiled so far. None: the framework counts them under its profiler
-    only.
+    """Return the number of programs compiled so far. None: only the framework's profiler counts
+    them.
     """
     return _counters[0]() if _counters else None

@@ -1,5 +1,5 @@
-"""The most memory held on an accelerator, less what the probe of its speed held. Standard library
-only.
+"""Determines the most memory that a model has used on an accelerator, without the memory of the
+speed probe. Standard library only.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ _peaks: list[int] = []  # before and after the probe, once it has run
 
 @contextmanager
 def probing(read: Callable[[], int | None]) -> Iterator[None]:
-    """Around the probe, whose matrices (up to 3 GB) are no memory of the model. Frameworks tell the
-    peak since their start, with it.
+    """A context for the probe, whose matrices (up to 3 GB) are not the model's memory. Frameworks
+    report the peak since their start, which includes the probe.
 
     Args:
-        read: → the peak in bytes; None on a CPU.
+        read: returns the peak in bytes; None on a CPU.
     """
     before = read()
     yield
@@ -25,8 +25,8 @@ def probing(read: Callable[[], int | None]) -> Iterator[None]:
 
 
 def peak(bytes_held: int | None) -> int | None:
-    """The framework's peak; if nothing has passed that of the probe since, the one before the
-    probe.
+    """Return the framework's peak. If nothing has exceeded the probe's peak since, return the peak
+    before the probe.
     """
     if bytes_held is None or not _peaks or bytes_held > _peaks[1]:
         return bytes_held

@@ -1,4 +1,4 @@
-"""Files that a framework leaves behind in a process that does not end by Python's own way."""
+"""Removes files that a framework leaves behind if its process does not end by Python's own exit."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-# Of modules that TensorFlow writes to the folder of temporary files, one for each traced function.
+# TensorFlow writes such a module to the folder of temporary files for each traced function.
 _PREFIX = "__autograph_generated_file"
 
 
 def remove() -> None:
-    """Remove them. TensorFlow does so itself at Python's exit, and can then do without them."""
+    """Remove the files. TensorFlow removes them itself at Python's exit, and works without them."""
     for name, module in list(sys.modules.items()):
         if name.startswith(_PREFIX) and module.__file__:
             with suppress(OSError):

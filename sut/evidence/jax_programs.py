@@ -1,5 +1,5 @@
-"""JAX, whoever calls it: settings, probes, and what ran. JAX itself tells each compilation, its
-profiler what runs.
+"""Settings, probes and observations of JAX, for every SUT on JAX. JAX itself reports each
+compilation, and its profiler reports which programs run.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ EXECUTIONS = ("xla",)
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 _DUMP = re.compile(r"jax_ir\d+_jit_(.+)_compile\.mlir")
 _CALLBACK = re.compile(r"custom_call @\w*python\w*callback")
-# JAX's own names. Its default for float32 products is tf32 on an NVIDIA GPU. At its "tensorfloat32"
-# XLA's Triton kernels compute float32.
+# JAX's own names. Its default for float32 products is tf32 on an NVIDIA GPU. With JAX's
+# "tensorfloat32" XLA's Triton kernels compute float32.
 _MATMUL = {"float32": "highest", "tf32": "default", "bfloat16": "default"}
-# XLA's names of them, then JAX's.
+# XLA's names of precisions, then JAX's.
 _RANK = {"DEFAULT": 0, "HIGH": 1, "HIGHEST": 2, "default": 0, "highest": 2}
 _DOT = re.compile(
     r"stablehlo\.(?:dot_general|convolution)\b(.*) : \(tensor<([^>]*)>, tensor<([^>]*)>\)"
@@ -44,14 +44,14 @@ _ARITHMETIC = re.compile(
 )
 _GATHER = re.compile(rf'"stablehlo\.gather"\(.* : \(({_FLOATS}), .* -> ({_FLOATS})')
 _RUN = re.compile(r"PjitFunction\((.+)\)")
-_POOL = "tf_XLAEigen"  # the threads of XLA's CPU client, whatever library computes on them
+_POOL = "tf_XLAEigen"  # the threads of XLA's CPU client, for every library
 _HANDED_OVER = "stage"  # the program that hands an array over to the device
 _compilations: Counter[str] = Counter()
 _products: Counter[tuple[str, str, str]] = Counter()  # (program, dtype, precision) of each product
 _callbacks: Counter[str] = Counter()  # program → calls of Python from within it
 _moving: dict[str, bool] = {}  # program → whether it only moves values
 _looking_up: set[str] = set()  # programs that take rows of a table of floats
-# The precision, once configured; what JAX's configuration shows may be that of a context.
+# The configured precision. JAX's own configuration may show that of a context.
 _set_for_all: list[str] = []
 _product = jax.jit(jnp.matmul)
 
@@ -65,19 +65,19 @@ def _count(event: str, duration: float, **known: Any) -> None:
 
 
 def _plain(name: str) -> str:
-    """The name of a program as the names of dumps have it: a lambda's is `lambda`."""
+    """Return the name of a program as it occurs in the names of dumps: a lambda's is `lambda`."""
     return re.sub(r"\W", "_", name).strip("_")
 
 
 @cache
 def _dumps() -> Path:
-    """Where JAX writes what it compiles."""
+    """Return the folder for JAX's dumps of programs."""
     return Path(tempfile.mkdtemp(prefix="stablehlo-"))
 
 
 def _read_dumps(folder: Path) -> None:
-    """Read the dumps of what was compiled just now, and remove them: a worker may end without
-    cleaning up.
+    """Read the dumps of the programs that were compiled just now, and remove them, because a worker
+    may end without cleaning up.
     """
     for path in folder.glob("*"):
         if named := _DUMP.fullmatch(path.name):
@@ -93,18 +93,18 @@ def _read_dumps(folder: Path) -> None:
                 _products[
                     program, min((x.rpartition("x")[2] for x in operands), key=_bits), lowest
                 ] += 1
-    shutil.rmtree(folder, ignore_errors=True)  # JAX makes it again
+    shutil.rmtree(folder, ignore_errors=True)  # JAX creates it again
 
 
 def _elements(tensor: str) -> int:
-    """The number of elements of a tensor as StableHLO writes its type. Rows that are put into
-    another order keep it.
+    """Return the number of elements of a tensor, from its type in StableHLO. A reordering of rows
+    does not change this number.
     """
     return math.prod(int(side) for side in re.findall(r"(\d+)x", tensor))
 
 
 def _bits(dtype: str) -> int:
-    """Bits of a dtype as StableHLO names it: f32, bf16, i8."""
+    """Return the bits of a dtype as StableHLO names it: f32, bf16, i8."""
     digits = re.search(r"\d+", dtype)
     return int(digits[0]) if digits else 0
 
@@ -118,8 +118,8 @@ def _listen() -> None:
 def configure(device: str, wanted: str) -> None:
     """Choose JAX's device and the precision of float32 products, and begin to count compilations.
 
-    Earlier counts are forgotten, for they were another model's. Raises Unsupported if JAX finds no
-    such device.
+    Earlier counts are deleted, because they were another model's. Raises Unsupported if JAX finds
+    no such device.
     """
     jax.config.update("jax_default_matmul_precision", _MATMUL[wanted])
     _set_for_all[:] = [_MATMUL[wanted]]
@@ -128,8 +128,8 @@ def configure(device: str, wanted: str) -> None:
     _callbacks.clear()
     _moving.clear()
     _looking_up.clear()
-    # StableHLO is the one place that shows dtype and precision of a program's products: in XLA's
-    # own a CPU's bfloat16 ones are float32.
+    # Only StableHLO shows dtype and precision of a program's products: in XLA's own text, a CPU's
+    # bfloat16 products are float32.
     jax.config.update("jax_dump_ir_to", str(_dumps()))
     jax.config.update("jax_dump_ir_modes", "stablehlo")
     jax.config.update("jax_include_debug_info_in_dumps", False)
@@ -138,8 +138,8 @@ def configure(device: str, wanted: str) -> None:
 
 
 def _choose_device(device: str) -> None:
-    """JAX's first platform becomes its default; without the plugin of one it goes on to the next in
-    silence, hence the look.
+    """Make the device JAX's default. JAX skips a platform without a plugin silently, so the default
+    is checked afterwards.
     """
     jax.config.update("jax_platforms", {"cpu": "cpu", "cuda": "cuda,cpu"}[device])
     try:
@@ -154,14 +154,14 @@ def _choose_device(device: str) -> None:
 
 
 def synchronise() -> None:
-    """Wait for the programs that still run: an array is ready when the program that makes it is
+    """Wait for the programs that still run. An array is ready when the program that computes it is
     done.
     """
     jax.block_until_ready(jax.live_arrays())
 
 
 def product(dtype: str) -> np.ndarray:
-    """A probe product in `dtype`, as float32."""
+    """Return a probe product in `dtype`, as float32."""
     a, b = (jnp.asarray(x.astype(jnp.dtype(dtype))) for x in precision.operands())
     return np.asarray(_product(a, b)).astype(np.float32)
 
@@ -178,15 +178,15 @@ def matrix_flops(dtype: str) -> float:
 
 
 def watch(call: Callable[[], Any]) -> dict[str, Any]:
-    """Return what JAX sees of the call. The model's programs are those that hold matrix products.
+    """Return what JAX reports of the call. The model's programs are those with matrix products.
 
     `graphs` and `xla_programs`: compilations of the model's programs that the call enters, one for
     each shape. `regions`: how often the call enters these programs; a model that is compiled as a
-    whole is one region a batch. `operators`: how often the call runs other programs; a call that is
-    run eagerly, or with JAX's jit disabled, is made of them. `operators_that_compute`: those of
-    them that calculate with floats; the others move values, as a sort does. `table_lookups`: those
-    that take rows of a table. `host_callbacks`: calls of Python that stand in the programs that it
-    runs.
+    whole is one region a batch. `operators`: how often the call runs other programs; a call that
+    runs eagerly, or with JAX's jit disabled, consists of them. `operators_that_compute`: the
+    operators that calculate with floats; the others move values, as a sort does. `table_lookups`:
+    the operators that take rows of a table. `host_callbacks`: calls of Python in the programs that
+    the call runs.
     """
     run = _run(call)
     programs = {name for name, _, _ in _products} & set(run)
@@ -210,11 +210,11 @@ def watch(call: Callable[[], Any]) -> dict[str, Any]:
 
 
 def _matrix_products(programs: Set[str]) -> dict[str, Any]:
-    """See `matrix_library.fact`: of these programs, as XLA compiled them.
+    """Return `matrix_library.fact` of these programs, as XLA compiled them.
 
-    XLA hands a product to YNNPACK, which takes the widest instructions that it knows for the
-    processor and reports none. XLA's own target says nothing of them. A build whose programs cannot
-    be read leaves the library unknown.
+    XLA hands a product to YNNPACK. YNNPACK uses the widest instructions that it knows for the
+    processor, and does not report them. XLA's own target does not show them. A build whose programs
+    cannot be read leaves the library unknown.
     """
     products = Counter[str]()
     with suppress(Exception):  # no figure depends on it
@@ -227,13 +227,13 @@ def _matrix_products(programs: Set[str]) -> dict[str, Any]:
 
 
 def _run(call: Callable[[], Any]) -> Counter[str]:
-    """Names of the programs the call runs, as JAX's profiler sees them; of JAX's own events, which
-    are the same on every device.
+    """Return the names of the programs that the call runs, as JAX's profiler reports them. They
+    come from JAX's own events, which are the same on every device.
     """
     options = _profiler.ProfileOptions()
     options.host_tracer_level, options.python_tracer_level = 1, 0
-    # On a GPU the device's own tracer starts too, of which nothing is read, and it may not be
-    # permitted. A trace without the host's events shows no program, which no check lets pass.
+    # On a GPU the device's own tracer starts too. Nothing is read from it, and it may not be
+    # permitted. A trace without the host's events shows no program, and then the checks fail.
     options.raise_error_on_start_failure = jax.default_backend() == "cpu"
     session = _profiler.ProfilerSession(options)
     call()
@@ -242,8 +242,8 @@ def _run(call: Callable[[], Any]) -> Counter[str]:
 
 
 def _entered(trace: Any) -> Iterator[str]:
-    """JAX marks an entry twice, one event within the other. It names a program that was compiled
-    ahead of its call `jit(name)`.
+    """Yield the name of each program entered. JAX marks an entry twice, one event within the other.
+    A program that was compiled ahead of its call is named `jit(name)`.
     """
     for line in (line for plane in trace.planes for line in plane.lines):
         until = dict[str, float]()
@@ -255,9 +255,9 @@ def _entered(trace: Any) -> Iterator[str]:
 
 
 def _precisions(programs: Set[str]) -> dict[str, Any]:
-    """Bits of the operands of the programs' products → how many there are, of all compilations; a
-    loop's body counts once. One that is told a lower precision than `configure` set for all counts
-    as the bits XLA may leave of it.
+    """Return bits of the operands of the programs' products → number of products, over all
+    compilations. A loop's body counts once. A product with a lower precision than `configure` set
+    for all counts as the bits that XLA may leave of it.
     """
     products: Counter[tuple[str, str]] = Counter()
     for (name, dtype, told), n in _products.items():
@@ -273,15 +273,15 @@ def _precisions(programs: Set[str]) -> dict[str, Any]:
 
 
 def peak_device_bytes(device: str) -> int | None:
-    """Most bytes held on the GPU; None on a CPU, and where the allocator that the user chose does
-    not count.
+    """Return the most bytes used on the GPU. None on a CPU, or if the allocator that the user chose
+    does not count.
     """
     statistics = jax.devices()[0].memory_stats() if device == "cuda" else None
     return int(statistics["peak_bytes_in_use"]) if statistics else None
 
 
 def about() -> dict[str, Any]:
-    """Versions, device and settings, for the evidence."""
+    """Return versions, device and settings, for the evidence."""
     return {
         "matmul_precision": jax.config.jax_default_matmul_precision,
         "device": jax.devices()[0].device_kind,

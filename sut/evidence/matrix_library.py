@@ -1,8 +1,8 @@
-"""Which library multiplies a framework's matrices, with which instructions and how many threads.
-Standard library only.
+"""Finds out which library multiplies a framework's matrices, with which instructions and how many
+threads. Standard library only.
 
-Each function reads what a framework or a library reported. `UNKNOWN` stands for what none of them
-reports.
+Each function reads what a framework or a library reported. `UNKNOWN` is the value of a fact that
+none of them reports.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _INSTRUCTIONS = {
     "avx": "AVX",
     "sse41": "SSE4.1",
 }
-_OF_XLA = {  # names that XLA gives to its fusions and custom calls, as they begin
+_OF_XLA = {  # how the names of XLA's fusions and custom calls begin
     "__ynn_fusion": "YNNPACK",
     "__xnn_fusion": "XNNPACK",
     "__onednn$matmul": "oneDNN",
@@ -41,19 +41,19 @@ _TARGET = re.compile(r'custom_call_target="(__[\w$]+)"')
 def fact(
     library: str = UNKNOWN, instructions: str = UNKNOWN, threads: int | None = None
 ) -> dict[str, Any]:
-    """The value of `matrix_products` in `Evidence.detail`; `threads` is "unknown" if it is None or
-    0.
+    """Return the value of `matrix_products` in `Evidence.detail`. None or 0 `threads` become
+    "unknown".
     """
     return {"library": library, "instructions": instructions, "threads": threads or UNKNOWN}
 
 
 def unused_avx512(told: Mapping[str, Any], processor: str, flags: Container[str]) -> str:
-    """The instructions that MKL took although an AMD processor has AVX-512. Empty if it took these,
-    or if it is another case.
+    """Return the narrower instructions that MKL used although an AMD processor has AVX-512. Empty
+    in all other cases.
 
     Args:
         told: a `fact`.
-        processor, flags: its name and its features, as Linux reports them in /proc/cpuinfo.
+        processor, flags: the processor's name and features, as Linux reports them in /proc/cpuinfo.
     """
     narrow = told.get("library") == "MKL" and told.get("instructions") in _NARROWER
     return (
@@ -64,8 +64,8 @@ def unused_avx512(told: Mapping[str, Any], processor: str, flags: Container[str]
 
 
 def printed(text: str) -> tuple[str, str]:
-    """(library, instructions) of a product, from the lines that oneDNN prints in its verbose mode;
-    both unknown if it printed none.
+    """Return (library, instructions) of a product, from the lines that oneDNN prints in its verbose
+    mode. Both are unknown if it printed none.
     """
     if call := _ONEDNN_CALL.search(text):
         return "oneDNN", next(
@@ -75,10 +75,10 @@ def printed(text: str) -> tuple[str, str]:
 
 
 def of_hlo(text: str) -> Counter[str]:
-    """Library → how many matrix products of a program it computes, by the text of the program that
-    XLA compiled.
+    """Return library → number of a program's matrix products that it computes, from the text of the
+    program that XLA compiled.
 
-    A plain `dot` counts as unknown: XLA chooses its library after this text is made. (TensorFlow
+    A plain `dot` counts as unknown: XLA chooses its library after it writes this text. (TensorFlow
     2.21 shows a plain `dot`, and a profile of its process shows kernels of YNNPACK.)
     """
     kinds = {found[1]: found[2] for found in _FUSION.finditer(text)}
@@ -95,17 +95,17 @@ def of_hlo(text: str) -> Counter[str]:
 
 
 def most(products: Mapping[str, int]) -> str:
-    """The library of most products."""
+    """Return the library of most products."""
     return max(products, key=lambda name: products[name], default=UNKNOWN)
 
 
 def pool(name: str) -> int:
-    """How many threads of this process have names that begin so."""
+    """Return how many threads of this process have names that begin with `name`."""
     count = 0
     for task in _TASKS.glob("*/comm"):
         try:
             count += task.read_text(encoding="utf-8").startswith(name)
-        except OSError:  # it ended meanwhile
+        except OSError:  # the thread has ended meanwhile
             continue
     return count
 

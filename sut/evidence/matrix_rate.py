@@ -1,7 +1,7 @@
 """This module measures how fast a framework multiplies large matrices on a device. Standard library
 only.
 
-No model that is made of such products can be faster.
+A model that consists of such products cannot be faster.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ _SMALLEST, _LARGEST, _LONG_ENOUGH_S, _TIMES = 512, 16384, 0.01, 4
 
 
 def measure(product: Callable[[int], Callable[[], object]]) -> float:
-    """Floating-point operations a second of the largest of a few products, the best of four.
+    """Return the floating-point operations a second of the largest of a few products, best of four.
 
     Args:
-        product: side n → a function that multiplies two n × n matrices in the precision that is
-            measured, and waits for the result. Their values are random: a GPU multiplies equal ones
-            with less power, and faster.
+        product: side n → a function that multiplies two n × n matrices in the measured precision,
+            and waits for the result. Their values are random: a GPU multiplies matrices of equal
+            values with less power, and faster.
     """
     side, rate = _SMALLEST, 0.0
     while True:
         try:
             multiply = product(side)
             multiply()  # compiles, allocates, wakes threads
-        # Each framework has its own error if memory is short. The model may leave little of it.
+        # Each framework has its own error if memory is short. The model may leave little memory.
         except Exception:  # noqa: BLE001
             if rate:
                 return rate

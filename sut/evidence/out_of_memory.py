@@ -1,6 +1,4 @@
-"""This module reads from the words of a framework's out-of-memory error how many bytes the
-framework asked for.
-"""
+"""This module reads the requested number of bytes from a framework's out-of-memory error."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ _ITEM_BYTES = {"double": 8, "int64": 8, "float": 4, "int32": 4, "bfloat16": 2, "
 
 
 def asked_bytes(text: str) -> int | None:
-    """The bytes that one line of an error tells; None where it tells none."""
+    """Return the bytes that one line of an error names. None: it names no bytes."""
     if found := _BYTES.search(text):
         return round(float(found[1]) * _UNITS[found[2]])
     if (found := _TENSOR.search(text)) and found[2] in _ITEM_BYTES:

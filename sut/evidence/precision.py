@@ -1,5 +1,5 @@
-"""Which precision a matrix product really has, told from its error: a flag says what was asked,
-this says what ran. numpy only.
+"""Determines which precision a matrix product really has, from its error. A flag only shows the
+requested precision. NumPy only.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from functools import cache
 import numpy as np
 
 _SIDE = 256
-# Root mean square of the error over that of the exact product, seen with 256 × 256 normal operands:
-# float32 2e-7, tf32 (10 bits kept of each operand) 4e-4, bfloat16 (7 bits) 2.5e-3. The limits lie
-# between, at the geometric means.
+# Root mean square of the error over that of the exact product, as measured with 256 × 256 normal
+# operands: float32 2e-7, tf32 (10 bits kept of each operand) 4e-4, bfloat16 (7 bits) 2.5e-3. The
+# limits are the geometric means of neighbours.
 _LIMITS = {"float32": 1e-5, "tf32": 1e-3}
 
 
 def count_elements(weights: Iterable[tuple[str, int]]) -> Counter[str]:
-    """Name of a dtype → elements. `weights`: (name of its dtype, elements) of each parameter of a
-    loaded model.
+    """Return name of a dtype → number of elements. `weights`: (name of its dtype, elements) of each
+    parameter of a loaded model.
     """
     elements: Counter[str] = Counter()
     for dtype, count in weights:
@@ -29,8 +29,8 @@ def count_elements(weights: Iterable[tuple[str, int]]) -> Counter[str]:
 
 
 def weights_detail(elements: Mapping[str, int]) -> dict[str, dict[str, int]]:
-    """The `weights` of an evidence's detail: name of a dtype → how many `elements` there are of it,
-    and their `bytes`.
+    """Return the `weights` of an evidence's detail: name of a dtype → its number of `elements`, and
+    their `bytes`.
     """
     return {
         dtype: {"elements": count, "bytes": count * _bits(dtype) // 8}
@@ -40,12 +40,12 @@ def weights_detail(elements: Mapping[str, int]) -> dict[str, dict[str, int]]:
 
 def _bits(dtype: str) -> int:
     digits = re.search(r"\d+", dtype)
-    return int(digits[0]) if digits else 8  # bool has none in its name
+    return int(digits[0]) if digits else 8  # bool has no number in its name
 
 
 @cache
 def operands() -> tuple[np.ndarray, np.ndarray]:
-    """Two float32 [256, 256], always the same."""
+    """Return two matrices, float32 [256, 256], which are always the same."""
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((_SIDE, _SIDE), dtype=np.float32) for _ in range(2))
     return a, b
@@ -67,5 +67,5 @@ def _exact() -> np.ndarray:
 
 
 def classify(relative_error: float) -> str:
-    """`float32`, `tf32` or `bfloat16`."""
+    """Return `float32`, `tf32` or `bfloat16`."""
     return next((name for name, limit in _LIMITS.items() if relative_error < limit), "bfloat16")

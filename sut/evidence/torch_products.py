@@ -1,4 +1,4 @@
-"""Which library multiplies torch's matrices. oneDNN reports its products itself, in its verbose
+"""Finds out which library multiplies torch's matrices. oneDNN reports its products in its verbose
 mode.
 
 MKL has such a mode too. It is not used, because it measures the processor's clock first, which took
@@ -22,27 +22,27 @@ import torch
 from sut.evidence import matrix_library
 from sut.evidence.matrix_library import UNKNOWN
 
-_SIDE = 256  # torch hands smaller bfloat16 products to code of its own
-# Of the paths among which `mkl_blas_xsgemm` chooses (torch 2.13), by the number that
-# `mkl_serv_cpu_detect` returns.
+_SIDE = 256  # torch computes smaller bfloat16 products with code of its own
+# Number that `mkl_serv_cpu_detect` returns → instructions of the path that `mkl_blas_xsgemm`
+# chooses (torch 2.13).
 _MKL_PATHS = {3: "SSE4.2", 5: "AVX2", 7: "AVX-512"}
-# As `preferred_blas_library` names them.
+# The names that `preferred_blas_library` uses.
 _CUDA = {"Default": "cuBLAS", "Cublas": "cuBLAS", "Cublaslt": "cuBLASLt"}
-# Operators that call one library, whatever torch would choose.
+# Operators that always call one library.
 _OWN = {"mkldnn::": "oneDNN", "mkl::": "MKL"}
 
 
 def about(device: str, dtype: torch.dtype, operators: Mapping[str, int]) -> dict[str, Any]:
-    """See `matrix_library.fact`; with the operators of the call's matrix products and how many of
-    each there were.
+    """Return `matrix_library.fact` of the call, and the number of calls of each operator of its
+    matrix products.
 
     Args:
-        operators: the same, as the profiler saw them. Most of them decide: they call one library,
-            or the one that `linear` takes.
+        operators: these operators and their numbers, as the profiler counted them. The most
+            frequent one decides: it calls one library, or the library that `linear` uses.
     """
     shown = {"operators": dict(operators)} if operators else {}
     if not device.startswith("cpu"):
-        # Whatever is preferred, torch takes cuBLASLt for some products. Neither reports its
+        # Whatever is preferred, torch uses cuBLASLt for some products. Neither library reports its
         # instructions.
         preferred = str(torch.backends.cuda.preferred_blas_library()).rpartition(".")[2]
         return {**matrix_library.fact(_CUDA.get(preferred, preferred)), **shown}
@@ -55,10 +55,10 @@ def about(device: str, dtype: torch.dtype, operators: Mapping[str, int]) -> dict
 
 @cache
 def _of_linear(dtype: torch.dtype) -> tuple[str, str]:
-    """(library, instructions) of `linear`. It may not fail, for no figure depends on it."""
+    """Return (library, instructions) of `linear`. It never raises, for no figure depends on it."""
     try:
         library, instructions = matrix_library.printed(_printed(dtype))
-    except Exception:  # noqa: BLE001  whatever a build of torch lacks
+    except Exception:  # noqa: BLE001  a build of torch may lack anything
         return UNKNOWN, UNKNOWN
     if library == UNKNOWN and dtype == torch.float32 and "BLAS_INFO=mkl" in torch.__config__.show():
         return "MKL", _mkl_instructions()  # torch has no third library for float32
@@ -66,7 +66,7 @@ def _of_linear(dtype: torch.dtype) -> tuple[str, str]:
 
 
 def _printed(dtype: torch.dtype) -> str:
-    """The lines that oneDNN writes to C's standard output about one product."""
+    """Return the lines that oneDNN writes to C's standard output about one product."""
     a = torch.ones((_SIDE, _SIDE), dtype=dtype)
     c = ctypes.CDLL(None)
     with tempfile.TemporaryFile() as file, ExitStack() as stack:
@@ -87,13 +87,13 @@ def _printed(dtype: torch.dtype) -> str:
 
 
 def _mkl_instructions() -> str:
-    """The instructions of MKL's products in float32.
+    """Return the instructions of MKL's products in float32.
 
-    For AMD's processors with AVX2 it has kernels of their own. They have no wider instructions: in
-    torch 2.13 `mkl_blas_def_sgemm_kernel_0_zen` uses registers of 256 bits and none of 512.
+    For AMD's processors with AVX2, MKL has separate kernels without wider instructions: in torch
+    2.13 `mkl_blas_def_sgemm_kernel_0_zen` uses registers of 256 bits and none of 512.
     """
     with suppress(OSError, AttributeError):
-        # Loaded already.
+        # The library is loaded already.
         library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
         if library.mkl_serv_cpuiszen():
             return "AVX2"

@@ -1,4 +1,4 @@
-"""This module reports what torch itself says it ran: operators, compiled regions, graphs, precision
+"""This module reports torch's own account of a run: operators, compiled regions, graphs, precision
 of a product, memory.
 
 It serves every SUT that runs on torch.
@@ -21,8 +21,8 @@ import torch
 from sut.evidence import matrix_rate, precision
 
 _REGION, _PASS, _PROBE = "Torch-Compiled Region", "forward pass of the model", "precision probe"
-# CompiledFxGraph.__call__ (torch 2.13) marks it around all that Inductor made, the replay of a CUDA
-# graph too; a region alone may be eager.
+# CompiledFxGraph.__call__ (torch 2.13) puts this mark around all code that Inductor compiled, even
+# the replay of a CUDA graph. A region without it may be eager.
 _INDUCTOR = "## Call CompiledFxGraph"
 _PRODUCTS = (
     "aten::mm",
@@ -35,40 +35,40 @@ _PRODUCTS = (
     "mkl::",
 )
 _OPERATOR = ("aten::", "mkldnn::", "mkl::")
-_SCRIPT = 2  # RecordScope::TORCHSCRIPT_FUNCTION, whatever the function or method is named
+_SCRIPT = 2  # RecordScope::TORCHSCRIPT_FUNCTION, for any name of the function or method
 _SCRIPTED = "within TorchScript"
-_SETTINGS = {"tf32": 19, "bf16": 16}  # what torch may leave of the bits of a float32 product
+_SETTINGS = {"tf32": 19, "bf16": 16}  # the bits that torch may leave of a float32 product
 _BITS = {"float": 32, "c10::BFloat16": 16, "c10::Half": 16, "double": 64}
 _PASSES_A_RECORD = 4
 
 
 @dataclass(frozen=True)
 class Observed:
-    """The record of what a watched call of a model did.
+    """The counts of a watched call of a model.
 
     Attributes:
-        operators: operators of ATen, MKL and oneDNN, those that compiled code calls included.
-        operators_called: those of `operators` that no other operator calls, and no compiled code.
-        operators_outside: operators outside of every call of what Inductor compiled.
-        operators_left: those of `operators_outside` within a forward pass: what was left out of the
-            compiled part of the model.
-        products_outside: matrix products outside of every call of what Inductor compiled, those of
-            a backward pass too.
-        regions: entries into what Dynamo captured, whatever its backend made of it. A model
-            compiled as a whole has one a pass.
-        inductor_calls: calls of what Inductor compiled.
+        operators: operators of ATen, MKL and oneDNN, including those that compiled code calls.
+        operators_called: those of `operators` that no other operator and no compiled code calls.
+        operators_outside: operators outside of every call of code that Inductor compiled.
+        operators_left: those of `operators_outside` within a forward pass, which the compiled part
+            of the model leaves out.
+        products_outside: matrix products outside of every call of code that Inductor compiled,
+            including those of a backward pass.
+        regions: entries into code that Dynamo captured, with any backend. A model compiled as a
+            whole has one entry a pass.
+        inductor_calls: calls of code that Inductor compiled.
         script_calls: entries into TorchScript.
-        passes: forward passes of the model; `generate` of n new tokens makes n.
-        compiled_passes: passes that called what Inductor compiled and left no matrix product
+        passes: forward passes of the model; `generate` of n new tokens makes n passes.
+        compiled_passes: passes that called code that Inductor compiled, and ran no matrix product
             outside of such a call.
-        scripted_passes: passes that entered TorchScript and left no matrix product outside of it.
+        scripted_passes: passes that entered TorchScript and ran no matrix product outside of it.
         operators_left_of_script: operators within a forward pass that ran outside of TorchScript.
-        product_errors: the error (`sut.evidence.precision`) of a product made in the context of
-            some passes; autocast and global switches count.
-        product_bits: bits of the inputs of matrix products → how many there were; a replayed CUDA
-            graph shows none. If the call itself changed what torch may leave of float32 products,
-            they count as the bits that may be left.
-        product_operators: operators of matrix products → how many there were.
+        product_errors: the error (`sut.evidence.precision`) of a product computed in the context of
+            some passes. It includes the effect of autocast and of global switches.
+        product_bits: bits of the inputs of matrix products → number of products; a replayed CUDA
+            graph shows none. If the call itself changed how many bits torch may leave of float32
+            products, they count as that many bits.
+        product_operators: operator of matrix products → number of its products.
     """
 
     operators: int = 0
@@ -89,26 +89,26 @@ class Observed:
 
     @property
     def compiled_share(self) -> float:
-        """The share of the forward passes that ran compiled; 0 where the call never reached the
+        """The share of the forward passes that ran compiled; 0 if the call never reached the
         model.
         """
         return self.compiled_passes / self.passes if self.passes else 0.0
 
     @property
     def scripted_share(self) -> float:
-        """The share of the forward passes that ran as TorchScript; 0 where the call never reached
-        the model.
+        """The share of the forward passes that ran as TorchScript; 0 if the call never reached the
+        model.
         """
         return self.scripted_passes / self.passes if self.passes else 0.0
 
 
 Hooks = Callable[[Any, Callable[..., None], Callable[..., None]], AbstractContextManager[None]]
-"""(model, what to call before and after each forward pass) → the context in which that is done."""
+"""(model, function before each forward pass, function after it) → the context that calls them."""
 
 
 def parts(model: torch.nn.Module) -> list[torch.nn.Module]:
-    """The modules that a call enters: the model itself, or those of a ModuleList, which is none and
-    holds several.
+    """Return the modules that a call enters: the model itself, or the modules of a ModuleList,
+    which cannot be called itself.
     """
     return list(model) if isinstance(model, torch.nn.ModuleList) else [model]
 
@@ -117,10 +117,10 @@ def parts(model: torch.nn.Module) -> list[torch.nn.Module]:
 def module_hooks(
     model: torch.nn.Module, before: Callable[..., None], after: Callable[..., None]
 ) -> Iterator[None]:
-    """Hooks around the model's `__call__`, which is no part of a compiled forward; of several
-    around that of each.
+    """A context with hooks around the `__call__` of each of `parts(model)`, which is not part of a
+    compiled forward.
 
-    What `torch.compile(model)` returns is a module of its own, with a `__call__` of its own.
+    `torch.compile(model)` returns another module, with its own `__call__`.
     """
     handles = [
         hook
@@ -142,14 +142,13 @@ def observe(
     hooks: Hooks = module_hooks,
     gradients: bool = False,
 ) -> Observed:
-    """Watch a call that is to make forward passes of `model`, the very module that the measured
-    code calls.
+    """Watch a call that should make forward passes of `model`, which must be the module that the
+    measured code calls.
 
-    It must be of a shape that ran before, or it may compile. By the profiler, because a
-    TorchDispatchMode would switch Dynamo off, and for later calls too: it would change what is
-    measured. No range of the profile, such as a TorchScript call, may enclose several passes.
-    `device`, `dtype`: of the products that are made within, see `Observed`. `gradients`: whether
-    the call trains.
+    The call must have a shape that ran before, or it may compile. The profiler watches it: a
+    TorchDispatchMode would switch Dynamo off for this call and later ones, and so change the
+    measured code. No range of the profile, such as a TorchScript call, may enclose several passes.
+    `device`, `dtype`: of the probe products, see `Observed`. `gradients`: whether the call trains.
     """
     passes = _Passes(device, dtype)
     with (
@@ -162,11 +161,11 @@ def observe(
 
 
 class _Passes:
-    """Makes a range of the profile of each forward pass, and a product in the context of the first
-    two and of every 16th.
+    """Marks each forward pass as a range of the profile. It computes a product in the context of
+    the first two passes and of every 16th.
 
     The profiler's record is counted and dropped every few passes: it takes 5 kB of memory for each
-    operator, more than many a model.
+    operator, which is more than many models take.
     """
 
     def __init__(self, device: torch.device | str, dtype: torch.dtype):
@@ -179,18 +178,18 @@ class _Passes:
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
-        """A context in which the profiler records."""
+        """Return a context in which the profiler records."""
         self._begin_record()
         try:
             yield
         except BaseException:
-            with suppress(Exception):  # the error of the call is the one to tell
+            with suppress(Exception):  # the error of the call is the one to report
                 self.profile.stop()
             raise
         self._end_record()
 
     def before(self, *_: Any) -> None:
-        """A forward pass begins."""
+        """Begin a forward pass."""
         number = next(self.number)
         if number and number % _PASSES_A_RECORD == 0 and not self.ranges:
             self._end_record()
@@ -203,12 +202,12 @@ class _Passes:
         self.ranges[-1].__enter__()
 
     def after(self, *_: Any) -> None:
-        """A forward pass ends."""
+        """End a forward pass."""
         self.settings.add(matmul_setting())
         self.ranges.pop().__exit__(None, None, None)
 
     def observed(self) -> Observed:
-        """What was recorded, counted."""
+        """Return the counts of the records."""
         bits_of = {**_BITS, "float": self._bits_of_float32()}
         bits = Counter[int]()
         for dtype, count in self.products.items():
@@ -227,7 +226,7 @@ class _Passes:
         self.profile.start()
 
     def _end_record(self) -> None:
-        """The profiler's own events: torch's list of them takes a hundred times as long to make."""
+        """Count the profiler's own events. torch's list of them takes a hundred times as long."""
         self.profile.stop()
         _count(
             self.profile.profiler.kineto_results.events(),
@@ -235,12 +234,13 @@ class _Passes:
             self.products,
             self.operators,
         )
-        # The profile holds itself, and with it its record until Python's collector finds both.
+        # The profile refers to itself. Without this line its record stays in memory until Python's
+        # collector finds both.
         self.profile.profiler = None
 
     def _bits_of_float32(self) -> int:
-        """Bits that the settings within the call leave of float32 products. Not every device makes
-        use of them.
+        """Return the bits that the settings within the call leave of float32 products. Not every
+        device uses these settings.
         """
         return min(
             (_SETTINGS.get(setting, 32) for setting in self.settings - {self.outside}), default=32
@@ -250,10 +250,10 @@ class _Passes:
 def _count(
     events: Sequence[Any], counts: Counter[str], products: Counter[str], operators: Counter[str]
 ) -> None:
-    """Add the counts of these events, which are of whole passes.
+    """Add the counts of these events, which belong to whole passes.
 
-    `counts`: by the names of `Observed`. `products`: matrix products, by the narrowest dtype of
-    their inputs. `operators`: matrix products, by their operator.
+    `counts`: name of a count in `Observed` → its value. `products`: narrowest dtype of the inputs →
+    number of matrix products. `operators`: operator → number of matrix products.
     """
     entered, leaking = set[int](), set[int]()
     entered_script, leaking_script = set[int](), set[int]()
@@ -288,14 +288,14 @@ def _count(
 
 
 def _nested(events: Sequence[Any]) -> Iterator[tuple[Any, str, int, str, bool]]:
-    """(event, name, number of the forward pass around it or 0, what else it lies in, whether an
-    operator called it).
+    """Yield (event, name, number of the forward pass around it or 0, the other range around it,
+    whether an operator called it).
 
-    It may lie in `_PROBE`, `_INDUCTOR`, `_SCRIPTED` or nothing.
+    The other range is `_PROBE`, `_INDUCTOR`, `_SCRIPTED` or empty.
     """
-    # Of each thread: when its last operator ends that none called.
+    # Thread → end of its last operator that no other operator called.
     operator_ends: dict[int, int] = {}
-    # Of each thread: (end, pass, what) of the ranges around the next event.
+    # Thread → (end, pass, kind) of the ranges around the next event.
     stacks: dict[int, list[tuple[int, int, str]]] = {}
     passes = itertools.count(1)
     for start, minus_duration, _, event in sorted(
@@ -319,13 +319,15 @@ def _nested(events: Sequence[Any]) -> Iterator[tuple[Any, str, int, str, bool]]:
 
 
 def dynamo_graphs() -> int:
-    """Graphs Dynamo captured in this process. Not imported: nothing was compiled."""
+    """Return the number of graphs that Dynamo captured in this process. Without its import nothing
+    was compiled.
+    """
     module = sys.modules.get("torch._dynamo.utils")
     return int(module.counters["stats"]["unique_graphs"]) if module else 0
 
 
 def dynamo_graph_breaks() -> int:
-    """Breaks of graphs that Dynamo captured in this process."""
+    """Return the number of breaks of graphs that Dynamo captured in this process."""
     module = sys.modules.get("torch._dynamo.utils")
     return sum(module.counters["graph_break"].values()) if module else 0
 
@@ -334,8 +336,8 @@ def matmul_setting() -> str:
     """Return the lowest precision that torch may use in float32 products: `ieee` or `none` (float32
     itself), `tf32` or `bf16`.
 
-    It is read where all switches end: `torch.get_float32_matmul_precision` raises an error once one
-    of the newer switches was used.
+    It is read from the settings that all switches change: `torch.get_float32_matmul_precision`
+    raises an error once one of the newer switches was used.
     """
     settings = [
         torch.backends.mkldnn.matmul.fp32_precision,
@@ -345,7 +347,7 @@ def matmul_setting() -> str:
 
 
 def probe(device: torch.device | str, dtype: torch.dtype) -> np.ndarray:
-    """`precision.operands()` multiplied in the dtype on the device, as float32 on the host."""
+    """Multiply `precision.operands()` in the dtype on the device. Return float32 on the host."""
     a, b = (torch.from_numpy(x).to(device, dtype) for x in precision.operands())
     product: np.ndarray = (a @ b).float().cpu().numpy()
     return product
@@ -363,5 +365,5 @@ def matrix_flops(device: str, dtype: torch.dtype) -> float:
 
 
 def peak_device_bytes(device: str) -> int | None:
-    """Most bytes torch held on the accelerator in this process; None on `cpu`."""
+    """Return the most bytes that torch allocated on the accelerator so far; None on `cpu`."""
     return int(torch.cuda.max_memory_allocated()) if device == "cuda" else None

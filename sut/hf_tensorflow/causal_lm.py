@@ -1,5 +1,5 @@
-"""Language models, generating greedily. The measured call is `generate` in a `tf.function`, which
-makes one loop for each shape.
+"""Language models that generate greedily. The measured call is `generate` in a `tf.function`, which
+traces one loop for each shape.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class TensorFlowCausalLM:
     def __init__(self, workload: Workload):
         self.model, self.workload = library.load_model(workload), workload
         self.end_tokens = list(workload.config.get("end_tokens", ()))
-        # Nothing of the checkpoint's own generation_config.json: no end token unless the workload
-        # names some.
+        # The checkpoint's own generation_config.json is not used: there is no end token unless the
+        # workload names some.
         ends = (
             {"eos_token_id": self.end_tokens, "pad_token_id": self.end_tokens[0]}
             if self.end_tokens
@@ -46,11 +46,11 @@ class TensorFlowCausalLM:
         )
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The inputs as they are."""
+        """Return the inputs unchanged."""
         return inputs
 
     def predict(self, batch: Batch) -> tuple[Any, np.ndarray]:
-        """→ (new tokens [batch, new], how many each row asks for).
+        """Return (new tokens [batch, new], how many each row requests).
 
         Prompts are padded on the left, so that all rows go on at the same column.
         """
@@ -65,13 +65,13 @@ class TensorFlowCausalLM:
         return self.generate(**tensors, max_new_tokens=new)[:, prompt:], batch["max_new_tokens"]
 
     def to_host(self, outputs: tuple[Any, np.ndarray]) -> Batch:
-        """The new tokens, and how many of each row are its answer."""
+        """Return the new tokens, and how many of each row are its answer."""
         on_device, asked = outputs
         tokens = np.ascontiguousarray(on_device.numpy(), np.int32)
         return {"tokens": tokens, "n_tokens": padding.produced(tokens, asked, self.end_tokens)}
 
     def logits(self, tokens: np.ndarray) -> np.ndarray:
-        """By the model's own forward pass, in a `tf.function` too."""
+        """Return the logits of the model's own forward pass, in a `tf.function` too."""
         return library.to_float32(self.forward(tf.constant(tokens, tf.int32)))
 
     def synchronise(self) -> None:
@@ -84,8 +84,8 @@ class TensorFlowCausalLM:
 
 
 def load(workload: Workload) -> TensorFlowCausalLM:
-    """The checkpoint's model. Raises Unsupported for answers of one token, and for a Mistral that
-    the library's class is not.
+    """Return the checkpoint's model. Raises Unsupported for answers of one token, and for a Mistral
+    that the library's class cannot compute.
     """
     model = workload.config["model"]
     if workload.config["new_token_buckets"] == [1]:

@@ -9,8 +9,8 @@ from sut.hf_tensorflow.library import Predictor, load_model, to_float32
 
 
 def load(workload: Workload) -> Predictor:
-    """The checkpoint's model. Its answers: every seventh channel of the last hidden states [batch,
-    length, channels], float32.
+    """Return the checkpoint's model. Its answers are every seventh channel of the last hidden
+    states [batch, length, channels], float32.
 
     The channels are taken on the host, so that the graph computes all of them.
     """

@@ -1,5 +1,5 @@
-"""Shared code of the Hugging Face files: a model of Transformers with the checkpoint's weights, its
-predictions and its evidence.
+"""Shared code of the Hugging Face files. It loads a model of Transformers with the checkpoint's
+weights, predicts, and takes the evidence.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _INPUTS = ("input_ids", "attention_mask")
 
 
 def load_model(workload: Workload, config: Any = None, renamed: Callable[[str], str] = str) -> Any:
-    """The checkpoint's model.
+    """Return the checkpoint's model.
 
     Args:
-        config: Transformers' configuration of it. Without one the checkpoint's own is read.
+        config: Transformers' configuration of the model. Without it the checkpoint's own is read.
         renamed: a tensor's name in the checkpoint → its name in Transformers.
     """
     runtime.configure(workload)
     transformers.utils.logging.set_verbosity_error()
     kind = getattr(transformers, workload.config["classes"]["hf_tensorflow"])
     if config is None:
-        # Transformers' TensorFlow models know the tanh form of GELU by its older name alone.
+        # Transformers' TensorFlow models know the tanh form of GELU only by its older name.
         older = (
             {"hidden_act": "gelu_new"}
             if workload.config["model"].get("hidden_act") == "gelu_pytorch_tanh"
@@ -41,15 +41,15 @@ def load_model(workload: Workload, config: Any = None, renamed: Callable[[str], 
         )
     model = kind(config)
     model.build_in_name_scope()
-    # Not `from_pretrained`: Transformers 4.57 iterates over the file itself, which safetensors 0.8
-    # does not allow.
+    # `from_pretrained` fails: Transformers 4.57 iterates over the file itself, which safetensors
+    # 0.8 does not allow.
     load_pytorch_state_dict_in_tf2_model(
         model,
         {
             renamed(name): weights_files.tensor(workload.checkpoint, name)
             for name in weights_files.names(workload.checkpoint)
         },
-        tf_inputs=False,  # it is built
+        tf_inputs=False,  # the model is built already
         # A folder may lack RoBERTa's pooler, which no hidden state depends on.
         allow_missing_keys=True,
         tf_to_pt_weight_rename=getattr(model, "tf_to_pt_weight_rename", None),
@@ -73,28 +73,28 @@ class Predictor:
     in_flight = 1
 
     def __init__(self, model: Any, workload: Workload, answer: Callable[[Any], Batch]):
-        """A model that is loaded.
+        """Take a loaded model.
 
         Args:
-            answer: what Transformers answers, by name, as tensors on the device → the answers.
+            answer: Transformers' outputs, by name, as tensors on the device → the answers.
         """
         self.model, self.workload, self.answer = model, workload, answer
         self.function = tf.function(self.forward, jit_compile=model.jit_compile)
 
     def forward(self, inputs: Any) -> Any:
-        """The measured call, as TensorFlow traces it."""
+        """Run the measured call, as TensorFlow traces it."""
         return self.model(inputs, training=False)
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The inputs as they are, in Transformers' names."""
+        """Return the inputs unchanged, in Transformers' names."""
         return {name: inputs[name] for name in _INPUTS if name in inputs}
 
     def predict(self, batch: Batch) -> Any:
-        """→ what Transformers answers, by name."""
+        """Return Transformers' outputs, by name."""
         return self.function(dict(batch))
 
     def to_host(self, outputs: Any) -> Batch:
-        """The answers as float32."""
+        """Return the answers as float32."""
         return self.answer(outputs)
 
     def synchronise(self) -> None:
@@ -107,6 +107,6 @@ class Predictor:
 
 
 def to_float32(tensor: Any) -> np.ndarray:
-    """On the host."""
+    """Return the tensor as float32 on the host."""
     array: np.ndarray = tf.cast(tensor, "float32").numpy()
     return array

@@ -1,5 +1,5 @@
-"""Segment Anything. The measured call takes what Meta's own takes: its image is not yet normalised,
-and its answer not yet enlarged.
+"""Segment Anything. The measured call has the inputs and outputs of Meta's own: it normalises the
+image itself, and it does not enlarge the answer.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from sut.checkpoint import sam as weight_map
 from sut.contract import Batch, Workload
 from sut.hf_tensorflow.library import Predictor, load_model, to_float32
 
-_MEAN, _DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of Meta's pixels, from 0 to 1
+_MEAN, _DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # Meta's, for pixels from 0 to 1
 
 
 class Segmenter(Predictor):
     """A `TFSamModel`."""
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The inputs in Transformers' names, each prompt as the first and only one of its image."""
+        """Return the inputs in Transformers' names. Each prompt is the only one of its image."""
         prompts = {
             "input_points": inputs["points"][:, None],
             "input_labels": inputs["labels"][:, None].astype(np.int32),
@@ -37,8 +37,8 @@ class Segmenter(Predictor):
         )
 
     def forward(self, inputs: Any) -> Any:
-        """The pixels normalised and with channels first, as Transformers' processor makes them, and
-        the model.
+        """Normalise pixels and put channels first, as Transformers' processor does; run the
+        model.
         """
         pixels = tf.transpose((inputs["pixel_values"] - _MEAN) / _DEVIATION, (0, 3, 1, 2))
         return self.model(
@@ -49,7 +49,7 @@ class Segmenter(Predictor):
 
 
 def load(workload: Workload) -> Segmenter:
-    """The checkpoint's model. Its answers are those of `sut.native_torch.sam`."""
+    """Return the checkpoint's model. Its answers are those of `sut.native_torch.sam`."""
     return Segmenter(
         load_model(workload, configuration(workload.config["model"]), weight_map.transformers),
         workload,
@@ -67,7 +67,7 @@ def _answer(outputs: Any) -> Batch:
 
 
 def configuration(config: Any) -> Any:
-    """Transformers' configuration of ours."""
+    """Return Transformers' form of our configuration."""
     channels, image = (
         config["output_channels"],
         {name: config[name] for name in ("image_size", "patch_size")},
@@ -100,6 +100,6 @@ def configuration(config: Any) -> Any:
             "num_attention_heads": config["decoder_attention_heads"],
             "num_multimask_outputs": config["mask_tokens"] - 1,
             "iou_head_hidden_dim": config["iou_hidden_dim"],
-            "layer_norm_eps": 1e-5,  # Meta's; Transformers' own 1e-6 is of the image encoder alone
+            "layer_norm_eps": 1e-5,  # Meta's; Transformers' 1e-6 is only for the image encoder
         },
     )

@@ -1,3 +1,1 @@
-"""What the SUTs of Keras 2 and of Keras 3 share: the call of each architecture, training, and the
-backends.
-"""
+"""Code that the SUTs of Keras 2 and 3 share: calls of architectures, training and backends."""

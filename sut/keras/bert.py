@@ -1,4 +1,4 @@
-"""BERT-like classifiers as KerasHub and KerasNLP have them: both take the same inputs, and answer
+"""BERT-like classifiers of KerasHub and KerasNLP. Both libraries take the same inputs, and answer
 logits.
 """
 
@@ -10,7 +10,7 @@ from sut.contract import Batch
 
 
 def prepare(inputs: Batch) -> Batch:
-    """The inputs under Keras' names; all tokens are of the first segment."""
+    """Return the inputs under Keras' names. All tokens are of the first segment."""
     return {
         "token_ids": inputs["input_ids"],
         "segment_ids": np.zeros_like(inputs["input_ids"]),
@@ -19,5 +19,5 @@ def prepare(inputs: Batch) -> Batch:
 
 
 def to_host(outputs: np.ndarray) -> Batch:
-    """The logits [batch, classes] as float32."""
+    """Return the logits [batch, classes] as float32."""
     return {"logits": np.ascontiguousarray(outputs, np.float32)}

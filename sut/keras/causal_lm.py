@@ -1,4 +1,4 @@
-"""Language models of KerasNLP on Keras 2 and of KerasHub on Keras 3, which generate by the same
+"""Language models of KerasNLP on Keras 2 and of KerasHub on Keras 3. Both generate by the same
 call.
 """
 
@@ -18,7 +18,7 @@ class KerasCausalLM:
     `sut.contract.Inference`.
     """
 
-    in_flight = 1  # generate copies to the host, once, at its end
+    in_flight = 1  # generate copies to the host once, at its end
 
     def __init__(
         self,
@@ -28,12 +28,12 @@ class KerasCausalLM:
         arguments: Mapping[str, Any],
         **versions: str,
     ):
-        """A compiled model.
+        """Take a compiled model.
 
         Args:
             runtime: `sut.keras2.runtime` or `sut.keras3.runtime`.
-            arguments: of `generate`, beside its inputs.
-            versions: of libraries, by name, for the evidence.
+            arguments: arguments of `generate` in addition to its inputs.
+            versions: versions of libraries, by name, for the evidence.
         """
         self.model, self.workload, self.config = model, workload, workload.config
         self.runtime, self.arguments, self.versions = runtime, arguments, versions
@@ -41,15 +41,15 @@ class KerasCausalLM:
         self.filler = next(i for i in range(len(self.end_tokens) + 1) if i not in self.end_tokens)
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The inputs as they are."""
+        """Return the inputs unchanged."""
         return inputs
 
     def predict(self, batch: Batch) -> tuple[np.ndarray, Batch]:
-        """→ (sequences [batch, prompt + new], the batch). Prompts stay padded on the right: each
-        row goes on where its own prompt ends.
+        """Return (sequences [batch, prompt + new], the batch). Prompts stay padded on the right:
+        each row goes on at the end of its own prompt.
 
-        The library's loop takes an end token behind a prompt for one that was generated, so nothing
-        is padded with one.
+        The library's loop would take an end token after a prompt for a generated one, so end tokens
+        are not used as padding.
         """
         prompt, new = self._shape(batch)
         mask = np.arange(prompt + new) < batch["prompt_length"][:, None]
@@ -59,7 +59,9 @@ class KerasCausalLM:
         return self.model.generate(inputs, **self.arguments)["token_ids"], batch
 
     def to_host(self, outputs: tuple[np.ndarray, Batch]) -> Batch:
-        """A shorter prompt's row holds more new tokens than it was asked for; they are cut here."""
+        """Return the new tokens, and how many of each row are its answer. A shorter prompt's row
+        has more new tokens than requested; the surplus is cut.
+        """
         sequences, batch = outputs
         _, new = self._shape(batch)
         columns = batch["prompt_length"].astype(np.int64)[:, None] + np.arange(new)
@@ -73,7 +75,7 @@ class KerasCausalLM:
         return padding.shape(batch, self.config, eager=self.workload.execution == "eager")
 
     def logits(self, tokens: np.ndarray) -> np.ndarray:
-        """By the model's own forward pass, `predict_on_batch`."""
+        """Return the logits of the model's own forward pass, `predict_on_batch`."""
         inputs = {"token_ids": tokens, "padding_mask": np.ones(tokens.shape, bool)}
         return np.asarray(self.model.predict_on_batch(inputs), np.float32)
 
@@ -90,8 +92,8 @@ class KerasCausalLM:
 
 
 def check_positions(workload: Workload) -> None:
-    """Raises Unsupported where a padded batch is longer than GPT-2's table of positions, from which
-    Keras takes a row for each column.
+    """Raises Unsupported if a padded batch is longer than GPT-2's table of positions. Keras takes a
+    row of the table for each column.
     """
     config, model = workload.config, workload.config["model"]
     columns = config["prompt_buckets"][-1] + config["new_token_buckets"][-1]

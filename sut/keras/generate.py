@@ -1,9 +1,9 @@
-"""Counts how much KerasHub and KerasNLP multiply for a prompt and its answer, compared with the
-least.
+"""Counts the multiplications of KerasHub and KerasNLP for a prompt and its answer, compared with
+the least possible number.
 
-`_build_cache` in `models/<model>/<model>_causal_lm.py` makes one pass over all columns, those of
-the prompt and those of the answer. Then `Sampler.__call__` makes one pass for each new token, the
-first of which reads the last token of the prompt again (`next`: `index - 1`).
+`_build_cache` in `models/<model>/<model>_causal_lm.py` makes one pass over all columns of the
+prompt and of the answer. Then `Sampler.__call__` makes one pass for each new token. The first of
+these passes reads the last token of the prompt again (`next`: `index - 1`).
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ UNEVEN = (
 
 
 def factor(layers: int, head: int, prompt: int, new: int, *, eager: bool) -> float:
-    """Return how many times as much KerasHub multiplies as is needed, in products with weights.
+    """Return KerasHub's multiplications divided by the needed ones, in products with weights.
 
-    Needed are prompt + new - 1 tokens through the layers, and new tokens through the head. KerasHub
-    puts prompt + new columns and then new single tokens through the layers. Padding and attention's
-    own products are not counted.
+    The answer needs prompt + new - 1 tokens through the layers, and new tokens through the head.
+    KerasHub sends prompt + new columns and then new single tokens through the layers. Padding and
+    attention's own products are not counted.
 
     Args:
         layers, head: the number of weights of all layers, and of the head.
         prompt, new: tokens of the prompt and of its answer.
         eager: whether nothing compiles the call. The head is then multiplied for all columns of the
-            first pass, too; a compiler leaves these logits out, because nobody uses them.
+            first pass, too; a compiler leaves these logits out, because they are not used.
     """
     least = (prompt + new - 1) * layers + new * head
     made = (prompt + 2 * new) * layers + new * head

@@ -23,10 +23,10 @@ EXECUTIONS = jax_programs.EXECUTIONS
 
 
 def synchronise(model: Any) -> None:
-    """Wait for all that JAX has to compute, the model's work too."""
+    """Wait for all of JAX's computations, including the model's."""
     jax_programs.synchronise()
 
 
 def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
-    """See `jax_programs.watch`. It sees the programs of every model, and there is one."""
+    """See `jax_programs.watch`. It sees the programs of all models, and there is only one model."""
     return jax_programs.watch(call)

@@ -1,5 +1,5 @@
-"""Keras on TensorFlow: the measured call is a tf.function, which XLA compiles as a whole (xla) or
-TensorFlow's executor runs (graph).
+"""Keras on TensorFlow. The measured call is a tf.function: XLA compiles it as a whole (xla), or
+TensorFlow's executor runs it (graph).
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from sut.evidence import matrix_library, matrix_rate, precision
 EXECUTIONS = ("xla", "graph")
 _PRODUCTS = ("MatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum")
 _TRACE = {"host_tracer_level": 2, "python_tracer_level": 0, "device_tracer_level": 0}
-# TensorFlow names a traced function so. What else is run from Python is a single operator;
-# constants are arguments that are handed over.
+# The name of a traced function in TensorFlow. Everything else that is run from Python is a single
+# operator, except constants, which are arguments.
 _FUNCTION_RUN = re.compile(rb"EagerLocalExecute: (__inference_[\w<>]*_\d+)")
 _OPERATOR_RUN = re.compile(rb"EagerLocalExecute: (?!__inference_|_EagerConst|Identity|SyncDevice)")
-# Of those, operators that only move values or belong to a data pipeline.
+# The single operators that only move values or belong to a data pipeline.
 _MOVING = re.compile(
     rb"EagerLocalExecute: (?:\w*Dataset\w*|\w*Iterator\w*|\w*Option\w*|Gather\w*|ResourceGather\w*|"
     rb"Cast|Reshape|StridedSlice|Slice|Concat\w*|ExpandDims|Squeeze|Transpose|Pack|Unpack|Split\w*|"
     rb"Tile|Shape|Range|Fill|TopK\w*|ReadVariableOp|VarHandleOp|DestroyResourceOp|Assign\w*)\b"
 )
 _PRODUCT_RUN = re.compile(rb"EagerLocalExecute: (?:MatMul|BatchMatMul|Einsum)")
-# What TensorFlow's auto-clustering makes of a graph.
+# Runs of the parts of a graph that TensorFlow's auto-clustering gives to XLA.
 _CLUSTER_RUN = re.compile(rb"_XlaRun|XlaLaunch")
-# Of an operator within a graph.
+# An operator within a graph.
 _KERNEL_RUN = re.compile(rb":(_Mkl\w*MatMul\w*|_?(?:Fused|Batch)?MatMul\w*|Einsum)\b")
 _CALLBACKS = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
-_functions_run: set[str] = set()  # with products, in all watched calls of this process
+_functions_run: set[str] = set()  # those with products, in all watched calls of this process
 
 
 def configure(device: str, wanted: str) -> None:
-    """Choose the device and the precision of float32 products. Raises Unsupported where TensorFlow
+    """Choose the device and the precision of float32 products. Raises Unsupported if TensorFlow
     finds no such device.
     """
     gpus = tf.config.list_physical_devices("GPU")
@@ -58,7 +58,7 @@ def configure(device: str, wanted: str) -> None:
         )
     tf.config.set_visible_devices(gpus[:1] if device == "cuda" else [], "GPU")
     if device == "cuda":
-        # Without it TensorFlow takes all memory at its start.
+        # Without this setting TensorFlow takes all memory at its start.
         tf.config.experimental.set_memory_growth(gpus[0], True)
     tf.config.experimental.enable_tensor_float_32_execution(wanted == "tf32")
 
@@ -69,7 +69,7 @@ def synchronise(model: Any) -> None:
 
 
 def product(dtype: str) -> np.ndarray:
-    """A probe product in `dtype`, as float32."""
+    """Return a probe product in `dtype`, as float32."""
     a, b = (tf.cast(tf.constant(x), dtype) for x in precision.operands())
     return tf.cast(a @ b, "float32").numpy()
 
@@ -86,19 +86,18 @@ def matrix_flops(dtype: str) -> float:
 
 
 def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
-    """Return what TensorFlow sees of the call. The model's functions are those that hold matrix
-    products. `graphs`: traced functions of the model, one for each shape; 0 if the call enters
-    none. `xla_programs`: those of them that TensorFlow's runtime must hand to XLA as a whole; it
-    runs such a function no other way, and fails if XLA cannot. `products_left_of_xla`: matrix
-    products of the functions that the call enters, outside of what XLA must compile.
-    `products_left`: matrix products that run by themselves, outside of every function.
-    `operators_that_compute`: operators that run by themselves, without those that only move values
-    or belong to a data pipeline. `regions`: how often the call enters a function of the model; a
-    model that is traced as a whole is one region a batch. `xla_clusters_run`: runs of the parts of
-    a graph that TensorFlow gave to XLA by itself. `host_callbacks`: calls of Python that stand in
-    the functions.
+    """Return TensorFlow's observations of the call. The model's functions are those that contain
+    matrix products. `graphs`: traced functions of the model, one for each shape; 0 if the call
+    enters none. `xla_programs`: those of them that TensorFlow's runtime must hand to XLA as a
+    whole; the runtime fails if XLA cannot compile such a function. `products_left_of_xla`: matrix
+    products of the entered functions outside of the parts that XLA must compile. `products_left`:
+    matrix products that run by themselves, outside of every function. `operators_that_compute`:
+    operators that run by themselves, without those that only move values or belong to a data
+    pipeline. `regions`: how often the call enters a function of the model; a model that is traced
+    as a whole is one region a batch. `xla_clusters_run`: runs of the parts of a graph that
+    TensorFlow gave to XLA by itself. `host_callbacks`: calls of Python in the functions.
 
-    The number of XLA programs that run would not be enough: some of Keras' operators
+    The number of XLA programs that run would not be sufficient. Some of Keras' operators
     (`ops.slice_update`) are small XLA programs in a graph, too.
     """
     session = ProfilerSession()
@@ -108,7 +107,7 @@ def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
     trace = session.stop()
     entered = Counter(name.decode() for name in _FUNCTION_RUN.findall(trace))
     functions = _functions()
-    # A function that is gone was made for this call alone: it counts as one of the model's.
+    # A function that no longer exists was created only for this call, and counts as the model's.
     run = {
         name: n
         for name, n in entered.items()
@@ -142,11 +141,11 @@ def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
 
 
 def _matrix_products(trace: bytes, compiled: bool) -> dict[str, Any]:
-    """See `matrix_library.fact`: of the watched call.
+    """Return `matrix_library.fact` of the watched call.
 
     TensorFlow rewrites a graph's products into operators of oneDNN, whose instructions it does not
     report. (oneDNN would print them if ONEDNN_VERBOSE were set before it is first used.) Neither
-    the trace nor the text of a program shows which library XLA takes.
+    the trace nor the text of a program shows which library XLA uses.
     """
     if tf.config.get_visible_devices("GPU"):
         return matrix_library.fact()
@@ -155,22 +154,21 @@ def _matrix_products(trace: bytes, compiled: bool) -> dict[str, Any]:
     kernels = Counter(
         "oneDNN" if name.startswith(b"_Mkl") else "Eigen" for name in _KERNEL_RUN.findall(trace)
     )
-    # 0 stands for as many as this process may use.
+    # 0 means as many threads as this process may use.
     threads = tf.config.threading.get_intra_op_parallelism_threads() or matrix_library.processors()
     return matrix_library.fact(matrix_library.most(kernels), threads=threads)
 
 
 @dataclass(frozen=True)
 class _Function:
-    """A traced function, with all that it calls.
+    """A traced function, with all functions that it calls.
 
     Attributes:
-        product_bits: bits of the operands of its matrix products → how many there are; a loop's
-            body counts once.
+        product_bits: bits of operands → number of its matrix products; a loop's body counts once.
         callbacks: operators that call Python.
-        products_left: its matrix products outside of functions that carry the runtime's order to
-            compile them.
-        compiled: whether it, or one it wraps (Keras' predict does), carries that order.
+        products_left: its matrix products outside of functions that the runtime must compile.
+        compiled: whether the runtime must compile it, or a function that it wraps (Keras' predict
+            wraps one).
     """
 
     product_bits: Counter[int]
@@ -180,7 +178,7 @@ class _Function:
 
 
 def _functions() -> dict[str, _Function]:
-    """The functions of this process that no other one calls."""
+    """Return the functions of this process that no other function calls."""
     known = tf_context.context()
     definitions = {
         name: known.get_function_def(name)
@@ -229,17 +227,17 @@ def _summary(name: str, definitions: Mapping[str, Any], calls: Mapping[str, set[
 
 
 def dense(gradient: Any) -> Any:
-    """The gradient of an embedding with one row for each of its rows; TensorFlow makes one for each
-    token. Others stay as they are.
+    """Return an embedding's gradient with one row for each row of the embedding. TensorFlow
+    computes one row for each token. Other gradients stay unchanged.
     """
     return tf.convert_to_tensor(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient
 
 
 def pipeline(rows: Iterable[Any]) -> tf.data.Dataset:
-    """The rows, nested arrays of the same shapes, as a data pipeline.
+    """Return the rows (nested arrays of the same shapes) as a data pipeline.
 
-    It fetches one row ahead, as Keras does with a generator, and does without the thread that tunes
-    a pipeline. The end of an epoch waits for that thread, up to ten seconds.
+    The pipeline fetches one row ahead, as Keras does with a generator. It has no thread that tunes
+    it, because the end of an epoch would wait up to ten seconds for that thread.
     """
     left = iter(rows)
     first = next(left)
@@ -253,14 +251,14 @@ def pipeline(rows: Iterable[Any]) -> tf.data.Dataset:
 
 
 def peak_device_bytes(device: str) -> int | None:
-    """Most bytes held on the GPU; None on a CPU."""
+    """Return the most bytes used on the GPU; None on a CPU."""
     return (
         int(tf.config.experimental.get_memory_info("GPU:0")["peak"]) if device == "cuda" else None
     )
 
 
 def about() -> dict[str, Any]:
-    """Versions, device and settings, for the evidence."""
+    """Return versions, device and settings, for the evidence."""
     device = tf.config.get_visible_devices("GPU") or tf.config.get_visible_devices("CPU")
     return {
         "tensor_float_32": tf.config.experimental.tensor_float_32_execution_enabled(),

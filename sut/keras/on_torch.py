@@ -1,4 +1,4 @@
-"""Keras on PyTorch: eager, as Keras itself has it by default."""
+"""Keras on PyTorch. It runs eagerly, which is Keras' own default."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _scope = ExitStack()
 
 
 def configure(device: str, wanted: str) -> None:
-    """Choose the device and the precision of float32 products. Raises Unsupported where torch sees
-    no such device.
+    """Choose the device and the precision of float32 products. Raises Unsupported if torch sees no
+    such device.
     """
     if device == "cuda" and not torch.cuda.is_available():
         raise Unsupported(
@@ -32,7 +32,7 @@ def configure(device: str, wanted: str) -> None:
             " unset it"
         )
     if device == "cpu":
-        # Keras would take a GPU where there is one; in force until the process ends.
+        # Keras would use a GPU if there is one. This setting stays in force until the process ends.
         _scope.enter_context(keras.device("cpu"))
     torch.set_float32_matmul_precision("high" if wanted == "tf32" else "highest")
     torch.backends.cudnn.allow_tf32 = wanted == "tf32"
@@ -45,7 +45,7 @@ def synchronise(model: Any) -> None:
 
 
 def product(dtype: str) -> np.ndarray:
-    """A probe product in `dtype`, as float32."""
+    """Return a probe product in `dtype`, as float32."""
     return torch_profile.probe(keras.ops.zeros(()).device, getattr(torch, dtype))
 
 
@@ -55,9 +55,10 @@ def matrix_flops(dtype: str) -> float:
 
 
 def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
-    """`graphs`: that Dynamo captured in this process; the rest is of the call, as the profiler sees
-    it: `operators` run one by one, entries into compiled regions and TorchScript, and the bits of
-    the inputs of its matrix products. `forward_passes`: entries into one layer.
+    """Return torch's observations of the call. `graphs`: graphs that Dynamo captured in this
+    process. The profiler counts the rest in the call: `operators` run one by one, entries into
+    compiled regions and TorchScript, and the bits of the inputs of its matrix products.
+    `forward_passes`: entries into one layer.
     """
     weight = model.weights[0].value
     trains = model.optimizer is not None
@@ -82,8 +83,8 @@ def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
 def _layer_hooks(
     model: Any, before: Callable[..., None], after: Callable[..., None]
 ) -> Iterator[None]:
-    """Around the `call` of the first layer that has weights of its own: Keras' `__call__` runs no
-    hooks of torch.
+    """A context with hooks around the `call` of the first layer that has its own weights. Keras'
+    `__call__` runs no hooks of torch.
     """
     layer = next(each for each in model._flatten_layers() if each._trainable_variables)
     own = layer.call
@@ -103,12 +104,12 @@ def _layer_hooks(
 
 
 def peak_device_bytes(device: str) -> int | None:
-    """Most bytes held on the GPU; None on a CPU."""
+    """Return the most bytes used on the GPU; None on a CPU."""
     return torch_profile.peak_device_bytes(device)
 
 
 def about() -> dict[str, Any]:
-    """Versions, device and settings, for the evidence."""
+    """Return versions, device and settings, for the evidence."""
     return {
         "float32_matmul_precision": torch_profile.matmul_setting(),
         "device": torch.cuda.get_device_name() if keras.ops.zeros(()).is_cuda else "cpu",

@@ -1,5 +1,5 @@
-"""A model of Keras 2 or Keras 3 that answers by `predict_on_batch`: `predict` builds a data
-pipeline at each call (8 ms).
+"""A model of Keras 2 or Keras 3 that answers by `predict_on_batch`. Keras' `predict` would build a
+data pipeline at each call (8 ms).
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ class KerasPredictor:
         """Compile the model.
 
         Args:
-            runtime: `sut.keras2.runtime` or `sut.keras3.runtime`; its PREDICTS says what
-                `predict_on_batch` calls.
-            prepare: the inputs → what the model takes.
-            to_host: what the model answers, already on the host → the answers.
-            versions: of libraries, by name, for the evidence.
+            runtime: `sut.keras2.runtime` or `sut.keras3.runtime`; its PREDICTS names the function
+                that `predict_on_batch` calls.
+            prepare: the inputs → the model's inputs.
+            to_host: the model's outputs, already on the host → the answers.
+            versions: versions of libraries, by name, for the evidence.
         """
         runtime.compile_to_predict(model, workload)
         self.model, self.workload, self.runtime, self.versions = model, workload, runtime, versions
         self.prepare, self.to_host = prepare, to_host
 
     def predict(self, batch: Batch) -> Any:
-        """→ what the model answers, already on the host."""
+        """Return the model's outputs, already on the host."""
         return self.model.predict_on_batch(batch)
 
     def synchronise(self) -> None:

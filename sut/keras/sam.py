@@ -1,6 +1,4 @@
-"""Segment Anything as KerasHub and KerasCV have it: both take the same inputs, and give the same
-outputs.
-"""
+"""Segment Anything of KerasHub and KerasCV. Both have the same inputs and outputs."""
 
 from __future__ import annotations
 
@@ -12,8 +10,8 @@ from sut.contract import Batch
 
 
 def prepare(inputs: Batch) -> Batch:
-    """The inputs under Keras' names. Without a box a point that is none follows the points: Meta's
-    library adds it itself.
+    """Return the inputs under Keras' names. Without a box, a padding point with label -1 follows
+    the points, as in Meta's library, which adds it itself.
     """
     points, labels, boxes = (
         inputs["points"],
@@ -36,8 +34,8 @@ def prepare(inputs: Batch) -> Batch:
 
 
 def to_host(outputs: Mapping[str, np.ndarray]) -> Batch:
-    """As native torch has it: without the first mask, which Meta's library computes too and keeps
-    for single answers.
+    """Return the same answers as native torch. The first mask is left out: Meta's library computes
+    it too, and uses it only for single answers.
 
     Args:
         outputs: `masks` [batch, 4, side / 4, side / 4] and `iou_pred` [batch, 4].

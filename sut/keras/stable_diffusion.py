@@ -1,12 +1,12 @@
-"""Stable Diffusion of KerasCV, on Keras 3 and Keras 2: its three networks, and the steps of
-denoising around them, in one call.
+"""Stable Diffusion of KerasCV, on Keras 3 and Keras 2. One call runs its three networks and the
+denoising steps.
 
-KerasCV's own `text_to_image` calls its networks step by step and carries the latents to the host
-and back each time, between compiled programs. Here the same steps stand in the `call` of one model,
-so that a backend that compiles has all of it as one program.
+KerasCV's own `text_to_image` calls its networks step by step, and copies the latents to the host
+and back between compiled programs. Here the same steps are in the `call` of one model, so that a
+backend can compile all of them as one program.
 
-KerasCV's names are imported from their own modules: on Keras 3 `sut.keras3.keras_cv_alone` has put
-the package in place before.
+KerasCV's names are imported from their own modules. On Keras 3 `sut.keras3.keras_cv_alone` must
+have put the package in place before.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _PUBLISHED = {
     "vae_channels": [128, 256, 512, 512],
 }
 _PUBLISHED_TEXT = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12}
-_SCALING = 0.18215  # of the latents, in KerasCV's decoder too
+_SCALING = 0.18215  # scale of the latents, as in KerasCV's decoder
 
 
 class TextToImage(keras.Model):
     """Prompts and noise → images, as `StableDiffusion.generate_image` computes them.
 
-    The latents with the prompt and without it are one batch of the UNet, as in diffusers; KerasCV
-    runs it twice a step.
+    The latents with the prompt and without it are one batch of the UNet, as in diffusers. KerasCV
+    itself runs the UNet twice a step.
     """
 
     def __init__(self, config: Mapping[str, Any]):
@@ -56,11 +56,11 @@ class TextToImage(keras.Model):
         )
         self.tables, self.steps = _schedule(config), config["denoising_steps"]
         self.guidance = config["guidance_scale"]
-        self.built = True  # its networks are
+        self.built = True  # its networks are built
 
     def call(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Prepared inputs → `image` uint8 [batch, side, side, 3], and after each quarter of the
-        steps the `latents`, float32 [batch, 4, side / 8, side / 8, 4].
+        """Return `image` uint8 [batch, side, side, 3], and the `latents` after each quarter of the
+        steps, float32 [batch, 4, side / 8, side / 8, 4].
         """
         ids = ops.concatenate([inputs["negative_ids"], inputs["input_ids"]], axis=0)
         positions = ops.expand_dims(ops.arange(ids.shape[1], dtype="int32"), 0)
@@ -86,7 +86,7 @@ class TextToImage(keras.Model):
         noise = ops.cast(inputs["noise"], "float32")
         latents, kept = ops.fori_loop(0, self.steps, step, (noise, ops.stack([noise] * 4)))
         pixels = (ops.cast(self.image_decoder(latents), "float32") + 1) / 2 * 255
-        whole = ops.floor(pixels + 0.5)  # the nearest: Keras 2 has no `round` here
+        whole = ops.floor(pixels + 0.5)  # rounds to the nearest: Keras 2 has no `round` here
         return {
             "image": ops.cast(ops.clip(whole, 0, 255), "uint8"),
             "latents": ops.moveaxis(kept, 0, 1),
@@ -94,17 +94,17 @@ class TextToImage(keras.Model):
 
 
 def prepare(inputs: Batch) -> Batch:
-    """The inputs as they are."""
+    """Return the inputs unchanged."""
     return inputs
 
 
 def to_host(outputs: Mapping[str, np.ndarray]) -> Batch:
-    """The images in 8 bits, and the latents after each quarter of the steps."""
+    """Return the images in 8 bits, and the latents after each quarter of the steps."""
     return {name: np.ascontiguousarray(outputs[name]) for name in ("image", "latents")}
 
 
 def predictor(workload: Workload, runtime: Any) -> KerasPredictor:
-    """The checkpoint's networks, every tensor under KerasCV's name. `runtime`: see
+    """Return the checkpoint's networks, with every tensor under KerasCV's name. `runtime`: see
     `KerasPredictor`.
     """
     model = TextToImage(workload.config["model"])
@@ -117,8 +117,8 @@ def predictor(workload: Workload, runtime: Any) -> KerasPredictor:
 
 
 def variables(model: Any, tensors: Iterable[str]) -> Iterator[tuple[str, Any, bool]]:
-    """(name in the checkpoint, the variable, whether it is a layer's weight) of each tensor that
-    makes images.
+    """Yield (name in the checkpoint, the variable, whether it is a layer's weight) of each tensor
+    that is needed to create images.
     """
     roots = {"text_encoder": model.text_encoder, "unet": model.unet, "decoder": model.image_decoder}
     by_kind = {name: SimpleNamespace(**_by_kind(network)) for name, network in roots.items()}
@@ -128,7 +128,7 @@ def variables(model: Any, tensors: Iterable[str]) -> Iterator[tuple[str, Any, bo
 
 
 def load_encoder(encoder: Any, checkpoint: Path) -> None:
-    """Give each variable of `image_encoder` its tensor."""
+    """Assign its tensor to each variable of `image_encoder`."""
     roots = {"encoder": SimpleNamespace(**_by_kind(encoder))}
     keras_weights.assign(
         checkpoint,
@@ -139,7 +139,7 @@ def load_encoder(encoder: Any, checkpoint: Path) -> None:
 
 
 def _by_kind(network: Any) -> dict[str, list[Any]]:
-    """The layers of each class, in the order in which they run."""
+    """Return class → its layers, in the order in which they run."""
     kinds: dict[str, list[Any]] = {}
     for layer in network.layers:
         kinds.setdefault(type(layer).__name__, []).append(layer)
@@ -149,9 +149,9 @@ def _by_kind(network: Any) -> dict[str, list[Any]]:
 def _schedule(config: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Return the tables of the denoising steps, float32 with a row for each step, and `quarters`.
 
-    `embedding`: that of the step's timestep. `noise` and `image`: their shares in the latents
-    before the step. `next_noise` and `next_image`: these shares after the step. `quarters`, int32
-    [4]: the number of steps that are done after each quarter of them.
+    `embedding`: the embedding of the step's timestep. `noise` and `image`: their shares in the
+    latents before the step. `next_noise` and `next_image`: these shares after the step. `quarters`,
+    int32 [4]: the number of steps done after each quarter.
     """
     betas = (
         np.linspace(config["beta_start"] ** 0.5, config["beta_end"] ** 0.5, config["train_steps"])
@@ -193,7 +193,7 @@ def _text_encoder(config: Mapping[str, Any]) -> Any:
 
 
 def _unet(config: Mapping[str, Any]) -> Any:
-    """KerasCV's `DiffusionModel`; of other sizes its blocks, put together as it does."""
+    """Return KerasCV's `DiffusionModel`. For other sizes, build it from KerasCV's blocks."""
     side, length = config["image_size"], config["max_position_embeddings"]
     if _is(config, {**_PUBLISHED, **_PUBLISHED_TEXT}):
         network = diffusion_model.DiffusionModel(side, side, length, download_weights=False)
@@ -203,7 +203,7 @@ def _unet(config: Mapping[str, Any]) -> Any:
         )
     for layer in network.layers:
         if isinstance(layer, diffusion_model.SpatialTransformer):
-            layer.norm.epsilon = 1e-6  # the original's and diffusers'; KerasCV has 1e-5
+            layer.norm.epsilon = 1e-6  # as in the original and diffusers; KerasCV has 1e-5
     return network
 
 
@@ -241,8 +241,8 @@ def _smaller_unet(channels: list[int], heads: int, side: int, length: int, width
 
 
 def _decoder(config: Mapping[str, Any]) -> Any:
-    """KerasCV's `Decoder`, of other sizes its layers, with the original's and diffusers' epsilon,
-    1e-6; KerasCV has 1e-5.
+    """Return KerasCV's `Decoder`. For other sizes, build it from KerasCV's layers. Its epsilon is
+    1e-6, as in the original and diffusers; KerasCV has 1e-5.
     """
     side, channels = config["image_size"], config["vae_channels"][::-1]
     if _is(config, _PUBLISHED):
@@ -274,9 +274,9 @@ def _decoder(config: Mapping[str, Any]) -> Any:
 
 
 def image_encoder(config: Mapping[str, Any]) -> Any:
-    """KerasCV's `ImageEncoder`, of other sizes its layers, with the same epsilon as the decoder:
-    images from -1 to 1 [batch, side, side, 3] → means of latents, scaled [batch, side / 8, side /
-    8, 4].
+    """Return KerasCV's `ImageEncoder`. For other sizes, build it from KerasCV's layers. It has the
+    decoder's epsilon, and maps images from -1 to 1 [batch, side, side, 3] to scaled means of
+    latents [batch, side / 8, side / 8, 4].
     """
     if _is(config, _PUBLISHED):
         return _with_epsilon(vae_encoder.ImageEncoder(download_weights=False))
@@ -300,7 +300,7 @@ def image_encoder(config: Mapping[str, Any]) -> Any:
 
 
 def _with_epsilon(network: Any) -> Any:
-    """The network with the original's epsilon of group norms in the VAE."""
+    """Return the network with the original's epsilon in the group norms of the VAE."""
     for layer in network.layers:
         for norm in (layer, *(getattr(layer, name, None) for name in ("norm", "norm1", "norm2"))):
             if isinstance(norm, keras.layers.GroupNormalization):
@@ -313,9 +313,7 @@ def _is(config: Mapping[str, Any], published: Mapping[str, Any]) -> bool:
 
 
 def _exact_gelu(self: Any, inputs: Any) -> Any:
-    """In the place of `GEGLU.call`, whose GELU is the tanh form; the original's and diffusers' is
-    exact.
-    """
+    """Replace `GEGLU.call`, whose GELU is the tanh form. The original's and diffusers' is exact."""
     x = self.dense(inputs)
     return x[..., : self.output_dim] * keras.activations.gelu(x[..., self.output_dim :])
 

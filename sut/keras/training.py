@@ -1,6 +1,4 @@
-"""Trains models by Keras' `compile` and `fit`, with a callback: what Keras 3 and Keras 2 have in
-common.
-"""
+"""Trains models by Keras' `compile` and `fit`, with a callback, for Keras 3 and Keras 2."""
 
 from __future__ import annotations
 
@@ -12,12 +10,12 @@ from typing import Any
 from sut.contract import Batch, Evidence, Unsupported, Workload
 
 Pair = tuple[dict[str, Any], Any]
-"""Inputs by name, and labels: what Keras' `fit` calls x and y."""
+"""Inputs by name, and labels. Keras' `fit` calls them x and y."""
 
 
 def check_precision(workload: Workload) -> None:
-    """Raises Unsupported where Keras' AdamW would change no weight. LoRA's factors are float32,
-    whatever the precision is.
+    """Raises Unsupported if Keras' AdamW would change no weight. LoRA's factors are float32 in
+    every precision.
     """
     if workload.precision == "bfloat16" and "lora" not in workload.config:
         raise Unsupported(
@@ -30,11 +28,10 @@ class KerasTraining:
     """A model that is compiled for training. Its methods are those of `sut.contract.Training`.
 
     Args:
-        named: gives the inputs under the library's names.
-        epoch: makes one epoch of Keras' `fit`: (model, pairs, how many there are, `on_step`) →
-            None.
+        named: returns the inputs under the library's names.
+        epoch: runs one epoch of Keras' `fit`: (model, pairs, number of pairs, `on_step`) → None.
         runtime: `sut.keras3.runtime` or `sut.keras2.runtime`.
-        versions: of more libraries, by name.
+        versions: versions of more libraries, by name.
     """
 
     def __init__(
@@ -57,13 +54,13 @@ class KerasTraining:
         self.trainable = sum(math.prod(v.shape) for v in model.trainable_variables)
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The inputs under the library's names, and the labels."""
+        """Return the inputs under the library's names, and the labels."""
         return {**self.named(inputs), "label": inputs["label"]}
 
     def fit(
         self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
     ) -> None:
-        """One epoch of `fit` over a generator of the batches."""
+        """Run one epoch of `fit` over a generator of the batches."""
         pairs = (
             ({name: values for name, values in batch.items() if name != "label"}, batch["label"])
             for batch in batches
@@ -71,7 +68,9 @@ class KerasTraining:
         self.epoch(self.model, pairs, steps, on_step)
 
     def freeze(self) -> None:
-        """The optimizer reads its learning rate at each step, so that nothing is compiled anew."""
+        """Set the learning rate to zero. The optimizer reads it at each step, so nothing is
+        compiled again.
+        """
         self.model.optimizer.learning_rate = 0.0
 
     def synchronise(self) -> None:
@@ -87,11 +86,11 @@ class KerasTraining:
 
 
 class Steps:
-    """Tells the end of each step where the next one begins, and that of the last one where the
+    """Reports the end of each step when the next one begins, and the end of the last step when the
     epoch ends.
 
-    It is mixed into a `Callback` of Keras, whose `model` it reads. A callback with an
-    `on_train_batch_end` would be given the losses as numbers, and every step would wait for them.
+    It is mixed into a `Callback` of Keras, whose `model` it reads. Keras would pass the losses as
+    numbers to a callback with `on_train_batch_end`, and every step would wait for them.
     """
 
     model: Any
@@ -110,8 +109,8 @@ class Steps:
         self.on_step(self._mean_loss)
 
     def _mean_loss(self) -> float:
-        """Keras' own mean of the losses since it was reset. JAX's trainer gives its state back when
-        it is asked.
+        """Return Keras' own mean of the losses since its last reset. JAX's trainer returns its
+        state only on request.
         """
         if hasattr(self.model, "jax_state_sync"):
             self.model.jax_state_sync()
@@ -121,5 +120,5 @@ class Steps:
 
 
 def images(inputs: Batch) -> Batch:
-    """The input of an image encoder."""
+    """Return the input of an image encoder."""
     return {"images": inputs["image"]}

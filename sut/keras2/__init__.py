@@ -1,1 +1,1 @@
-"""Keras 2, which is tf_keras today, with KerasNLP and KerasCV, on TensorFlow."""
+"""SUTs of Keras 2 (the package tf_keras today) with KerasNLP and KerasCV, on TensorFlow."""

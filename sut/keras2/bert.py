@@ -31,7 +31,7 @@ def load(workload: Workload) -> KerasPredictor:
 
 
 def build(workload: Workload) -> Any:
-    """The checkpoint's classifier, without dropout, which counts in training alone."""
+    """Return the checkpoint's classifier, without dropout, which only affects training."""
     runtime.configure(workload)
     config = workload.config["model"]
     backbone = keras_nlp.models.BertBackbone(
@@ -49,7 +49,7 @@ def build(workload: Workload) -> Any:
     )
     for path, name in bert_keras_nlp.variables(config["num_hidden_layers"]):
         variable, tensor = keras_weights.at(model, path), _tensor(workload.checkpoint, name)
-        # Keras' matrices are [in, out], and those of attention have their heads apart.
+        # Keras' matrices are [in, out], and those of attention have a separate axis of heads.
         variable.assign(
             (tensor if "embeddings" in path.rpartition(".")[2] else tensor.T).reshape(
                 variable.shape
@@ -62,7 +62,7 @@ def build(workload: Workload) -> Any:
 
 
 def _tensor(folder: Path, name: str) -> np.ndarray:
-    """In folders of BERT's first years the factors of a norm are called gamma and beta."""
+    """Return a tensor. In BERT's early folders, a norm's factors are called gamma and beta."""
     try:
         return weights_files.tensor(folder, name)
     except (KeyError, SafetensorError):

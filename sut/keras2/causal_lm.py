@@ -1,5 +1,5 @@
-"""Language models of KerasNLP on Keras 2, generating greedily. The measured call is `generate`,
-which makes one loop for each shape.
+"""Language models of KerasNLP on Keras 2, which generate greedily. The measured call is `generate`,
+which traces one loop for each shape.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ from sut.keras2 import older_mistral, runtime
 
 
 class _Greedy(keras_nlp.samplers.GreedySampler):
-    """KerasNLP's sampler goes on from the shortest prompt of a batch to the last column. It knows
-    one end token, that of a tokenizer.
+    """A greedy sampler that makes no step for the padding of prompts, and knows several end tokens.
 
-    This one makes no step for the padding of prompts. It knows several end tokens.
-    `sut/keras3/causal_lm.py` has its twin.
+    KerasNLP's sampler goes on from the shortest prompt of a batch to the last column, and knows
+    only a tokenizer's end token. `sut/keras3/causal_lm.py` has a similar class.
     """
 
     def __init__(self, buckets: Sequence[int], end_tokens: Sequence[int]):
@@ -67,7 +66,7 @@ def load(workload: Workload) -> KerasCausalLM:
 
 
 def build(workload: Workload) -> Any:
-    """The checkpoint's model, without dropout, which counts in training alone."""
+    """Return the checkpoint's model, without dropout, which only affects training."""
     config, folder = workload.config["model"], workload.checkpoint
     if config["model_type"] == "mistral":
         older_mistral.check("KerasNLP's Mistral", config)
@@ -112,7 +111,7 @@ def _gpt2(config: Mapping[str, Any]) -> Any:
         max_sequence_length=config["max_position_embeddings"],
         dropout=0.0,
     )
-    for layer in backbone._flatten_layers():  # KerasNLP has 1e-5 and takes no other
+    for layer in backbone._flatten_layers():  # KerasNLP has 1e-5 and accepts no other
         if hasattr(layer, "epsilon"):
             layer.epsilon = config["layer_norm_epsilon"]
     return backbone

@@ -1,7 +1,7 @@
-"""This module refuses a Mistral that needs more than an older implementation computes.
+"""This module refuses a Mistral with features that an older implementation does not compute.
 
-The older ones are those of KerasNLP and of Transformers 4 for TensorFlow. Transformers' Mistral of
-today computes what they lack.
+The older ones are those of KerasNLP and of Transformers 4 for TensorFlow. Today's Mistral of
+Transformers has these features.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from sut.contract import Unsupported
 
 
 def check(whose: str, config: Mapping[str, Any], more: Mapping[str, bool] | None = None) -> None:
-    """Raises Unsupported for a configuration that the older one takes no notice of.
+    """Raises Unsupported for a configuration that the older implementation ignores.
 
     Args:
-        whose: the older one, for the sentence.
-        config: the model's.
-        more: what it lacks beside, in words → whether this configuration asks for it.
+        whose: name of the older implementation, for the message.
+        config: the model's configuration.
+        more: name of another missing feature → whether this configuration requires it.
     """
     lacks = {
         "heads of another width than hidden_size / num_attention_heads": (

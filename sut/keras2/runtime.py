@@ -1,4 +1,4 @@
-"""Shared code of the Keras 2 files: it sets and proves device and precision, and takes the
+"""Shared code of the Keras 2 files. It sets and proves device and precision, and takes the
 evidence.
 
 The evidence is that of Keras 3 on TensorFlow.
@@ -22,8 +22,8 @@ PREDICTS = "predict_step in a tf.function"
 
 
 def configure(workload: Workload) -> None:
-    """Before anything is compiled. Raises Unsupported where this machine or this file cannot do
-    what is asked.
+    """Set device and precision, before anything is compiled. Raises Unsupported if this machine or
+    this file cannot run the workload.
     """
     if workload.execution not in backend.EXECUTIONS:
         raise Unsupported(
@@ -34,15 +34,13 @@ def configure(workload: Workload) -> None:
         raise Unsupported(f"--precision {workload.precision}: {reason}")
     backend.configure(workload.device, workload.precision)
     dtype = "bfloat16" if workload.precision == "bfloat16" else "float32"
-    # KerasNLP's classifier gives its head no other.
+    # KerasNLP's classifier gives its head no other dtype.
     tf_keras.mixed_precision.set_global_policy(dtype)
     backend.product(dtype)  # compiled here, so that evidence compiles nothing
 
 
 def compile_to_predict(model: Any, workload: Workload, **arguments: Any) -> None:
-    """Compile the model, with more `arguments` of its `compile`. Keras 2 wants an optimizer named;
-    none trains.
-    """
+    """Compile the model, with more `arguments` of its `compile`. Keras 2 requires an optimizer."""
     model.compile(
         optimizer="sgd",
         loss=None,
@@ -54,11 +52,11 @@ def compile_to_predict(model: Any, workload: Workload, **arguments: Any) -> None
 
 
 def _predict_on_batch(model: Any, batch: Any) -> Any:
-    """→ the answers, as numpy. Keras 2's own makes a data pipeline of each batch, which can take
-    longer than the model.
+    """Return the answers, as numpy. Keras 2's own method builds a data pipeline for each batch,
+    which can take longer than the model.
 
-    The compiled function is Keras' step, under its settings, and stands where Keras keeps it:
-    `compile` drops it.
+    The compiled function is Keras' step with its settings. It is stored in Keras' own attribute, so
+    `compile` removes it.
     """
     if model.predict_function is None:
 
@@ -79,7 +77,7 @@ def synchronise(model: Any) -> None:
 def evidence(
     model: Any, workload: Workload, name: str, call: Callable[[], Any], **versions: str
 ) -> Evidence:
-    """See `backend_evidence.evidence`. `versions`: of the libraries whose model it is, by name."""
+    """See `backend_evidence.evidence`. `versions`: versions of the model's libraries, by name."""
     return backend_evidence.evidence(
         backend,
         workload,

@@ -20,7 +20,8 @@ from sut.keras2 import runtime, training
 def load(workload: Workload) -> KerasPredictor:
     """The checkpoint's segmenter, compiled to predict."""
     segmenter = load_segmenter(workload)
-    # Its class fills in prompts that are left out: this one has the same layers and takes all.
+    # The segmenter's class fills in prompts that are left out. This model has the same layers and
+    # takes all prompts.
     model = tf_keras.Model(segmenter.input, segmenter.output)
     return KerasPredictor(
         model,
@@ -33,7 +34,7 @@ def load(workload: Workload) -> KerasPredictor:
 
 
 def load_segmenter(workload: Workload) -> Any:
-    """KerasCV's segmenter with the checkpoint's weights, every tensor under KerasCV's name."""
+    """Return KerasCV's segmenter with all of the checkpoint's weights."""
     runtime.configure(workload)
     segmenter = build(workload.config["model"])
     keras_weights.assign(workload.checkpoint, variables(segmenter))
@@ -84,11 +85,11 @@ def build(config: Any) -> Any:
 
 
 def variables(segmenter: Any) -> Iterator[tuple[str, Any, bool]]:
-    """(Meta's name, the variable, whether it is a layer's weight) of each tensor of a
+    """Yield (Meta's name, the variable, whether it is a layer's weight) of each tensor of a
     checkpoint.
     """
     encoder = segmenter.backbone
-    # Which Keras 2 makes of each bare operation.
+    # Keras 2 creates a TFOpLambda for each bare operation.
     layers = [layer for layer in encoder.layers if type(layer).__name__ != "TFOpLambda"]
     roots = {
         "encoder": layers,

@@ -16,14 +16,14 @@ from sut.keras2 import runtime
 def compiled(
     model: Any, workload: Workload, named: Callable[[Batch], Batch], loss: Any, **versions: str
 ) -> KerasTraining:
-    """The model, compiled with AdamW.
+    """Return the model, compiled with AdamW.
 
     Args:
-        named: gives the inputs under the library's names.
-        versions: of the libraries whose model it is, by name.
+        named: returns the inputs under the library's names.
+        versions: versions of the model's libraries, by name.
     """
     keras_training.check_precision(workload)
-    # Else the optimizer would be under XLA wherever there is a GPU.
+    # Otherwise XLA would compile the optimizer on every machine with a GPU.
     xla = workload.execution == "xla"
     optimizer = tf_keras.optimizers.AdamW(**workload.config["optimizer"], jit_compile=xla)
     model.compile(optimizer=optimizer, loss=loss, metrics=None, jit_compile=xla)
@@ -31,8 +31,8 @@ def compiled(
 
 
 def image_encoder(encoder: Any, workload: Workload, **versions: str) -> KerasTraining:
-    """The encoder, compiled to be trained towards features by their mean squared error. `versions`:
-    of its library, by name.
+    """Return the encoder, compiled to be trained towards features by their mean squared error.
+    `versions`: version of its library, by name.
     """
     model = tf_keras.Model({"images": encoder.inputs[0]}, encoder.outputs[0])
     return compiled(
@@ -45,7 +45,7 @@ class _Steps(keras_training.Steps, tf_keras.callbacks.Callback):
 
     def __init__(self, on_step: Callable[[Callable[[], float]], None]):
         super().__init__(on_step)
-        # Else Keras makes numbers of the losses, and every step waits for them.
+        # Otherwise Keras converts the losses to numbers, and every step waits for them.
         self._supports_tf_logs = True
 
 
@@ -55,8 +55,8 @@ def _epoch(
     steps: int,
     on_step: Callable[[Callable[[], float]], None],
 ) -> None:
-    """Over a pipeline of the pairs. KerasNLP's own `fit` is for a preprocessor, which there is none
-    of here.
+    """Run one epoch over a pipeline of the pairs. KerasNLP's own `fit` requires a preprocessor, and
+    there is none here.
     """
     data = runtime.backend.pipeline(pairs)
     tf_keras.Model.fit(

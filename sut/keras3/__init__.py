@@ -1,1 +1,1 @@
-"""Keras 3 with KerasHub, on the backend KERAS_BACKEND names."""
+"""SUTs of Keras 3 with KerasHub, on the backend that KERAS_BACKEND names."""

@@ -25,8 +25,8 @@ def load(workload: Workload) -> KerasPredictor:
 
 
 def complete(model: Any, workload: Workload) -> None:
-    """Set what KerasHub's converter leaves out: the weights of the head, for it stops at the
-    backbone, and the exact activation.
+    """Set the weights of the head and the exact activation. KerasHub's converter leaves both out,
+    because it converts only the backbone.
     """
     model.output_dense.set_weights(
         # A bias is its own transpose.
@@ -42,7 +42,7 @@ def complete(model: Any, workload: Workload) -> None:
 def load_training(workload: Workload) -> KerasTraining:
     """The checkpoint's classifier, compiled to train every parameter; see `training`.
 
-    It has its head and the exact activation, and no dropout.
+    The classifier has its head and the exact activation, and no dropout.
     """
     runtime.configure(workload)
     kind = getattr(keras_hub.models, workload.config["classes"]["keras_hub"])

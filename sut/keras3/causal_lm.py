@@ -1,9 +1,9 @@
-"""Language models of KerasHub, generating greedily. The measured call is `generate`; what compiles
-it makes one loop for each shape.
+"""Language models of KerasHub, which generate greedily. The measured call is `generate`; a compiler
+creates one loop for each shape.
 
-LoRA trains them. `per-head` is KerasHub's own `enable_lora`. It makes the whole kernel anew at each
-step, with the product of its two factors added. `matrix` is what peft trains, by a layer of this
-file.
+LoRA trains them. `per-head` is KerasHub's own `enable_lora`. It computes the whole kernel again at
+each step, with the product of its two factors added. `matrix` has peft's factors, and is a layer of
+this file.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _NAMES = {
     for word, name in (("query", adapters.QUERY), ("value", adapters.VALUE))
 }
 _TIED = {"GemmaBackbone": True, "GPT2Backbone": True, "MistralBackbone": False}
-"""Those of KerasHub's classes that tie the head to the embedding always, or never."""
+"""KerasHub's classes that always (True) or never (False) tie the head to the embedding."""
 
 
 class _Greedy(keras_hub.samplers.GreedySampler):
-    """KerasHub's, which goes on from the shortest prompt of a batch to its last column; this one
-    makes no step for the padding of prompts.
+    """A greedy sampler that makes no step for the padding of prompts. KerasHub's own goes on from
+    the shortest prompt of a batch to its last column.
 
-    So it makes the steps that it would make of a batch padded to its longest prompt, in fewer
+    It makes as many steps as for a batch that is padded to its longest prompt, but needs fewer
     shapes. `buckets`: see `sut.padding`.
     """
 
@@ -66,9 +66,7 @@ class _Greedy(keras_hub.samplers.GreedySampler):
 
 
 def check(backbone: type, config: Mapping[str, Any]) -> None:
-    """Raises Unsupported for a configuration that Transformers' class has and KerasHub's has
-    not.
-    """
+    """Raises Unsupported for a configuration that KerasHub's class does not support."""
     name, takes = backbone.__name__, inspect.signature(backbone).parameters
     if config["tie_word_embeddings"] != _TIED.get(name, config["tie_word_embeddings"]):
         raise Unsupported(
@@ -117,22 +115,21 @@ def load(workload: Workload) -> KerasCausalLM:
 
 
 class Adapter(keras.layers.Layer):
-    """A frozen product of x with heads of weights, and beside it that of x with two factors, which
-    are trained.
+    """The sum of x's frozen product with heads of weights and its trained product with two factors.
 
     Args:
-        dense: the product, which gives [batch, length, heads, head_dim].
-        first: what A begins with, [rank, in].
-        scale: of the second product.
-        name: another one in each layer of the model, for Keras on PyTorch tells parameters apart by
-            it.
+        dense: the frozen product, which returns [batch, length, heads, head_dim].
+        first: the first values of A, [rank, in].
+        scale: factor of the trained product.
+        name: a different name in each layer of the model, because Keras on PyTorch distinguishes
+            parameters by it.
     """
 
     def __init__(self, dense: Any, first: np.ndarray, scale: float, name: str):
         super().__init__(dtype=dense.dtype_policy, name=name)
         self.dense, self.scale = dense, scale
         _, _, *heads_and_size = dense.compute_output_shape((1, 1, first.shape[1]))
-        # float32, as KerasHub's own factors and peft's are in every precision.
+        # float32 in every precision, as KerasHub's own factors and peft's are.
         self.a = self.add_weight(
             shape=first.T.shape, dtype="float32", initializer="zeros", name="a"
         )
@@ -145,13 +142,13 @@ class Adapter(keras.layers.Layer):
     def call(self, x: Any) -> Any:
         """x [batch, length, in] → [batch, length, heads, head_dim]."""
         added = self.scale * ops.einsum("btr,rnh->btnh", ops.matmul(x, self.a), self.b)
-        # As peft does; else attention would be computed in float32.
+        # Cast, as in peft; otherwise attention would be computed in float32.
         return self.dense(x) + ops.cast(added, self.compute_dtype)
 
 
 def adapt(model: Any, config: Mapping[str, Any], lora: Mapping[str, Any]) -> None:
-    """Freeze the model and let LoRA adapt query and value of each layer, with factors that begin as
-    `adapters.first` says.
+    """Freeze the model, and add LoRA's factors to query and value of each layer. The factors begin
+    with the values of `adapters.first`.
     """
     per_head = lora["factors"] == PER_HEAD
     if per_head:
@@ -193,7 +190,7 @@ def _heads_first(dense: Any) -> bool:
 
 
 def named(inputs: Batch) -> Batch:
-    """The inputs under KerasHub's names."""
+    """Return the inputs under KerasHub's names."""
     return {"token_ids": inputs["input_ids"], "padding_mask": inputs["attention_mask"]}
 
 

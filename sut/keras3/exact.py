@@ -1,4 +1,4 @@
-"""This module keeps what KerasHub's readers of Hugging Face folders lose."""
+"""This module preserves values that KerasHub's readers of Hugging Face folders lose."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sut.checkpoint import weights_files
 
 
 class _Whole(np.ndarray):
-    """Stays what it is where float16 is asked for."""
+    """An array that does not convert itself to float16."""
 
     def astype(self, dtype: Any, *rest: Any, **named: Any) -> np.ndarray:
         return self if np.dtype(dtype) == np.float16 else super().astype(dtype, *rest, **named)
@@ -23,10 +23,10 @@ class _Whole(np.ndarray):
 
 @contextmanager
 def tensors() -> Iterator[None]:
-    """Within it, a weight reaches its variable as it is stored: KerasHub 0.32's Mistral converter
-    calls `.astype(np.float16)` on each, on every backend, which moves logits by 2e-3 to 6e-3 of
-    their deviation where the weights are no float16 numbers. And names are found without the prefix
-    that a model with a head gives them: the converters of DistilBERT and RoBERTa know no other.
+    """A context in which KerasHub loads each weight as it is stored. KerasHub 0.32's Mistral
+    converter calls `.astype(np.float16)` on each, on every backend. That changes logits by 2e-3 to
+    6e-3 of their deviation if the weights are not float16 numbers. The context also finds names
+    without a head's prefix, which the converters of DistilBERT and RoBERTa expect.
     """
     own, own_key = SafetensorLoader.get_tensor, SafetensorLoader.get_prefixed_key
 
@@ -46,17 +46,17 @@ def tensors() -> Iterator[None]:
 
 
 def gelu(model: Any) -> None:
-    """The exact GELU that BERT's configuration calls "gelu" (logits move by 7e-4): KerasHub builds
-    its BERT with the tanh form only.
+    """Set the exact GELU, which BERT's configuration calls "gelu". KerasHub builds its BERT only
+    with the tanh form, which changes logits by 7e-4.
     """
     for layer in model.backbone.transformer_layers:
-        # Exact unless told `approximate`.
+        # This function is exact unless `approximate` is passed.
         layer._feedforward_intermediate_dense.activation = keras.activations.gelu
 
 
 def epsilon(model: Any, value: float) -> None:
-    """The epsilon of config.json in every norm: KerasHub 0.32's Llama converter leaves it at 1e-6
-    (logits move by 0.2 for 1e-5).
+    """Set the epsilon of config.json in every norm. KerasHub 0.32's Llama converter leaves it at
+    1e-6 (for 1e-5, logits change by 0.2).
     """
     for layer in getattr(model, "backbone", model)._flatten_layers():
         if hasattr(layer, "epsilon"):
@@ -64,8 +64,8 @@ def epsilon(model: Any, value: float) -> None:
 
 
 def token_types(backbone: Any, checkpoint: Path) -> None:
-    """RoBERTa's one kind of token, which is added to each position: KerasHub has no such tensor,
-    and a checkpoint's need not be zeros.
+    """Add the embedding of RoBERTa's only token type to each position. KerasHub has no such tensor,
+    and a checkpoint's values may differ from zero.
     """
     name = next(
         (

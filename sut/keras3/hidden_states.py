@@ -10,13 +10,13 @@ from sut.keras3 import exact, runtime, xlnet
 
 
 def prepare(inputs: Batch) -> Batch:
-    """The inputs under KerasHub's names. Where they have no mask, nothing is padding."""
+    """Return the inputs under KerasHub's names. If they have no mask, nothing is padding."""
     ids = inputs["input_ids"]
     return {"token_ids": ids, "padding_mask": inputs.get("attention_mask", np.ones_like(ids))}
 
 
 def to_host(outputs: np.ndarray) -> Batch:
-    """Every seventh channel of the last hidden states [batch, length, channels], as float32."""
+    """Return every seventh channel of the last hidden states [batch, length, channels], float32."""
     return {"hidden": np.ascontiguousarray(outputs[..., ::7], np.float32)}
 
 

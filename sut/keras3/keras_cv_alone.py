@@ -1,4 +1,4 @@
-"""KerasCV on Keras 3 without TensorFlow: its modules of Stable Diffusion alone."""
+"""Makes KerasCV's modules of Stable Diffusion importable on Keras 3 without TensorFlow."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _BACKEND = "keras_cv.src.backend"
 
 
 def place() -> None:
-    """Put empty packages in the place of KerasCV's own, whose `__init__` import TensorFlow and
-    every other model; its modules are found in them. Its choice between Keras 2 and 3, which asks
-    TensorFlow, becomes the Keras that is here.
+    """Replace KerasCV's packages by empty ones, in which its modules are found. The `__init__`
+    files of its own packages import TensorFlow and every other model. KerasCV would use TensorFlow
+    to choose between Keras 2 and 3; here it gets the installed Keras.
     """
     for name in _PACKAGES:
         spec = importlib.util.find_spec(name)

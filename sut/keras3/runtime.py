@@ -1,7 +1,7 @@
-"""Shared code of the Keras 3 files: it sets and proves device and precision, and takes the
+"""Shared code of the Keras 3 files. It sets and proves device and precision, and takes the
 evidence.
 
-The files `sut/keras/on_<backend>.py` hold what differs by backend.
+The code that differs by backend is in `sut/keras/on_<backend>.py`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from sut.evidence import backend_evidence, precision
 from sut.keras3 import exact
 
 backend = importlib.import_module(f"sut.keras.on_{keras.backend.backend()}")
-"""EXECUTIONS it has, and the functions `configure`, `synchronise`, `product`, `matrix_flops`,
-`watch`, `peak_device_bytes` and `about`.
+"""The backend's module. It has EXECUTIONS, and the functions `configure`, `synchronise`, `product`,
+`matrix_flops`, `watch`, `peak_device_bytes` and `about`.
 """
 
 PREDICTS = "predict_on_batch"
@@ -31,8 +31,8 @@ _LARGE = 1 << 24  # elements
 
 
 def configure(workload: Workload) -> None:
-    """Before anything is compiled. Raises Unsupported where this machine or this file cannot do
-    what is asked.
+    """Set device and precision, before anything is compiled. Raises Unsupported if this machine or
+    this file cannot run the workload.
     """
     name = keras.backend.backend()
     if name != workload.backend:
@@ -51,8 +51,8 @@ def configure(workload: Workload) -> None:
 
 
 def load_model(workload: Workload, **arguments: Any) -> Any:
-    """The task model or the backbone KerasHub makes of the checkpoint folder, in the workload's
-    precision, without a preprocessor.
+    """Return the task model or the backbone that KerasHub loads from the checkpoint folder. It has
+    the workload's precision and no preprocessor.
     """
     configure(workload)
     kind = getattr(keras_hub.models, workload.config["classes"]["keras_hub"])
@@ -67,8 +67,8 @@ def load_model(workload: Workload, **arguments: Any) -> Any:
 
 @contextmanager
 def nothing_drawn() -> Iterator[None]:
-    """Within it, initial values are zeros. Every variable is assigned after, and to draw the values
-    of a large model takes minutes.
+    """A context in which initial values are zeros. Every variable is assigned later, and drawing
+    random values for a large model takes minutes.
     """
     kinds = (
         keras.initializers.VarianceScaling,
@@ -89,8 +89,8 @@ def nothing_drawn() -> Iterator[None]:
 
 
 def _zeros(shape: Sequence[int], dtype: str) -> Any:
-    """JAX compiles a program for each shape of `ops.zeros`. For small arrays that takes longer than
-    to hand numpy's over.
+    """Return zeros. JAX compiles a program for each shape of `ops.zeros`. For small arrays this
+    takes longer than a copy of numpy's zeros.
     """
     small = math.prod(shape) < _LARGE
     return (
@@ -101,7 +101,7 @@ def _zeros(shape: Sequence[int], dtype: str) -> Any:
 
 
 def compile_to_predict(model: Any, workload: Workload) -> None:
-    """Compile the model, without what trains."""
+    """Compile the model, without optimizer, loss and metrics."""
     model.compile(optimizer=None, loss=None, metrics=None, jit_compile=workload.execution == "xla")
 
 
@@ -113,11 +113,11 @@ def synchronise(model: Any) -> None:
 def evidence(
     model: Any, workload: Workload, name: str, call: Callable[[], Any], **versions: str
 ) -> Evidence:
-    """See `backend_evidence.evidence`. Of LoRA the frozen weights count: its factors are kept in
-    float32 in every precision.
+    """See `backend_evidence.evidence`. With LoRA only the frozen weights count, because its factors
+    are float32 in every precision.
 
     Args:
-        versions: of more libraries, by name.
+        versions: versions of more libraries, by name.
     """
     weights = model.non_trainable_weights if "lora" in workload.config else model.weights
     return backend_evidence.evidence(

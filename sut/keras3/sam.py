@@ -18,14 +18,14 @@ from sut.keras3 import runtime, training
 
 
 def load(workload: Workload) -> KerasPredictor:
-    """The checkpoint's segmenter, every tensor under KerasHub's name."""
+    """Return the checkpoint's segmenter, with every tensor under KerasHub's name."""
     runtime.configure(workload)
     dtype = "bfloat16" if workload.precision == "bfloat16" else "float32"
-    keras.config.set_dtype_policy(dtype)  # not every layer of KerasHub's takes a dtype
+    keras.config.set_dtype_policy(dtype)  # not every layer of KerasHub takes a dtype
     segmenter = build(workload.config["model"])
     keras_weights.assign(workload.checkpoint, variables(segmenter))
-    # Its class fills in prompts that are left out, and cannot do so in `predict_on_batch`: this one
-    # has the same layers and takes all.
+    # The segmenter's class fills in prompts that are left out, and cannot do so in
+    # `predict_on_batch`. This model has the same layers and takes all prompts.
     model = keras.Model(segmenter.input, segmenter.output)
     runtime.backend.product(dtype)  # compiled here, so that evidence compiles nothing
     return KerasPredictor(
@@ -75,7 +75,7 @@ def build(config: Any) -> Any:
 
 
 def variables(segmenter: Any) -> Iterator[tuple[str, Any, bool]]:
-    """(Meta's name, the variable, whether it is a layer's weight) of each tensor of a
+    """Yield (Meta's name, the variable, whether it is a layer's weight) of each tensor of a
     checkpoint.
     """
     backbone = segmenter.backbone

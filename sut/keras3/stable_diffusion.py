@@ -35,7 +35,7 @@ def image_encoder(workload: Workload) -> Any:
 
 @contextmanager
 def _building(workload: Workload) -> Iterator[None]:
-    """Within it networks are of the workload's precision, and no random weights are drawn."""
+    """A context in which networks have the workload's precision, and no random weights."""
     runtime.configure(workload)
     dtype = "bfloat16" if workload.precision == "bfloat16" else "float32"
     keras.config.set_dtype_policy(dtype)  # KerasCV's networks take no dtype

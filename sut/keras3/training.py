@@ -1,7 +1,7 @@
 """Trains models of KerasHub and KerasCV by `compile` and `fit`; see `keras_training`.
 
 The call is `keras.Model.fit`. KerasHub's own `fit` first wraps the inputs into a pipeline of
-TensorFlow or Grain, for a preprocessor that there is none of here.
+TensorFlow or Grain for a preprocessor, and there is none here.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def compiled(
     versions: dict[str, str] | None = None,
     **arguments: Any,
 ) -> KerasTraining:
-    """The model, compiled with AdamW.
+    """Return the model, compiled with AdamW.
 
     Args:
-        named: gives the inputs under the library's names.
-        versions: of libraries beside Keras and KerasHub, by name.
-        arguments: more of `model.compile`.
+        named: returns the inputs under the library's names.
+        versions: versions of libraries other than Keras and KerasHub, by name.
+        arguments: more arguments of `model.compile`.
     """
     keras_training.check_precision(workload)
     adamw = DenseAdamW if hasattr(runtime.backend, "dense") else keras.optimizers.AdamW
@@ -42,8 +42,8 @@ def compiled(
 
 
 def image_encoder(encoder: Any, workload: Workload, **versions: str) -> KerasTraining:
-    """The encoder, compiled to be trained towards features by their mean squared error. `versions`:
-    of more libraries, by name.
+    """Return the encoder, compiled to be trained towards features by their mean squared error.
+    `versions`: versions of more libraries, by name.
     """
     model = keras.Model({"images": encoder.inputs[0]}, encoder.outputs[0])
     return compiled(
@@ -59,13 +59,13 @@ def image_encoder(encoder: Any, workload: Workload, **versions: str) -> KerasTra
 class DenseAdamW(keras.optimizers.AdamW):
     """Keras' AdamW on dense gradients.
 
-    Where a backend has a gradient for each token, Keras 3.15 squares them one by one: of a token
-    that repeats, the second moment is then the sum of the squares, and not the square of the sum.
-    After 20 steps at size tiny the losses are 0.03 of their deviation off.
+    If a backend has a gradient for each token, Keras 3.15 squares these gradients one by one. The
+    second moment of a repeated token is then the sum of the squares instead of the square of the
+    sum. After 20 steps at size tiny the losses are 0.03 of their deviation off.
     """
 
     def apply(self, grads: list[Any], trainable_variables: Any = None) -> None:
-        """Make them dense, and go on as Keras does."""
+        """Make the gradients dense, and apply them as Keras does."""
         super().apply([runtime.backend.dense(gradient) for gradient in grads], trainable_variables)
 
 
@@ -76,7 +76,7 @@ class _Steps(keras_training.Steps, keras.callbacks.Callback):
 def data(pairs: Iterable[keras_training.Pair]) -> Any:
     """Return the pairs as `fit` takes them, on TensorFlow as a pipeline.
 
-    The pipeline that Keras would make of the pairs tunes itself (see `on_tensorflow.pipeline`).
+    The pipeline that Keras would build from the pairs tunes itself (see `on_tensorflow.pipeline`).
     """
     return runtime.backend.pipeline(pairs) if hasattr(runtime.backend, "pipeline") else pairs
 

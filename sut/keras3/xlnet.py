@@ -1,5 +1,5 @@
-"""XLNet of KerasHub. It has no reader of its Hugging Face folders, and mixes up the inputs of a
-batch; both are made good here.
+"""XLNet of KerasHub. KerasHub has no reader for XLNet's Hugging Face folders, and mixes up the
+inputs of a batch. This module corrects both.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LAYER = {
     "ff.layer_2.*": "feedforward_output_dense",
     "ff.layer_norm.*": "layer_norm_ff",
 }
-"""Tensor of a layer → path of attributes to KerasHub's variable, or to the layer that holds weight
+"""Tensor of a layer → path of attributes to KerasHub's variable, or to the layer that has weight
 and bias.
 """
 _COMPUTED = {"attn_type": "bi", "bi_data": False, "clamp_len": -1, "ff_activation": "gelu"}
@@ -71,7 +71,7 @@ def load_model(workload: Workload) -> Any:
 
 
 def check(config: Mapping[str, Any]) -> None:
-    """Raises Unsupported for a key of config.json that KerasHub's class takes no notice of."""
+    """Raises Unsupported if config.json has a value that KerasHub's class does not compute."""
     for key, computed in _COMPUTED.items():
         if (found := config.get(key, computed)) != computed:
             raise Unsupported(
@@ -94,10 +94,10 @@ def build(config: Mapping[str, Any], dtype: str) -> Any:
 
 
 def transpose_and_not_reshape(embedding: Any, masks: Any) -> None:
-    """KerasHub 0.32 reshapes where it should transpose: the positions, [2 · length, batch,
-    channels] to [batch, 2 · length, channels], and the mask, [batch, length] to [length, batch]. So
-    each input of a batch gets others' (hidden states move by a deviation). Here both are laid out
-    for that reshaping.
+    """Arrange positions and mask so that KerasHub's reshaping yields their transposes. KerasHub
+    0.32 reshapes instead of transposing: positions [2 · length, batch, channels] to [batch, 2 ·
+    length, channels], and the mask [batch, length] to [length, batch]. So each input of a batch
+    gets the values of others (hidden states change by a deviation).
     """
     ops, own_positions, own_masks = keras.ops, embedding.positional_embedding, masks.call
 
@@ -113,8 +113,8 @@ def transpose_and_not_reshape(embedding: Any, masks: Any) -> None:
 
 
 def prepare(inputs: Batch) -> Batch:
-    """The inputs under KerasHub's names, all of the first segment. Where they have no mask, nothing
-    is padding.
+    """Return the inputs under KerasHub's names, all of the first segment. If they have no mask,
+    nothing is padding.
     """
     ids = inputs["input_ids"]
     mask = inputs.get("attention_mask", np.ones_like(ids))

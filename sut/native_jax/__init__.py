@@ -1,1 +1,1 @@
-"""Models written out in JAX, without a library of layers."""
+"""SUTs whose models are written in plain JAX, without a library of layers."""

@@ -1,5 +1,5 @@
-"""The autoencoder of Stable Diffusion 1 (Rombach et al. 2022): diffusers' `AutoencoderKL`, in its
-names.
+"""The autoencoder of Stable Diffusion 1 (Rombach et al. 2022). It computes diffusers'
+`AutoencoderKL`, and uses its names.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ Config = Mapping[str, Any]
 
 ENCODER = ("vae/encoder.", "vae/quant_conv.")
 DECODER = ("vae/decoder.", "vae/post_quant_conv.")
-"""How the names of the tensors begin that make latents of images, and images of latents."""
+"""Beginnings of the names of tensors that encode images to latents, and decode latents to images.
+"""
 
 _EPSILON, _SCALING, _LATENTS = 1e-6, 0.18215, 4
 
@@ -39,7 +40,7 @@ def encode(config: Config, weights: Weights, images: jax.Array) -> jax.Array:
         for number in range(2):
             x = resnet(weights, f"{block}.resnets.{number}", x, _EPSILON)
         if level < last:
-            x = jnp.pad(x, ((0, 0), (0, 1), (0, 1), (0, 0)))  # at the right and below alone
+            x = jnp.pad(x, ((0, 0), (0, 1), (0, 1), (0, 0)))  # only at the right and below
             x = convolution(weights, f"{block}.downsamplers.0.conv", x, stride=2)
     x = _end(weights, "vae/encoder", _middle(weights, "vae/encoder", x))
     means = dense(weights, "vae/quant_conv", x)[..., :_LATENTS]
@@ -67,8 +68,8 @@ def decode(config: Config, weights: Weights, latents: jax.Array) -> jax.Array:
 
 
 def _middle(weights: Weights, name: str, x: jax.Array) -> jax.Array:
-    """diffusers' `UNetMidBlock2D`: x [batch, height, width, channels], of the same shape in the
-    end. Its attention has one head.
+    """diffusers' `UNetMidBlock2D`: x [batch, height, width, channels] → the same shape. Its
+    attention has one head.
     """
     x = resnet(weights, f"{name}.mid_block.resnets.0", x, _EPSILON)
     of_attention = f"{name}.mid_block.attentions.0"
@@ -80,7 +81,7 @@ def _middle(weights: Weights, name: str, x: jax.Array) -> jax.Array:
 
 
 def _end(weights: Weights, name: str, x: jax.Array) -> jax.Array:
-    """The last norm and the last convolution."""
+    """Apply the last norm and the last convolution."""
     return convolution(
         weights,
         f"{name}.conv_out",

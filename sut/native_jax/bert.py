@@ -70,17 +70,17 @@ class JaxClassifier:
         self.program = jax.jit(classify)
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The inputs as they are."""
+        """Return the inputs unchanged."""
         return inputs
 
     def predict(self, batch: Batch) -> jax.Array:
-        """→ logits [batch, classes], on their way to the host."""
+        """Return logits [batch, classes], on their way to the host."""
         outputs = self.program(self.weights, batch["input_ids"], batch["attention_mask"])
         outputs.copy_to_host_async()
         return outputs
 
     def to_host(self, outputs: jax.Array) -> Batch:
-        """The logits, once they have arrived."""
+        """Return the logits, once they have arrived."""
         return {"logits": np.ascontiguousarray(outputs)}
 
     def synchronise(self) -> None:

@@ -1,9 +1,9 @@
 """Gemma (Gemma Team 2024), Llama (Touvron et al. 2023) and Mistral (Jiang et al. 2023) in plain
-JAX, generating greedily.
+JAX, which generate greedily.
 
-The measured call is one compiled program, `generate`, for each shape: the prompt, then a loop that
-makes one token at a time. The cache of keys and values lives within it, so that no buffer has to be
-donated from call to call.
+The measured call is one compiled program, `generate`, for each shape. It reads the prompt, then
+generates one token at a time in a loop. The cache of keys and values is inside the program, so that
+no buffer has to be donated from call to call.
 """
 
 from __future__ import annotations
@@ -30,16 +30,14 @@ Cache = list[tuple[jax.Array, jax.Array]]
 
 
 def is_gemma(config: Config) -> bool:
-    """Gemma differs from Llama's layout in norms, embedding and activation, as in Transformers'
-    `modeling_gemma.py`.
+    """Return whether the model is a Gemma, which differs from Llama's layout in norms, embedding
+    and activation (Transformers' `modeling_gemma.py`).
     """
     return bool(config["model_type"] == "gemma")
 
 
 def rms_norm(config: Config, weights: Weights, name: str, x: jax.Array) -> jax.Array:
-    """Root mean square normalisation, computed in float32. Gemma's weights are what is added to
-    1.
-    """
+    """Root mean square normalisation, computed in float32. Gemma's factors are 1 + its weights."""
     weight, wide = weights[f"{name}.weight"], x.astype(jnp.float32)
     wide = wide * lax.rsqrt((wide**2).mean(-1, keepdims=True) + config["rms_norm_eps"])
     return (
@@ -50,11 +48,11 @@ def rms_norm(config: Config, weights: Weights, name: str, x: jax.Array) -> jax.A
 
 
 def adapted(weights: Weights, name: str, x: jax.Array) -> jax.Array:
-    """x [..., in] → [..., out]. Where there are LoRA's factors `a` [in, rank] and `b` [rank, out],
-    what they make is added.
+    """x [..., in] → [..., out]. If there are LoRA's factors `a` [in, rank] and `b` [rank, out],
+    their product with x is added.
 
-    The factors are float32. In a bfloat16 cell a GPU's JAX would multiply them in TF32 by default,
-    and PyTorch's peft does not.
+    The factors are float32. In a bfloat16 cell, JAX on a GPU would multiply them in TF32 by
+    default. PyTorch's peft does not.
     """
     made = x @ weights[f"{name}.weight"]
     if f"{name}.a" not in weights:
@@ -67,10 +65,10 @@ def adapted(weights: Weights, name: str, x: jax.Array) -> jax.Array:
 
 
 def frequencies(config: Config) -> np.ndarray:
-    """Radians a position, one for each pair of a head's dimensions, float32.
+    """Return the radians a position, one for each pair of a head's dimensions, float32.
 
-    Llama 3.1 divides those that turn too little by its factor, leaves those that turn often as they
-    are, and goes from one to the other in between.
+    Llama 3.1 divides low frequencies by its factor, leaves high frequencies unchanged, and
+    interpolates in between.
     """
     turns = config["rope_theta"] ** (-np.arange(0, config["head_dim"], 2) / config["head_dim"])
     if scaling := config.get("rope_scaling"):
@@ -82,8 +80,8 @@ def frequencies(config: Config) -> np.ndarray:
 
 
 def rotate(x: jax.Array, angles: jax.Array) -> jax.Array:
-    """Rotary positions, the first half of a head's dimensions paired with the second. x [batch,
-    heads, new, size], angles half as wide.
+    """Apply rotary positions. The first half of a head's dimensions is paired with the second. x is
+    [batch, heads, new, size], and angles are half as wide.
     """
     first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
     cosine, sine = jnp.cos(angles), jnp.sin(angles)
@@ -93,8 +91,8 @@ def rotate(x: jax.Array, angles: jax.Array) -> jax.Array:
 
 
 def visible(columns: jax.Array, begin: jax.Array, length: int, window: int | None) -> jax.Array:
-    """Which columns of the cache each new token looks at, bool [batch, new, length]: the row's own,
-    up to itself, within the window.
+    """Return which columns of the cache each new token looks at, bool [batch, new, length]. They
+    are the row's own columns, up to the token itself, within the window.
     """
     each, own = jnp.arange(length), columns[:, None]
     mask = (each >= begin[:, None, None]) & (each <= own)
@@ -116,7 +114,7 @@ def attend(query: jax.Array, keys: jax.Array, values: jax.Array, mask: jax.Array
 
 
 def empty_cache(config: Config, batch: int, length: int, dtype: Any) -> Cache:
-    """A cache of `length` columns."""
+    """Return a cache of `length` columns."""
     zeros = jnp.zeros((batch, config["num_key_value_heads"], length, config["head_dim"]), dtype)
     return [(zeros, zeros)] * config["num_hidden_layers"]
 
@@ -124,18 +122,18 @@ def empty_cache(config: Config, batch: int, length: int, dtype: Any) -> Cache:
 def forward(
     config: Config, weights: Weights, ids: jax.Array, cache: Cache, at: Any, begin: jax.Array
 ) -> tuple[jax.Array, Cache]:
-    """One pass over new tokens → (their last hidden states [batch, new, hidden], the cache with
-    their keys and values).
+    """Run one pass over new tokens. Return (their last hidden states [batch, new, hidden], the
+    cache with their keys and values).
 
     Args:
-        ids: int32 [batch, new]; they stand in the columns from `at` on.
-        begin: int32 [batch], the first column of each row; what stands before it is padding.
+        ids: int32 [batch, new], in the columns from `at` on.
+        begin: int32 [batch], the first column of each row. All columns before it are padding.
     """
     normed, product = partial(rms_norm, config, weights), partial(adapted, weights)
     activation = partial(jax.nn.gelu, approximate=True) if is_gemma(config) else jax.nn.silu
     columns = at + jnp.arange(ids.shape[1])
     angles = (columns - begin[:, None])[:, None, :, None] * frequencies(config)
-    # Folders of others may name one that none uses.
+    # Folders of other models may name a window that is not used.
     window = config.get("sliding_window") if config["model_type"] == "mistral" else None
     mask = visible(columns, begin, cache[0][0].shape[2], window)
     x, updated = weights["model.embed_tokens.weight"][ids], []
@@ -161,8 +159,8 @@ def forward(
 
 
 def rate(weights: Weights, hidden: jax.Array) -> jax.Array:
-    """Hidden states [..., hidden] → logits [..., vocabulary]; a model without a head of its own
-    takes its embedding.
+    """Hidden states [..., hidden] → logits [..., vocabulary]; a model without its own head uses its
+    embedding.
     """
     return hidden @ (
         weights["lm_head.weight"]
@@ -182,14 +180,14 @@ def greedy(
     """Prompts [batch, prompt], padded on the left up to column `begin` → new tokens, int32 [batch,
     new].
 
-    Where `ends` names tokens, the loop ends when every row holds one.
+    If `ends` names tokens, the loop ends when every row has one of them.
     """
     batch, prompt = ids.shape
 
     def extend(
         count: Any, ids: jax.Array, at: Any, tokens: jax.Array, ended: jax.Array, cache: Cache
     ) -> Any:
-        """The next token, which becomes number `count`."""
+        """Generate the next token, which gets the number `count`."""
         hidden, cache = forward(config, weights, ids, cache, at, begin)
         token = rate(weights, hidden[:, -1:]).argmax(-1).astype(jnp.int32)
         tokens = lax.dynamic_update_slice_in_dim(tokens, token, count, axis=1)
@@ -236,11 +234,11 @@ class JaxCausalLM:
         self.forward_pass = jax.jit(partial(teacher_forced, config))
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The inputs as they are."""
+        """Return the inputs unchanged."""
         return inputs
 
     def predict(self, batch: Batch) -> tuple[jax.Array, np.ndarray]:
-        """→ (new tokens [batch, new] on their way to the host, how many each row asks for).
+        """Return (new tokens [batch, new] on their way to the host, how many each row requests).
 
         Prompts are padded on the left, so that all rows go on at the same column.
         """
@@ -252,12 +250,12 @@ class JaxCausalLM:
         return tokens, batch["max_new_tokens"]
 
     def to_host(self, outputs: tuple[jax.Array, np.ndarray]) -> Batch:
-        """The new tokens, and how many of each row are its answer."""
+        """Return the new tokens, and how many of each row are its answer."""
         tokens = np.ascontiguousarray(outputs[0])
         return {"tokens": tokens, "n_tokens": padding.produced(tokens, outputs[1], self.end_tokens)}
 
     def logits(self, tokens: np.ndarray) -> np.ndarray:
-        """By a program of its own, of the same forward pass."""
+        """Return the logits of the same forward pass, compiled as a separate program."""
         return np.asarray(self.forward_pass(self.weights, tokens))
 
     def synchronise(self) -> None:
@@ -275,8 +273,8 @@ def load(workload: Workload) -> JaxCausalLM:
 
 
 def load_weights(workload: Workload) -> dict[str, jax.Array]:
-    """See `runtime.load_weights`. Raises Unsupported for rotary positions that are scaled otherwise
-    than Llama 3.1's, too.
+    """See `runtime.load_weights`. It also raises Unsupported if rotary positions are scaled in
+    another way than Llama 3.1's.
     """
     config = workload.config["model"]
     if (kind := config.get("rope_scaling", {}).get("rope_type", "llama3")) != "llama3":
@@ -286,15 +284,15 @@ def load_weights(workload: Workload) -> dict[str, jax.Array]:
         )
     weights = runtime.load_weights(workload)
     if config["tie_word_embeddings"]:
-        weights.pop("lm_head.weight", None)  # some folders hold the embedding twice
+        weights.pop("lm_head.weight", None)  # some folders contain the embedding twice
     return weights
 
 
 def factors(workload: Workload) -> dict[str, jax.Array]:
-    """Return what is trained, float32: `a` [in, rank] and `b` [rank, out] of the products of query
-    and value in each layer.
+    """Return the trained factors, float32: `a` [in, rank] and `b` [rank, out] of the products of
+    query and value in each layer.
 
-    They are peft's, transposed, as all weights of dense layers are here.
+    They are peft's factors, transposed like all weights of dense layers here.
     """
     config, lora = workload.config["model"], workload.config["lora"]
     made = {}
@@ -310,7 +308,7 @@ def factors(workload: Workload) -> dict[str, jax.Array]:
 
 
 def load_training(workload: Workload) -> JaxTraining:
-    """The checkpoint's model, frozen, with LoRA's factors to be trained; see `training`.
+    """Return the checkpoint's frozen model with LoRA's factors, which are trained; see `training`.
 
     Raises Unsupported as `load_weights` does.
     """
@@ -320,8 +318,8 @@ def load_training(workload: Workload) -> JaxTraining:
     def loss(
         trained: dict[str, jax.Array], frozen: Weights, batch: Mapping[str, jax.Array]
     ) -> jax.Array:
-        """Inputs are padded on the right, where labels are -100. No token looks at what stands
-        behind it, so that no mask is needed.
+        """Inputs are padded on the right, where labels are -100. No token looks at later tokens, so
+        no mask is needed.
         """
         scaled = {
             name: scale * values if name.endswith(".a") else values

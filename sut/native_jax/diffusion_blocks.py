@@ -1,5 +1,5 @@
-"""Blocks that the networks of Stable Diffusion have in common, after diffusers' and in its names.
-Images have their channels last.
+"""Blocks that the networks of Stable Diffusion share. They compute diffusers' blocks, and use its
+names. Images have their channels last.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sut.native_jax.layers import attend, convolution, dense
 from sut.native_jax.runtime import Weights
 
 _GROUPS = 32
-# Some folders leave a prefix out of the text encoder's names, and those from before May 2023 have
+# Some folders leave out a prefix of the text encoder's names. Folders from before May 2023 have
 # other names in the autoencoder.
 _RENAMED = {
     "/text_model.": "/",
@@ -25,9 +25,7 @@ _RENAMED = {
 
 
 def load_weights(workload: Workload, begins: tuple[str, ...]) -> dict[str, jax.Array]:
-    """See `runtime.load_weights`. The names are those of today, without the text encoder's
-    prefix.
-    """
+    """See `runtime.load_weights`. The names are today's, without the text encoder's prefix."""
     weights = runtime.load_weights(
         workload, begins, is_table=lambda name: name.endswith("_embedding.weight")
     )
@@ -58,7 +56,7 @@ def resnet(
     """diffusers' `ResnetBlock2D`: x [batch, height, width, in] → [batch, height, width, out].
 
     Args:
-        time: the step's embedding, behind its activation [size]. The autoencoder has none.
+        time: the step's embedding after its activation [size]. The autoencoder has none.
     """
     inner = convolution(
         weights,
@@ -83,8 +81,8 @@ def resnet(
 
 
 def upsample(weights: Weights, name: str, x: jax.Array) -> jax.Array:
-    """Each pixel becomes four, then a convolution: x [batch, height, width, channels] → [batch, 2
-    height, 2 width, channels].
+    """Repeat each pixel four times, then apply a convolution: x [batch, height, width, channels] →
+    [batch, 2 height, 2 width, channels].
     """
     batch, height, width, channels = x.shape
     fourfold = jnp.broadcast_to(x[:, :, None, :, None], (batch, height, 2, width, 2, channels))

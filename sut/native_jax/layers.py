@@ -1,6 +1,4 @@
-"""Layers that several native JAX files have in common. Each is a function of all weights and the
-name of its own.
-"""
+"""Layers that native JAX files share. Each is a function of all weights and of the layer's name."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ _LAYOUT = ("NHWC", "HWIO", "NHWC")
 
 
 def dense(weights: Weights, name: str, x: jax.Array) -> jax.Array:
-    """x [..., in] → [..., out]; with a bias where there is one."""
+    """x [..., in] → [..., out], with the bias if there is one."""
     product = x @ weights[f"{name}.weight"]
     return product + weights[f"{name}.bias"] if f"{name}.bias" in weights else product
 
@@ -51,7 +49,7 @@ def attend(
         mask: bool [queries, keys], whether a query looks at a key.
     """
     q, k, v = (x.reshape(*x.shape[:2], heads, -1) for x in (query, key, value))
-    # Of the two, queries are the smaller array.
+    # The queries are scaled, because they are the smaller array.
     scores = jnp.einsum("bqhd,bkhd->bhqk", q * q.shape[-1] ** -0.5, k).astype(jnp.float32)
     if mask is not None:
         scores = jnp.where(mask, scores, jnp.finfo(jnp.float32).min)

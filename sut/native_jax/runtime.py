@@ -1,6 +1,4 @@
-"""Shared code of the native JAX files: it puts the weights on the device, and takes the
-evidence.
-"""
+"""Shared code of the native JAX files. It loads weights to the device, and takes the evidence."""
 
 from __future__ import annotations
 
@@ -18,12 +16,12 @@ from sut.evidence import backend_evidence, jax_programs, precision
 Weights = Mapping[str, jax.Array]
 """Arrays by the names of the checkpoint's tensors."""
 
-_AXES = {4: (2, 3, 1, 0)}  # of a convolution; other axes are reversed
+_AXES = {4: (2, 3, 1, 0)}  # for a convolution; other axes are reversed
 
 
 def configure(workload: Workload) -> None:
-    """Before anything is compiled. Raises Unsupported where this machine or these files cannot do
-    what is asked.
+    """Set device and precision, before anything is compiled. Raises Unsupported if this machine or
+    these files cannot run the workload.
     """
     if workload.execution not in jax_programs.EXECUTIONS:
         raise Unsupported(
@@ -41,22 +39,22 @@ def load_weights(
     ends: tuple[str, ...] = (".weight", ".bias"),
     is_table: Callable[[str], bool] = lambda name: "embed" in name,
 ) -> dict[str, jax.Array]:
-    """The checkpoint's weights on the device, in the workload's precision.
+    """Return the checkpoint's weights on the device, in the workload's precision.
 
-    Those of dense layers become [in, out], so that a layer is `x @ weight`, and those of
-    convolutions [height, width, in, out]. Tables, such as embeddings, stay as they are. Raises as
-    `configure` does.
+    Weights of dense layers become [in, out], so that a layer is `x @ weight`. Weights of
+    convolutions become [height, width, in, out]. Tables, such as embeddings, stay unchanged. Raises
+    as `configure` does.
 
     Args:
-        begins, ends: how the names of the tensors that are loaded begin and end; older folders hold
-            tables of positions, too.
+        begins, ends: beginnings and ends of the names of the tensors to load. Older folders also
+            contain tables of positions.
         is_table: whether the tensor of this name is a table.
     """
     configure(workload)
     dtype = jnp.dtype("bfloat16" if workload.precision == "bfloat16" else "float32")
     weights = {}
     for name in weights_files.names(workload.checkpoint):
-        # BERT's from before 2019.
+        # The names in BERT's folders from before 2019.
         today = name.replace("LayerNorm.gamma", "LayerNorm.weight").replace(
             "LayerNorm.beta", "LayerNorm.bias"
         )

@@ -1,7 +1,7 @@
 """Segment Anything (Kirillov et al. 2023) in plain JAX. The measured call is one compiled program,
 `segment`, for each shape.
 
-It computes what Meta's library `segment_anything` computes, up to the masks of low resolution.
+It computes the same as Meta's library `segment_anything`, up to the masks of low resolution.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TABLE = re.compile(r"pos_embed|rel_pos_[hw]|(_embed|_embeddings\.\d|_tokens?)\.
 _MEAN, _DEVIATION = (
     np.array(values, np.float32) for values in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 )
-_EPSILON, _DECODER_EPSILON = 1e-6, 1e-5  # the second one is PyTorch's default
+_EPSILON, _DECODER_EPSILON = 1e-6, 1e-5  # the second is PyTorch's default
 _DECODER_LAYERS = 2
 
 gelu = partial(jax.nn.gelu, approximate=False)
@@ -38,7 +38,7 @@ gelu = partial(jax.nn.gelu, approximate=False)
 
 def split(x: jax.Array, size: int) -> jax.Array:
     """Cut a square into windows: x [batch, grid, grid, channels] → [batch × windows, size, size,
-    channels]. Zeros fill the last ones.
+    channels]. Zeros fill the last windows.
     """
     batch, grid, _, channels = x.shape
     across = -(-grid // size)
@@ -70,11 +70,11 @@ def attention(weights: Weights, layer: str, x: jax.Array, heads: int, size: int)
 
     Args:
         x: [batch, grid, grid, hidden]; the result has the same shape.
-        size: of a window's side; it may be the grid's.
+        size: a window's side; it may be the grid's.
     """
     joint = dense(weights, f"{layer}.qkv", split(x, size))
     windows, tokens = len(joint), size * size
-    # Each [windows, heads, tokens, head].
+    # Each has the shape [windows, heads, tokens, head].
     query, key, value = jnp.moveaxis(joint.reshape(windows, tokens, 3, heads, -1), (2, 3), (0, 2))
     distance = np.arange(size)[:, None] - np.arange(size) + size - 1
     # [size of the queries, size of the keys, head].
@@ -136,7 +136,7 @@ def encoded_positions(frequencies: jax.Array, at: jax.Array) -> jax.Array:
     """at: float32 [..., 2], x and y from 0 to 1 → sines and cosines, float32 [..., channels]
     (`PositionEmbeddingRandom`).
 
-    The sum is no product of matrices, which tf32 would round.
+    The sum is not computed as a product of matrices, because tf32 would round that.
     """
     angles = 2 * np.pi * ((2 * at - 1)[..., None] * frequencies).sum(-2)
     return jnp.concatenate([jnp.sin(angles), jnp.cos(angles)], axis=-1)
@@ -145,7 +145,7 @@ def encoded_positions(frequencies: jax.Array, at: jax.Array) -> jax.Array:
 def prompts(weights: Weights, frequencies: jax.Array, batch: Mapping[str, jax.Array]) -> jax.Array:
     """Points and corners of boxes → float32 [batch, prompts, channels] (`PromptEncoder`).
 
-    Where there is no box, a point that is none follows the points. Its label is -1.
+    If there is no box, a padding point with label -1 follows the points.
     """
     side, points, labels, boxes = (
         batch["image"].shape[1],
@@ -189,11 +189,11 @@ def attention_between(
 def two_way(
     config: Config, weights: Weights, tokens: jax.Array, image: jax.Array, at: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Tokens and image attend to each other (`TwoWayTransformer`) → (tokens, image), each in its
-    own shape.
+    """Let tokens and image attend to each other (`TwoWayTransformer`). Return (tokens, image) in
+    their shapes.
 
     Args:
-        tokens: [batch, tokens, channels]; they are their own positions, too.
+        tokens: [batch, tokens, channels]; they are also their own positions.
         image: [batch, grid × grid, channels].
         at: [grid × grid, channels], the image's positions.
     """
@@ -245,13 +245,14 @@ def network(weights: Weights, name: str, x: jax.Array) -> jax.Array:
 def decode(
     config: Config, weights: Weights, encoded: jax.Array, at: jax.Array, prompted: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """→ (mask logits [batch, 3, 4 × grid, 4 × grid], scores [batch, 3]), float32 (`MaskDecoder`).
+    """Return (mask logits [batch, 3, 4 × grid, 4 × grid], scores [batch, 3]), float32
+    (`MaskDecoder`).
 
-    The first mask is left out. Meta's library keeps it for single answers.
+    The first mask is left out. Meta's library uses it only for single answers.
 
     Args:
         encoded: [batch, grid, grid, channels].
-        at: [grid, grid, channels], the positions of what is encoded.
+        at: [grid, grid, channels], the positions of `encoded`.
         prompted: [batch, prompts, channels].
     """
     batch, grid, _, channels = encoded.shape
@@ -308,19 +309,19 @@ class JaxSam:
         self.program = jax.jit(segment)
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The inputs as they are."""
+        """Return the inputs unchanged."""
         return inputs
 
     def predict(self, batch: Batch) -> tuple[jax.Array, jax.Array]:
-        """→ (mask logits, scores), see `decode`, on their way to the host."""
+        """Return (mask logits, scores), see `decode`, on their way to the host."""
         logits, scores = self.program(self.weights, self.frequencies, batch)
         logits.copy_to_host_async()
         scores.copy_to_host_async()
         return logits, scores
 
     def to_host(self, outputs: tuple[jax.Array, jax.Array]) -> Batch:
-        """The masks as bits, every seventh of their logits in either direction, and the scores,
-        once they have arrived.
+        """Return the masks as bits, every seventh of their logits in either direction, and the
+        scores, once they have arrived.
         """
         logits, scores = (np.ascontiguousarray(output) for output in outputs)
         return {
@@ -339,8 +340,8 @@ class JaxSam:
 
 
 def load_weights(workload: Workload, begins: tuple[str, ...] = ("",)) -> dict[str, jax.Array]:
-    """See `runtime.load_weights`; all tensors but `FREQUENCIES`, which are float32 in every
-    precision.
+    """See `runtime.load_weights`. Returns all tensors except `FREQUENCIES`, which are float32 in
+    every precision.
     """
     ends = (".weight", ".bias", ".pos_embed", ".rel_pos_h", ".rel_pos_w")
     return runtime.load_weights(

@@ -1,8 +1,8 @@
 """Stable Diffusion 1 (Rombach et al. 2022) in plain JAX.
 
-The measured call is one compiled program, `text_to_image`, for each shape: CLIP's text encoder
-(Radford et al. 2021), a loop of denoising steps, in which the UNet is compiled once, and the
-autoencoder's decoder.
+The measured call is one compiled program, `text_to_image`, for each shape. It runs CLIP's text
+encoder (Radford et al. 2021), a loop of denoising steps, and the autoencoder's decoder. The UNet is
+compiled once, inside the loop.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _EPSILON_OF_TEXT = 1e-5
 
 
 def schedule(config: Config) -> dict[str, np.ndarray]:
-    """Return what each denoising step needs, float32, a row for each: `waves` of its time [steps,
+    """Return tables with a row for each denoising step, float32: `waves` of its time [steps,
     channels], `kept` and `added` [steps].
 
     The steps are those of DDIM without noise (Song et al. 2020, equation 12 with sigma 0), evenly
-    spaced from the last timestep to 0. Each multiplies the latents by `kept`, and adds the
-    predicted noise `added` times. With `a` for the paper's alpha, and `b` for that of the next
-    step, kept = sqrt(b / a) and added = sqrt(1 - b) - kept sqrt(1 - a). After the last step there
-    is no noise: its `b` is 1.
+    spaced from the last timestep to 0. Each step multiplies the latents by `kept`, and adds `added`
+    times the predicted noise. With `a` for the paper's alpha, and `b` for that of the next step,
+    kept = sqrt(b / a) and added = sqrt(1 - b) - kept sqrt(1 - a). After the last step there is no
+    noise: its `b` is 1.
     """
     betas = (
         np.linspace(config["beta_start"] ** 0.5, config["beta_end"] ** 0.5, config["train_steps"])
@@ -60,7 +60,7 @@ def schedule(config: Config) -> dict[str, np.ndarray]:
 
 def encode_text(config: Config, weights: Weights, ids: jax.Array) -> jax.Array:
     """Transformers' `CLIPTextModel`: ids int32 [batch, length] → [batch, length, hidden]. No token
-    looks at those behind it.
+    looks at later tokens.
     """
     normed, product = partial(norm, weights, epsilon=_EPSILON_OF_TEXT), partial(dense, weights)
     length = ids.shape[1]
@@ -87,8 +87,8 @@ def denoise(config: Config, weights: Weights, noise: jax.Array, context: jax.Arr
     side, side, 4].
 
     Args:
-        context: the encoded prompts, those to be led away from first [2 batch, length, hidden]. The
-            UNet sees both in one batch.
+        context: the encoded prompts, negative prompts first [2 batch, length, hidden]. The UNet
+            gets both in one batch.
     """
     tables = schedule(config)
     times = unet.time_embedding(weights, tables["waves"].astype(context.dtype))
@@ -109,17 +109,17 @@ def denoise(config: Config, weights: Weights, noise: jax.Array, context: jax.Arr
 def images_of(
     config: Config, weights: Weights, ids: jax.Array, negative_ids: jax.Array, noise: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """→ (images uint8 [batch, side, side, 3], latents after each quarter of the steps, float32
+    """Return (images uint8 [batch, side, side, 3], latents after each quarter of the steps, float32
     [batch, 4, side / 8, side / 8, 4]).
 
     Args:
-        ids, negative_ids: int32 [batch, length]; the prompts, and those to be led away from.
+        ids, negative_ids: int32 [batch, length]; the prompts and the negative prompts.
         noise: float32 [batch, side / 8, side / 8, 4].
     """
     context = encode_text(config, weights, jnp.concatenate([negative_ids, ids]))
     after = denoise(config, weights, noise, context)
     pixels = autoencoder.decode(config, weights, after[-1]) * 127.5 + 127.5
-    # Of fewer than four steps, some twice.
+    # With fewer than four steps, some occur twice.
     quarters = [-(-len(after) * quarter // 4) - 1 for quarter in (1, 2, 3, 4)]
     return jnp.clip(jnp.round(pixels), 0, 255).astype(jnp.uint8), after[
         np.array(quarters)
@@ -141,11 +141,11 @@ class JaxStableDiffusion:
         self.program = jax.jit(text_to_image)
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The inputs as they are."""
+        """Return the inputs unchanged."""
         return inputs
 
     def predict(self, batch: Batch) -> tuple[jax.Array, jax.Array]:
-        """→ what `images_of` makes, on its way to the host."""
+        """Return the outputs of `images_of`, on their way to the host."""
         outputs: tuple[jax.Array, jax.Array] = self.program(
             self.weights, batch["input_ids"], batch["negative_ids"], batch["noise"]
         )
@@ -154,7 +154,7 @@ class JaxStableDiffusion:
         return outputs
 
     def to_host(self, outputs: tuple[jax.Array, jax.Array]) -> Batch:
-        """The images in 8 bits, and the latents after each quarter of the steps, once they have
+        """Return images in 8 bits, and latents after each quarter of the steps, once they have
         arrived.
         """
         image, latents = outputs
@@ -177,8 +177,8 @@ def load(workload: Workload) -> JaxStableDiffusion:
 
 
 def load_training(workload: Workload) -> JaxTraining:
-    """The checkpoint's image encoder, with the convolution behind it, to train towards latents; see
-    `training`.
+    """Return the checkpoint's image encoder and the convolution after it, to train towards latents;
+    see `training`.
     """
     config = workload.config["model"]
     return JaxTraining(

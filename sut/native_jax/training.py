@@ -1,5 +1,5 @@
-"""Trains what native JAX's files compute. A step is one compiled program, `train_step`, for each
-shape: forward, backward and AdamW.
+"""Trains the models of the native JAX files. A step is one compiled program, `train_step`, for each
+shape. It runs forward, backward and AdamW.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from sut.native_jax import runtime
 from sut.native_jax.runtime import Weights
 
 Loss = Callable[[dict[str, jax.Array], Weights, Mapping[str, jax.Array]], jax.Array]
-"""(what is trained, what is frozen, a batch) → the mean loss of the batch."""
+"""(trained weights, frozen weights, a batch) → the mean loss of the batch."""
 
 
 class JaxTraining:
-    """Weights that are trained, and a loss. Its methods are those of `sut.contract.Training`.
+    """Trained weights and a loss. Its methods are those of `sut.contract.Training`.
 
     Args:
         loss: a function that JAX can differentiate by its first argument.
-        frozen: weights that the loss needs, too, and that stay as they are.
+        frozen: weights that the loss needs and that stay unchanged.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class JaxTraining:
         self.trainable = sum(values.size for values in trained.values())
         constants = workload.config["optimizer"]
         self.rate = np.float32(constants["learning_rate"])
-        # Each array of its own, for both are donated.
+        # The arrays are separate, because both are donated.
         moments = (jax.tree.map(jnp.zeros_like, trained) for _ in range(2))
         self.state = (trained, *moments, jnp.zeros((), jnp.int32))
         self.losses: list[jax.Array] = []
@@ -57,17 +57,17 @@ class JaxTraining:
                 count + 1,
             ), value
 
-        # The new state takes the place of the old one.
+        # The new state replaces the old one in memory.
         self.program = jax.jit(train_step, donate_argnums=0)
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The inputs as they are."""
+        """Return the inputs unchanged."""
         return inputs
 
     def fit(
         self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
     ) -> None:
-        """A loop over calls of the program, each of which may return before the device is done."""
+        """Call the program for each batch. A call may return before the device is done."""
         for batch in batches:
             self.state, loss = self.program(self.state, self.frozen, self.rate, batch)
             self.losses.append(loss)
@@ -79,7 +79,7 @@ class JaxTraining:
         return mean
 
     def freeze(self) -> None:
-        """The learning rate is an argument of the program."""
+        """Set the learning rate to zero. It is an argument of the program."""
         self.rate = np.float32(0)
 
     def synchronise(self) -> None:
@@ -87,8 +87,8 @@ class JaxTraining:
         jax_programs.synchronise()
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
-        """See `runtime.evidence`; LoRA's factors are float32, whatever the precision is, so that
-        the frozen weights count.
+        """See `runtime.evidence`. With LoRA the frozen weights count, because the factors are
+        float32 in every precision.
         """
         return runtime.evidence(self.frozen or self.state[0], self.workload, "train_step", call)
 
@@ -102,8 +102,8 @@ def adamw(
     first: jax.Array,
     second: jax.Array,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """One step of AdamW (Loshchilov & Hutter 2019, algorithm 2) → (weight, first moment, second
-    moment).
+    """Make one step of AdamW (Loshchilov & Hutter 2019, algorithm 2). Return (weight, first moment,
+    second moment).
 
     As in PyTorch, epsilon is added after the correction of the second moment, moments are kept in
     the weight's dtype, and the arithmetic is float32.
@@ -125,12 +125,12 @@ def adamw(
 
 
 def squared_error(made: jax.Array, wanted: jax.Array) -> jax.Array:
-    """Two arrays of one shape → the mean of their squared differences, computed in float32."""
+    """Return the mean squared difference of two arrays of one shape, computed in float32."""
     return ((made.astype(jnp.float32) - wanted) ** 2).mean()
 
 
 def cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
-    """logits [..., classes], labels [...] → the mean over all labels but those of -100."""
+    """logits [..., classes], labels [...] → the mean over all labels except -100."""
     chances = jax.nn.log_softmax(logits.astype(jnp.float32))
     own = jnp.take_along_axis(chances, jnp.maximum(labels, 0)[..., None], axis=-1)[..., 0]
     return -own.mean(where=labels != -100)

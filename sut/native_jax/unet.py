@@ -1,5 +1,5 @@
-"""The UNet of Stable Diffusion 1 (Rombach et al. 2022): diffusers' `UNet2DConditionModel`, in its
-names.
+"""The UNet of Stable Diffusion 1 (Rombach et al. 2022). It computes diffusers'
+`UNet2DConditionModel`, and uses its names.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from sut.native_jax.runtime import Weights
 
 Config = Mapping[str, Any]
 
-_EPSILON, _EPSILON_OF_TRANSFORMER = 1e-5, 1e-6  # the second one is that of the group norm alone
+_EPSILON, _EPSILON_OF_TRANSFORMER = 1e-5, 1e-6  # the second is only for the group norm
 
 
 def time_embedding(weights: Weights, waves: jax.Array) -> jax.Array:
-    """waves [steps, channels] → the embedding of each step, behind the activation with which every
-    resnet begins [steps, 4 channels].
+    """waves [steps, channels] → the embedding of each step [steps, 4 channels], after the
+    activation with which every resnet begins.
     """
     inner = jax.nn.silu(dense(weights, "unet/time_embedding.linear_1", waves))
     return jax.nn.silu(dense(weights, "unet/time_embedding.linear_2", inner))
@@ -31,7 +31,7 @@ def time_embedding(weights: Weights, waves: jax.Array) -> jax.Array:
 def predict_noise(
     config: Config, weights: Weights, x: jax.Array, time: jax.Array, context: jax.Array
 ) -> jax.Array:
-    """x [batch, side, side, 4] → the noise in it, of the same shape.
+    """x [batch, side, side, 4] → the noise in x, of the same shape.
 
     Args:
         time: a row of `time_embedding`.
@@ -76,7 +76,7 @@ def _block(
     context: jax.Array,
     heads: int,
 ) -> jax.Array:
-    """One resnet of a block, and the transformer behind it where there is one."""
+    """Run one resnet of a block, and the transformer after it if there is one."""
     x = resnet(weights, f"{name}.resnets.{number}", x, _EPSILON, time)
     there = f"{name}.attentions.{number}.norm.weight" in weights
     return _transformer(weights, f"{name}.attentions.{number}", x, context, heads) if there else x
@@ -85,8 +85,8 @@ def _block(
 def _transformer(
     weights: Weights, name: str, x: jax.Array, context: jax.Array, heads: int
 ) -> jax.Array:
-    """diffusers' `Transformer2DModel` of one block: x [batch, height, width, channels], of the same
-    shape in the end.
+    """diffusers' `Transformer2DModel` of one block: x [batch, height, width, channels] → the same
+    shape.
 
     Its first and last layers are convolutions of one pixel. The block ends with a GEGLU (Shazeer
     2020).

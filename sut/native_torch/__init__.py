@@ -1,1 +1,1 @@
-"""PyTorch with Hugging Face Transformers."""
+"""SUTs of PyTorch with Transformers, segment-anything and diffusers."""

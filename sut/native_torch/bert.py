@@ -14,7 +14,8 @@ from sut.native_torch import execution
 if TYPE_CHECKING:
     from sut.native_torch.trainer import TrainerTraining
 
-# The model would choose its loss at its first call, and a compiled one be compiled again for it.
+# Without `problem_type` the model would choose its loss at its first call, and a compiled model
+# would be compiled again.
 _TRAINED: dict[str, Any] = {
     "hidden_dropout_prob": 0.0,
     "attention_probs_dropout_prob": 0.0,
@@ -30,18 +31,20 @@ class TorchClassifier:
         self.model, self.workload, self.in_flight = model, workload, workload.in_flight
 
     def prepare(self, inputs: Batch) -> Batch:
-        """int64, which torch's embedding and mask kernels take without another copy."""
+        """Return the inputs as int64, which torch's embedding and mask kernels take without another
+        copy.
+        """
         return {k: inputs[k].astype(np.int64) for k in ("input_ids", "attention_mask")}
 
     def predict(self, batch: Batch) -> execution.OnItsWay:
-        """→ logits [batch, classes], float32, on their way to the host."""
+        """Return logits [batch, classes], float32, on their way to the host."""
         arrays = {k: execution.to_device(v, self.workload.device) for k, v in batch.items()}
         with torch.no_grad():
             logits = self.model(**arrays).logits
         return execution.OnItsWay(logits.float())
 
     def to_host(self, outputs: execution.OnItsWay) -> Batch:
-        """The logits, once they have arrived."""
+        """Return the logits, once they have arrived."""
         return {"logits": outputs.wait().contiguous().numpy()}
 
     def synchronise(self) -> None:

@@ -1,4 +1,4 @@
-"""Language models of Transformers, generating greedily. The measured call is `generate`."""
+"""Language models of Transformers, which generate greedily. The measured call is `generate`."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class TorchCausalLM:
 
     def __init__(self, model: Any, workload: Workload):
         self.model, self.workload = model, workload
-        # No end token unless a call names some: every row gets its full count (min_new_tokens
-        # instead would change the answers).
+        # There is no end token unless a call names some, so every row gets its full count.
+        # (min_new_tokens would change the answers.)
         model.generation_config.update(eos_token_id=None, pad_token_id=0, do_sample=False)
         self.caches = (
             compiled.StaticCaches(model, workload.config)
@@ -34,14 +34,14 @@ class TorchCausalLM:
             else None
         )
         self.end_tokens = list(workload.config.get("end_tokens", ()))
-        self.shapes: set[tuple[int, ...]] = set()  # of prompts that ran, for `logits`
+        self.shapes: set[tuple[int, ...]] = set()  # shapes of prompts that ran, for `logits`
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The ids as int64, which torch's embedding takes without another copy."""
+        """Return the ids as int64, which torch's embedding takes without another copy."""
         return {**inputs, "input_ids": inputs["input_ids"].astype(np.int64)}
 
     def predict(self, batch: Batch) -> tuple[torch.Tensor, np.ndarray]:
-        """→ (new tokens [batch, new], how many each row asks for).
+        """Return (new tokens [batch, new], how many each row requests).
 
         Prompts are padded on the left, so that all rows go on at the same column.
         """
@@ -58,8 +58,8 @@ class TorchCausalLM:
     def _generate(
         self, ids: np.ndarray, mask: np.ndarray, new: int, **arguments: Any
     ) -> torch.Tensor:
-        """The measured call. ids, mask: int64 [batch, prompt], padded on the left → int64 [batch,
-        prompt + new].
+        """Run the measured call. ids, mask: int64 [batch, prompt], padded on the left → int64
+        [batch, prompt + new].
         """
         self.shapes.add(ids.shape)
         device = self.workload.device
@@ -75,14 +75,14 @@ class TorchCausalLM:
         return sequences
 
     def to_host(self, outputs: tuple[torch.Tensor, np.ndarray]) -> Batch:
-        """The new tokens, and how many of each row are its answer."""
+        """Return the new tokens, and how many of each row are its answer."""
         on_device, asked = outputs
         tokens = on_device.to(torch.int32).cpu().contiguous().numpy()
         return {"tokens": tokens, "n_tokens": padding.produced(tokens, asked, self.end_tokens)}
 
     def logits(self, tokens: np.ndarray) -> np.ndarray:
-        """By the class's own forward, eager; where that can be told, those of the measured graphs
-        take their place (see `_forced`).
+        """Return the logits of the class's own forward, which runs eagerly. If the measured graphs'
+        logits can be computed, they replace these (see `_forced`).
         """
         ids = tokens.astype(np.int64)
         with torch.no_grad():
@@ -100,11 +100,11 @@ class TorchCausalLM:
         return logits
 
     def _forced(self, ids: np.ndarray, width: int) -> np.ndarray:
-        """Float32 [batch, length - width + 1, vocabulary], from position width - 1 on: the measured
-        call, told which token comes next.
+        """Return the logits of the measured call that is forced to generate `ids`, float32 [batch,
+        length - width + 1, vocabulary], from position width - 1 on.
 
-        `width`: the shortest prompt that ran with so many rows, so that no graph is new. Graphs
-        give no logits of earlier positions.
+        `width`: the shortest prompt that ran with as many rows, so that no new graph is needed.
+        Graphs return no logits of earlier positions.
         """
         tokens, steps = torch.from_numpy(ids).to(self.workload.device), list[np.ndarray]()
 
@@ -140,8 +140,8 @@ def load(workload: Workload) -> TorchCausalLM:
 
 
 def adapt(model: Any, workload: Workload) -> Any:
-    """The model frozen, with peft's layers in the place of query and value. Their factors begin as
-    `adapters.first` says.
+    """Freeze the model, and replace query and value by peft's layers. Their factors begin with the
+    values of `adapters.first`.
     """
     import peft  # its import takes seconds, and only a training needs it
 
@@ -169,8 +169,8 @@ def load_training(workload: Workload) -> TrainerTraining:
     # Its import takes seconds, and only a training needs it.
     from sut.native_torch.trainer import TrainerTraining, renamed
 
-    # Our labels stand where the tokens are that they follow: `labels` alone would be moved by one
-    # position, `shift_labels` are not.
+    # Each of our labels has the position of the token before it. Transformers would shift `labels`
+    # by one position, but not `shift_labels`.
     prepare = renamed(
         input_ids="input_ids", attention_mask="attention_mask", labels="label", shift_labels="label"
     )

@@ -1,5 +1,5 @@
-"""The compile execution: torch.compile(mode="reduce-overhead") on what the measured call enters, or
-an error; never eager in silence.
+"""The compile execution applies torch.compile(mode="reduce-overhead") to the code that the measured
+call enters. It raises an error instead of running eagerly.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _OTHERWISE = "or take --sut native-torch-eager"
 
 
 def check_compiler(device: str) -> None:
-    """Inductor writes C++ for a CPU and Triton for a GPU, whose launchers are C. Raises Unsupported
-    where one cannot be built.
+    """Raises Unsupported if Inductor's code cannot be built. Inductor writes C++ for a CPU, and
+    Triton with launchers in C for a GPU.
     """
     from torch._inductor import cpp_builder
     from torch._inductor.exc import InvalidCxxCompiler
@@ -57,16 +57,14 @@ def check_compiler(device: str) -> None:
 
 
 def compile_forward(model: torch.nn.Module) -> None:
-    """Put the compiled forward in the place of the model's own: `__call__` enters it, and so does
-    each step of `generate`.
+    """Compile the model's forward, which `__call__` and each step of `generate` enter.
 
-    `torch.compile(model)` would make a wrapper instead, whose `generate` is the uncompiled model's.
-    One graph or an error: no graph break, and no return to eager where there are more shapes than
-    Dynamo keeps.
+    `torch.compile(model)` would create a wrapper, whose `generate` is the uncompiled model's. The
+    result is one graph or an error: a graph break fails, and so do more shapes than Dynamo keeps.
     """
     torch._dynamo.config.fail_on_recompile_limit_hit = True
-    # One graph for each number of rows and prompt bucket; the default of 8 is less than a data set
-    # of uneven prompts may have.
+    # One graph for each number of rows and prompt bucket; a data set of uneven prompts may need
+    # more than the default of 8.
     torch._dynamo.config.recompile_limit = 64
     compiled = torch.compile(
         model.forward, backend=BACKEND, mode=MODE, dynamic=False, fullgraph=True
@@ -75,13 +73,13 @@ def compile_forward(model: torch.nn.Module) -> None:
 
 
 class StaticCaches:
-    """Keys and values of fixed shape and address, one for each number of rows, used again by every
-    call and emptied before it.
+    """Caches of keys and values with fixed shape and address, one for each number of rows. Every
+    call empties its cache and uses it again.
 
-    `generate` would make a new cache at each call: at other addresses CUDA graphs are recorded
-    anew. One holds the longest prompt and its answer, so that all prompts share one decoding graph;
-    a prompt bucket is one more graph. Making one changes the model: its window, its mask function
-    and its generation config.
+    `generate` would create a new cache at each call, and CUDA graphs would be recorded again for
+    its new addresses. Each cache has room for the longest prompt and its answer, so that all
+    prompts share one decoding graph. A prompt bucket is one more graph. The constructor changes the
+    model's window, mask function and generation config.
     """
 
     def __init__(self, model: Any, config: Mapping[str, Any]):
@@ -97,28 +95,28 @@ class StaticCaches:
                 f" {window}, where a static cache changes its shape as it goes on: shorten them, or"
                 " take --sut native-torch-eager"
             )
-        # The window is never exceeded here, so that leaving it out changes no answer. With it, the
-        # library's cache for windows would count tokens in Python and make a new graph at every
+        # The window is never exceeded here, so answers do not change without it. With it, the
+        # library's cache for windows would count tokens in Python and create a new graph at every
         # step.
         model.config.sliding_window = None
         model.create_masks_for_generate = _mask
-        # On CUDA generate would compile its decoding steps once more, around the compiled forward.
+        # On CUDA, `generate` would compile its decoding steps again, around the compiled forward.
         model.generation_config.update(disable_compile=True)
 
     def emptied(self, rows: int) -> Any:
-        """The StaticCache for this number of rows, of which nothing is left of the call before."""
+        """Return the StaticCache for this number of rows, emptied."""
         if rows not in self.by_rows:
             cache = transformers.StaticCache(config=self.model.config, max_cache_len=self.length)
             heads, size = self._shape()
-            # Before the first call: within a compiled graph its tensors could not be marked as of
-            # fixed address.
+            # This happens before the first call, because tensors cannot be marked as having a fixed
+            # address within a compiled graph.
             cache.early_initialization(rows, heads, size, self.model.dtype, self.model.device)
             self.by_rows[rows] = cache
         self.by_rows[rows].reset()
         return self.by_rows[rows]
 
     def _shape(self) -> tuple[int, int]:
-        """(heads of keys and values, their dimensions)."""
+        """Return (heads of keys and values, their dimensions)."""
         config = self.model.config
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         return (
@@ -134,11 +132,12 @@ def _mask(
     past_key_values: Any,
     **rest: Any,
 ) -> Any:
-    """Transformers' own causal mask, bool [rows, 1, queries, cache], with and without padding.
+    """Return Transformers' own causal mask, bool [rows, 1, queries, cache], with and without
+    padding.
 
-    The library leaves it out for prompts without padding, by a look at their values: a second graph
-    of each prompt bucket, which the warm-up, whose prompts fill their buckets, or the test would
-    not have seen.
+    The library looks at the prompts' values, and leaves the mask out if there is no padding. Each
+    prompt bucket would then have a second graph. The warm-up's prompts fill their buckets, so one
+    of the two graphs would be new in the test.
     """
     rows, queries = inputs_embeds.shape[:2]
     return ALL_MASK_ATTENTION_FUNCTIONS[config._attn_implementation](
@@ -158,12 +157,12 @@ def _mask(
 
 
 def _backends(model: torch.nn.Module) -> tuple[set[str], bool]:
-    """(names of the backends that hold the model's graphs, whether each was told to make CUDA
-    graphs), as Dynamo's own cache has them.
+    """Return (names of the backends of the model's graphs, whether all of them are set to create
+    CUDA graphs), from Dynamo's own cache.
     """
     from torch._dynamo import eval_frame
 
-    # `torch.compile(model)` is a module around the one that holds them.
+    # `torch.compile(model)` is a module around the one that has the graphs.
     own = [getattr(part, "_orig_mod", part) for part in parts(model)]
     forwards = [getattr(part.forward, "_torchdynamo_orig_callable", part.forward) for part in own]
     entries = [
@@ -177,8 +176,8 @@ def _backends(model: torch.nn.Module) -> tuple[set[str], bool]:
 
 
 def _innermost(backend: Any) -> Any:
-    """The backend within what Dynamo wrapped around it; `eval_frame.innermost_backend` does the
-    same, and not every release has it.
+    """Return the backend without Dynamo's wrappers. `eval_frame.innermost_backend` does the same,
+    but not every release has it.
     """
     while hasattr(backend, "_torchdynamo_orig_backend"):
         backend = backend._torchdynamo_orig_backend
@@ -186,11 +185,9 @@ def _innermost(backend: Any) -> Any:
 
 
 def detail(model: torch.nn.Module, device: str) -> dict[str, Any]:
-    """Return what Dynamo and Inductor hold of the model, and what they counted in this process. All
-    are JSON values.
+    """Return facts of Dynamo and Inductor about the model and this process, as JSON values.
 
-    A graph that Inductor's cache on disk already holds is not compiled again. The first call is
-    then much faster.
+    A graph in Inductor's cache on disk is not compiled again. The first call is then much faster.
     """
     from torch._dynamo.utils import counters
     from torch._inductor import config

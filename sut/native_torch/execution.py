@@ -1,4 +1,4 @@
-"""Shared code of the native torch files: it sets device and precision, loads a model, and proves
+"""Shared code of the native torch files. It sets device and precision, loads a model, and proves
 which execution ran.
 """
 
@@ -20,8 +20,8 @@ from sut.registry import FIT
 
 
 def configure(workload: Workload, traceable: bool = False) -> None:
-    """Set what is global in torch. Raises Unsupported where this machine or this file cannot do
-    what is asked.
+    """Set torch's global settings. Raises Unsupported if this machine or this file cannot run the
+    workload.
     """
     if workload.execution not in ("eager", "compile", *(["script"] if traceable else [])):
         raise Unsupported(
@@ -49,16 +49,16 @@ def load_model(
     traceable: bool = False,
     **config: Any,
 ) -> torch.nn.Module:
-    """The checkpoint's model on the workload's device, in its precision, for inference.
+    """Return the checkpoint's model on the workload's device, in its precision, for inference.
 
     Args:
-        adapt: changes it before it is compiled.
-        traceable: whether one call of the model with `input_ids` is all that is measured, so that
+        adapt: changes the model before it is compiled.
+        traceable: whether the measured code is only one call of the model with `input_ids`, so that
             TorchScript can trace it.
-        config: values in the place of config.json's.
+        config: values that replace config.json's.
 
-    Parameters keep requires_grad=True and callers use no_grad: with False, bfloat16 `Linear` of
-    torch 2.13 on a CPU clones its weight at each call (100 times slower).
+    Parameters keep requires_grad=True, and callers use no_grad. With requires_grad=False, bfloat16
+    `Linear` of torch 2.13 on a CPU clones its weight at each call (100 times slower).
     """
     configure(workload, traceable)
     kind = getattr(transformers, workload.config["classes"]["transformers"])
@@ -66,7 +66,7 @@ def load_model(
     model: torch.nn.Module = kind.from_pretrained(
         workload.checkpoint, local_files_only=True, dtype=dtype, **config
     )
-    # XLNet's attention stays in float32, whatever dtype is asked for.
+    # Without this, XLNet's attention stays in float32 for every requested dtype.
     for parameter in model.parameters():
         parameter.data = parameter.data.to(dtype)
     if adapt:
@@ -80,19 +80,19 @@ def load_model(
 
 
 def to_device(array: np.ndarray, device: str) -> torch.Tensor:
-    """The array on the device. To a GPU it goes from page-locked memory: from other memory the host
-    would wait for the batch before.
+    """Return the array on the device. It is copied to a GPU from page-locked memory, because
+    otherwise the host would wait for the batch before.
     """
     tensor = torch.from_numpy(array)
     return tensor.pin_memory().to(device, non_blocking=True) if device == "cuda" else tensor
 
 
 class OnItsWay:
-    """A tensor whose copy to the host is queued behind the kernels that make it, so that it waits
-    for no batch after it.
+    """A tensor whose copy to the host is queued directly after the kernels that compute it. It does
+    not wait for later batches.
 
-    A CUDA graph's outputs lie in its memory, which its next replay overwrites: the replay is queued
-    behind the copy.
+    A CUDA graph's next replay overwrites the memory of its outputs. The replay is queued after the
+    copy.
     """
 
     def __init__(self, tensor: torch.Tensor):
@@ -102,7 +102,7 @@ class OnItsWay:
             self.arrival.record()
 
     def wait(self) -> torch.Tensor:
-        """The tensor on the host, once it is there."""
+        """Return the tensor on the host, once it has arrived."""
         if self.arrival:
             self.arrival.synchronize()
         return self.on_host
@@ -117,13 +117,13 @@ def synchronise(workload: Workload) -> None:
 def evidence(
     model: torch.nn.Module, workload: Workload, name: str, call: Callable[[], Any], **versions: str
 ) -> Evidence:
-    """Return the evidence of what `call` does with `model`, or with the modules of a ModuleList.
+    """Return the evidence of the work of `call` with `model`, or with the modules of a ModuleList.
 
     Args:
-        name: the part of the library that `call` is to reach, for the reader.
+        name: the part of the library that `call` should reach, for the reader.
         versions: versions of more libraries, by name.
     """
-    # Whose factors libraries keep in float32 in every precision.
+    # Libraries keep LoRA's factors in float32 in every precision.
     adapted = "lora" in workload.config
     dtypes = sorted(
         {
@@ -185,15 +185,15 @@ def evidence(
 
 
 def _elements(model: torch.nn.Module) -> Counter[str]:
-    """Name of a dtype → elements of all parameters, each once. LoRA's are among them."""
+    """Return name of a dtype → elements of all parameters, each counted once, with LoRA's."""
     return precision.count_elements(
         (str(p.dtype).removeprefix("torch."), p.numel()) for p in model.parameters()
     )
 
 
 def _precision(dtypes: Sequence[str], errors: Sequence[float], seen: torch_profile.Observed) -> str:
-    """`mixed` unless weights, the products probed outside of and within the call, and the inputs of
-    its own products agree.
+    """Return the precision, or `mixed` if the weights, the probe products outside of and within the
+    call, and the inputs of the call's own products disagree.
     """
     told = {precision.classify(error) for error in errors}
     bits = 16 if dtypes == ["bfloat16"] else 32

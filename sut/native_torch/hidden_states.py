@@ -19,11 +19,11 @@ class TorchHiddenStates:
         self.model, self.workload, self.in_flight = model, workload, workload.in_flight
 
     def prepare(self, inputs: Batch) -> Batch:
-        """int64, which torch's embedding takes without another copy."""
+        """Return the inputs as int64, which torch's embedding takes without another copy."""
         return {name: values.astype(np.int64) for name, values in inputs.items()}
 
     def predict(self, batch: Batch) -> execution.OnItsWay:
-        """→ the last hidden states, float32 [batch, length, channels], on their way to the host."""
+        """Return the last hidden states, float32 [batch, length, channels], not yet on the host."""
         with torch.no_grad():
             tensors = {
                 name: execution.to_device(values, self.workload.device)
@@ -33,8 +33,8 @@ class TorchHiddenStates:
         return execution.OnItsWay(hidden.float())
 
     def to_host(self, outputs: execution.OnItsWay) -> Batch:
-        """Every seventh channel of them, once they have arrived: all are copied to the host, as
-        Keras copies them.
+        """Return every seventh channel of the hidden states, once they have arrived. All channels
+        are copied to the host, as Keras does.
         """
         return {"hidden": outputs.wait()[..., ::7].contiguous().numpy()}
 

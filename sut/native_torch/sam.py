@@ -1,4 +1,4 @@
-"""Segment Anything by Meta's own library. The measured call is the `__call__` of a module around
+"""Segment Anything of Meta's own library. The measured call is the `__call__` of a module around
 its three parts.
 """
 
@@ -24,8 +24,8 @@ from sut.native_torch.training import TorchTraining
 
 
 class Segmenter(torch.nn.Module):
-    """Meta's `Sam` as its own forward uses it, up to the masks of low resolution: it would enlarge
-    them next, which Keras' model does not.
+    """Meta's `Sam`, used as in its own forward, up to the masks of low resolution. Its own forward
+    would then enlarge them, and Keras' model does not.
 
     The images are encoded as one batch. Meta's mask decoder takes one image at a time.
     """
@@ -72,7 +72,9 @@ class TorchSam:
         self.model, self.workload, self.in_flight = model, workload, workload.in_flight
 
     def prepare(self, inputs: Batch) -> Batch:
-        """Channels first, as Meta's encoder takes them, and a box as four numbers."""
+        """Return images with channels first, as Meta's encoder takes them; a box is four
+        numbers.
+        """
         prepared = {
             "images": inputs["image"].transpose(0, 3, 1, 2),
             "points": inputs["points"],
@@ -85,15 +87,15 @@ class TorchSam:
         )
 
     def predict(self, batch: Batch) -> tuple[execution.OnItsWay, execution.OnItsWay]:
-        """→ (mask logits, scores), see `Segmenter.forward`, float32, on their way to the host."""
+        """Return `Segmenter.forward`'s (mask logits, scores), float32, on their way to the host."""
         arrays = {k: execution.to_device(v, self.workload.device) for k, v in batch.items()}
         with torch.no_grad():
             logits, scores = self.model(**arrays)
         return execution.OnItsWay(logits.float()), execution.OnItsWay(scores.float())
 
     def to_host(self, outputs: tuple[execution.OnItsWay, execution.OnItsWay]) -> Batch:
-        """The masks as bits, every seventh of their logits in either direction, and the scores,
-        once they have arrived.
+        """Return the masks as bits, every seventh of their logits in either direction, and the
+        scores, once they have arrived.
         """
         logits, scores = (output.wait().contiguous().numpy() for output in outputs)
         return {
@@ -119,12 +121,12 @@ def load(workload: Workload) -> TorchSam:
     sam = build(workload.config["model"])
     sam.load_state_dict(load_file(workload.checkpoint / weights_files.SINGLE))
     if workload.precision == "bfloat16":
-        # Its buffers, the pixels' mean and the frequencies of positions, stay in float32.
+        # The model's buffers (the pixels' mean and the frequencies of positions) stay in float32.
         for parameter in sam.parameters():
             parameter.data = parameter.data.to(torch.bfloat16)
     model = Segmenter(sam).to(workload.device).eval()
     if workload.execution == "compile":
-        # The prompt encoder indexes with masks of labels, whose counts no graph knows before it
+        # The prompt encoder indexes with masks of labels. Their counts are unknown before a graph
         # runs.
         torch._dynamo.config.capture_dynamic_output_shape_ops = True
         compiled.compile_forward(model)
@@ -132,7 +134,7 @@ def load(workload: Workload) -> TorchSam:
 
 
 def build(config: Any) -> Any:
-    """Meta's `Sam` of a configuration, as `segment_anything.build_sam` makes it of the published
+    """Build Meta's `Sam` of a configuration, as `segment_anything.build_sam` does for the published
     ones.
     """
     library = modeling()
@@ -173,15 +175,15 @@ def build(config: Any) -> Any:
         iou_head_depth=3,
         iou_head_hidden_dim=config["iou_hidden_dim"],
     )
-    # Its own mean and deviation of pixels from 0 to 255, for pixels from 0 to 1.
+    # Meta's own mean and deviation are for pixels from 0 to 255; these are for pixels from 0 to 1.
     return library.Sam(
         encoder, prompts, decoder, pixel_mean=[0.485, 0.456, 0.406], pixel_std=[0.229, 0.224, 0.225]
     )
 
 
 def modeling() -> ModuleType:
-    """`segment_anything.modeling`. The package's own `__init__` imports torchvision, for tools that
-    are not used here: it is not run.
+    """Import `segment_anything.modeling`. The package's own `__init__` is not run, because it
+    imports torchvision for tools that are not used here.
     """
     spec = importlib.util.find_spec("segment_anything")
     assert spec is not None
@@ -190,12 +192,12 @@ def modeling() -> ModuleType:
 
 
 class Encoder(torch.nn.Module):
-    """Meta's image encoder behind its preprocessing."""
+    """Meta's preprocessing and image encoder."""
 
     def __init__(self, segmenter: Any):
         super().__init__()
         self.encoder = segmenter.image_encoder
-        # In a list, or the rest of the segmenter would be a part of this module.
+        # The list keeps the rest of the segmenter from becoming a part of this module.
         self.preprocess = [segmenter.preprocess]
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:

@@ -1,5 +1,5 @@
-"""The script execution: a TorchScript trace of what the measured call enters, or an error; never
-eager in silence.
+"""The script execution makes a TorchScript trace of the code that the measured call enters. It
+raises an error instead of running eagerly.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from sut.contract import Unsupported
 
 
 def trace_forward(model: torch.nn.Module) -> None:
-    """Put traces in the place of the model's own forward: `__call__` enters them.
+    """Replace the model's own forward by traces, which `__call__` enters.
 
-    Raises Unsupported, in the tracer's own words, where it cannot follow the model.
+    Raises Unsupported, with the tracer's message, if the tracer cannot follow the model.
     """
     traces = Traces(model)
     try:
         traces.make({"input_ids": torch.full((1, 8), 3, device=next(model.parameters()).device)})
-    except Exception as e:  # whatever the model's code raises on what the tracer gives it
+    except Exception as e:  # any error of the model's code on the tracer's inputs
         raise Unsupported(
             f"torch.jit.trace cannot follow {type(model).__name__}: {type(e).__name__}:"
             f" {_first_line(e)}"
@@ -29,8 +29,8 @@ def trace_forward(model: torch.nn.Module) -> None:
 
 
 class Traces:
-    """A model's forward as TorchScript, one trace for each shape of its inputs, because a trace may
-    hold a shape as a constant.
+    """A model's forward as TorchScript. Each shape of inputs has its own trace, because a trace may
+    contain a shape as a constant.
     """
 
     def __init__(self, model: torch.nn.Module):
@@ -44,7 +44,7 @@ class Traces:
         return SimpleNamespace(**self.by_shape[shape](**inputs))
 
     def make(self, inputs: Mapping[str, torch.Tensor]) -> Any:
-        """A trace of these inputs, which ran often enough to be optimised."""
+        """Return a trace of these inputs, which has run often enough to be optimised."""
         vars(self.model).pop("forward", None)  # the tracer follows the class's own
         try:
             with torch.no_grad():
@@ -52,7 +52,7 @@ class Traces:
                     self.model, example_kwarg_inputs=dict(inputs), strict=False, check_trace=False
                 )
                 for _ in range(2):
-                    # TorchScript looks at the first call and optimises before the second.
+                    # TorchScript profiles the first call, and optimises before the second.
                     trace(**inputs)
         finally:
             setattr(self.model, "forward", self)  # noqa: B010  a method of a class is replaced on purpose

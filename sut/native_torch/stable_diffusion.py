@@ -1,5 +1,5 @@
-"""Stable Diffusion of diffusers. The measured call is the `__call__` of its pipeline, on prompts
-that its text encoder has encoded.
+"""Stable Diffusion of diffusers. The measured call runs the text encoder on the prompts, and the
+`__call__` of the pipeline on its output.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ class TorchStableDiffusion:
     def __init__(self, pipeline: Any, workload: Workload):
         self.pipeline, self.workload, self.config = pipeline, workload, workload.config["model"]
         self.steps = self.config["denoising_steps"]
-        # KerasCV's timesteps: from the last to 0, evenly spaced.
+        # KerasCV's timesteps are evenly spaced, from the last one to 0.
         self.timesteps = (
             np.linspace(self.config["train_steps"] - 1, 0, self.steps).round().astype(int).tolist()
         )
-        # Of fewer than four steps, some twice.
+        # With fewer than four steps, some occur twice.
         self.quarters = [-(-self.steps * quarter // 4) for quarter in _QUARTERS]
         self.guidance = self.config["guidance_scale"]
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The ids as int64, which torch's embedding takes without another copy; the noise with its
-        channels first.
+        """Return the ids as int64, which torch's embedding takes without another copy, and the
+        noise with its channels first.
         """
         ids = {name: inputs[name].astype(np.int64) for name in ("input_ids", "negative_ids")}
         return {**ids, "noise": inputs["noise"].transpose(0, 3, 1, 2)}
 
     def predict(self, batch: Batch) -> tuple[execution.OnItsWay, execution.OnItsWay]:
-        """→ (images uint8 [batch, side, side, 3], latents float32 [batch, 4, side / 8, side / 8,
-        4]), on their way to the host.
+        """Return (images uint8 [batch, side, side, 3], latents float32 [batch, 4, side / 8, side /
+        8, 4]), on their way to the host.
         """
         arrays = {
             name: execution.to_device(values, self.workload.device)
@@ -60,7 +60,7 @@ class TorchStableDiffusion:
             return {}
 
         with torch.no_grad():
-            # In one batch, as the pipeline itself has the latents with the prompt and without it.
+            # Both kinds of prompts are one batch, as the latents with and without prompt are.
             encoded = self.pipeline.text_encoder(
                 torch.cat([arrays["negative_ids"], arrays["input_ids"]])
             ).last_hidden_state
@@ -83,7 +83,7 @@ class TorchStableDiffusion:
         return execution.OnItsWay(pixels), execution.OnItsWay(latents)
 
     def to_host(self, outputs: tuple[execution.OnItsWay, execution.OnItsWay]) -> Batch:
-        """The images, and the latents after each quarter of the steps, once they have arrived."""
+        """Return images, and latents after each quarter of the steps, once they have arrived."""
         image, latents = (output.wait().contiguous().numpy() for output in outputs)
         return {"image": image, "latents": latents}
 
@@ -92,8 +92,8 @@ class TorchStableDiffusion:
         execution.synchronise(self.workload)
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
-        """See `execution.evidence`; a forward pass is one of the text encoder, the UNet or the
-        VAE's decoder.
+        """See `execution.evidence`. A forward pass is one of the text encoder, of the UNet or of
+        the VAE's decoder.
         """
         parts = torch.nn.ModuleList(_parts(self.pipeline))
         return execution.evidence(
@@ -106,8 +106,8 @@ class TorchStableDiffusion:
 
 
 def _parts(pipeline: Any) -> list[torch.nn.Module]:
-    """The networks that the measured call enters. Each of them is compiled by itself; the
-    pipeline's arithmetic around them is not.
+    """Return the networks that the measured call enters. Each network is compiled separately; the
+    pipeline's arithmetic around them is not compiled.
     """
     return [pipeline.text_encoder, pipeline.unet, pipeline.vae.decoder]
 
@@ -141,8 +141,8 @@ def load(workload: Workload) -> TorchStableDiffusion:
 
 
 def scheduler(config: Any) -> Any:
-    """DDIM without noise. diffusers' own class of that name takes no timesteps; its DPM-Solver
-    does, and is the same at order 1.
+    """Return DDIM without noise. diffusers' DDIM class takes no timesteps. Its DPM-Solver takes
+    them, and is the same at order 1.
     """
     return diffusers.DPMSolverMultistepScheduler(
         num_train_timesteps=config["train_steps"],
@@ -155,7 +155,7 @@ def scheduler(config: Any) -> Any:
 
 
 class Encoder(torch.nn.Module):
-    """The VAE's encoder, with the convolution behind it."""
+    """The VAE's encoder, with the convolution after it."""
 
     def __init__(self, vae: diffusers.AutoencoderKL):
         super().__init__()

@@ -1,9 +1,9 @@
-"""`python -m sut.native_torch.state_shapes CLASS CONFIG.json`: names and shapes of a Transformers
-model's tensors, as JSON.
+"""`python -m sut.native_torch.state_shapes CLASS CONFIG.json` prints the names and shapes of a
+Transformers model's tensors, as JSON.
 
 It needs no weights and no memory for them: the model is built on torch's meta device. Run it in the
-environment of native torch and keep its output as `harness/inputs/models/<model>-<size>.json`, from
-which the seeded checkpoint is drawn by the model's rules.
+environment of native torch and keep its output as `harness/inputs/models/<model>-<size>.json`. The
+seeded checkpoint is drawn from that file by the model's rules.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import transformers
 
 
 def shapes(name: str, config: dict[str, object]) -> dict[str, list[int]]:
-    """Name → shape of every parameter of the class, in the order of its state dict; buffers, which
-    are computed, are left out.
+    """Return name → shape of every parameter of the class, in the order of its state dict. Buffers
+    are left out, because they are computed.
     """
     kind = getattr(transformers, name)
     with torch.device("meta"):
@@ -30,7 +30,7 @@ def shapes(name: str, config: dict[str, object]) -> dict[str, list[int]]:
 
 
 def main(name: str, config: Path) -> None:
-    """Print them as JSON, with their source."""
+    """Print the names and shapes as JSON, with their source."""
     tensors = shapes(name, json.loads(config.read_text(encoding="utf-8")))
     source = f"transformers {transformers.__version__} {name}"
     sys.stdout.write(json.dumps({"source": source, "tensors": tensors}, indent=1) + "\n")

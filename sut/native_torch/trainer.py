@@ -1,4 +1,4 @@
-"""Trains models of Transformers by its own loop, `Trainer`."""
+"""Trains models of Transformers by Transformers' own loop, `Trainer`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sut.native_torch.training import MeanLoss
 class TrainerTraining:
     """A model and its `Trainer`. Its methods are those of `sut.contract.Training`.
 
-    `prepare` is the method of this name.
+    `prepare` becomes the method of this name.
     """
 
     def __init__(self, model: Any, workload: Workload, prepare: Callable[[Batch], Batch]):
@@ -30,7 +30,7 @@ class TrainerTraining:
     def fit(
         self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
     ) -> None:
-        """One call of `train`."""
+        """Run one call of `train`."""
         device, callback = self.workload.device, _Steps(lambda: on_step(self.trainer.losses))
         self.trainer.batches = (
             {name: execution.to_device(values, device) for name, values in batch.items()}
@@ -42,8 +42,8 @@ class TrainerTraining:
         self.trainer.remove_callback(callback)
 
     def freeze(self) -> None:
-        """Each call of `train` makes its schedule anew, from the rate that the optimizer had
-        first.
+        """Set the learning rate to zero. Each call of `train` computes its schedule again from the
+        optimizer's first rate.
         """
         for group in self.trainer.optimizer.param_groups:
             group["lr"] = group["initial_lr"] = 0.0
@@ -65,7 +65,7 @@ def arguments(workload: Workload) -> Any:
     """
     constants = workload.config["optimizer"]
     told = transformers.TrainingArguments(
-        output_dir=tempfile.gettempdir(),  # it has to be there
+        output_dir=tempfile.gettempdir(),  # the folder has to exist
         per_device_train_batch_size=workload.batch_size,
         learning_rate=constants["learning_rate"],
         adam_beta1=constants["beta_1"],
@@ -75,19 +75,19 @@ def arguments(workload: Workload) -> Any:
         lr_scheduler_type="constant",
         max_grad_norm=0.0,
         logging_strategy="no",
-        logging_nan_inf_filter=False,  # or every step would wait for its loss
+        logging_nan_inf_filter=False,  # otherwise every step would wait for its loss
         save_strategy="no",
         report_to="none",
         disable_tqdm=True,
         use_cpu=workload.device == "cpu",
     )
-    if told.n_gpu > 1:  # a cell runs on the first
+    if told.n_gpu > 1:  # a cell runs on the first GPU
         told._n_gpu = 1
     return told
 
 
 class _Trainer(transformers.Trainer):
-    """`Trainer` over batches that are handed to it, in their order."""
+    """A `Trainer` that takes the given batches in order."""
 
     def __init__(self, model: Any, told: Any):
         super().__init__(model, told)
@@ -98,7 +98,7 @@ class _Trainer(transformers.Trainer):
         return self.batches
 
     def get_decay_parameter_names(self, model: Any) -> list[str]:
-        """All, as in every SUT; its own leaves out biases and norms."""
+        """Return all names, as in every SUT. The library's method leaves out biases and norms."""
         return [name for name, _ in model.named_parameters()]
 
     def training_step(self, *arguments: Any, **keywords: Any) -> torch.Tensor:
@@ -108,7 +108,7 @@ class _Trainer(transformers.Trainer):
 
 
 class _Steps(transformers.TrainerCallback):
-    """Tells the end of each step."""
+    """Calls `on_step` at the end of each step."""
 
     def __init__(self, on_step: Callable[[], None]):
         self.on_step = on_step

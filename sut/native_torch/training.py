@@ -1,4 +1,4 @@
-"""Trains image encoders in PyTorch's usual loop."""
+"""Trains image encoders by PyTorch's usual loop."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from sut.native_torch import compiled, execution
 
 
 class MeanLoss:
-    """Sums up losses on their device, so that no step waits for it. A call gives the mean of those
-    since the last call.
+    """Sums up losses on their device, so that no step waits for the device. A call returns the mean
+    of the losses since the last call.
     """
 
     def __init__(self, device: str | torch.device):
         self.sum, self.count = torch.zeros((), device=device), 0
 
     def add(self, loss: torch.Tensor) -> None:
-        """One more."""
+        """Add one loss."""
         self.sum += loss.detach().float()
         self.count += 1
 
@@ -32,7 +32,7 @@ class MeanLoss:
 
 
 class TowardsFeatures(torch.nn.Module):
-    """An image encoder, and how far what it makes is from features: their mean squared error."""
+    """An image encoder with its loss: the mean squared error between its outputs and features."""
 
     def __init__(self, encoder: torch.nn.Module):
         super().__init__()
@@ -47,7 +47,7 @@ class TorchTraining:
     """An image encoder that is trained towards features by PyTorch's AdamW. Its methods are those
     of `sut.contract.Training`.
 
-    `versions`: of more libraries, by name.
+    `versions`: versions of more libraries, by name.
     """
 
     def __init__(self, encoder: torch.nn.Module, workload: Workload, **versions: str):
@@ -71,7 +71,7 @@ class TorchTraining:
         self.mean_loss = MeanLoss(workload.device)
 
     def prepare(self, inputs: Batch) -> Batch:
-        """Channels first, as PyTorch's encoders have them."""
+        """Return the inputs with channels first, as PyTorch's encoders take them."""
         return {
             "images": inputs["image"].transpose(0, 3, 1, 2),
             "features": inputs["label"].transpose(0, 3, 1, 2),
@@ -80,7 +80,7 @@ class TorchTraining:
     def fit(
         self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
     ) -> None:
-        """The loop of PyTorch's tutorials."""
+        """Run the loop of PyTorch's tutorials."""
         for batch in batches:
             arrays = {
                 name: execution.to_device(values, self.workload.device)
@@ -94,7 +94,7 @@ class TorchTraining:
             on_step(self.mean_loss)
 
     def freeze(self) -> None:
-        """The optimizer reads its learning rate at each step."""
+        """Set the learning rate to zero. The optimizer reads it at each step."""
         for group in self.optimizer.param_groups:
             group["lr"] = 0.0
 

@@ -1,4 +1,4 @@
-"""The reference of BERT-like classifiers."""
+"""The reference for BERT-like classifiers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_DROPOUT = {
 
 
 def _answers(model: Any, inputs: dict[str, torch.Tensor]) -> Batch:
-    """Logits [batch, classes], float32."""
+    """Return the logits [batch, classes], float32."""
     return {"logits": model(**inputs).logits.cpu().numpy()}
 
 

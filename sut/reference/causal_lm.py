@@ -1,4 +1,4 @@
-"""The reference of language models, generating greedily. Its methods are those of
+"""The reference for language models that generate greedily. Its methods are those of
 `sut.contract.Inference`.
 """
 
@@ -26,19 +26,18 @@ class Reference:
     def __init__(self, workload: Workload):
         self.model, self.device = library.load_model(workload), workload.device
         self.ends = list(workload.config.get("end_tokens", ()))
-        # Nothing else of the checkpoint's own generation configuration counts: every SUT decodes
-        # greedily.
+        # The checkpoint's own generation configuration is not used: every SUT decodes greedily.
         self.model.generation_config = transformers.GenerationConfig(
             do_sample=False, eos_token_id=self.ends or None, pad_token_id=0
         )
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The inputs as they are."""
+        """Return the inputs unchanged."""
         return inputs
 
     def predict(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
-        """→ (new tokens [batch, new], how many each row asks for). Prompts are padded on the left,
-        as `generate` wants them.
+        """Return (new tokens [batch, new], how many each row requests). Prompts are padded on the
+        left, as `generate` requires.
         """
         lengths, width = batch["prompt_length"], int(batch["prompt_length"].max())
         ids = np.zeros((len(lengths), width), np.int64)
@@ -54,8 +53,8 @@ class Reference:
         return sequences[:, width:].cpu().numpy().astype(np.int32), batch["max_new_tokens"]
 
     def to_host(self, outputs: tuple[np.ndarray, np.ndarray]) -> Batch:
-        """Tokens, and how many of each row are its answer: up to its first end token, and at most
-        what it asks for.
+        """Return the tokens, and how many of each row are its answer: up to its first end token,
+        and at most as many as requested.
         """
         tokens, asked = outputs
         counts = [
@@ -65,7 +64,7 @@ class Reference:
         return {"tokens": tokens, "n_tokens": np.array(counts, np.int32)}
 
     def logits(self, tokens: np.ndarray) -> np.ndarray:
-        """Teacher-forced, float32 [batch, length, vocabulary]."""
+        """Return teacher-forced logits, float32 [batch, length, vocabulary]."""
         with torch.no_grad():
             found: np.ndarray = (
                 self.model(torch.from_numpy(tokens).long().to(self.device), use_cache=False)
@@ -75,7 +74,7 @@ class Reference:
         return found
 
     def synchronise(self) -> None:
-        """Nothing: no time is taken."""
+        """Do nothing: no time is measured."""
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
         """See `library.evidence`."""
@@ -89,8 +88,8 @@ def load(workload: Workload) -> Reference:
 
 
 class Adapted(torch.nn.Module):
-    """A frozen product of x with weights, and beside it that of x with the factors `a` and `b`,
-    which are trained.
+    """The sum of a frozen product of x with weights and of a trained product of x with the factors
+    `a` and `b`.
     """
 
     def __init__(self, frozen: Any, a: torch.Tensor, b: torch.Tensor, scale: float, per_head: bool):
@@ -109,7 +108,7 @@ class Adapted(torch.nn.Module):
 
 
 def load_training(workload: Workload) -> ReferenceTraining:
-    """The checkpoint's language model with LoRA's factors, which alone are trained."""
+    """Return the checkpoint's language model with LoRA's factors. Only these are trained."""
     model, lora, config = (
         library.load_model(workload, attention_dropout=0.0),
         workload.config["lora"],

@@ -1,4 +1,4 @@
-"""The reference of models without a head."""
+"""The reference for models without a head."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sut.reference import library
 
 
 def _answers(model: Any, inputs: dict[str, torch.Tensor]) -> Batch:
-    """Every seventh channel of the last hidden states [batch, length, channels], float32: all would
-    be hundreds of megabytes in a log.
+    """Return every seventh channel of the last hidden states [batch, length, channels], float32.
+    All channels would be hundreds of megabytes in a log.
     """
     return {"hidden": np.ascontiguousarray(model(**inputs)[0].cpu().numpy()[:, :, ::7])}
 

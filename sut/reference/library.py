@@ -1,4 +1,4 @@
-"""The library's model, loaded plainly, and what is done with one that answers in one call."""
+"""Loads a model of Transformers plainly, and runs models that answer in one call."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Predictor:
         self.model, self.answers, self.device = load_model(workload), answers, workload.device
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The inputs as they are."""
+        """Return the inputs unchanged."""
         return inputs
 
     def predict(self, batch: Batch) -> Batch:
-        """→ the answers."""
+        """Return the answers."""
         with torch.no_grad():
             return self.answers(
                 self.model,
@@ -42,7 +42,7 @@ class Predictor:
         return outputs
 
     def synchronise(self) -> None:
-        """Nothing: no time is taken."""
+        """Do nothing: no time is measured."""
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
         """See `evidence` below."""
@@ -51,11 +51,11 @@ class Predictor:
 
 
 def load_model(workload: Workload, **config: Any) -> Any:
-    """The class that config.json names, from the checkpoint, in float32, every operator run by
+    """Load the class that config.json names from the checkpoint, in float32. Every operator runs by
     itself.
 
     Args:
-        config: values in the place of config.json's.
+        config: values that replace config.json's.
     """
     products_in_float32()
     kind = getattr(transformers, workload.config["classes"]["transformers"])
@@ -70,15 +70,15 @@ def load_model(workload: Workload, **config: Any) -> Any:
 
 
 def products_in_float32() -> None:
-    """No TF32 on a GPU: images of vendors set TORCH_ALLOW_TF32_CUBLAS_OVERRIDE, and PyTorch's own
-    default allows it in convolutions.
+    """Switch TF32 off on a GPU. Images of vendors set TORCH_ALLOW_TF32_CUBLAS_OVERRIDE, and
+    PyTorch's own default allows it in convolutions.
     """
     torch.set_float32_matmul_precision("highest")
     torch.backends.cudnn.allow_tf32 = False
 
 
 def evidence(model: Any) -> Evidence:
-    """The dtype and the class of the model; a reference is not measured."""
+    """Return the dtype and the class of the model. A reference is not measured."""
     detail = {
         "call": type(model).__name__,
         "torch": torch.__version__,

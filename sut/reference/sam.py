@@ -1,4 +1,4 @@
-"""The reference of Segment Anything. Its methods are those of `sut.contract.Inference`."""
+"""The reference for Segment Anything. Its methods are those of `sut.contract.Inference`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from sut.contract import Batch, Evidence, Workload
 from sut.reference import library
 from sut.reference.training import ReferenceTraining
 
-# An empty package in the place of Meta's own, which imports torchvision for tools that are not used
-# here.
+# An empty package replaces Meta's own, which imports torchvision for tools that are not used here.
 _spec = importlib.util.find_spec("segment_anything")
 assert _spec is not None
 sys.modules.setdefault("segment_anything", importlib.util.module_from_spec(_spec))
@@ -32,7 +31,7 @@ from segment_anything.modeling import (  # noqa: E402
 
 
 class Reference:
-    """Meta's `Sam` and its own forward, image by image."""
+    """Meta's `Sam`, run by its own forward on one image at a time."""
 
     in_flight = 1
 
@@ -44,11 +43,11 @@ class Reference:
         self.model.to(self.device).eval()
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The inputs as they are."""
+        """Return the inputs unchanged."""
         return inputs
 
     def predict(self, batch: Batch) -> list[Any]:
-        """→ what `Sam.forward` answers to each image."""
+        """Return the output of `Sam.forward` for each image."""
         arrays = {name: torch.from_numpy(values).to(self.device) for name, values in batch.items()}
         answers = []
         for row, image in enumerate(arrays["image"]):
@@ -67,8 +66,8 @@ class Reference:
         return answers
 
     def to_host(self, outputs: list[Any]) -> Batch:
-        """The masks that Meta's library makes of the logits of low resolution; of these every
-        seventh, and the scores.
+        """Return Meta's masks of the logits of low resolution, every seventh of these logits in
+        both directions, and the scores.
         """
         logits = torch.cat([answer["low_res_logits"] for answer in outputs]).cpu().numpy()
         scores = torch.cat([answer["iou_predictions"] for answer in outputs]).cpu().numpy()
@@ -79,10 +78,10 @@ class Reference:
         }
 
     def synchronise(self) -> None:
-        """Nothing: no time is taken."""
+        """Do nothing: no time is measured."""
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
-        """The dtype of the weights; a reference is not measured."""
+        """Return the dtype of the weights. A reference is not measured."""
         call()
         precision = str(self.model.image_encoder.pos_embed.dtype).removeprefix("torch.")
         return Evidence(
@@ -94,7 +93,7 @@ class Reference:
 
 
 def _sam(config: Any) -> Sam:
-    """As `segment_anything.build_sam` makes it, with the sizes of the configuration."""
+    """Build the model as `segment_anything.build_sam` does, with the sizes of the configuration."""
     channels, side = config["output_channels"], config["image_size"]
     grid = (side // config["patch_size"],) * 2
     return Sam(
@@ -141,15 +140,15 @@ def load(workload: Workload) -> Reference:
 
 
 def _loss(model: Any, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """`image` [batch, side, side, 3], `label` [batch, grid, grid, channels]. Meta's encoder has
-    channels first.
+    """Return the loss for `image` [batch, side, side, 3] and `label` [batch, grid, grid, channels].
+    Meta's encoder has channels first.
     """
     features = model.image_encoder(model.preprocess(255 * batch["image"].permute(0, 3, 1, 2)))
     return torch.nn.functional.mse_loss(features, batch["label"].permute(0, 3, 1, 2))
 
 
 def load_training(workload: Workload) -> ReferenceTraining:
-    """The checkpoint's model, whose image encoder alone is trained, towards features."""
+    """Return the checkpoint's model. Only its image encoder is trained, towards features."""
     model = Reference(workload).model
     model.requires_grad_(False)
     model.image_encoder.requires_grad_(True)

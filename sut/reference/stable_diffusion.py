@@ -1,4 +1,4 @@
-"""The reference of Stable Diffusion. Its methods are those of `sut.contract.Inference`."""
+"""The reference for Stable Diffusion. Its methods are those of `sut.contract.Inference`."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ class Reference:
         self.pipeline.set_progress_bar_config(disable=True)
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The inputs as they are."""
+        """Return the inputs unchanged."""
         return inputs
 
     def predict(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
-        """→ images [batch, side, side, 3] from 0 to 1, latents after each step [steps, batch, 4,
-        side / 8, side / 8].
+        """Return images [batch, side, side, 3] from 0 to 1, and the latents after each step [steps,
+        batch, 4, side / 8, side / 8].
         """
         after_each_step = []
 
@@ -91,8 +91,8 @@ class Reference:
         ).last_hidden_state
 
     def to_host(self, outputs: tuple[np.ndarray, np.ndarray]) -> Batch:
-        """The images in 8 bits, as diffusers' own `numpy_to_pil` makes them, and the latents after
-        each quarter of the steps.
+        """Return the images in 8 bits, computed as in diffusers' `numpy_to_pil`, and the latents
+        after each quarter of the steps.
         """
         images, latents = outputs
         quarters = [-(-len(latents) * quarter // 4) - 1 for quarter in (1, 2, 3, 4)]
@@ -102,10 +102,10 @@ class Reference:
         }
 
     def synchronise(self) -> None:
-        """Nothing: no time is taken."""
+        """Do nothing: no time is measured."""
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
-        """The dtype of the weights; a reference is not measured."""
+        """Return the dtype of the weights. A reference is not measured."""
         call()
         detail = {
             "call": "StableDiffusionPipeline",
@@ -126,8 +126,8 @@ def load(workload: Workload) -> Reference:
 
 
 def _loss(vae: Any, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """`image` [batch, side, side, 3], `label` [batch, side / 8, side / 8, 4]. diffusers has
-    channels first.
+    """Return the loss for `image` [batch, side, side, 3] and `label` [batch, side / 8, side / 8,
+    4]. diffusers has channels first.
     """
     latents = (
         vae.encode(batch["image"].permute(0, 3, 1, 2)).latent_dist.mean * vae.config.scaling_factor
@@ -136,8 +136,8 @@ def _loss(vae: Any, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
 
 
 def load_training(workload: Workload) -> ReferenceTraining:
-    """The checkpoint's VAE, whose encoder alone is trained towards latents, with the convolution
-    behind it.
+    """Return the checkpoint's VAE. Only its encoder and the convolution after it are trained,
+    towards latents.
     """
     library.products_in_float32()
     vae = AutoencoderKL.from_pretrained(

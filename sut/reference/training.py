@@ -1,4 +1,4 @@
-"""The reference of every training: a plain loop with PyTorch's AdamW."""
+"""The reference for every training, a plain loop with PyTorch's AdamW."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class ReferenceTraining:
         )
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The inputs as they are."""
+        """Return the inputs unchanged."""
         return inputs
 
     def fit(
         self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
     ) -> None:
-        """Forward, backward, step: one operator after the other."""
+        """Run forward, backward and the optimizer's step, one operator after the other."""
         for batch in batches:
             loss = self.loss(
                 self.model,
@@ -48,15 +48,15 @@ class ReferenceTraining:
             on_step(loss.item)
 
     def freeze(self) -> None:
-        """A step changes as much as its learning rate says."""
+        """Set the learning rate to zero, so that steps change nothing."""
         for group in self.optimizer.param_groups:
             group["lr"] = 0.0
 
     def synchronise(self) -> None:
-        """Nothing: no time is taken."""
+        """Do nothing: no time is measured."""
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
-        """The dtype and the class of the model; a reference is not measured."""
+        """Return the dtype and the class of the model. A reference is not measured."""
         call()
         precision = str(next(self.model.parameters()).dtype).removeprefix("torch.")
         detail = {"call": type(self.model).__name__, "torch": torch.__version__}
@@ -64,8 +64,8 @@ class ReferenceTraining:
 
 
 def cross_entropy(model: Any, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """The mean over the labels of a batch: one a sample, or one a token. PyTorch leaves out labels
-    of -100.
+    """Return the mean over the labels of a batch, which has one label a sample or one a token.
+    PyTorch leaves out labels of -100.
     """
     logits = model(
         input_ids=batch["input_ids"].long(), attention_mask=batch["attention_mask"].long()

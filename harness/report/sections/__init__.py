@@ -38,14 +38,14 @@ SECTIONS = (
     keras.beside_keras2,
     comparisons.noise,
 )
-"""What makes the sections of a report, in the order in which they are shown."""
+"""The functions that create the sections of a report, in the order in which they are shown."""
 
 
 def of(content: Content) -> list[Section]:
-    """Every section of a report; one that has nothing to say is empty."""
+    """Return every section of a report. A section without content is empty."""
     return [make(content) for make in SECTIONS]
 
 
 def sentences(parts: Iterable[Section]) -> list[str]:
-    """What the sections say below the headline."""
+    """Return the sentences of the sections, which are shown below the headline."""
     return [sentence for section in parts for sentence in section.sentences]

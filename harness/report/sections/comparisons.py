@@ -1,4 +1,4 @@
-"""The answers of the single comparisons, their bars, the means over them, and the noise."""
+"""Sections with the answers of single comparisons, their bars, means over them, and the noise."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _MOST_BARS = 8
 
 
 def answers(content: Content) -> Section:
-    """The answer of each comparison if there are several; the headline is that of a single one."""
+    """The answer of each comparison if there are several. That of a single one is the headline."""
     contested = content.contested
     if len(contested) < 2:
         return Section()
     common = ""
     if not any(contest.decided for contest in contested):
-        common = commonest(contested)  # the headline says it of all
+        common = commonest(contested)  # it is in the headline, for all
     sentences = []
     for contest in contested[:MOST_SENTENCES]:
         is_said = bool(common) and contest.unranked == common
@@ -47,10 +47,10 @@ def bars(content: Content) -> Section:
 
 
 def means(content: Content) -> Section:
-    """Mean speeds over the comparisons that all compared SUTs are ranked in, a sentence a machine.
+    """Mean speeds over the comparisons in which all SUTs are ranked, one sentence a machine.
 
-    There is none of fewer than two comparisons. LoRA that trains other parameters in each library
-    does not count.
+    There is no sentence for fewer than two comparisons. Trainings in which LoRA trains other
+    parameters in each library do not count.
     """
     sentences = []
     for machine in content.machines:
@@ -91,7 +91,7 @@ def _mean_words(ratio: statistics.Ratio) -> str:
 
 
 def noise(content: Content) -> Section:
-    """A sentence for each control run: how much it differs from its cell, which is noise only."""
+    """A sentence for each control run on its difference to its cell, which is only noise."""
     sentences = []
     for contest in content.contests:
         for group, ratio in contest.control_ratios:

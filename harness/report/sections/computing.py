@@ -1,4 +1,4 @@
-"""How fast SUTs do the model's own work, compared with what their frameworks can do."""
+"""A section on the model's products, compared with a large product of the same framework."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NOTE = (
 )
 
 
-_CLEARLY = 1.2  # times as fast: a smaller difference is no reason to warn
+_CLEARLY = 1.2  # times as fast; smaller differences give no warning
 
 
 @dataclass
@@ -40,7 +40,7 @@ class _Products:
     Attributes:
         rates: floating-point operations a second of a large product, of each run.
         libraries: the library with instructions and threads, in words, of each run that names it.
-        narrow: whether MKL took narrower instructions than an AMD processor has.
+        narrow: the instructions that MKL used, if an AMD processor has wider ones; otherwise empty.
     """
 
     rates: list[float] = field(default_factory=list)
@@ -49,7 +49,7 @@ class _Products:
 
     @property
     def rate(self) -> float:
-        """The median."""
+        """The median of the rates."""
         return median(self.rates)
 
     def add(self, rate: float, fact: Mapping[str, Any], machine: Machine | None) -> None:
@@ -67,7 +67,7 @@ _Place = tuple[str, ...]
 
 
 def section(content: Content) -> Section:
-    """The shares of all comparisons in a table; of a single comparison in sentences, too."""
+    """The shares of all comparisons in a table. A single comparison also has sentences."""
     own = []
     if len(content.contested) == 1:
         own = _sentences(content.contested[0])
@@ -86,7 +86,8 @@ def section(content: Content) -> Section:
 
 
 def _sentences(contest: Contest) -> list[str]:
-    """One with the share of each SUT, the largest first, and one with the operators of eager SUTs.
+    """Return one sentence with the share of each SUT, the largest first, and one with the operators
+    of eager SUTs.
 
     There is no sentence for a figure that fewer than two SUTs have.
     """
@@ -142,7 +143,7 @@ def product_sentences(groups: Iterable[Group]) -> list[str]:
 
 
 def _places(groups: Iterable[Group]) -> dict[_Place, dict[str, _Products]]:
-    """Place → framework → how it multiplied."""
+    """Return place → framework → its products."""
     places: dict[_Place, dict[str, _Products]] = {}
     for group in groups:
         cell = group.cell
@@ -161,7 +162,7 @@ def _places(groups: Iterable[Group]) -> dict[_Place, dict[str, _Products]]:
 
 
 def _rates(of_one: Mapping[str, _Products]) -> list[str]:
-    """`PyTorch 184 GFLOP/s (MKL, AVX2, 2 threads)` of each framework, the fastest first."""
+    """Return `PyTorch 184 GFLOP/s (MKL, AVX2, 2 threads)` for each framework, the fastest first."""
     is_known = any(products.libraries for products in of_one.values())
     texts = []
     for name, products in _fastest_first(of_one):
@@ -172,7 +173,9 @@ def _rates(of_one: Mapping[str, _Products]) -> list[str]:
 
 
 def _meaning(precision: str, of_one: Mapping[str, _Products]) -> Iterator[str]:
-    """One sentence on each framework whose MKL leaves instructions unused, if others outrun it."""
+    """Yield a sentence on each framework whose MKL leaves instructions unused, if others are
+    faster.
+    """
     for name, products in of_one.items():
         faster = {}
         for other, others in _fastest_first(of_one):

@@ -1,4 +1,4 @@
-"""A grid of models, batches and lengths: mean ratios over its models.
+"""A section with mean ratios over the models of a grid of models, batches and lengths.
 
 Any sweep may measure such a grid; the recipe `hf-2019` is one.
 """
@@ -17,7 +17,7 @@ from harness.report.section import Cell, Row, Section, Table, grouped, ratio_cel
 from sut.registry import SUTS
 
 _DISTILLED = {"distilbert": "bert", "distilgpt2": "gpt2"}
-"""Model → the one that it was distilled from."""
+"""Model → the model from which it was distilled."""
 _PLAIN = ("eager", "graph")
 """The executions that compile least."""
 
@@ -31,10 +31,10 @@ Pairs = Sequence[tuple[Times, Times]]
 
 @dataclass(frozen=True, kw_only=True)
 class Grid:
-    """Cells that differ in nothing but SUT, model, batch and length.
+    """Cells that differ only in SUT, model, batch and length.
 
     Attributes:
-        work: what they have in common, in words.
+        work: the settings that the cells share, in words.
         cells: (model, batch, tokens of an input) → SUT → the times of its repeats.
     """
 
@@ -43,7 +43,7 @@ class Grid:
 
     @property
     def models(self) -> set[str]:
-        """Its models."""
+        """The models of the grid."""
         return {model for model, _, _ in self.cells}
 
     @property
@@ -69,10 +69,10 @@ def section(content: Content) -> Section:
 
 
 def grids(content: Content) -> list[Grid]:
-    """The grids of two models or more, measured Offline on synthetic inputs of one length."""
+    """Return the Offline grids of two models or more, on synthetic inputs of one length."""
     cells: dict[str, dict[tuple[str, int, int], dict[str, Times]]] = {}
     contests = [contest for contest in content.conclusive if _belongs(contest)]
-    for contest in sorted(contests, key=_order):  # of other weights the newest stay
+    for contest in sorted(contests, key=_order):  # the newest of several weights stays
         first = contest.groups[0]
         cell = first.cell
         words = [f"size {cell.size}", cell.precision, cell.device]
@@ -106,7 +106,9 @@ def _times(group: Group) -> Times:
 
 
 def _speeds(grid: Grid) -> Iterator[Table]:
-    """The speed of each SUT over the plain one of its library: a row a batch, a column a length."""
+    """Yield a table of each SUT's speed over its library's plain SUT: a row a batch, a column a
+    length.
+    """
     for sut in grid.suts:
         base = _plain(sut, grid.suts)
         pairs: dict[tuple[int, int], list[tuple[Times, Times]]] = {}
@@ -129,7 +131,9 @@ def _speeds(grid: Grid) -> Iterator[Table]:
 
 
 def _plain(sut: str, suts: Sequence[str]) -> str | None:
-    """The SUT of the same library that compiles least. None if there is none, or if it is `sut`."""
+    """Return the SUT of the same library that compiles least. None if there is none, or if it is
+    `sut`.
+    """
     spec = SUTS.get(sut)
     if spec is None or spec.execution in _PLAIN:
         return None
@@ -142,7 +146,7 @@ def _plain(sut: str, suts: Sequence[str]) -> str | None:
 
 
 def _distilled(grid: Grid) -> Iterator[Table]:
-    """The speed of distilled models over full ones, on each SUT."""
+    """Yield a table with the speed of distilled models over full ones, on each SUT."""
     rows: list[tuple[str, Row]] = []
     for small, full in _DISTILLED.items():
         for sut in grid.suts:
@@ -163,7 +167,7 @@ def _distilled(grid: Grid) -> Iterator[Table]:
 
 
 def _mean(pairs: Pairs) -> Cell:
-    """The geometric mean of the ratios, and how many there are; empty without any."""
+    """Return the geometric mean of the ratios, and their number. Empty if there are none."""
     if not pairs:
         return ""
     return ratio_cell(mean_ratio(pairs, higher_is_better=False), f", {len(pairs)}")

@@ -1,4 +1,6 @@
-"""Keras 3 compared with its own framework without Keras, with native PyTorch, and with Keras 2."""
+"""Sections that compare Keras 3 with its framework without Keras, with native PyTorch and with
+Keras 2.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,12 @@ class Overhead:
     """Keras 3 compared with a SUT without Keras.
 
     Attributes:
-        ratio: the speed of Keras over that of the other.
+        ratio: the speed of Keras over that of the other SUT.
         keras_ms, bare_ms: milliseconds of a batch, medians of the repeats; None if not known.
-        keras_token_ms, bare_token_ms: milliseconds in which each answer of a batch gets a token, on
-            average; None of a model that predicts.
-        cost: whether both run on the same framework, so that they differ by Keras and its library
-            of models.
+        keras_token_ms, bare_token_ms: average milliseconds in which each answer of a batch gets a
+            token; None for a model that predicts.
+        cost: whether both run on the same framework, so that they differ only in Keras and its
+            library of models.
     """
 
     work: str
@@ -123,7 +125,7 @@ def beside_keras2(content: Content) -> Section:
 
 
 def overheads(content: Content) -> list[Overhead]:
-    """Each Keras 3 SUT compared with its own framework, and with native PyTorch."""
+    """Return each Keras 3 SUT compared with its own framework, and with native PyTorch."""
     found = []
     for contest in content.conclusive:
         for group in contest.good:
@@ -161,7 +163,7 @@ def _token_ms(group: Group) -> float | None:
 
 
 def upgrades(content: Content) -> list[Upgrade]:
-    """An upgrade for each Keras 3 SUT of which the same SUT of Keras 2 was measured."""
+    """Return an upgrade for each Keras 3 SUT whose counterpart of Keras 2 was measured."""
     found = []
     for contest in content.conclusive:
         for new in contest.good:

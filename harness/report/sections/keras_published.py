@@ -1,10 +1,10 @@
-"""The two figures of Keras' published benchmark, drawn again from our cells.
+"""A section with the two figures of Keras' published benchmark, drawn from our cells.
 
-They are Keras 3 over Keras 2, and over native PyTorch. There
-(https://keras.io/getting_started/benchmarks/) each is the speed of Keras 3 on its best backend over
-that of the other, one bar for each model and task. Their A100 is a mark at ours if the table has
-the same batch, and at every training. Most columns of their table were not measured in float32
-(`lower_precision`).
+They are Keras 3 over Keras 2, and over native PyTorch. Each published figure
+(https://keras.io/getting_started/benchmarks/) shows the speed of Keras 3 on its best backend over
+that of the other, one bar for each model and task. The published ratio, of an A100, is a mark at
+our bar if the table has the same batch, and at every training. Most columns of their table were not
+measured in float32 (`lower_precision`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FIGURES = {
     "keras2-tensorflow": "Keras 3 over Keras 2",
     "native-torch-eager": "Keras 3 over native PyTorch",
 }
-"""SUT that Keras 3 is compared with → what its figure is called."""
+"""SUT that Keras 3 is compared with → title of its figure."""
 A100_FLOAT32_TFLOPS = 19.5
 """The most that an A100 computes in float32 without TF32, in 10^12 operations a second.
 
@@ -69,9 +69,10 @@ def section(content: Content) -> Section:
 
 
 def gains(content: Content, other: str) -> list[Bar]:
-    """A bar for each contest in which both have figures: the fastest Keras 3 SUT over the other.
+    """Return a bar for each comparison with figures of both: the fastest Keras 3 SUT over the
+    other.
 
-    Its mark is the same of the published table, there with its own fastest backend.
+    The bar's mark is the same ratio in the published table, with the fastest backend there.
     """
     found = []
     for contest in content.conclusive:
@@ -85,9 +86,9 @@ def gains(content: Content, other: str) -> list[Bar]:
 
 
 def lower_precision() -> str:
-    """Sentences on the columns of the published table that are too fast for float32.
+    """Return sentences on the columns of the published table that are too fast for float32.
 
-    They follow from the figures of BERT's predictions.
+    They are computed from the figures of BERT's predictions.
     """
     fast: list[str] = []
     slow: list[str] = []
@@ -105,7 +106,9 @@ def lower_precision() -> str:
 
 
 def _tflops(row: Published) -> float:
-    """The matrix products of one of BERT's published predictions, in 10^12 operations a second."""
+    """Return the speed of the matrix products in one of BERT's published predictions, in 10^12
+    operations a second.
+    """
     model = models.load(row.model)
     count = families.of(model).least_flops
     assert count and row.seq_len
@@ -115,10 +118,10 @@ def _tflops(row: Published) -> float:
 
 
 def _theirs(group: Group, other: str) -> float | None:
-    """The published speed of Keras 3's fastest backend over the other's. None if there is none."""
+    """Return the published speed of Keras 3's fastest backend over the other's; None if unknown."""
     c = group.cell
     times = {sut: row.ms_per_step for sut, row in published_for(c).items()}
-    # Their BERT reads padded texts; their prompts have one length.
+    # The published BERT reads padded texts, and the published prompts have one length.
     is_uneven = c.dataset == "uneven" and c.task == "generate"
     other_inputs = is_uneven or c.dataset not in STANDARD_INPUTS
     other_model = c.size == "user" or c.lora == LORA[1]

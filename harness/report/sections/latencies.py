@@ -1,6 +1,6 @@
-"""The plain 90th percentiles of latencies, and how latencies and step times are spread.
+"""Sections on the plain 90th percentiles of latencies, and the spread of latencies and step times.
 
-SUTs are compared by their medians, and these follow them.
+SUTs are compared by their medians. The percentiles are shown after these.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from harness.report.times import times_ms
 from scenarios.table import SCENARIOS
 
 _LEAST_QUERIES = 64
-"""As many queries as LoadGen needs for its estimate of a 90th percentile."""
+"""The number of queries that LoadGen needs for its estimate of a 90th percentile."""
 _MOST_PICTURES = 4
 
 
@@ -29,9 +29,10 @@ def percentiles(content: Content) -> Section:
 
 
 def _sentences(contest: Contest) -> list[str]:
-    """One sentence: the 90th percentile of each SUT, the lowest first, and how far off others are.
+    """Return a sentence with each SUT's 90th percentile, the lowest first, and its ratio to the
+    lowest.
 
-    There is none of a throughput or a training, or of an inconclusive comparison.
+    There is none for a throughput, a training or an inconclusive comparison.
     """
     runs = [run for group in contest.good for run in group.good]
     if contest.inconclusive or not all(map(_p90, runs)):
@@ -55,9 +56,9 @@ def _sentences(contest: Contest) -> list[str]:
 
 
 def _p90(run: Run) -> float | None:
-    """The plain 90th percentile of a run's latencies, in milliseconds.
+    """Return the plain 90th percentile of a run's latencies, in milliseconds.
 
-    None if it asked for all samples at once.
+    None if the run issued all samples at once.
     """
     return run.result.metrics.get("latency_p90_ms")
 
@@ -81,7 +82,7 @@ def _unpaired(first: Group, group: Group, compared: int) -> statistics.Ratio:
 
 
 def _longer(ratio: statistics.Ratio) -> str:
-    """How a 90th percentile compares with the lowest one.
+    """Return how a 90th percentile compares with the lowest one, in words.
 
     `ratio` is the speed of the SUT with the lowest one over that of this SUT.
     """
@@ -93,7 +94,7 @@ def _longer(ratio: statistics.Ratio) -> str:
 
 
 def spread(content: Content) -> Section:
-    """How the latencies of queries and the times of training steps are spread, of the last runs."""
+    """The spread of the latencies of queries and the times of training steps, in the last runs."""
 
     def pictures() -> Pictures:
         contests = [contest for contest in content.contested if not contest.higher_is_better]
@@ -105,7 +106,7 @@ def spread(content: Content) -> Section:
 
 
 def _picture(contest: Contest) -> Picture | None:
-    """The times of the last run of each SUT; None if none kept them."""
+    """Draw the times of the last run of each SUT. None if no run kept them."""
     from harness.report import figures
 
     times = {group.sut: times_ms(group) for group in contest.good}

@@ -1,4 +1,6 @@
-"""The effect of the lengths of prompts and answers on a comparison of Keras SUTs with others."""
+"""A section on how the lengths of prompts and answers affect a comparison of Keras SUTs with
+others.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,10 @@ def section(content: Content) -> Section:
 
 
 def sentences(contest: Contest) -> list[str]:
-    """List what KerasHub's way to generate costs in this comparison, a sentence each.
+    """Return sentences on the cost of KerasHub's way to generate in this comparison.
 
-    The list is empty if there is no Keras SUT, or if there are only such. The factor is
-    `keras_generate.factor` of the size's configuration. There is none for a user's weights or
+    The list is empty if there is no Keras SUT, or if there are only Keras SUTs. The factor is
+    `keras_generate.factor` of the size's configuration. There is no factor for a user's weights or
     prompts.
     """
     keras = [g for g in contest.good if of_keras(g.cell.sut)]
@@ -37,7 +39,7 @@ def sentences(contest: Contest) -> list[str]:
 
 
 def _more(keras: list[Group], prompt: int, new: int) -> list[str]:
-    """A sentence for the Keras SUTs that are compiled, and one for those that are not."""
+    """Return a sentence for the Keras SUTs that are compiled, and one for those that are not."""
     cell = keras[0].cell
     size = models.load(cell.model, cell.task).sizes[cell.size]
     layers = text.layer_weights(size)
@@ -63,7 +65,7 @@ def _lengths_differ(group: Group) -> bool:
 
 
 def _tokens(group: Group) -> tuple[int, int] | None:
-    """Tokens of each prompt and of its answer; None if the size or the inputs are a user's."""
+    """Return the tokens of each prompt and answer. None if the size or the inputs are a user's."""
     cell = group.cell
     if cell.dataset != "synthetic" or cell.model not in models.names():
         return None

@@ -1,4 +1,4 @@
-"""The memory and the seconds of compiling that SUTs take, and when compiling pays."""
+"""Sections on the memory and the compile time of SUTs, and on when compiling pays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def section(content: Content) -> Section:
 
 
 def _sentences(contest: Contest) -> list[str]:
-    """One on the memory of each device and one on compiling, the least first.
+    """Return a sentence on the memory of each device and one on compiling, the least first.
 
     There is no sentence for a figure that fewer than two SUTs have.
     """
@@ -48,12 +48,12 @@ _NOTE = (
 
 @dataclass(frozen=True, kw_only=True)
 class Payback:
-    """After how many calls compiling pays.
+    """The number of calls after which compiling pays.
 
     Attributes:
         compile_seconds: the time in which all shapes were compiled.
-        calls: of a batch, after which a compiled and an eager SUT have taken equally long; None:
-            the compiled one is not faster.
+        calls: calls of a batch after which a compiled and an eager SUT have taken equally long;
+            None: the compiled SUT is not faster.
     """
 
     work: str
@@ -80,7 +80,7 @@ def payback(content: Content) -> Section:
 
 
 def paybacks(content: Content) -> list[Payback]:
-    """A payback for each compiled SUT, compared with the fastest eager one."""
+    """Return a payback for each compiled SUT, compared with the fastest eager one."""
     return [each for contest in content.conclusive for each in _paybacks(contest)]
 
 

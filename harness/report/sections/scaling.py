@@ -1,4 +1,4 @@
-"""Speed over batch and over lengths: the same work with several values of one of them."""
+"""A section on speed over batch size and lengths, for work that differs in only one of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.report.contest import Contest
 from harness.report.section import Picture, Pictures, Section
 
 _AXES = fields_with("axis")
-"""The fields of `Cell` that are an axis, in words."""
+"""Field of `Cell` that is an axis → its name in words."""
 _MOST_OF_AN_AXIS = 4
 """The most pictures of one axis."""
 
@@ -24,10 +24,10 @@ class Scale:
     """The same work with several values of one field.
 
     Attributes:
-        axis: of _AXES.
-        work: in words, without that field.
+        axis: a field of _AXES.
+        work: the work in words, without that field.
         points: SUT → (value of the field, samples a second, the median of the repeats), in the
-            order of the contests.
+            order of the comparisons.
     """
 
     axis: str
@@ -55,7 +55,7 @@ def section(content: Content) -> Section:
 
 
 def scales(content: Content) -> list[Scale]:
-    """Every scale with two points or more of a SUT, axis by axis."""
+    """Return every scale with two points or more of a SUT, axis by axis."""
     found = []
     for axis in _AXES:
         known: dict[tuple[Any, ...], Scale] = {}
@@ -94,7 +94,9 @@ def _picture(scale: Scale) -> Picture:
 
 
 def _best_batches(scale: Scale) -> str:
-    """The batch at which each SUT makes most samples a second, the fastest SUT first."""
+    """Return a sentence with the fastest batch of each SUT in samples a second, the fastest SUT
+    first.
+    """
     best = {}
     for sut, points in scale.points.items():
         best[sut] = max(points, key=lambda point: point[1])

@@ -1,4 +1,4 @@
-"""The table of trainings."""
+"""A section with the table of trainings."""
 
 from __future__ import annotations
 
