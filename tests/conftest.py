@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 settings.register_profile("busy machine", deadline=None)
 settings.load_profile("busy machine")
+
+
+def pytest_runtest_teardown() -> None:
+    """Ignore SIGPIPE again. Commands that print set it to end their process, which is pytest here."""
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
 
 @pytest.fixture(scope="session")

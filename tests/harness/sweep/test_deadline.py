@@ -175,7 +175,7 @@ def test_jax_keeps_its_kernels_unless_the_user_says_where(tmp_path, monkeypatch)
     assert os.environ["JAX_COMPILATION_CACHE_DIR"] == "mine"
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
     accelerator.save_time(tmp_path)
-    assert os.environ.pop("JAX_COMPILATION_CACHE_DIR") == str(tmp_path / "jax")
+    assert os.environ.pop("JAX_COMPILATION_CACHE_DIR") == str(tmp_path / "kernels")
     assert os.environ.pop("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS") == "0"
 
 
