@@ -37,8 +37,8 @@ def configure(workload: Workload) -> None:
     name = keras.backend.backend()
     if name != workload.backend:
         raise Unsupported(
-            f"Keras runs on {name} here and {workload.backend} is wanted: KERAS_BACKEND decides,"
-            " before its import"
+            f"Keras runs on {name} here, but {workload.backend} is wanted: set"
+            f" KERAS_BACKEND={workload.backend} before Keras is imported"
         )
     if workload.execution not in backend.EXECUTIONS:
         raise Unsupported(
