@@ -109,6 +109,7 @@ def of_loadgen(
 
 def of_training(
     rates: Mapping[str, float],
+    *,
     samples: int,
     batches: int,
     record: Record,

@@ -21,7 +21,7 @@ _WORD = r"\S"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Benchmark:
+class BenchmarkNames:
     """This project's name of the benchmark, and the official benchmark that it is mapped to."""
 
     name: str = field(metadata=matching(_WORD))
@@ -29,7 +29,7 @@ class Benchmark:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Qsl:
+class InputFacts:
     """The inputs.
 
     Attributes:
@@ -240,12 +240,12 @@ class Record:
     round: str = field(metadata=matching("^v[0-9]"))
     command: str = field(metadata=matching(_WORD))
     submitter: str = ""
-    benchmark: Benchmark
+    benchmark: BenchmarkNames
     family: str = field(metadata=matching(_WORD))
     execution: str = field(metadata=choices(("eager", "compile", "script", "graph", "xla")))
     framework: str = field(default="", metadata=choices(("PyTorch", "JAX", "TensorFlow", "")))
     loadgen: str = ""
-    qsl: Qsl
+    qsl: InputFacts
     accuracy: Judged
     digests: Digests
     inputs: Mapping[str, ArrayKind] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What a report says of disturbances, of repeats and of comparisons without a clear answer.
+"""Sentences of a report on disturbances, repeats and comparisons without a clear answer.
 
 Each message is a template, and `format` fills it in. Other messages are still where they arise.
 """
@@ -79,7 +79,7 @@ class Inconclusive(StrEnum):
     )
 
 
-class Refused(StrEnum):
+class NotCompared(StrEnum):
     """Why two measurements are not compared at all."""
 
     STATISTIC = (

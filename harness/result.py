@@ -231,7 +231,13 @@ def _of_training(directory: Path, record: Record, performance: WorkerOutcome) ->
     figure = SCENARIOS[record.cell.scenario].figure
     sample_passes = passes(record.cell.lora) if _counted(record) else None
     made = figures.of_training(
-        training.figures(steps), samples, steps.count, record, performance, figure, sample_passes
+        training.figures(steps),
+        samples=samples,
+        batches=steps.count,
+        record=record,
+        outcome=performance,
+        figure=figure,
+        passes=sample_passes,
     )
     return dict(vars(made))
 

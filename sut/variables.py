@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 from sut.devices import DEVICES, HOST
 from sut.registry import SUTS, SutSpec
@@ -87,3 +88,11 @@ def _read(spec: SutSpec, device: str, environment: Mapping[str, str]) -> dict[st
 def _starting(words: list[str] | tuple[str, ...], environment: Mapping[str, str]) -> dict[str, str]:
     read = re.compile(rf"({'|'.join(dict.fromkeys(words))})_|LD_PRELOAD$")
     return {name: value for name, value in sorted(environment.items()) if read.match(name)}
+
+
+def keeping_kernels(folder: Path) -> dict[str, str]:
+    """The variables by which JAX keeps the kernels that it compiles in a folder, as torch does."""
+    return {
+        "JAX_COMPILATION_CACHE_DIR": str(folder),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }

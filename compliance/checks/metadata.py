@@ -205,10 +205,8 @@ def _of_division(subject: Subject, system: str, measurements: str) -> list[Check
 
 def _retraining(subject: Subject, file: str) -> Check:
     retraining = (subject.measurements or {}).get("retraining")
-    words = [
-        str(word).strip().rstrip(".").lower()
-        for word in (retraining if isinstance(retraining, list) else [retraining])
-    ]
+    stated = retraining if isinstance(retraining, list) else [retraining]
+    words = [str(word).strip().rstrip(".").lower() for word in stated]
     where = {"file": file, "fix": "submit what was retrained to the open division"}
     if subject.measurements is None or all(word in _NOT_RETRAINED for word in words):
         return judge(

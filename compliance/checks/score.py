@@ -218,7 +218,6 @@ def _limits(
     that match.
     """
     for limit, bound in bounds.items():
-        yield from (
-            (name, bound)
-            for name in (fnmatch.filter(tolerance, limit) if "*" in limit else [limit])
-        )
+        names = fnmatch.filter(tolerance, limit) if "*" in limit else [limit]
+        for name in names:
+            yield name, bound

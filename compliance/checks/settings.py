@@ -274,9 +274,10 @@ def user_conf_keys(subject: Subject) -> Check:
     keys.
     """
     file = subject.place.show(subject.place.measurements / "user.conf")
-    faults: list[Fault | str] = [
-        f for test in subject.tests for name, f in test.faults.items() if name == "user.conf"
-    ]
+    faults: list[Fault | str] = []
+    for test in subject.tests:
+        if "user.conf" in test.faults:
+            faults.append(test.faults["user.conf"])
     conf, others = (
         parse(subject.performance.user_conf or ""),
         parse(subject.accuracy.user_conf or ""),

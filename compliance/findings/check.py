@@ -157,11 +157,10 @@ def escape(text: str) -> str:
     Anybody can write names and logs. A character in them might move a terminal's cursor, end a line
     or reverse the direction of writing.
     """
-    return (
-        text
-        if text.isprintable()
-        else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    )
+    if text.isprintable():
+        return text
+    escaped = [c if c.isprintable() else c.encode("unicode_escape").decode() for c in text]
+    return "".join(escaped)
 
 
 def judge(

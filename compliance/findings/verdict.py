@@ -110,11 +110,10 @@ class Audit:
         if not passes(checks):
             return f"{name} does not hold: nothing could be checked"
         manual = counts[Verdict.MANUAL]
-        return f"{name} holds" + (
-            f"; {manual} finding{'s are' if manual > 1 else ' is'} for a person to judge"
-            if manual
-            else ""
-        )
+        if not manual:
+            return f"{name} holds"
+        findings = "1 finding is" if manual == 1 else f"{manual} findings are"
+        return f"{name} holds; {findings} for a person to judge"
 
     def as_json(self, directory: str, level: str) -> dict[str, Any]:
         """The document that `--json` writes; see schemas/checks.json."""

@@ -438,9 +438,9 @@ def _number(value: Any) -> TypeGuard[float]:
 def _evidence(training: TrainingRun, record: Record) -> Iterator[Check]:
     execution, precision = record.execution, record.cell.precision
     rule = limits()["evidence"].get(execution)
-    faults: list[Fault | str] = (
-        [] if rule else [f"there is no rule for the execution {shorten(execution)}"]
-    )
+    faults: list[Fault | str] = []
+    if not rule:
+        faults.append(f"there is no rule for the execution {shorten(execution)}")
     lower: list[Fault | str] = []
     for test, outcome in training.outcomes.items():
         before = outcome.evidence_before if outcome else None
@@ -526,7 +526,13 @@ def _result(training: TrainingRun, record: Record) -> Iterator[Fault]:
     yield from results.other_figures(
         result,
         lambda: figures.of_training(
-            rates, samples, steps.count, record, outcome, FIGURES["Fit"], sample_passes
+            rates,
+            samples=samples,
+            batches=steps.count,
+            record=record,
+            outcome=outcome,
+            figure=FIGURES["Fit"],
+            passes=sample_passes,
         ),
     )
     score, _ = files.reckon(lambda: loss_score(training))

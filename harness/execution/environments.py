@@ -77,7 +77,7 @@ def locks_of_tests(round_: str) -> list[Path]:
 
 
 def is_made(cache: Path, name: str, device: str, round_: str) -> bool:
-    """Whether the environment exists and was made from its present locks."""
+    """Return True if the environment exists and was made from its present locks."""
     stamp = _directory(cache, name, device) / "lock.txt"
     return stamp.exists() and stamp.read_bytes() == _joined(lock_files(name, device, round_))
 

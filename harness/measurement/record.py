@@ -7,7 +7,15 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from formats.record import Benchmark, Digests, Judged, Qsl, Record, SutEnvironment, Trained
+from formats.record import (
+    BenchmarkNames,
+    Digests,
+    InputFacts,
+    Judged,
+    Record,
+    SutEnvironment,
+    Trained,
+)
 from harness.execution import machine
 from harness.inputs import limits
 from harness.inputs.families.text import SEED
@@ -27,7 +35,7 @@ def make(attempt: Attempt) -> Record:
         command=request.asked.command,
         working_directory=str(Path.cwd()),
         submitter=request.asked.submitter,
-        benchmark=Benchmark(name=request.benchmark, official=request.official),
+        benchmark=BenchmarkNames(name=request.benchmark, official=request.official),
         family=request.model.family,
         execution=request.spec.execution,
         framework=framework_of(request.asked.sut),
@@ -70,10 +78,10 @@ def _training(request: Request) -> Trained | None:
     )
 
 
-def _qsl(attempt: Attempt) -> Qsl:
+def _qsl(attempt: Attempt) -> InputFacts:
     inputs = attempt.inputs
     dataset = attempt.request.asked.dataset
-    return Qsl(
+    return InputFacts(
         samples=inputs.count,
         performance_sample_count=inputs.count,
         **inputs.description.lengths,

@@ -12,7 +12,7 @@ from harness.comparison.pooled import Pooled
 from harness.comparison.tables import Group
 from harness.figure import compared, short
 from harness.inputs import models
-from harness.messages import Differs, Inconclusive, Refused
+from harness.messages import Differs, Inconclusive, NotCompared
 from sut.registry import SUTS, unsupported
 
 _MOST_REASONS = 3
@@ -288,7 +288,7 @@ class Contest:
 
     @property
     def other_factors(self) -> bool:
-        """Whether each library trains other factors in these trainings by LoRA.
+        """True if each library trains other factors in these trainings by LoRA.
 
         This is the case with `--lora own`.
         """
@@ -416,7 +416,7 @@ def _why_not(group: Group) -> str:
     """Return why a group has no place among the others."""
     metric = group.metric
     if group.good and metric:
-        return Refused.STATISTIC.format(name=metric.name, estimate=metric.estimate)
+        return NotCompared.STATISTIC.format(name=metric.name, estimate=metric.estimate)
     return group.last.obstacle
 
 

@@ -18,23 +18,10 @@ from harness.errors import HarnessError
 from harness.execution import environments
 from harness.inputs import models
 from harness.request.request import Request
+from sut import variables
 from sut.registry import REFERENCE, spec_of
 
 _FEWEST_TOKENS = 8  # of an answer: with fewer, the prompt takes most of the time
-# Copies 1 GiB ten times in a row. Prints the bytes read and written a second, of the best of four.
-_COPY = """
-import sys, time, torch
-source = torch.ones(1 << 28, device=sys.argv[1])
-target = torch.empty_like(source)
-best = 0.0
-for _ in range(4):
-    start = time.perf_counter()
-    for _ in range(10):
-        target.copy_(source)
-    target[-1].item()
-    best = max(best, 20 * source.nbytes / (time.perf_counter() - start))
-print(best)
-"""
 
 
 def save_time(cache: Path) -> None:
@@ -43,8 +30,8 @@ def save_time(cache: Path) -> None:
     Each cell has two workers, and the second one would compile all again. If the driver is not
     persistent, each opening starts the GPU again.
     """
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache / "kernels"))
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    for name, value in variables.keeping_kernels(cache / "kernels").items():
+        os.environ.setdefault(name, value)
     with suppress(pynvml.NVMLError):
         pynvml.nvmlInit()
 
@@ -60,8 +47,15 @@ def bytes_per_second(request: Request, say: Callable[[str], None]) -> float:
             torch = environments.adopt(asked.python, name, round_, device, asked.cache)
         else:
             torch = environments.ensure(asked.cache, name, device, round_, say)
-        command = [str(torch.python), "-c", _COPY, device]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+        command = [str(torch.python), "-P", "-m", "sut.evidence.copy_rate", device]
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+            env={**os.environ, "PYTHONPATH": str(environments.ROOT)},
+        )
         return float(done.stdout)
     except (HarnessError, subprocess.SubprocessError, ValueError) as e:
         say(f"the speed of the device's memory is not known: {e}")

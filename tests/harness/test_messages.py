@@ -1,4 +1,4 @@
-"""The messages: each is said in one place."""
+"""The messages: no two have one text, and each value has a name."""
 
 from __future__ import annotations
 
