@@ -44,7 +44,7 @@ def write(spec: Mapping[str, Any]) -> None:
 def load(spec: Mapping[str, Any]) -> Inference:
     """Return the SUT, or the reference, of a specification."""
     workload = Workload(**{**spec["workload"], "checkpoint": Path(spec["workload"]["checkpoint"])})
-    sut: Inference = load_module(spec["sut"], spec["family"]).load(workload)
+    sut: Inference = load_module(spec["sut"], spec["architecture"]).load(workload)
     return sut
 
 

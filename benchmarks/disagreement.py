@@ -32,11 +32,11 @@ from compliance import rules
 from compliance.scoring import accuracy
 from harness import terminal
 from harness.execution import environments, machine
-from harness.inputs import checkpoint, dataset, families, limits, models
+from harness.inputs import architectures, checkpoint, dataset, limits, models
 from harness.inputs.models import Model, Size
 from harness.measurement import run
 from harness.request import plan
-from harness.request.asked import Asked
+from harness.request.options import Options
 from scenarios.worker.answers import pack
 from sut.contract import Workload
 from sut.registry import REFERENCE, SUTS, packages, spec_of, unsupported
@@ -91,7 +91,9 @@ def _trainings(flags: argparse.Namespace) -> int:
                 "sut": sut,
             }
             request = plan.resolve(
-                Asked(**where, scenario="Fit", mode=flags.mode, out=Path(folder), cache=flags.cache)
+                Options(
+                    **where, scenario="Fit", mode=flags.mode, out=Path(folder), cache=flags.cache
+                )
             )
             result = run.run(request, terminal.Terminal(quiet=True), time.monotonic_ns())
             if result.accuracy is None:
@@ -126,7 +128,7 @@ def _answers(flags: argparse.Namespace) -> int:
             cell.answer(REFERENCE, "float32")
             known = {
                 "model": name,
-                "family": cell.model.family,
+                "architecture": cell.model.architecture,
                 "task": cell.model.task,
                 "device": flags.device,
             }
@@ -155,7 +157,7 @@ def _of_length(model: Model, size: Size, new_tokens: int | None) -> Size:
     """Return the size with answers of this length. It is the same size if its own answers are not
     shorter, or if it generates none.
     """
-    with_tokens = families.of(model).with_tokens
+    with_tokens = architectures.of(model).with_tokens
     if with_tokens and new_tokens and new_tokens > size.inputs["new_tokens"]:
         return with_tokens(model, size, None, new_tokens)
     return size
@@ -203,7 +205,7 @@ class MeasuredSize:
         )
         return {
             "sut": sut,
-            "family": self.model.family,
+            "architecture": self.model.architecture,
             "workload": {**asdict(workload), "checkpoint": str(workload.checkpoint)},
             "inputs": str(self.inputs.path),
             "reference": str(self.file(REFERENCE)),

@@ -185,7 +185,7 @@ def _alone(job: Job) -> dict[str, float]:
 
 
 def _turns(job: Job) -> dict[str, float]:
-    sut = load_module(job.sut, job.family).load(job.workload)
+    sut = load_module(job.sut, job.architecture).load(job.workload)
     warm_up(job, sut, Heartbeat(job.log_dir / "heartbeat"))
     seconds = job.limits.min_duration_ms / 1e3
     _bare_rate(job, sut, seconds / 2)  # the first seconds of a process are unlike the rest
@@ -297,7 +297,7 @@ def _nothing_job(scratch: Path, scenario: str, batch: int) -> Job:
     )
     return Job(
         sut="nothing",
-        family="none",
+        architecture="none",
         workload=workload,
         scenario=scenario,
         test="performance",

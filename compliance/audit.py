@@ -277,11 +277,9 @@ def _folder_checks(
 def _subject_checks(subject: Subject, line: ResultLine, results: list[ResultLine]) -> list[Check]:
     results.append(_completed(line, subject))
     empty = [test.name for test in subject.tests if not test.detail.values]
-    families = [family for family in checklist.FAMILIES if not (empty and family.of_logs)]
+    families = [group for group in checklist.ARCHITECTURES if not (empty and group.of_logs)]
     checks = [
-        check
-        for family in families
-        for check in _guarded(family.name, partial(family.find, subject))
+        check for group in families for check in _guarded(group.name, partial(group.find, subject))
     ]
     if empty:
         why = (

@@ -9,6 +9,7 @@ from compliance import logs
 from compliance.audit_tests import compliance_tests
 from compliance.checks import (
     accuracy,
+    answers_while_measuring,
     benchmark,
     dates_and_digests,
     duration,
@@ -25,7 +26,6 @@ from compliance.checks import (
     settings,
     trace,
     validity,
-    watched,
 )
 from compliance.findings.check import Check
 from compliance.logs import files
@@ -33,8 +33,8 @@ from compliance.subject import Subject
 
 
 @dataclass(frozen=True)
-class CheckFamily:
-    """Checks that are computed together. If one of them raises an error, only this family is left
+class CheckGroup:
+    """Checks that are computed together. If one of them raises an error, only this group is left
     out.
 
     Attributes:
@@ -119,18 +119,18 @@ def _metadata(subject: Subject) -> list[Check]:
     return [*metadata.checks(subject), benchmark.eligibility(subject)]
 
 
-FAMILIES = (
-    CheckFamily("layout", layout.checks),
-    CheckFamily("inferred", settings.inferred, of_logs=True),
-    CheckFamily("settings", _settings, of_logs=True),
-    CheckFamily("validity", _figures, of_logs=True),
-    CheckFamily("recomputed", _recomputed, of_logs=True),
-    CheckFamily("batches", lambda subject: [duration.whole_batches(subject)], of_logs=True),
-    CheckFamily("provenance", _provenance, of_logs=True),
-    CheckFamily("scores", _scores),
-    CheckFamily("evidence", evidence.checks),
-    CheckFamily("watched", watched.checks),
-    CheckFamily("metadata", _metadata),
-    CheckFamily("official", benchmark.checks, of_logs=True),
-    CheckFamily("compliance-tests", compliance_tests.checks, of_logs=True),
+ARCHITECTURES = (
+    CheckGroup("layout", layout.checks),
+    CheckGroup("inferred", settings.inferred, of_logs=True),
+    CheckGroup("settings", _settings, of_logs=True),
+    CheckGroup("validity", _figures, of_logs=True),
+    CheckGroup("recomputed", _recomputed, of_logs=True),
+    CheckGroup("batches", lambda subject: [duration.whole_batches(subject)], of_logs=True),
+    CheckGroup("provenance", _provenance, of_logs=True),
+    CheckGroup("scores", _scores),
+    CheckGroup("evidence", evidence.checks),
+    CheckGroup("watched", answers_while_measuring.checks),
+    CheckGroup("metadata", _metadata),
+    CheckGroup("official", benchmark.checks, of_logs=True),
+    CheckGroup("compliance-tests", compliance_tests.checks, of_logs=True),
 )

@@ -219,11 +219,11 @@ class SweepMark:
         id: the sweep's folder below `sweeps/`.
         series: the place of the cell in sweep.json, from 0.
         repeat: from 1.
-        twin: whether it is the control run: the first cell measured again, which shows how much two
-            series of one cell differ.
+        control: whether it is the control run: the first cell measured again, which shows how much
+            two series of one cell differ.
     """
 
     id: str
     series: int
     repeat: int
-    twin: bool = False
+    control: bool = False

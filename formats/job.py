@@ -76,7 +76,7 @@ class Job:
     """
 
     sut: str
-    family: str
+    architecture: str
     workload: Workload
     scenario: str
     test: str

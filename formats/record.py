@@ -241,7 +241,7 @@ class Record:
     command: str = field(metadata=matching(_WORD))
     submitter: str = ""
     benchmark: BenchmarkNames
-    family: str = field(metadata=matching(_WORD))
+    architecture: str = field(metadata=matching(_WORD))
     execution: str = field(metadata=choices(("eager", "compile", "script", "graph", "xla")))
     framework: str = field(default="", metadata=choices(("PyTorch", "JAX", "TensorFlow", "")))
     loadgen: str = ""

@@ -28,8 +28,8 @@ from harness.comparison.tables import table
 from harness.execution import loadgen_run
 from harness.execution.process import read_outcome
 from harness.figure import short
-from harness.inputs import families
-from harness.tree import submission, training
+from harness.inputs import architectures
+from harness.submission import inference, training
 from scenarios.table import SCENARIOS
 from sut.registry import packages, recorded_names
 
@@ -53,7 +53,7 @@ _CAUSES = {
 
 
 def derive(
-    directory: Path, score: submission.Score | None = None, audit: Audit | None = None
+    directory: Path, score: inference.Score | None = None, audit: Audit | None = None
 ) -> Result:
     """The result of a run directory, only from its files. An earlier result.json is not read.
 
@@ -90,9 +90,7 @@ def derive(
             )
     if score is None:
         score = (
-            submission.score(directory, record)
-            if _by_loadgen(record)
-            else training.score(directory)
+            inference.score(directory, record) if _by_loadgen(record) else training.score(directory)
         )
     audit = audits.audit(directory, record.round, with_result=False) if audit is None else audit
     warnings = [*record.notes, *_measured_again(directory)]
@@ -107,7 +105,7 @@ def _by_loadgen(record: Record) -> bool:
 
 def _versions(installed: Mapping[str, str]) -> dict[str, str]:
     """The installed packages that may change a figure."""
-    names = recorded_names(("python", *packages(), *submission.STACK), installed)
+    names = recorded_names(("python", *packages(), *inference.STACK), installed)
     return {package: installed[name] for package, name in names.items()}
 
 
@@ -122,7 +120,7 @@ def _tests(directory: Path, record: Record) -> tuple[str, ...]:
 def _judged(
     values: dict[str, Any],
     record: Record,
-    score: submission.Score,
+    score: inference.Score,
     audit: Audit,
     warnings: list[str],
 ) -> Result:
@@ -245,7 +243,7 @@ def _of_training(directory: Path, record: Record, performance: WorkerOutcome) ->
 def _counted(record: Record) -> bool:
     """True if enough of the model's operations are counted to compute their speed."""
     return (
-        families.counts_most(record.family)
+        architectures.counts_most(record.architecture)
         and record.digests.weights_source != "none"
         and not record.cell.lora
     )

@@ -115,7 +115,7 @@ def trainer_loop(sut: Any, clock: Clock) -> Loop:
 def main(path: Path, rounds: int) -> None:
     """Run the loops in turns: first one round that builds and compiles, then the timed rounds."""
     job, clock = read_job(path), Clock()
-    sut = loader(job.sut, job.family, job.workload.task)(job.workload)
+    sut = loader(job.sut, job.architecture, job.workload.task)(job.workload)
     qsl = Qsl(job.inputs, sut.prepare)
     qsl.load(range(qsl.count))
     batches = qsl.batches(job.workload.batch_size)

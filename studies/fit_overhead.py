@@ -28,7 +28,7 @@ from harness.execution import environments
 from harness.inputs import checkpoint, dataset
 from harness.measurement import reference
 from harness.request import plan
-from harness.request.asked import Asked
+from harness.request.options import Options
 from harness.request.request import Request
 from studies import fit_loops
 from sut.contract import Workload
@@ -70,7 +70,7 @@ def row(sut: str, flags: argparse.Namespace, folder: Path) -> str:
         "seq_len": flags.seq_len,
         "cache": flags.cache,
     }
-    request = plan.resolve(Asked(sut=sut, model="bert", scenario="Fit", **cell))
+    request = plan.resolve(Options(sut=sut, model="bert", scenario="Fit", **cell))
     environment = environments.ensure(
         flags.cache,
         request.spec.environment,
@@ -126,10 +126,10 @@ def _job(request: Request, flags: argparse.Namespace, folder: Path) -> Job:
         execution=request.spec.execution,
     )
     return Job(
-        sut=request.asked.sut,
-        family=request.model.family,
+        sut=request.options.sut,
+        architecture=request.model.architecture,
         workload=workload,
-        scenario=request.asked.scenario,
+        scenario=request.options.scenario,
         test=PERFORMANCE,
         procedure=FIT,
         benchmark=request.benchmark,

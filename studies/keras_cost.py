@@ -184,7 +184,7 @@ def _specification(sut: str, model: Model, size: Size, path: Path, rows: int) ->
     )
     return {
         "sut": sut,
-        "family": model.family,
+        "architecture": model.architecture,
         "workload": {**asdict(workload), "checkpoint": str(path)},
     }
 

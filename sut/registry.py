@@ -58,13 +58,13 @@ class SutSpec:
     """One framework + backend + execution.
 
     Attributes:
-        module: template; the model's data name {family} (`bert`, `causal_lm`).
+        module: template; the model's data name {architecture} (`bert`, `causal_lm`).
         environment: environments/<name>-<device>.txt; "core" is the harness' own.
         summary: description for the listing.
         process_env: environment variables that the framework needs before its import.
         unsupported: "model", "model/task", "model/precision" or "model/task/precision" → the true
             reason.
-        families: the model families that it supports; empty: those for which it has a file.
+        architectures: the architectures that it supports; empty: those for which it has a file.
         options: name of each `--sut-option` → (its type or its words, its description).
         precisions: the precisions it can compute in on some device.
         reads_weights: whether it needs a checkpoint.
@@ -87,7 +87,7 @@ class SutSpec:
     backend: str | None = None
     process_env: Mapping[str, str] = field(default_factory=dict)
     unsupported: Mapping[str, str] = field(default_factory=dict)
-    families: tuple[str, ...] = ()
+    architectures: tuple[str, ...] = ()
     options: Mapping[str, tuple[type | tuple[str, ...], str]] = field(default_factory=dict)
     reference: str = REFERENCE
     devices: tuple[str, ...] = tuple(DEVICES)
@@ -184,7 +184,7 @@ _XLA_OUT_OF_MEMORY = (
 # Settings that the SUTs of one library share. An entry of `SUTS` may add to and override them.
 _keras3 = partial(
     SutSpec,
-    module="sut.keras3.{family}",
+    module="sut.keras3.{architecture}",
     unsupported=_KERAS3_LACKS,
     classes="keras_hub",
     lora=PER_HEAD,
@@ -200,7 +200,7 @@ _keras3_tensorflow = partial(
 )
 _keras2 = partial(
     SutSpec,
-    module="sut.keras2.{family}",
+    module="sut.keras2.{architecture}",
     environment="keras2-tensorflow",
     backend="tensorflow",
     process_env=_KERAS2,
@@ -212,7 +212,7 @@ _keras2 = partial(
 )
 _native_torch = partial(
     SutSpec,
-    module="sut.native_torch.{family}",
+    module="sut.native_torch.{architecture}",
     environment="native-torch",
     process_env=_NATIVE_TORCH,
     classes="transformers",
@@ -222,7 +222,7 @@ _native_torch = partial(
 )
 _hugging_face = partial(
     SutSpec,
-    module="sut.hf_tensorflow.{family}",
+    module="sut.hf_tensorflow.{architecture}",
     environment="hf-tensorflow",
     backend="tensorflow",
     process_env=_HUGGING_FACE,
@@ -338,7 +338,7 @@ SUTS: dict[str, SutSpec] = {
         packages=("torch", "transformers", "peft", "segment-anything", "diffusers"),
     ),
     "native-jax": SutSpec(
-        module="sut.native_jax.{family}",
+        module="sut.native_jax.{architecture}",
         environment="keras3-jax",  # the same JAX, so that the two differ only in Keras
         execution="xla",
         summary="models written out in JAX, compiled by XLA, without a library of layers",
@@ -363,7 +363,7 @@ SUTS: dict[str, SutSpec] = {
                 " native-torch-eager"
             )
         },
-        families=("bert", "hidden_states"),
+        architectures=("bert", "hidden_states"),
         packages=("torch", "transformers"),
     ),
     "hf-tensorflow": _hugging_face(
@@ -378,7 +378,7 @@ SUTS: dict[str, SutSpec] = {
 
 REFERENCES: dict[str, SutSpec] = {
     REFERENCE: _native_torch(
-        module="sut.reference.{family}",
+        module="sut.reference.{architecture}",
         execution="eager",
         summary=(
             "Transformers, segment-anything and diffusers called plainly, by files that share no"
@@ -434,7 +434,7 @@ def spec_of(name: str) -> SutSpec:
 
 
 def unsupported(
-    sut: str, *, model: str, family: str, task: str, precision: str, device: str
+    sut: str, *, model: str, architecture: str, task: str, precision: str, device: str
 ) -> str | None:
     """Return why this SUT cannot run this cell, as far as known without running anything."""
     spec = SUTS[sut]
@@ -443,23 +443,22 @@ def unsupported(
     keys = (f"{model}/{task}/{precision}", f"{model}/{task}", f"{model}/{precision}", model)
     if reason := next(filter(None, map(spec.unsupported.get, keys)), None):
         return reason
-    if spec.families and family not in spec.families:
-        return (
-            f"it is written for the model families {' and '.join(spec.families)}, not for {family}"
-        )
-    if reason := missing(sut, family, task):
+    if spec.architectures and architecture not in spec.architectures:
+        written = " and ".join(spec.architectures)
+        return f"it is written for the architectures {written}, not for {architecture}"
+    if reason := missing(sut, architecture, task):
         what = "no fit is written" if task == FIT else "nothing is written"
-        return f"{what} for the model family {family}: {reason}"
+        return f"{what} for the architecture {architecture}: {reason}"
     return None
 
 
-def missing(sut: str, family: str, task: str) -> str | None:
-    """Return which file or function a SUT or a reference lacks for this model family and task.
+def missing(sut: str, architecture: str, task: str) -> str | None:
+    """Return which file or function a SUT or a reference lacks for this architecture and task.
     None: nothing is missing.
 
     The file is read and not imported.
     """
-    module = module_of(sut, family)
+    module = module_of(sut, architecture)
     file = f"{module.replace('.', '/')}.py"
     found = importlib.util.find_spec(module)
     if found is None or found.origin is None:
@@ -470,21 +469,21 @@ def missing(sut: str, family: str, task: str) -> str | None:
     return None
 
 
-def module_of(sut: str, family: str) -> str:
-    """Return the name of the module of a SUT or a reference for this model family."""
-    return spec_of(sut).module.format(family=family)
+def module_of(sut: str, architecture: str) -> str:
+    """Return the name of the module of a SUT or a reference for this architecture."""
+    return spec_of(sut).module.format(architecture=architecture)
 
 
-def load_module(sut: str, family: str) -> ModuleType:
+def load_module(sut: str, architecture: str) -> ModuleType:
     """Import the module that `module_of` names. Only the worker calls this function."""
-    return importlib.import_module(module_of(sut, family))
+    return importlib.import_module(module_of(sut, architecture))
 
 
-def loader(sut: str, family: str, task: str) -> Callable[[Any], Any]:
+def loader(sut: str, architecture: str, task: str) -> Callable[[Any], Any]:
     """Import the module that `module_of` names. Return its function that loads an Inference, or a
     Training, from a Workload.
     """
-    module = load_module(sut, family)
+    module = load_module(sut, architecture)
     return getattr(module, LOAD_TRAINING if task == FIT else LOAD)
 
 

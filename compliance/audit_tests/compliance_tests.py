@@ -31,7 +31,7 @@ _SAME_LOADGEN = (
 _SAME_LIBRARY = ("qsl_reported_total_count", "qsl_reported_performance_count", "loaded_qsl_set")
 _SAME_JOB = (
     "sut",
-    "family",
+    "architecture",
     "workload",
     "scenario",
     "benchmark",

@@ -1,5 +1,5 @@
-"""The checks, one file for each family of rules. A family gets the content of one result folder and
+"""The checks, one file for each group of rules. A group gets the content of one result folder and
 returns its checks.
 
-No family imports another.
+No group imports another.
 """

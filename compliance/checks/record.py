@@ -16,7 +16,16 @@ from formats.record import Record
 
 _JOB = "raw/performance/job.json"
 # The fields of job.json that the performance and the accuracy test share.
-_SAME = ("sut", "family", "workload", "scenario", "benchmark", "answer", "inputs", "made_with")
+_SAME = (
+    "sut",
+    "architecture",
+    "workload",
+    "scenario",
+    "benchmark",
+    "answer",
+    "inputs",
+    "made_with",
+)
 _UNTOLD = ("N/A", "none")
 _DESCRIBED = (
     "number_of_nodes",

@@ -31,8 +31,8 @@ from harness.execution.process import read_outcome
 from harness.inputs.checkpoint import digest_of
 from harness.inputs.checkpoint import files as weight_files
 from harness.request.flags import Parser, add_common, known_name
+from harness.submission import inference
 from harness.terminal import duration, near
-from harness.tree import submission
 from sut import variables as environment_variables
 from sut.registry import SUTS
 
@@ -127,7 +127,7 @@ def comply(
             if outcome.status != "ok":
                 write_json(log_dir / "outcome.json", outcome)
             loadgen_run.compressed_trace(log_dir)
-        score = submission.write(directory, of, record.submitter or _submitter(directory))
+        score = inference.write(directory, of, record.submitter or _submitter(directory))
         audit = audits.audit(directory, of.round, with_result=False)
         write_json(directory / "result.json", asdict(result.derive(directory, score, audit)))
     ids = (*(name.lower() for name in of.compliance_tests), *_OTHER_IDS)

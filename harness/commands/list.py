@@ -15,7 +15,7 @@ from harness import terminal
 from harness.execution.environments import made_for
 from harness.inputs import models
 from harness.inputs.models import Model
-from harness.request import asked
+from harness.request import options
 from harness.request.flags import Parser, add_common
 from scenarios.table import SCENARIOS
 from sut.devices import HOST
@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
         metavar="DIR",
         type=Path,
         nargs="?",
-        const=asked.Asked.out,
+        const=options.Options.out,
         help=(
             "only which SUT runs which model, by the registry and by the finished runs below DIR"
             " (default: runs/ beside run.sh)"
@@ -71,7 +71,7 @@ def matrix(folder: Path) -> list[dict[str, str]]:
     ):
         known = {
             "model": model.name,
-            "family": model.family,
+            "architecture": model.architecture,
             "task": task,
             "precision": "float32",
             "device": HOST,
@@ -145,7 +145,7 @@ def gather(cache: Path, round_: str) -> dict[str, Any]:
         "models": [
             {
                 "name": m.name,
-                "family": m.family,
+                "architecture": m.architecture,
                 "task": m.task,
                 "tasks": list(m.tasks),
                 "benchmark": dict(m.benchmark),

@@ -112,9 +112,9 @@ def _write_figures(folder: Path, report: content.Content) -> None:
         raise UsageError(
             f"--figures {folder}: it cannot be made ({e.strerror}); name a folder"
         ) from None
-    for contest in report.contests:
-        if svg := figures.bars(contest, "bars"):
-            name = re.sub(r"[^\w.-]+", "-", contest.full_name)
+    for comparison in report.comparisons:
+        if svg := figures.bars(comparison, "bars"):
+            name = re.sub(r"[^\w.-]+", "-", comparison.full_name)
             write("--figures", folder / f"{name}.svg", _encoded(figures.as_file(svg)))
 
 

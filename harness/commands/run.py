@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.commands import COMMANDS
 from harness.execution.environments import is_made
-from harness.request import asked
+from harness.request import options
 from harness.request.flags import Parser, add_output
 from sut.registry import spec_of
 
@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
     from harness.measurement import run
     from harness.request import plan
 
-    request = plan.resolve(asked.read(flags, shlex.join(["./run.sh", *arguments])))
+    request = plan.resolve(options.read(flags, shlex.join(["./run.sh", *arguments])))
     if flags.dry_run:
         return _dry_run(request, flags.json)
     reporter = terminal.Terminal(flags.quiet)
@@ -64,7 +64,7 @@ def run_parser() -> argparse.ArgumentParser:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    asked.add_flags(parser)
+    options.add_flags(parser)
     parser.add_argument(
         "--dry-run", action="store_true", help="say what would be done, and do nothing"
     )
@@ -110,23 +110,23 @@ def _next(result: Any, request: Any) -> str:
             if result.directory
             else ""
         )
-        return f"the same command goes on from here: {request.asked.command}{log}"
+        return f"the same command goes on from here: {request.options.command}{log}"
     if result.status == "unsupported":
         return "./run.sh list  (what there is), or another --precision or --device"
     if result.status == "invalid":
         return f"./run.sh audit {shlex.quote(terminal.near(result.directory))} --mode {result.mode}"
-    plain = _without(request.asked.command, "--duration", "--load-seconds")
-    if request.asked.mode == "quick" and "early stopping" in (result.loadgen or ""):
+    plain = _without(request.options.command, "--duration", "--load-seconds")
+    if request.options.mode == "quick" and "early stopping" in (result.loadgen or ""):
         # Room for 80 queries; 64 are needed.
         longer = 80e-3 * result.metrics["ms_per_step"] / LONGEST_TIMES
         enough = f"--duration {float(f'{longer:.2g}'):g}"
         return f"{plain} {enough}  (LoadGen had too few queries to call it VALID)"
     if request.trains:
         audit = f"./run.sh audit {shlex.quote(terminal.near(result.directory))} --mode valid"
-        return f"{plain} --mode valid  (100 steps)" if request.asked.mode == "quick" else audit
-    if request.asked.mode == "quick":
+        return f"{plain} --mode valid  (100 steps)" if request.options.mode == "quick" else audit
+    if request.options.mode == "quick":
         return _all_suts(plain, base=request.size.name == "tiny")
-    if request.asked.mode == "submission":
+    if request.options.mode == "submission":
         return (
             f"./run.sh pack {shlex.quote(terminal.near(result.directory))} --out submission  (and"
             " other cells' directories)"
@@ -163,19 +163,19 @@ def _without(command: str, *flags: str) -> str:
 def _dry_run(request: Any, as_json: bool) -> int:
     from harness import terminal
     from harness.execution import environments
-    from harness.inputs import families
+    from harness.inputs import architectures
     from harness.measurement import reference
     from harness.request import plan
 
     prompts = (
-        families.dataset_of(request.model, request.trains).count(request.asked.dataset)
-        if request.asked.dataset
+        architectures.dataset_of(request.model, request.trains).count(request.options.dataset)
+        if request.options.dataset
         else None
     )
     obstacle = plan.unsupported(request)
-    if request.asked.python:
+    if request.options.python:
         environments.adopt(
-            request.asked.python, request.spec.environment, request.rules.round, request.device
+            request.options.python, request.spec.environment, request.rules.round, request.device
         )
     refused = obstacle or plan.memory_shortage(request, request.precision)
     summary = planned(
@@ -207,20 +207,20 @@ def planned(
     environments = dict.fromkeys(
         (request.spec.environment, spec_of(request.spec.reference).environment)
     )
-    if request.asked.python:
+    if request.options.python:
         environments.pop(request.spec.environment, None)
     missing = [
         name
         for name in environments
-        if not is_made(request.asked.cache, name, request.device, request.rules.round)
+        if not is_made(request.options.cache, name, request.device, request.rules.round)
     ]
     return {
-        "sut": request.asked.sut,
+        "sut": request.options.sut,
         "model": request.model.name,
         "size": request.size.name,
         "task": request.task,
-        "scenario": request.asked.scenario,
-        "mode": request.asked.mode,
+        "scenario": request.options.scenario,
+        "mode": request.options.mode,
         "precision": request.precision,
         "batch_size": request.batch_size,
         "device": request.device,
@@ -245,6 +245,6 @@ def planned(
         ),
         "cost": cost,
         "refused": obstacle or "no",
-        "out": str(request.asked.out),
+        "out": str(request.options.out),
         "why": "; ".join(request.reasons),
     }

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import UsageError
-from harness.request import asked
+from harness.request import options
 from harness.request.flags import Parser, add_output
 
 if TYPE_CHECKING:
@@ -50,11 +50,13 @@ def main(arguments: list[str]) -> int:
     if flags.python:
         interpreter.inventory(flags.python)  # one error instead of one for each SUT
     values = {
-        name: _texts(value) for name in asked.names() if (value := getattr(flags, name)) is not None
+        name: _texts(value)
+        for name in options.names()
+        if (value := getattr(flags, name)) is not None
     }
     chosen, repeats = _recipe(flags.recipe, values), _repeats(flags)
-    series = cells.make(chosen.grids, values, twin=repeats.least > 1)
-    out = next(s.request.asked.out for s in series if s.request)
+    series = cells.make(chosen.grids, values, control=repeats.least > 1)
+    out = next(s.request.options.out for s in series if s.request)
     requests = {s.number: s.request for s in series if s.request and not s.obstacle}
     shortages = {
         number: why
@@ -116,7 +118,7 @@ def _parser() -> argparse.ArgumentParser:
         nargs="?",
         help="a TOML file that names cells, or the name of one in harness/recipes/",
     )
-    asked.add_list_flags(parser)
+    options.add_list_flags(parser)
     parser.add_argument(
         "--repeats", type=int, metavar="N", help=f"measure each cell so often (default {_REPEATS})"
     )
@@ -163,7 +165,7 @@ def _recipe(name: str | None, values: Mapping[str, list[str]]) -> Recipe:
     if name:
         chosen = recipe.read(name)
         return replace(chosen, grids=tuple({**grid, **values} for grid in chosen.grids))
-    if lacking := [asked.flag(key) for key in ("sut", "scenario", "model") if key not in values]:
+    if lacking := [options.flag(key) for key in ("sut", "scenario", "model") if key not in values]:
         raise UsageError(
             f"a sweep needs {', '.join(lacking)}, or the name of a recipe:"
             f" {', '.join(recipe.names())}"
@@ -214,7 +216,7 @@ def _page(sweep: Sweep, command: str, say: Callable[[str], None]) -> Callable[[R
     request = next((s.request for s in sweep.series if s.request and not s.obstacle), None)
     copied = 0.0
     if request and sweep.deadline and DEVICES[request.device].accelerator:
-        accelerator.save_time(request.asked.cache)
+        accelerator.save_time(request.options.cache)
         with sweep.deadline.limit():
             copied = accelerator.bytes_per_second(request, say)
     doctor = [sys.executable, "-P", "-m", "harness", "doctor"]
@@ -244,8 +246,8 @@ def _summary(sweep: Sweep, chosen: Recipe, shortages: Mapping[int, str]) -> dict
     measurable = [s for s in sweep.series if not s.obstacle]
     return {
         "folder": str(sweep.folder),
-        "cells": [s.label for s in measurable if not s.twin],
-        "twin": next((s.label for s in measurable if s.twin), None),
+        "cells": [s.label for s in measurable if not s.control],
+        "control": next((s.label for s in measurable if s.control), None),
         "repeats": sweep.repeats.least,
         "seed": sweep.repeats.seed,
         "most_again": sweep.most_again,
@@ -276,14 +278,14 @@ def _announcement(summary: Mapping[str, Any]) -> Iterator[str]:
     from harness.comparison import statistics
     from scenarios.worker.preflight import available_memory_bytes
 
-    twin = (
-        f", and the control run {summary['twin']}, which shows this machine's own noise"
-        if summary["twin"]
+    control = (
+        f", and the control run {summary['control']}, which shows this machine's own noise"
+        if summary["control"]
         else ""
     )
     done = f"{summary['finished']} done" if summary["finished"] else "none done yet"
     yield (
-        f"{statistics.plural(len(summary['cells']), 'cell')}{twin}: {summary['measurements']}"
+        f"{statistics.plural(len(summary['cells']), 'cell')}{control}: {summary['measurements']}"
         f" measurements, {done}"
     )
     seconds = summary["seconds"]
@@ -337,7 +339,7 @@ def _show_plan(summary: Mapping[str, Any]) -> None:
     terminal.table(
         "Sweep (nothing was made)",
         ("cell",),
-        ([name] for name in [*summary["cells"], *filter(None, [summary["twin"]])]),
+        ([name] for name in [*summary["cells"], *filter(None, [summary["control"]])]),
     )
     for line in _announcement(summary):
         terminal.line(line)

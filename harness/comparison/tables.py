@@ -291,15 +291,15 @@ def groups(roots: Iterable[Path]) -> list[Group]:
     return grouped(result for root in roots for result in find(root)[0])
 
 
-def grouped(results: Iterable[Result], *, twins: bool = False) -> list[Group]:
+def grouped(results: Iterable[Result], *, controls: bool = False) -> list[Group]:
     """One `Group` for each cell, sorted by model, task, scenario, precision, batch, length and SUT.
     Reads further files of the run directories.
 
     Args:
-        twins: False: without the control runs of sweeps; True: only these.
+        controls: False: without the control runs of sweeps; True: only these.
     """
     runs = sorted(
-        (read(r) for r in results if bool(r.sweep and r.sweep.twin) is twins),
+        (read(r) for r in results if bool(r.sweep and r.sweep.control) is controls),
         key=lambda run: run.order,
     )
     kept: dict[tuple[Any, ...], list[Run]] = {}

@@ -14,14 +14,14 @@ import numpy as np
 
 from formats.record import ArrayKind
 from harness.errors import UsageError
-from harness.inputs import families
-from harness.inputs.families import Arrays, Description, Family
+from harness.inputs import architectures
+from harness.inputs.architectures import Architecture, Arrays, Description
 from harness.inputs.models import Model, Size
 from harness.inputs.tokenizer import Tokenizer
 
-# Streams of random values. The inputs use stream 0, and the warm-up rows of a twin use the stream
-# after the twin's.
-_TWIN, _OTHERS = 1, 3
+# Streams of random values. The inputs use stream 0, and the warm-up rows of the synthetic
+# inputs use the stream after theirs.
+_SYNTHETIC, _OTHERS = 1, 3
 _FRESH, _FRESH_BYTES = 33, 1 << 28
 # Batches that are held out from a training to judge the trained model. With few batches of a user
 # one is held out.
@@ -40,7 +40,7 @@ class Inputs:
         digest: sha256 of names, dtypes, shapes and bytes of the arrays, hex.
         count: the number of samples.
         arrays: name → its kind.
-        description: the family's description of them.
+        description: the architecture's description of them.
         least_flops: average of a sample; None: not known.
         notes: notes on the user's file for a reader of the result.
     """
@@ -81,30 +81,32 @@ def prepare(
         batch_size: fresh inputs are enough for at least 16 batches, or 4 batches of large inputs.
         trains: whether the inputs are for a training. Then they have a `label`, and there are
             `samples` of them for any file.
-        standard: `synthetic` or `uneven`, if there is no file; None: the family's own.
+        standard: `synthetic` or `uneven`, if there is no file; None: the architecture's own.
     """
-    family, notes = families.of(model, trains), tuple[str, ...]()
-    draw = families.drawn(model, standard or family.standard, trains)
+    architecture, notes = architectures.of(model, trains), tuple[str, ...]()
+    draw = architectures.drawn(model, standard or architecture.standard, trains)
     if dataset is None:
         arrays = draw(size, samples, 0)
     else:
-        arrays, notes = families.dataset_of(model, trains).read(model, size, dataset, own, seq_len)
+        arrays, notes = architectures.dataset_of(model, trains).read(
+            model, size, dataset, own, seq_len
+        )
     if trains:
         held_out = draw(size, _HELD_OUT * batch_size, _OTHERS)
         if dataset is not None:
             arrays, held_out, note = _split(arrays, dataset, samples, batch_size)
             notes = (*notes, note)
-        twin, warmup_rows, fresh = held_out, 1, held_out
+        synthetic, warmup_rows, fresh = held_out, 1, held_out
         digest = _digest(arrays | {f"held_out_{name}": values for name, values in held_out.items()})
     else:
-        twin, warmup_rows = _twin(family, arrays, size, _TWIN)
-        fresh = _fresh(family, arrays, size, batch_size)
+        synthetic, warmup_rows = _synthetic_like(architecture, arrays, size, _SYNTHETIC)
+        fresh = _fresh(architecture, arrays, size, batch_size)
         digest = _digest(arrays)
     count = len(next(iter(arrays.values())))
     directory = cache / "inputs" / f"{model.name}-{size.name}-{digest[:12]}"
     return Inputs(
         path=_write(directory / "inputs.npz", arrays),
-        synthetic=_write(directory / "synthetic.npz", twin),
+        synthetic=_write(directory / "synthetic.npz", synthetic),
         fresh=_write(directory / f"fresh-{len(next(iter(fresh.values())))}.npz", fresh),
         warmup_rows=warmup_rows,
         digest=digest,
@@ -113,8 +115,8 @@ def prepare(
             name: ArrayKind(dtype=array.dtype.name, shape=array.shape[1:])
             for name, array in arrays.items()
         },
-        description=family.describe(arrays),
-        least_flops=family.least_flops(size, arrays) if family.least_flops else None,
+        description=architecture.describe(arrays),
+        least_flops=architecture.least_flops(size, arrays) if architecture.least_flops else None,
         notes=notes,
     )
 
@@ -146,22 +148,24 @@ def _split(arrays: Arrays, path: Path, samples: int, batch_size: int) -> tuple[A
     return repeated, {name: values[trained:end] for name, values in arrays.items()}, note + unused
 
 
-def _twin(family: Family, arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
-    if family.twin:
-        return family.twin(arrays, size, stream)
-    return family.synthetic(size, len(next(iter(arrays.values()))) + 1, stream), 1
+def _synthetic_like(
+    architecture: Architecture, arrays: Arrays, size: Size, stream: int
+) -> tuple[Arrays, int]:
+    if architecture.synthetic_like:
+        return architecture.synthetic_like(arrays, size, stream)
+    return architecture.synthetic(size, len(next(iter(arrays.values()))) + 1, stream), 1
 
 
-def _fresh(family: Family, arrays: Arrays, size: Size, batch_size: int) -> Arrays:
+def _fresh(architecture: Architecture, arrays: Arrays, size: Size, batch_size: int) -> Arrays:
     row_bytes = sum(array[:1].nbytes for array in arrays.values())
     rows = max(4 * batch_size, min(max(_FRESH, 16 * batch_size), _FRESH_BYTES // row_bytes))
-    twin, shown = _twin(
-        family,
+    synthetic, shown = _synthetic_like(
+        architecture,
         {name: np.resize(array, (rows, *array.shape[1:])) for name, array in arrays.items()},
         size,
         _OTHERS,
     )
-    return {name: array[shown:] for name, array in twin.items()}
+    return {name: array[shown:] for name, array in synthetic.items()}
 
 
 def _digest(arrays: Arrays) -> str:

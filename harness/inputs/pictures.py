@@ -65,8 +65,8 @@ def files(folder: Path) -> list[Path]:
 
 
 def read(folder: Path, side: int) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
-    """Images, points, labels and boxes as described in `harness.inputs.families.sam`, and notes for
-    the reader.
+    """Images, points, labels and boxes as described in `harness.inputs.architectures.sam`, and
+    notes for the reader.
 
     Raises UsageError with the name of a file that is no picture, too large or without a prompt.
     Nothing is skipped.

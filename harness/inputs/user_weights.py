@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.inputs import families, tokenizer, user_config
+from harness.inputs import architectures, tokenizer, user_config
 from harness.inputs.models import Model, Size
 from harness.inputs.models.drawn import Parts, Tensor
 from harness.inputs.tokenizer import Tokenizer
@@ -82,19 +82,23 @@ def look(path: Path, model: Model) -> Folder:
             else "there is no such directory (names of the Hub are not downloaded)"
         )
         raise UsageError(f"--weights {path}: {why}; give {_layout(model)}")
-    family = families.of(model)
-    make_inputs = family.weights_inputs
+    architecture = architectures.of(model)
+    make_inputs = architecture.weights_inputs
     if make_inputs is None:
         raise UsageError(
             f"--weights {path}: {model.name} runs with its seeded weights only: leave it out"
         )
     _check_whole(path)
-    config, notes = (None, list[str]()) if family.weights_config else user_config.read(path, model)
+    config, notes = (
+        (None, list[str]()) if architecture.weights_config else user_config.read(path, model)
+    )
     files, index = _files(path, model)
     tensors = _tensors(path, files, index)
     if config is None:
-        assert family.weights_config
-        config = family.weights_config(path, {name: shape for name, (shape, _) in tensors.items()})
+        assert architecture.weights_config
+        config = architecture.weights_config(
+            path, {name: shape for name, (shape, _) in tensors.items()}
+        )
     expected = _expected(model, config, tensors)
     stored, extra = _compare(path, model, expected, tensors)
     notes = [*notes, *extra]
@@ -148,7 +152,7 @@ def _layout(model: Model) -> str:
         )
     return (
         f"a folder with {SINGLE}"
-        if families.of(model).weights_config
+        if architectures.of(model).weights_config
         else f"a folder with config.json and {SINGLE}"
     )
 
@@ -197,7 +201,7 @@ def _files(path: Path, model: Model) -> tuple[tuple[str, ...], bool]:
         return _files_of_parts(path, model, model.parts), False
     if (path / SINGLE).is_file():
         return (SINGLE,), False
-    if (path / INDEX).is_file() and not families.of(model).weights_config:
+    if (path / INDEX).is_file() and not architectures.of(model).weights_config:
         shards = sorted(set(_weight_map(path).values()))
         if strays := [s for s in shards if Path(s).name != s]:
             raise UsageError(
@@ -437,7 +441,7 @@ def _check_equal(path: Path, name: str, other: str) -> None:
 
 
 def _advice(model: Model) -> str:
-    if families.of(model).weights_config and not model.parts:
+    if architectures.of(model).weights_config and not model.parts:
         return "give the checkpoint as it was published"
     kind = model.native_class
     return (

@@ -75,10 +75,10 @@ def make_job(
     """
     request, inputs = attempt.request, attempt.inputs
     job = Job(
-        sut=request.asked.sut,
-        family=request.model.family,
+        sut=request.options.sut,
+        architecture=request.model.architecture,
         workload=_workload(attempt),
-        scenario=request.asked.scenario,
+        scenario=request.options.scenario,
         test=test,
         benchmark=request.benchmark,
         answer=("loss",) if request.trains else request.model.answer_keys,
@@ -113,5 +113,5 @@ def _workload(attempt: Attempt) -> Workload:
         device=request.device,
         backend=request.spec.backend,
         execution=request.spec.execution,
-        options=dict(request.options),
+        options=dict(request.sut_options),
     )

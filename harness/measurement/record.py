@@ -18,7 +18,7 @@ from formats.record import (
 )
 from harness.execution import machine
 from harness.inputs import limits
-from harness.inputs.families.text import SEED
+from harness.inputs.architectures.text import SEED
 from harness.measurement.attempt import Attempt
 from harness.request.request import Request
 from sut import variables as environment_variables
@@ -30,15 +30,15 @@ def make(attempt: Attempt) -> Record:
     request, environment = attempt.request, attempt.environment
     return Record(
         cell=attempt.cell,
-        mode=request.asked.mode,
+        mode=request.options.mode,
         round=request.rules.round,
-        command=request.asked.command,
+        command=request.options.command,
         working_directory=str(Path.cwd()),
-        submitter=request.asked.submitter,
+        submitter=request.options.submitter,
         benchmark=BenchmarkNames(name=request.benchmark, official=request.official),
-        family=request.model.family,
+        architecture=request.model.architecture,
         execution=request.spec.execution,
-        framework=framework_of(request.asked.sut),
+        framework=framework_of(request.options.sut),
         loadgen=request.rules.wheel,
         qsl=_qsl(attempt),
         accuracy=_accuracy(attempt),
@@ -63,7 +63,7 @@ def make(attempt: Attempt) -> Record:
         setup_seconds=dict(attempt.setup_seconds),
         started=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         started_monotonic_ns=attempt.started_monotonic_ns,
-        sweep=request.asked.sweep,
+        sweep=request.options.sweep,
     )
 
 
@@ -73,14 +73,14 @@ def _training(request: Request) -> Trained | None:
     return Trained(
         parameters=request.trained_parameters,
         part=", ".join(request.model.fit.get("trained", [])),
-        seed=SEED if request.asked.dataset is None else None,
+        seed=SEED if request.options.dataset is None else None,
         **request.model.fit["log"],
     )
 
 
 def _qsl(attempt: Attempt) -> InputFacts:
     inputs = attempt.inputs
-    dataset = attempt.request.asked.dataset
+    dataset = attempt.request.options.dataset
     return InputFacts(
         samples=inputs.count,
         performance_sample_count=inputs.count,
@@ -103,7 +103,7 @@ def _accuracy(attempt: Attempt) -> Judged:
         return Judged(
             score="loss_curve", keys=("loss",), tolerance=limits.of_training(*place), reason=reason
         )
-    tolerance = limits.limits(*place, request.asked.sut, attempt.inputs.count)
+    tolerance = limits.limits(*place, request.options.sut, attempt.inputs.count)
     return Judged(
         score=model.score, keys=tuple(model.answer_keys), tolerance=tolerance, reason=reason
     )

@@ -65,7 +65,7 @@ def directory(
         request.device,
         rows,
         TOP,
-        environment().lock_sha256 if request.asked.python else locks,
+        environment().lock_sha256 if request.options.python else locks,
         _source_digest(request),
         request.end_tokens,
         *([request.batch_size, request.optimizer] if request.trains else []),
@@ -74,11 +74,14 @@ def directory(
         *([request.size.config] if request.weights else []),
     ]
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
-    return request.asked.cache / "references" / f"{request.benchmark}-{key}"
+    return request.options.cache / "references" / f"{request.benchmark}-{key}"
 
 
 def _module(request: Request) -> Path:
-    return ROOT / f"{module_of(request.spec.reference, request.model.family).replace('.', '/')}.py"
+    return (
+        ROOT
+        / f"{module_of(request.spec.reference, request.model.architecture).replace('.', '/')}.py"
+    )
 
 
 def _source_digest(request: Request) -> str:
@@ -114,7 +117,7 @@ def ensure(
     If float32 does not fit into the memory of an accelerator, the host computes it. A training is
     excepted, because it may take hours there.
     """
-    if lacks := missing(request.spec.reference, request.model.family, request.task):
+    if lacks := missing(request.spec.reference, request.model.architecture, request.task):
         return Reference(None, reason=f"no reference: {lacks}")
     final = directory(request, checkpoint.digest, inputs, environment)
     path = final / "reference.npz"
@@ -185,9 +188,9 @@ def _job(request: Request, checkpoint: Checkpoint, inputs: Inputs, log_dir: Path
     )
     return Job(
         sut=name,
-        family=request.model.family,
+        architecture=request.model.architecture,
         workload=workload,
-        scenario=request.asked.scenario,
+        scenario=request.options.scenario,
         test=REFERENCE,
         procedure=FIT if request.trains else "reference",
         benchmark=request.benchmark,
@@ -208,7 +211,7 @@ def workload_config(request: Request, inputs: Inputs) -> dict[str, object]:
 
     For a training it also contains the optimizer and the LoRA settings.
     """
-    ends = {"end_tokens": list(request.end_tokens)} if request.family.generates_tokens else {}
+    ends = {"end_tokens": list(request.end_tokens)} if request.architecture.generates_tokens else {}
     trains = {"optimizer": request.optimizer} if request.trains else {}
     lora = {"lora": request.lora_config} if request.lora_config else {}
     return {

@@ -30,8 +30,8 @@ from harness.measurement import reference
 from harness.measurement.attempt import Attempt, make_job
 from harness.request.plan import memory_shortage, unsupported
 from harness.request.request import Request
+from harness.submission import inference, training
 from harness.terminal import duration
-from harness.tree import submission, training
 from sut.registry import spec_of
 
 # How often a test is repeated: on a busy machine a SUT may get faster during each measurement.
@@ -46,7 +46,7 @@ def run(request: Request, reporter: Reporter, started_monotonic_ns: int) -> Resu
         return not_measured(request, Status.UNSUPPORTED, reason)
     if shortage := memory_shortage(request, request.precision):
         return not_measured(request, Status.SKIPPED, f"preflight: {shortage}")
-    for flag, directory in (("--out", request.asked.out), ("--cache", request.asked.cache)):
+    for flag, directory in (("--out", request.options.out), ("--cache", request.options.cache)):
         rundir.check_writable(flag, directory)
     setup: dict[str, float] = {}
     with ExitStack() as stack:
@@ -63,7 +63,7 @@ def make_weights(request: Request, reporter: Reporter) -> None:
     if unsupported(request) or memory_shortage(request, request.precision):
         return
     with locks.machine(reporter.say):
-        if request.asked.python is None:
+        if request.options.python is None:
             _environment(request, request.spec.environment, reporter, {})
         _weights(request, reporter)
 
@@ -87,7 +87,7 @@ def _run_alone(
             reporter.say,
         )
     cell = request.cell(
-        inputs.digest[:12] if request.asked.dataset else None,
+        inputs.digest[:12] if request.options.dataset else None,
         weights.digest[:12],
         inputs.description.seq_len,
     )
@@ -104,7 +104,7 @@ def _run_alone(
         started_monotonic_ns=started_monotonic_ns,
     )
     with rundir.opened(
-        request.asked.out, cell, request.asked.mode, request.asked.sweep
+        request.options.out, cell, request.options.mode, request.options.sweep
     ) as directory:
         return _measure(attempt, directory, reporter)
 
@@ -114,10 +114,10 @@ def _inputs(request: Request) -> dataset.Inputs:
         request.model,
         request.size,
         samples=request.samples,
-        dataset=request.asked.dataset,
-        cache=request.asked.cache,
+        dataset=request.options.dataset,
+        cache=request.options.cache,
         own=request.weights.tokenizer if request.weights else None,
-        seq_len=request.asked.seq_len,
+        seq_len=request.options.seq_len,
         batch_size=request.batch_size,
         trains=request.trains,
         standard=request.inputs,
@@ -135,9 +135,9 @@ def _measure(attempt: Attempt, directory: Path, reporter: Reporter) -> Result:
             score = (
                 training.write(directory)
                 if request.trains
-                else submission.write(directory, request.rules, request.asked.submitter)
+                else inference.write(directory, request.rules, request.options.submitter)
             )
-            request.family.show(directory, attempt.inputs.path, _tokenizer(request))
+            request.architecture.show(directory, attempt.inputs.path, _tokenizer(request))
             audit = audits.audit(directory, record.round, with_result=False)
             write_json(directory / "record.json", record.ended(time.monotonic() - start_s))
         cell_result = result.derive(directory, score, audit)
@@ -161,7 +161,7 @@ def _tokenizer(request: Request) -> Tokenizer | None:
     None if the ids have no meaning.
     """
     user = request.weights.tokenizer if request.weights else None
-    return user or (of_bytes(closing=False) if request.asked.dataset else None)
+    return user or (of_bytes(closing=False) if request.options.dataset else None)
 
 
 def _run_tests(
@@ -217,7 +217,9 @@ def _compliance_tests(request: Request, job: Job) -> tuple[str, ...]:
     """The compliance tests that `--mode submission` runs. In other modes `./run.sh compliance` runs
     them.
     """
-    return loadgen_run.applicable(job, request.rules) if request.asked.mode == "submission" else ()
+    return (
+        loadgen_run.applicable(job, request.rules) if request.options.mode == "submission" else ()
+    )
 
 
 def _tell_the_rest(
@@ -238,8 +240,8 @@ def _without_figures(
 ) -> Result:
     return Result(
         cell=cell,
-        sweep=request.asked.sweep,
-        mode=request.asked.mode,
+        sweep=request.options.sweep,
+        mode=request.options.mode,
         round=request.rules.round,
         directory=directory,
         status=status,
@@ -251,23 +253,23 @@ def _weights(request: Request, reporter: Reporter) -> checkpoint.Checkpoint:
     if not request.spec.reads_weights:
         return checkpoint.NONE
     if request.weights:
-        return checkpoint.of_folder(request.weights, request.model, request.asked.cache)
-    return checkpoint.ensure(request.model, request.size, request.asked.cache, reporter.say)
+        return checkpoint.of_folder(request.weights, request.model, request.options.cache)
+    return checkpoint.ensure(request.model, request.size, request.options.cache, reporter.say)
 
 
 def _environment(
     request: Request, name: str, reporter: Reporter, setup: dict[str, float]
 ) -> Environment:
-    if request.asked.python and name != "core":
+    if request.options.python and name != "core":
         environment = environments.adopt(
-            request.asked.python, name, request.rules.round, request.device, request.asked.cache
+            request.options.python, name, request.rules.round, request.device, request.options.cache
         )
         for note in environment.notes:
             reporter.say(f"--python: {note}")
         return environment
     with _timed(setup, f"environment {name}"):
         return environments.ensure(
-            request.asked.cache, name, request.device, request.rules.round, reporter.say
+            request.options.cache, name, request.device, request.rules.round, reporter.say
         )
 
 
@@ -283,10 +285,10 @@ def _reference_environment(
     try:
         return _environment(request, name, reporter, setup)
     except EnvironmentFailure:
-        if request.asked.python is None:
+        if request.options.python is None:
             raise
         return _environment(
-            replace(request, asked=replace(request.asked, python=None)), name, reporter, setup
+            replace(request, options=replace(request.options, python=None)), name, reporter, setup
         )
 
 

@@ -1,4 +1,4 @@
-"""Groups of repeats → the content of a report: its comparisons (contests), headline and advice."""
+"""Groups of repeats → the content of a report: its comparisons, headline and advice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.comparison.runs import find
 from harness.comparison.statistics import plural
 from harness.comparison.tables import Group, place_of
 from harness.messages import Advice
-from harness.report.contest import Contest, listed
+from harness.report.comparison import Comparison, listed
 
 MOST_SENTENCES = 12
 """The most sentences of one kind in an answer."""
@@ -30,19 +30,19 @@ class Content:
 
     Attributes:
         source: the folder's name for the reader.
-        twins: control runs, which are cells that a sweep measured again.
+        controls: control runs, which are cells that a sweep measured again.
         faults: path of a result.json that could not be read → the reason.
         not_measured: reason why cells of sweeps could not be measured → labels of these cells.
     """
 
     source: str
     groups: list[Group]
-    twins: list[Group] = field(default_factory=list)
+    controls: list[Group] = field(default_factory=list)
     faults: dict[Path, str] = field(default_factory=dict)
     not_measured: dict[str, list[str]] = field(default_factory=dict)
 
     @cached_property
-    def contests(self) -> list[Contest]:
+    def comparisons(self) -> list[Comparison]:
         """The comparisons, in the order of model, task, scenario, batch and length."""
         keyed: dict[object, list[Group]] = {}
         for group in self.groups:
@@ -56,27 +56,27 @@ class Content:
         named: dict[str, list[Group]] = {}
         for first, *_ in keyed.values():
             named.setdefault(compare.describe(first), []).append(first)
-        contests = []
+        comparisons = []
         for of_one in keyed.values():
             same_name = named[compare.describe(of_one[0])]
             apart = _apart(of_one[0], same_name, self.machine_labels)
-            contests.append(Contest.of(of_one, apart, self.twins, tuple(self.shared)))
-        return contests
+            comparisons.append(Comparison.of(of_one, apart, self.controls, tuple(self.shared)))
+        return comparisons
 
     @cached_property
-    def contested(self) -> list[Contest]:
+    def with_rivals(self) -> list[Comparison]:
         """The comparisons in which two SUTs or more have figures."""
-        return [contest for contest in self.contests if len(contest.good) > 1]
+        return [comparison for comparison in self.comparisons if len(comparison.good) > 1]
 
     @cached_property
-    def conclusive(self) -> list[Contest]:
+    def conclusive(self) -> list[Comparison]:
         """The comparisons whose runs may show which SUT is faster. Only these give ratios."""
-        return [contest for contest in self.contests if not contest.inconclusive]
+        return [comparison for comparison in self.comparisons if not comparison.inconclusive]
 
     @cached_property
     def current(self) -> list[Group]:
         """The groups of the comparisons, without earlier measurements of the same cells."""
-        return [group for contest in self.contests for group in contest.groups]
+        return [group for comparison in self.comparisons for group in comparison.groups]
 
     @cached_property
     def shared(self) -> dict[str, list[str]]:
@@ -125,10 +125,10 @@ class Content:
         The reasons come from the registry and the sweeps.
         """
         suts: dict[tuple[str, str], dict[str, None]] = {}
-        for contest, sut in product(self.contests, self.suts):
-            reason = contest.obstacle(sut)
+        for comparison, sut in product(self.comparisons, self.suts):
+            reason = comparison.obstacle(sut)
             if reason:
-                cell = contest.groups[0].cell
+                cell = comparison.groups[0].cell
                 suts.setdefault((f"{cell.model} {cell.task}", reason), {})[sut] = None
         sentences = []
         for (work, reason), names in suts.items():
@@ -143,15 +143,15 @@ class Content:
     @cached_property
     def headline(self) -> str:
         """The answer over all comparisons with more than one SUT, in one sentence."""
-        if not self.contested:
+        if not self.with_rivals:
             return self._without_ratios()
-        if len(self.contested) == 1:
-            return f"{self.contested[0].name}: {self.contested[0].answer}"
-        ranked = [c for c in self.contested if c.decided]
+        if len(self.with_rivals) == 1:
+            return f"{self.with_rivals[0].name}: {self.with_rivals[0].answer}"
+        ranked = [c for c in self.with_rivals if c.decided]
         if not ranked:
-            count = len(self.contested)
-            return f"{count} comparisons, none of them decided: {commonest(self.contested)}"
-        undecided = len(self.contested) - len(ranked)
+            count = len(self.with_rivals)
+            return f"{count} comparisons, none of them decided: {commonest(self.with_rivals)}"
+        undecided = len(self.with_rivals) - len(ranked)
         rest = ""
         if undecided:
             rest = f"; {undecided} more {'is' if undecided == 1 else 'are'} not decided"
@@ -168,7 +168,7 @@ class Content:
 
     def _without_ratios(self) -> str:
         """Return the headline if no comparison has two figures."""
-        several = [c for c in self.contests if len(c.groups) > 1]
+        several = [c for c in self.comparisons if len(c.groups) > 1]
         if several:
             more = ""
             if len(several) > 1:
@@ -177,15 +177,15 @@ class Content:
         count = plural(sum(bool(g.good) for g in self.current), "cell")
         return f"{count} with a figure, and no two SUTs did the same work: nothing is compared"
 
-    def of_each(self, sentences: Callable[[Contest], list[str]]) -> list[str]:
+    def of_each(self, sentences: Callable[[Comparison], list[str]]) -> list[str]:
         """Return the sentences on each comparison of two SUTs or more. They begin with its name if
         there are several.
 
         At most MOST_SENTENCES are returned.
         """
-        if len(self.contested) == 1:
-            return sentences(self.contested[0])
-        named = [f"{c.name}: {sentence}" for c in self.contested for sentence in sentences(c)]
+        if len(self.with_rivals) == 1:
+            return sentences(self.with_rivals[0])
+        named = [f"{c.name}: {sentence}" for c in self.with_rivals for sentence in sentences(c)]
         return named[:MOST_SENTENCES]
 
     @cached_property
@@ -200,22 +200,22 @@ class Content:
                 kind = sentence if sentence == group.failure else sentence.partition(" (")[0]
                 name = f"{group.sut}, {compare.describe(group, self.shared)}"
                 cells.setdefault(kind, []).append(name)
-        for contest in self.contests:
-            for sentence, suts in contest.unlike.items():
-                name = f"{contest.good[0].sut} beside {listed(suts)}, {contest.name}"
+        for comparison in self.comparisons:
+            for sentence, suts in comparison.unlike.items():
+                name = f"{comparison.good[0].sut} beside {listed(suts)}, {comparison.name}"
                 cells.setdefault(sentence, []).append(name)
         sentences = self._wide()
         for text, names in cells.items():
             more = f" and {plural(len(names) - 1, 'other cell')}" if len(names) > 1 else ""
             sentences.append(f"{text}: {names[0]}{more}")
-        older = sum(contest.older for contest in self.contests)
+        older = sum(comparison.older for comparison in self.comparisons)
         if older:
             sentences.append(Advice.OLDER.format(cells=plural(older, "cell")))
         return sentences
 
     def _wide(self) -> list[str]:
         """Return one sentence if an interval is too wide to show a difference, otherwise none."""
-        ratios = [ratio for contest in self.contests for ratio in contest.ratios.values()]
+        ratios = [ratio for comparison in self.comparisons for ratio in comparison.ratios.values()]
         spreads = [ratio.spread for ratio in ratios if ratio.spread and not ratio.different]
         widest = max(spreads, default=0.0)
         if widest <= _WIDE:
@@ -233,13 +233,13 @@ def gather(root: Path, source: str, not_measured: dict[str, list[str]] | None = 
 
 def of_results(results: Sequence[Result], source: str) -> Content:
     """Return the content of results and the files in their folders."""
-    twins = tables.grouped(results, twins=True)
-    return Content(source=source, groups=tables.grouped(results), twins=twins)
+    controls = tables.grouped(results, controls=True)
+    return Content(source=source, groups=tables.grouped(results), controls=controls)
 
 
-def commonest(contests: Sequence[Contest]) -> str:
+def commonest(comparisons: Sequence[Comparison]) -> str:
     """Return the most frequent reason why comparisons are not decided."""
-    reasons = [c.inconclusive or c.unranked or "too few repeats" for c in contests]
+    reasons = [c.inconclusive or c.unranked or "too few repeats" for c in comparisons]
     return max(dict.fromkeys(reasons), key=reasons.count)
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from harness.comparison import tables
 from harness.figure import short
+from harness.report.comparison import Comparison, range_of
 from harness.report.content import Content
-from harness.report.contest import Contest, range_of
 from harness.report.section import Cell, Section, Table
 
 
@@ -36,7 +36,7 @@ def document(content: Content, sections: Sequence[Section]) -> dict[str, Any]:
         "preface": content.preface,
         "answer": content.headline,
         **data,
-        "comparisons": [_comparison(contest) for contest in content.contests],
+        "comparisons": [_comparison(comparison) for comparison in content.comparisons],
         "rows": rows(content),
         "advice": content.advice,
         "left_out": {str(path): why for path, why in content.faults.items()},
@@ -78,14 +78,14 @@ def cells(content: Content) -> Iterator[tuple[str, list[str]]]:
 
     A struck-out figure is between `~~`, and the best has a ★.
     """
-    for contest in content.contests:
+    for comparison in content.comparisons:
         direction = "no figure"
-        if contest.unit:
-            better = "more" if contest.higher_is_better else "less"
-            direction = f"{contest.unit}, {better} is better"
-        lora = ", other parameters each" if contest.other_factors else ""
-        texts = [_place(contest, sut) for sut in content.suts]
-        yield f"{contest.name} ({direction}{lora})", texts
+        if comparison.unit:
+            better = "more" if comparison.higher_is_better else "less"
+            direction = f"{comparison.unit}, {better} is better"
+        lora = ", other parameters each" if comparison.other_factors else ""
+        texts = [_place(comparison, sut) for sut in content.suts]
+        yield f"{comparison.name} ({direction}{lora})", texts
 
 
 def _markdown(content: Content, sections: Sequence[Section]) -> Iterator[str]:
@@ -130,10 +130,10 @@ def _rows(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]
         yield f"| {' | '.join(escaped)} |"
 
 
-def _place(contest: Contest, sut: str) -> str:
-    entry = contest.entries.get(sut)
+def _place(comparison: Comparison, sut: str) -> str:
+    entry = comparison.entries.get(sut)
     if entry is None:
-        return "unsupported" if contest.obstacle(sut) else ""
+        return "unsupported" if comparison.obstacle(sut) else ""
     if entry.reason:
         return f"~~{short(entry.figure)}~~ {entry.reason}" if entry.struck else entry.reason
     text = short(entry.figure)
@@ -147,21 +147,21 @@ def _place(contest: Contest, sut: str) -> str:
     return text
 
 
-def _comparison(contest: Contest) -> dict[str, Any]:
+def _comparison(comparison: Comparison) -> dict[str, Any]:
     ratios, best = {}, None
-    if not contest.inconclusive:
-        ratios = {sut: asdict(ratio) for sut, ratio in contest.ratios.items()}
-        best = contest.field[0].sut if contest.good else None
+    if not comparison.inconclusive:
+        ratios = {sut: asdict(ratio) for sut, ratio in comparison.ratios.items()}
+        best = comparison.field[0].sut if comparison.good else None
     return {
-        "work": contest.full_name,
-        "unit": contest.unit,
-        "higher_is_better": contest.higher_is_better,
-        "answer": contest.answer,
-        "ranked": bool(contest.good) and not contest.unranked,
-        "inconclusive": contest.inconclusive,
+        "work": comparison.full_name,
+        "unit": comparison.unit,
+        "higher_is_better": comparison.higher_is_better,
+        "answer": comparison.answer,
+        "ranked": bool(comparison.good) and not comparison.unranked,
+        "inconclusive": comparison.inconclusive,
         "best_figure": best,
         "speed_over_best_figure": ratios,
-        "leading": [sut for sut, entry in contest.entries.items() if entry.best],
+        "leading": [sut for sut, entry in comparison.entries.items() if entry.best],
     }
 
 

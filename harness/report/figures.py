@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from harness.figure import short
-from harness.report.contest import Contest
+from harness.report.comparison import Comparison
 from harness.report.section import Bar
 from sut.registry import SUTS
 
@@ -73,7 +73,7 @@ def colour(sut: str) -> str:
 _ROOM = 1.25  # width of the axis over the longest bar or interval; its figure is written after it
 
 
-def bars(contest: Contest, name: str) -> str:
+def bars(comparison: Comparison, name: str) -> str:
     """Draw the figures of a comparison as bars from zero, the fastest on top. A line shows the
     spread of each cell's runs.
 
@@ -81,7 +81,7 @@ def bars(contest: Contest, name: str) -> str:
 
     `name`: the beginning of the ids in the SVG, different for each figure of a page.
     """
-    groups = [*contest.field, *(g for g in contest.good if g not in contest.field)][::-1]
+    groups = [*comparison.field, *(g for g in comparison.good if g not in comparison.field)][::-1]
     if len(groups) < 2:
         return ""
     # An interval longer than this is cut off, and ends in an arrow.
@@ -124,11 +124,11 @@ def bars(contest: Contest, name: str) -> str:
             ),
         )
         axes.set_xlabel(
-            f"{contest.unit}, {'more' if contest.higher_is_better else 'less'} is better"
+            f"{comparison.unit}, {'more' if comparison.higher_is_better else 'less'} is better"
         )
         axes.xaxis.grid(True)
         axes.spines[["top", "right", "bottom"]].set_visible(False)
-        return _svg(figure, name, f"{contest.full_name}: {contest.answer}")
+        return _svg(figure, name, f"{comparison.full_name}: {comparison.answer}")
 
 
 def gains(rows: Sequence[Bar], name: str, title: str) -> str:

@@ -20,8 +20,8 @@ from harness.comparison import statistics
 from harness.comparison.history import Trend
 from harness.figure import short
 from harness.report import figures
+from harness.report.comparison import range_of
 from harness.report.content import Content
-from harness.report.contest import range_of
 from harness.report.details import Details
 from harness.report.section import Section
 

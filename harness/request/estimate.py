@@ -16,7 +16,7 @@ from formats.cell import STANDARD_INPUTS, Cell, fields_with
 from formats.result import Result, Status
 from harness.execution import rundir
 from harness.execution.environments import is_made
-from harness.inputs import families
+from harness.inputs import architectures
 from harness.request.request import Request
 from scenarios.table import SCENARIOS
 from sut.devices import DEVICES
@@ -76,7 +76,7 @@ def of(request: Request) -> Cost:
     directories = [Path(result.directory) for result in earlier]
     count = (
         f"{len(earlier)} earlier run{'s' * (len(earlier) > 1)} of this cell below"
-        f" {request.asked.out}"
+        f" {request.options.out}"
     )
     return Cost(
         seconds=statistics.median(_seconds_again(request, result) for result in earlier),
@@ -89,8 +89,8 @@ def of(request: Request) -> Cost:
 
 def earlier_results(request: Request) -> Iterator[Result]:
     """The readable results of the cell in this mode below --out, with any inputs and weights."""
-    for folder in sorted(request.asked.out.glob(f"{request.cell().stem}*")):
-        for attempt in rundir.attempts(folder, request.asked.mode):
+    for folder in sorted(request.options.out.glob(f"{request.cell().stem}*")):
+        for attempt in rundir.attempts(folder, request.options.mode):
             try:
                 result = reading.from_file(attempt / "result.json", reading.result)
             except (OSError, ValueError):
@@ -103,25 +103,25 @@ def _alike(request: Request, cell: Cell) -> bool:
     """Return whether a cell of the same name does as much work as the request. Its inputs and
     weights may differ.
     """
-    asked = request.cell()
+    wanted = request.cell()
     others = {"variables", *fields_with("inputs")}
     same = all(
-        getattr(asked, each.name) == getattr(cell, each.name)
+        getattr(wanted, each.name) == getattr(cell, each.name)
         for each in fields(cell)
         if each.name not in others
     )
     own = cell.dataset not in STANDARD_INPUTS
-    same_inputs = own if request.asked.dataset else cell.dataset == asked.dataset
+    same_inputs = own if request.options.dataset else cell.dataset == wanted.dataset
     # --seq-len replaces this length.
-    length = None if request.asked.dataset else request.size.inputs.get("sequence_length")
-    return same and same_inputs and (request.asked.seq_len or length) in (None, cell.seq_len)
+    length = None if request.options.dataset else request.size.inputs.get("sequence_length")
+    return same and same_inputs and (request.options.seq_len or length) in (None, cell.seq_len)
 
 
 def _samples(request: Request) -> int:
     """The number of inputs."""
-    if request.asked.dataset is None or request.trains:
+    if request.options.dataset is None or request.trains:
         return request.samples
-    return families.dataset_of(request.model, request.trains).count(request.asked.dataset)
+    return architectures.dataset_of(request.model, request.trains).count(request.options.dataset)
 
 
 def _seconds_again(request: Request, result: Result) -> float:
@@ -133,7 +133,7 @@ def _seconds_again(request: Request, result: Result) -> float:
         for k, s in result.seconds.items()
         if k not in (*_SETUP, *_SUMS) and not k.startswith("environment ")
     }
-    if request.asked.mode == "quick" and not request.trains:
+    if request.options.mode == "quick" and not request.trains:
         kept["performance"] = max(request.duration, 3e-3 * result.metrics.get("ms_per_step", 0))
     return sum(kept.values())
 
@@ -156,7 +156,7 @@ def _by_rule(request: Request) -> Cost:
     )
     if request.trains:  # one pass over all samples
         performance_s = samples * sample_s
-    elif not SCENARIOS[request.asked.scenario].one_sample_a_query:
+    elif not SCENARIOS[request.options.scenario].one_sample_a_query:
         performance_s = max(performance_s, 3 * request.batch_size * sample_s)
     worker_s = (
         start_s
@@ -167,7 +167,7 @@ def _by_rule(request: Request) -> Cost:
     answers_s = max(samples, request.batch_size) * sample_s
     return Cost(
         seconds=2 * worker_s + limits.calibration_seconds + performance_s + 1.5 * answers_s + 1,
-        disk_bytes=_LOGS[request.asked.mode],
+        disk_bytes=_LOGS[request.options.mode],
         memory_bytes=int(
             start_bytes + 0.5 * weights + (request.state_bytes(request.precision) if weights else 0)
         ),
@@ -188,7 +188,7 @@ def _made_once(
         weights
         and not request.weights
         and not _any(
-            request.asked.cache / "checkpoints", f"{request.model.name}-{request.size.name}-*"
+            request.options.cache / "checkpoints", f"{request.model.name}-{request.size.name}-*"
         )
     ):
         yield (
@@ -199,9 +199,9 @@ def _made_once(
             ),
         )
     if (
-        request.asked.dataset
+        request.options.dataset
         or request.weights
-        or not _any(request.asked.cache / "references", f"{request.benchmark}-*/reference.npz")
+        or not _any(request.options.cache / "references", f"{request.benchmark}-*/reference.npz")
     ):
         start_s, _ = _start(spec_of(request.spec.reference).environment)
         yield f"reference of {request.benchmark}", (start_s + answers_s, 1_000_000)
@@ -214,8 +214,8 @@ def _environments(request: Request) -> Iterator[tuple[str, tuple[float, int]]]:
     ):
         if (
             name != "core"
-            and not request.asked.python
-            and not is_made(request.asked.cache, name, request.device, request.rules.round)
+            and not request.options.python
+            and not is_made(request.options.cache, name, request.device, request.rules.round)
         ):
             yield f"environment {name}", _ENVIRONMENT[DEVICES[request.device].accelerator]
 
@@ -233,10 +233,10 @@ def _sample_seconds(request: Request) -> float:
     """
     if DEVICES[request.device].accelerator or not request.spec.reads_weights:
         return 1e-3
-    size, least_flops = request.size, request.family.least_flops
+    size, least_flops = request.size, request.architecture.least_flops
     flops = 2.0 * size.parameters * size.inputs.get("sequence_length", 1)
     if least_flops:
-        flops = least_flops(size, request.family.synthetic(size, 1, 0))
+        flops = least_flops(size, request.architecture.synthetic(size, 1, 0))
     if request.trains:  # forward and backward; with LoRA the weights have no gradients
         flops *= 2 if request.lora else 3
     generated = 0 if request.trains else size.inputs.get("new_tokens", 0)

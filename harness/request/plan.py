@@ -11,9 +11,9 @@ from compliance import rules
 from harness.errors import UsageError
 from harness.execution import machine
 from harness.execution.environments import LOCKS
-from harness.inputs import families, models, user_weights
+from harness.inputs import architectures, models, user_weights
 from harness.inputs.models import Model, Size
-from harness.request.asked import Asked
+from harness.request.options import Options
 from harness.request.request import STEPS, Request
 from scenarios.table import SCENARIOS
 from scenarios.worker.preflight import available_memory_bytes
@@ -29,10 +29,10 @@ _MEMORY_FACTOR = 1.3
 _TRAINED_COPIES = 4  # weights, gradients, and both moments of AdamW
 
 
-def resolve(asked: Asked) -> Request:
+def resolve(options: Options) -> Request:
     """Return the request with every default filled in. Raises UsageError if it is impossible."""
-    spec, model, reasons = SUTS[asked.sut], _model(asked), list[str]()
-    device = _device(asked, spec, reasons)
+    spec, model, reasons = SUTS[options.sut], _model(options), list[str]()
+    device = _device(options, spec, reasons)
     if refusal := variables.refusal(spec, device, os.environ):
         raise UsageError(refusal)
     set_by_user = variables.of_cell(spec, device, os.environ)
@@ -41,23 +41,23 @@ def resolve(asked: Asked) -> Request:
             "part of the cell, because they may change its figures:"
             f" {' '.join(f'{k}={v}' for k, v in set_by_user.items())}"
         )
-    weights = _user_weights(asked, model)
-    size = _size(asked, model, weights, device, reasons)
-    _check_duration(asked.duration, asked.mode)
-    _check_files(asked, model)
-    reasons += _of_training(asked)
-    reasons += _of_first_token(asked, model, size)
-    end_tokens, why = _end_tokens(asked, model, weights)
+    weights = _user_weights(options, model)
+    size = _size(options, model, weights, device, reasons)
+    _check_duration(options.duration, options.mode)
+    _check_files(options, model)
+    reasons += _of_training(options)
+    reasons += _of_first_token(options, model, size)
+    end_tokens, why = _end_tokens(options, model, weights)
     return Request(
-        asked=asked,
+        options=options,
         model=model,
         size=size,
-        precision=_precision(asked, spec, model, size, reasons),
-        batch_size=_batch_size(asked, size),
+        precision=_precision(options, spec, model, size, reasons),
+        batch_size=_batch_size(options, size),
         device=device,
-        duration=_DURATION_S if asked.duration is None else asked.duration,
+        duration=_DURATION_S if options.duration is None else options.duration,
         rules=rules.load(rules.CURRENT),
-        options=asked.options,
+        sut_options=options.sut_options,
         end_tokens=end_tokens,
         weights=weights,
         variables=set_by_user,
@@ -65,29 +65,30 @@ def resolve(asked: Asked) -> Request:
     )
 
 
-def _model(asked: Asked) -> Model:
-    model = models.load(asked.model)
-    if asked.task is None:
+def _model(options: Options) -> Model:
+    model = models.load(options.model)
+    if options.task is None:
         return model
-    if asked.trains:
+    if options.trains:
         raise UsageError(
-            f"--task {asked.task}: is for scenarios that answer, and {asked.scenario} trains: leave"
-            " it out"
+            f"--task {options.task}: is for scenarios that answer, and {options.scenario} trains:"
+            " leave it out"
         )
-    if asked.task not in model.tasks:
+    if options.task not in model.tasks:
         raise UsageError(
-            f"--task {asked.task}: {model.name} has {' and '.join(model.tasks)} alone: leave it out"
+            f"--task {options.task}: {model.name} has only {' and '.join(model.tasks)}:"
+            " leave it out"
         )
-    return models.load(asked.model, asked.task)
+    return models.load(options.model, options.task)
 
 
-def _device(asked: Asked, spec: SutSpec, reasons: list[str]) -> str:
-    gpus, device = _gpus(spec), asked.device
+def _device(options: Options, spec: SutSpec, reasons: list[str]) -> str:
+    gpus, device = _gpus(spec), options.device
     if device is None:
-        device, because = _default_device(spec, gpus, asked.python)
+        device, because = _default_device(spec, gpus, options.python)
         reasons += because
     if device not in spec.devices:
-        raise UsageError(f"--device {device}: {asked.sut} runs on {' or '.join(spec.devices)}")
+        raise UsageError(f"--device {device}: {options.sut} runs on {' or '.join(spec.devices)}")
     if DEVICES[device].library and not gpus and machine.gpus_without_nvml():
         reasons.append(
             "NVML does not answer here: of the GPU neither memory nor energy nor clocks are known,"
@@ -106,45 +107,54 @@ def _gpus(spec: SutSpec) -> list[machine.Accelerator]:
 
 
 def _size(
-    asked: Asked, model: Model, weights: user_weights.Folder | None, device: str, reasons: list[str]
+    options: Options,
+    model: Model,
+    weights: user_weights.Folder | None,
+    device: str,
+    reasons: list[str],
 ) -> Size:
     if weights:
         reasons += weights.notes
-        return _changed(asked, model, weights.size)
-    name = asked.size
+        return _changed(options, model, weights.size)
+    name = options.size
     if name is None:
-        name, why = _default_size(asked, model, device, _gpus(SUTS[asked.sut]))
+        name, why = _default_size(options, model, device, _gpus(SUTS[options.sut]))
         reasons.append(why)
     if name not in model.sizes:
         raise UsageError(f"--size {name}: {model.name} has {' and '.join(model.sizes)} alone")
-    return _changed(asked, model, model.sizes[name])
+    return _changed(options, model, model.sizes[name])
 
 
-def _changed(asked: Asked, model: Model, size: Size) -> Size:
+def _changed(options: Options, model: Model, size: Size) -> Size:
     """Return the size with the requested lengths of inputs and number of steps."""
-    family = families.of(model, asked.trains)
-    if asked.prompt_tokens is not None or asked.new_tokens is not None:
-        flag = "--new-tokens" if asked.prompt_tokens is None else "--prompt-tokens"
-        if family.with_tokens is None:
-            here = f" in {asked.scenario}" if asked.trains else ""
+    architecture = architectures.of(model, options.trains)
+    if options.prompt_tokens is not None or options.new_tokens is not None:
+        flag = "--new-tokens" if options.prompt_tokens is None else "--prompt-tokens"
+        if architecture.with_tokens is None:
+            here = f" in {options.scenario}" if options.trains else ""
             raise UsageError(
                 f"{flag}: is for models that generate tokens, and {model.name} does not{here}:"
                 " leave it out"
             )
-        if asked.prompt_tokens is not None and asked.dataset is not None:
+        if options.prompt_tokens is not None and options.dataset is not None:
             raise UsageError(
-                f"--prompt-tokens {asked.prompt_tokens}: the prompts of --dataset have lengths of"
+                f"--prompt-tokens {options.prompt_tokens}: the prompts of --dataset have lengths of"
                 " their own: leave it out"
             )
-        size = family.with_tokens(model, size, asked.prompt_tokens, asked.new_tokens)
+        size = architecture.with_tokens(model, size, options.prompt_tokens, options.new_tokens)
     flags = (
         (
-            f"--seq-len {asked.seq_len}",
-            asked.seq_len,
-            family.with_sequence_length,
+            f"--seq-len {options.seq_len}",
+            options.seq_len,
+            architecture.with_sequence_length,
             "models that predict from text",
         ),
-        (f"--steps {asked.steps}", asked.steps, family.with_steps, "models that make images"),
+        (
+            f"--steps {options.steps}",
+            options.steps,
+            architecture.with_steps,
+            "models that make images",
+        ),
     )
     for flag, value, change, models_that_take_it in flags:
         if value is None:
@@ -157,17 +167,19 @@ def _changed(asked: Asked, model: Model, size: Size) -> Size:
     return size
 
 
-def _precision(asked: Asked, spec: SutSpec, model: Model, size: Size, reasons: list[str]) -> str:
-    precision = asked.precision
+def _precision(
+    options: Options, spec: SutSpec, model: Model, size: Size, reasons: list[str]
+) -> str:
+    precision = options.precision
     if precision is None:
         precision = size.precision if size.precision in spec.precisions else spec.precisions[0]
         if precision != size.precision:
             reasons.append(
-                f"precision {precision}: {asked.sut} has no {size.precision}, the size's own"
+                f"precision {precision}: {options.sut} has no {size.precision}, the size's own"
             )
     if precision not in spec.precisions:
         raise UsageError(
-            f"--precision {precision}: {asked.sut} computes in {' or '.join(spec.precisions)}"
+            f"--precision {precision}: {options.sut} computes in {' or '.join(spec.precisions)}"
         )
     if precision not in model.tolerance:
         raise UsageError(
@@ -177,16 +189,16 @@ def _precision(asked: Asked, spec: SutSpec, model: Model, size: Size, reasons: l
     return precision
 
 
-def _batch_size(asked: Asked, size: Size) -> int:
-    batch_size = asked.batch_size
+def _batch_size(options: Options, size: Size) -> int:
+    batch_size = options.batch_size
     if batch_size is None:
-        return size.batch_size.get(asked.scenario, 1)
-    if SCENARIOS[asked.scenario].one_sample_a_query and batch_size != 1:
+        return size.batch_size.get(options.scenario, 1)
+    if SCENARIOS[options.scenario].one_sample_a_query and batch_size != 1:
         others = " or ".join(
             s.name for s in SCENARIOS.values() if s.loadgen and not s.one_sample_a_query
         )
         text = (
-            f"--batch-size {batch_size}: {asked.scenario} issues one sample a query; leave"
+            f"--batch-size {batch_size}: {options.scenario} issues one sample a query; leave"
             f" --batch-size out, or use {others}"
         )
         raise UsageError(text)
@@ -196,15 +208,15 @@ def _batch_size(asked: Asked, size: Size) -> int:
 
 
 def _end_tokens(
-    asked: Asked, model: Model, weights: user_weights.Folder | None
+    options: Options, model: Model, weights: user_weights.Folder | None
 ) -> tuple[tuple[int, ...], list[str]]:
     """Return (the ids at which an answer ends, notes on them for a reader). Answers of random
     weights or to random prompts have no end token.
     """
-    eos = asked.eos
-    if not families.of(model, asked.trains).generates_tokens:
+    eos = options.eos
+    if not architectures.of(model, options.trains).generates_tokens:
         if eos is not None:
-            here = f" in {asked.scenario}" if asked.trains else ""
+            here = f" in {options.scenario}" if options.trains else ""
             raise UsageError(
                 f"--eos {eos}: is for models that generate tokens, and {model.name} does not{here}:"
                 " leave it out"
@@ -221,12 +233,12 @@ def _end_tokens(
             f"--eos stop: no end token is known: it takes {lacking}; --eos ignore gives every"
             " answer all its tokens"
         )
-    if eos == "stop" and asked.dataset is None:
+    if eos == "stop" and options.dataset is None:
         raise UsageError(
             "--eos stop: synthetic prompts get a fixed count of tokens: give your own (--dataset"
             " FILE), or leave --eos out"
         )
-    if not end_tokens or asked.dataset is None:
+    if not end_tokens or options.dataset is None:
         return (), []
     named = " or ".join(map(str, end_tokens))
     if eos == "ignore":
@@ -241,23 +253,23 @@ def _end_tokens(
     ]
 
 
-def _of_first_token(asked: Asked, model: Model, size: Size) -> list[str]:
+def _of_first_token(options: Options, model: Model, size: Size) -> list[str]:
     """List notes for a reader on a Keras SUT's time to the first token."""
-    generates = families.of(model, asked.trains).generates_tokens
-    if not generates or size.inputs["new_tokens"] != 1 or not of_keras(asked.sut):
+    generates = architectures.of(model, options.trains).generates_tokens
+    if not generates or size.inputs["new_tokens"] != 1 or not of_keras(options.sut):
         return []
     return [FIRST_TOKEN]
 
 
-def _user_weights(asked: Asked, model: Model) -> user_weights.Folder | None:
-    if asked.weights is None:
+def _user_weights(options: Options, model: Model) -> user_weights.Folder | None:
+    if options.weights is None:
         return None
-    if asked.size is not None:
+    if options.size is not None:
         raise UsageError(
-            f"--weights {asked.weights}: its config.json decides the size; leave --size"
-            f" {asked.size} out"
+            f"--weights {options.weights}: its config.json decides the size; leave --size"
+            f" {options.size} out"
         )
-    return user_weights.look(asked.weights, model)
+    return user_weights.look(options.weights, model)
 
 
 def _check_duration(duration: float | None, mode: str) -> None:
@@ -269,39 +281,41 @@ def _check_duration(duration: float | None, mode: str) -> None:
         raise UsageError(f"--duration {duration:g}: more than 0 and at most {_LONGEST_DURATION_S}")
 
 
-def _of_training(asked: Asked) -> Iterator[str]:
+def _of_training(options: Options) -> Iterator[str]:
     """Yield notes for a reader on the flags of a training. Raises UsageError for flags that it does
     not take.
     """
-    if asked.lora is not None and not (asked.trains and "lora" in models.load(asked.model).fit):
+    if options.lora is not None and not (
+        options.trains and "lora" in models.load(options.model).fit
+    ):
         raise UsageError(
-            f"--lora {asked.lora}: is for --scenario Fit of models that LoRA adapts: leave it out"
+            f"--lora {options.lora}: is for --scenario Fit of models that LoRA adapts: leave it out"
         )
-    if not asked.trains:
+    if not options.trains:
         return
-    if asked.mode not in STEPS:
+    if options.mode not in STEPS:
         raise UsageError(
-            f"--mode {asked.mode}: {asked.scenario} is no scenario of LoadGen's, so there is"
+            f"--mode {options.mode}: {options.scenario} is no scenario of LoadGen's, so there is"
             " nothing to submit: take --mode valid"
         )
-    if asked.duration is not None:
+    if options.duration is not None:
         yield (
-            f"--duration {asked.duration:g} is not used: {asked.scenario} times {STEPS[asked.mode]}"
-            f" steps in mode {asked.mode}"
+            f"--duration {options.duration:g} is not used: {options.scenario} times"
+            f" {STEPS[options.mode]} steps in mode {options.mode}"
         )
 
 
-def _check_files(asked: Asked, model: Model) -> None:
-    if asked.standard is not None:
-        families.drawn(model, asked.standard, asked.trains)
-    if asked.dataset is not None and families.dataset_of(model, asked.trains).folder:
-        families.dataset_of(model, asked.trains).count(asked.dataset)
-    elif asked.dataset is not None and not asked.dataset.is_file():
-        what = "is a directory" if asked.dataset.is_dir() else "there is no such file"
-        raise UsageError(f"--dataset {asked.dataset}: {what}; give one file")
-    if asked.python is not None and SUTS[asked.sut].environment == "core":
+def _check_files(options: Options, model: Model) -> None:
+    if options.standard is not None:
+        architectures.drawn(model, options.standard, options.trains)
+    if options.dataset is not None and architectures.dataset_of(model, options.trains).folder:
+        architectures.dataset_of(model, options.trains).count(options.dataset)
+    elif options.dataset is not None and not options.dataset.is_file():
+        what = "is a directory" if options.dataset.is_dir() else "there is no such file"
+        raise UsageError(f"--dataset {options.dataset}: {what}; give one file")
+    if options.python is not None and SUTS[options.sut].environment == "core":
         raise UsageError(
-            f"--python {asked.python}: {asked.sut} runs in the harness' own environment; leave"
+            f"--python {options.python}: {options.sut} runs in the harness' own environment; leave"
             " it out"
         )
 
@@ -324,7 +338,7 @@ def _default_device(
 
 
 def _default_size(
-    asked: Asked, model: Model, device: str, gpus: list[machine.Accelerator]
+    options: Options, model: Model, device: str, gpus: list[machine.Accelerator]
 ) -> tuple[str, str]:
     full = model.sizes.get("full")
     if full is None:
@@ -332,7 +346,7 @@ def _default_size(
             next(iter(model.sizes)),
             f"size {next(iter(model.sizes))}: {model.name} has no full one",
         )
-    copies = _TRAINED_COPIES if asked.trains and "lora" not in model.fit else 1
+    copies = _TRAINED_COPIES if options.trains and "lora" not in model.fit else 1
     need = copies * full.weight_bytes(full.precision) * _MEMORY_FACTOR
     if DEVICES[device].accelerator and gpus and gpus[0].memory_bytes >= need:
         return "full", f"size full: {gpus[0].name} holds its {need / 1e9:.1f} GB"
@@ -356,9 +370,9 @@ def unsupported(request: Request) -> str | None:
     """Return why the cell cannot run, without starting a framework. None: it has to be tried."""
     model = request.model
     reason = registry.unsupported(
-        request.asked.sut,
+        request.options.sut,
         model=model.name,
-        family=model.family,
+        architecture=model.architecture,
         task=request.task,
         precision=request.precision,
         device=request.device,

@@ -10,10 +10,10 @@ from typing import Any
 from compliance import rules
 from formats.cell import LORA, Cell
 from formats.job import Limits
-from harness.inputs import families, user_weights
-from harness.inputs.families import Family
+from harness.inputs import architectures, user_weights
+from harness.inputs.architectures import Architecture
 from harness.inputs.models import Model, Size
-from harness.request.asked import Asked
+from harness.request.options import Options
 from scenarios.table import UNTIMED_STEPS
 from sut import adapters, registry
 from sut.registry import SUTS, SutSpec
@@ -48,7 +48,7 @@ _PACE = {"quick": _Pace(1.5, 1.0, 32 << 20), "valid": _OFFICIAL, "submission": _
 class Request:
     """One requested cell, before the digests of its weights and inputs are known."""
 
-    asked: Asked
+    options: Options
     model: Model
     size: Size
     precision: str
@@ -56,7 +56,7 @@ class Request:
     device: str
     duration: float
     rules: rules.Rules
-    options: Mapping[str, Any]
+    sut_options: Mapping[str, Any]
     end_tokens: tuple[int, ...] = ()
     weights: user_weights.Folder | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -65,17 +65,17 @@ class Request:
     @property
     def spec(self) -> SutSpec:
         """The SUT's entry in the registry."""
-        return SUTS[self.asked.sut]
+        return SUTS[self.options.sut]
 
     @property
-    def family(self) -> Family:
+    def architecture(self) -> Architecture:
         """The architecture of the model, which decides its inputs."""
-        return families.of(self.model, self.trains)
+        return architectures.of(self.model, self.trains)
 
     @property
     def trains(self) -> bool:
         """True if training steps are timed, without LoadGen."""
-        return self.asked.trains
+        return self.options.trains
 
     @property
     def task(self) -> str:
@@ -96,16 +96,16 @@ class Request:
     def label(self) -> str:
         """The cell in a few words."""
         parts = (
-            self.asked.sut,
+            self.options.sut,
             self.model.name,
             self.size.name,
-            self.asked.scenario,
+            self.options.scenario,
             f"batch {self.batch_size}",
             self.precision,
         )
-        given = {"tokens": self.asked.seq_len, "steps": self.asked.steps}
+        given = {"tokens": self.options.seq_len, "steps": self.options.steps}
         tokens = self.tokens and f"{self.tokens[0]} + {self.tokens[1]} tokens"
-        standard = self.inputs if self.inputs != self.family.standard else None
+        standard = self.inputs if self.inputs != self.architecture.standard else None
         more = (
             self.model.second_task,
             standard,
@@ -120,7 +120,7 @@ class Request:
         or if the user's prompts decide.
         """
         own = (self.weights.size if self.weights else self.model.sizes[self.size.name]).inputs
-        if self.asked.dataset or all(
+        if self.options.dataset or all(
             self.size.inputs.get(name) == own.get(name) for name in ("prompt_length", "new_tokens")
         ):
             return None
@@ -129,7 +129,7 @@ class Request:
     @property
     def inputs(self) -> str:
         """The standard inputs if the user gives none: `synthetic` or `uneven`."""
-        return self.asked.standard or self.family.standard
+        return self.options.standard or self.architecture.standard
 
     def cell(
         self, dataset: str | None = None, weights: str = "seeded", seq_len: int | None = None
@@ -140,18 +140,18 @@ class Request:
         `dataset`: the beginning of the digest of a user's inputs; None: standard inputs.
         """
         return Cell(
-            sut=self.asked.sut,
+            sut=self.options.sut,
             model=self.model.name,
             size=self.size.name,
             task=self.task,
-            scenario=self.asked.scenario,
+            scenario=self.options.scenario,
             precision=self.precision,
             batch_size=self.batch_size,
             device=self.device,
-            seq_len=seq_len or self.asked.seq_len,
+            seq_len=seq_len or self.options.seq_len,
             dataset=dataset or self.inputs,
             weights=weights,
-            options=dict(self.options),
+            options=dict(self.sut_options),
             eos=self.eos,
             variables=self.variables,
             lora=self.lora,
@@ -163,14 +163,14 @@ class Request:
     @property
     def eos(self) -> str | None:
         """See `Cell.eos`."""
-        if not self.family.generates_tokens:
+        if not self.architecture.generates_tokens:
             return None
         return "stop" if self.end_tokens else "ignore"
 
     @property
     def lora(self) -> str | None:
         """See `Cell.lora`."""
-        return (self.asked.lora or LORA[0]) if self.trains and "lora" in self.model.fit else None
+        return (self.options.lora or LORA[0]) if self.trains and "lora" in self.model.fit else None
 
     @property
     def lora_config(self) -> dict[str, Any]:
@@ -212,11 +212,11 @@ class Request:
         For a training it is the number of samples in all steps.
         """
         if self.trains:
-            return (UNTIMED_STEPS + STEPS[self.asked.mode]) * self.batch_size
+            return (UNTIMED_STEPS + STEPS[self.options.mode]) * self.batch_size
         quick = int(self.size.inputs.get("quick_samples", _QUICK_SAMPLES))
         return (
             quick
-            if self.asked.mode == "quick"
+            if self.options.mode == "quick"
             else self.rules.benchmarks[self.official].dataset_size
         )
 
@@ -227,9 +227,9 @@ class Request:
         if self.trains:
             return Limits(min_duration_ms=0, min_query_count=0, performance_sample_count=count)
         quick, scenario, pace = (
-            self.asked.mode == "quick",
-            self.rules.scenarios[self.asked.scenario],
-            _PACE[self.asked.mode],
+            self.options.mode == "quick",
+            self.rules.scenarios[self.options.scenario],
+            _PACE[self.options.mode],
         )
         planned_ms = max(1, int(self.duration * 1e3)) if quick else 0
         return Limits(

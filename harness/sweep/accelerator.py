@@ -40,13 +40,13 @@ def bytes_per_second(request: Request, say: Callable[[str], None]) -> float:
     """Measure the bytes a second, read and written, that the device copies within its memory. 0:
     not known.
     """
-    asked, device, round_ = request.asked, request.device, request.rules.round
+    options, device, round_ = request.options, request.device, request.rules.round
     name = spec_of(REFERENCE).environment
     try:
-        if asked.python:
-            torch = environments.adopt(asked.python, name, round_, device, asked.cache)
+        if options.python:
+            torch = environments.adopt(options.python, name, round_, device, options.cache)
         else:
-            torch = environments.ensure(asked.cache, name, device, round_, say)
+            torch = environments.ensure(options.cache, name, device, round_, say)
         command = [str(torch.python), "-P", "-m", "sut.evidence.copy_rate", device]
         done = subprocess.run(
             command,

@@ -14,7 +14,7 @@ from formats.cell import ordered_by
 from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import environments
 from harness.inputs import models
-from harness.request import asked, plan
+from harness.request import options, plan
 from harness.request.request import Request
 from harness.sweep.recipe import Values
 from scenarios.table import SCENARIOS
@@ -35,14 +35,14 @@ class Series:
         request: None if the flags request something impossible.
         obstacle: why it cannot be measured, as far as is known beforehand; empty: it can. Free
             memory does not count, because the cells of a sweep must be the same when it continues.
-        twin: whether it is the control run, which repeats the first cell.
+        control: whether it is the control run, which repeats the first cell.
     """
 
     number: int
     words: tuple[str, ...]
     request: Request | None
     obstacle: str
-    twin: bool = False
+    control: bool = False
 
     @property
     def command(self) -> str:
@@ -54,26 +54,28 @@ class Series:
         """The cell in a few words."""
         if self.request is None:
             return " ".join(self.words).replace("--", "")
-        return self.request.label + (" (control run)" if self.twin else "")
+        return self.request.label + (" (control run)" if self.control else "")
 
     @cached_property
-    def contest(self) -> tuple[object, ...]:
+    def comparison(self) -> tuple[object, ...]:
         """The key of a comparison. Series with the same key differ only in the SUT and its options,
         so the ratio of their figures says which is faster.
         """
         r = self.request
         if r is None:
             return ()
-        asked = replace(r.asked, sut="", sut_option=(), command="", precision=None, batch_size=None)
-        return asked, r.size.name, r.precision, r.batch_size, r.device
+        options = replace(
+            r.options, sut="", sut_option=(), command="", precision=None, batch_size=None
+        )
+        return options, r.size.name, r.precision, r.batch_size, r.device
 
 
-def make(grids: Iterable[Values], where: Values, twin: bool) -> list[Series]:
+def make(grids: Iterable[Values], where: Values, control: bool) -> list[Series]:
     """Every cell once, in the order in which a round measures them.
 
     Args:
         where: `--out` and `--cache`, which all cells share.
-        twin: whether the first cell that can be measured gets a control run, which repeats it.
+        control: whether the first cell that can be measured gets a control run, which repeats it.
 
     Raises UsageError for an unknown name, and if all cells are impossible.
     """
@@ -82,25 +84,25 @@ def make(grids: Iterable[Values], where: Values, twin: bool) -> list[Series]:
         word
         for name in _WHERE
         for value in where.get(name, [])
-        for word in (asked.flag(name), value)
+        for word in (options.flag(name), value)
     ]
     every: list[Series] = []
     first_error: UsageError | None = None
     for words in cells:
         request, obstacle = None, ""
         try:
-            request = plan.resolve(asked.parse([*words, *places]))
+            request = plan.resolve(options.parse([*words, *places]))
             spec, round_ = request.spec, request.rules.round
-            lacking = _lacking(request.asked.python, spec.environment, round_, request.device)
+            lacking = _lacking(request.options.python, spec.environment, round_, request.device)
             obstacle = plan.unsupported(request) or lacking
         except UsageError as e:
             obstacle, first_error = str(e), first_error or e
         every.append(Series(number=len(every), words=words, request=request, obstacle=obstacle))
-        if twin and request and not obstacle:
+        if control and request and not obstacle:
             every.append(
-                Series(number=len(every), words=words, request=request, obstacle="", twin=True)
+                Series(number=len(every), words=words, request=request, obstacle="", control=True)
             )
-            twin = False
+            control = False
     if first_error and all(series.request is None for series in every):
         raise first_error
     return every
@@ -130,7 +132,7 @@ def _expand(grid: Values) -> Iterator[tuple[str, ...]]:
         for name, values in grid.items()
         if name not in (*lists, *_WHERE)
         for value in values
-        for word in (asked.flag(name), value)
+        for word in (options.flag(name), value)
     ]
     for values in product(*lists.values()):
         cell = dict(zip(lists, values, strict=True))
@@ -140,9 +142,9 @@ def _expand(grid: Values) -> Iterator[tuple[str, ...]]:
         yield (
             *(
                 word
-                for name in asked.LISTS
+                for name in options.LISTS
                 if name in cell
-                for word in (asked.flag(name), cell[name])
+                for word in (options.flag(name), cell[name])
             ),
             *rest,
         )
@@ -168,4 +170,4 @@ def _each(name: str, texts: list[str]) -> list[str]:
             for value in values
             for each in (models.in_group(value) if value in models.groups() else [value])
         ]
-    return list(dict.fromkeys(asked.spelt(name, value) for value in values))
+    return list(dict.fromkeys(options.spelt(name, value) for value in values))

@@ -37,7 +37,10 @@ def folder(out: Path, name: str, series: Sequence[Series], again: bool) -> Path:
     of SUTs and worker are the same.
     """
     cells = json.dumps(
-        [source_digest(ROOT), *([each.words, each.twin, _brought(each.request)] for each in series)]
+        [
+            source_digest(ROOT),
+            *([each.words, each.control, _brought(each.request)] for each in series),
+        ]
     )
     stem = f"{name}-{hashlib.sha256(cells.encode()).hexdigest()[:8]}"
     numbers = (path.name.removeprefix(f"{stem}-") for path in (out / _FOLDER).glob(f"{stem}-*"))
@@ -53,7 +56,7 @@ def _brought(request: Request | None) -> list[object]:
     """
     if request is None:
         return []
-    dataset, weights = request.asked.dataset, request.weights
+    dataset, weights = request.options.dataset, request.weights
     files = [weights.path / name for name in weights.own_files] if weights else []
     stats = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
     inputs = (
@@ -96,7 +99,7 @@ def write_plan(
                     "number": each.number,
                     "label": each.label,
                     "command": each.command,
-                    "twin": each.twin,
+                    "control": each.control,
                     "obstacle": each.obstacle or None,
                 }
                 for each in series
@@ -176,4 +179,4 @@ def finished(sweep_id: str, series: Sequence[Series]) -> list[tuple[tuple[int, i
 
 def mark(sweep_id: str, series: Series, repeat: int) -> SweepMark:
     """The sweep's mark for the record of an attempt."""
-    return SweepMark(id=sweep_id, series=series.number, repeat=repeat, twin=series.twin)
+    return SweepMark(id=sweep_id, series=series.number, repeat=repeat, control=series.control)

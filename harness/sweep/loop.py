@@ -147,9 +147,9 @@ def _one(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: Ter
     time_left = f"{duration(sweep.deadline.left_s)} left" if sweep.deadline else _left(seconds)
     count = f"[{done + 1}/{len(results) + len(left)}]"
     reporter.say(f"{count} {series.label}, repeat {repeat}; {time_left}")
-    asked = replace(series.request.asked, sweep=journal.mark(sweep.folder.name, series, repeat))
+    options = replace(series.request.options, sweep=journal.mark(sweep.folder.name, series, repeat))
     start_ns = time.monotonic_ns()
-    result = _result(sweep, series.number, replace(series.request, asked=asked), reporter)
+    result = _result(sweep, series.number, replace(series.request, options=options), reporter)
     if not result.directory:
         journal.keep_not_measured(sweep.folder, result)
     known.latest_s[series.number] = (time.monotonic_ns() - start_ns) / 1e9
@@ -188,8 +188,10 @@ def _outcome(
         return f"{result.status}: {result.reason}"
     noise = f"; disturbed: {why}" if (why := disturbed(result)) else ""
     ratio = schedule.ratio_to_first(one, series, results)
-    rivals = [s for s in series if s.contest == one.contest and schedule.figures(s.number, results)]
-    first = min(rivals, key=lambda s: (s.twin, s.number))
+    rivals = [
+        s for s in series if s.comparison == one.comparison and schedule.figures(s.number, results)
+    ]
+    first = min(rivals, key=lambda s: (s.control, s.number))
     compared = f"; {ratio.value:.3g} times as fast as {first.label}" if ratio else ""
     return f"{result.status}: {speed(result)}{compared}{noise}"
 

@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.request import asked
+from harness.request import options
 from harness.request.flags import did_you_mean
 
 FOLDER = Path(__file__).parents[1] / "recipes"
 _TOP = ("summary", "source", "defaults", "cells", "missing")
 # A recipe does not decide about paths on this machine.
 _FLAGS = tuple(
-    name for name in asked.names() if name not in ("out", "cache", "submitter", "python")
+    name for name in options.names() if name not in ("out", "cache", "submitter", "python")
 )
 _MISSING = ("what", "why")
 
 Values = Mapping[str, list[str]]
-"""Name of a flag, as a field of `Asked` → its values, as a user would type them.
+"""Name of a flag, as a field of `Options` → its values, as a user would type them.
 
 Each of several values gives further cells. Those of `sut_option` all go into every cell.
 """
@@ -99,7 +99,7 @@ def _values(path: Path, where: str, table: Any) -> dict[str, list[str]]:
     if not isinstance(table, dict):
         raise UsageError(f"recipe {path}: {where} is a table of flags")
     _check_keys(path, where, table, tuple(name.replace("_", "-") for name in _FLAGS))
-    values, lists = {}, (*asked.LISTS, "sut_option")
+    values, lists = {}, (*options.LISTS, "sut_option")
     for key, value in table.items():
         name = key.replace("-", "_")
         typed = value if isinstance(value, list) else [value]

@@ -63,7 +63,7 @@ def steps(
     """All measurements that are left, as far as is known now, in order."""
     targets = {
         s.number: target
-        for rivals in _contests(series, results)
+        for rivals in _comparisons(series, results)
         for target in [_target(rivals, results, repeats)]
         for s in rivals
     }
@@ -83,15 +83,15 @@ def _order(series: Sequence[Series], repeats: RepeatPlan, repeat: int) -> Iterat
     shows the noise between cells that are far apart.
     """
     if repeats.as_listed:
-        yield from sorted(series, key=lambda s: s.twin)
+        yield from sorted(series, key=lambda s: s.control)
         return
     rivals: dict[tuple[object, ...], list[Series]] = {}
     for each in series:
-        rivals.setdefault(each.contest, []).append(each)
+        rivals.setdefault(each.comparison, []).append(each)
     for place, together in enumerate(rivals.values()):
-        cells = [each for each in together if not each.twin]
+        cells = [each for each in together if not each.control]
         random.Random(f"{repeats.seed} {repeat} {place}").shuffle(cells)
-        for control in (each for each in together if each.twin):
+        for control in (each for each in together if each.control):
             original = next((n for n, each in enumerate(cells) if each.words == control.words), 0)
             cells.insert(0 if 2 * original >= len(cells) - 1 else len(cells), control)
         yield from cells
@@ -101,17 +101,17 @@ def wide(series: Sequence[Series], results: Results, until: float) -> int:
     """Count the comparisons in which the half width of a ratio's interval is at least the share
     `until`, or is not known yet.
     """
-    spreads = [_spreads(rivals, results) for rivals in _contests(series, results)]
+    spreads = [_spreads(rivals, results) for rivals in _comparisons(series, results)]
     return sum(any(spread is None or spread >= until for spread in of_one) for of_one in spreads)
 
 
-def _contests(series: Sequence[Series], results: Results) -> list[list[Series]]:
+def _comparisons(series: Sequence[Series], results: Results) -> list[list[Series]]:
     """The series that can still be measured, grouped by comparison."""
     ended = {number for (number, _), result in results.items() if result.status in _ONCE}
     rivals: dict[tuple[object, ...], list[Series]] = {}
     for each in series:
         if not each.obstacle and each.number not in ended:
-            rivals.setdefault(each.contest, []).append(each)
+            rivals.setdefault(each.comparison, []).append(each)
     return list(rivals.values())
 
 
@@ -149,14 +149,14 @@ def ratio_to_first(one: Series, series: Sequence[Series], results: Results) -> R
 
     None: it is that first one, or there is no repeat in which both have a figure.
     """
-    return ratios([s for s in series if s.contest == one.contest], results).get(one.number)
+    return ratios([s for s in series if s.comparison == one.comparison], results).get(one.number)
 
 
 def ratios(rivals: Sequence[Series], results: Results) -> dict[int, Ratio]:
     """Number of a series → its speed over that of the first series with figures. Only series that
     share a repeat with the first are included.
     """
-    ordered = sorted(rivals, key=lambda s: s.twin)  # nothing is compared with a control run
+    ordered = sorted(rivals, key=lambda s: s.control)  # nothing is compared with a control run
     speeds = tuple(
         (s.number, tuple(known.items())) for s in ordered if (known := figures(s.number, results))
     )

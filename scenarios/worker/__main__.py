@@ -117,7 +117,7 @@ def measure(job: Job, beat: Heartbeat) -> WorkerOutcome:
     beat.enter("load", LOAD_LIMIT_S)
     versions = _versions()
     start = _clock()
-    load = loader(job.sut, job.family, job.workload.task)
+    load = loader(job.sut, job.architecture, job.workload.task)
     import_ns = _clock() - start
     start = _clock()
     sut = load(job.workload)

@@ -597,7 +597,9 @@ def test_where_the_audit_itself_breaks_off_the_other_parts_go_on(
 
     before = len(audit.audit(run).checks_for("quick"))
     monkeypatch.setattr(
-        checklist, "FAMILIES", (checklist.CheckFamily("evidence", broken), *checklist.FAMILIES)
+        checklist,
+        "ARCHITECTURES",
+        (checklist.CheckGroup("evidence", broken), *checklist.ARCHITECTURES),
     )
     found = audit.audit(run).checks_for("quick")
     ((name, why),) = failed(found).items()

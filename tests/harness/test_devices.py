@@ -14,7 +14,7 @@ from harness.execution import environments, machine
 from harness.execution.environments import ROOT
 from harness.inputs import models
 from harness.request import plan
-from harness.tree import submission
+from harness.submission import inference
 from scenarios.worker import __main__ as worker
 from scenarios.worker import preflight
 from sut import registry, variables
@@ -153,7 +153,7 @@ def test_the_packages_of_a_new_framework_stand_in_the_systems_description(monkey
         "diffusers",
     )
     monkeypatch.setitem(SUTS, "new", dataclasses.replace(SUTS["mock"], packages=("tinygrad",)))
-    assert submission.packages()[-1] == "tinygrad"
+    assert inference.packages()[-1] == "tinygrad"
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ def test_every_model_names_a_class_of_each_framework_and_of_the_reference(model)
     known = models.load(model)
     cell = {
         "model": model,
-        "family": known.family,
+        "architecture": known.architecture,
         "task": known.task,
         "precision": "float32",
         "device": "cpu",
@@ -306,9 +306,9 @@ def test_every_model_names_a_class_of_each_framework_and_of_the_reference(model)
         if spec.classes and not registry.unsupported(name, **cell)
     }
     of_reference = "transformers"
-    if known.family == "sam":
+    if known.architecture == "sam":
         used, of_reference = {"segment_anything", "keras_hub", "keras_cv"}, "segment_anything"
-    if known.family == "stable_diffusion":
+    if known.architecture == "stable_diffusion":
         used, of_reference = {"diffusers", "keras_cv"}, "diffusers"
     assert used <= known.classes.keys()
     assert known.native_class == known.classes[of_reference]

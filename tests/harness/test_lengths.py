@@ -104,11 +104,11 @@ def test_a_sweep_takes_lists_of_them(tmp_path):
         "prompt_tokens": ["5,300"],
         "new_tokens": ["1,45"],
     }
-    made = cells.make([grid], {"out": [str(tmp_path)], "cache": [str(tmp_path)]}, twin=False)
+    made = cells.make([grid], {"out": [str(tmp_path)], "cache": [str(tmp_path)]}, control=False)
     assert [one.request and one.request.tokens for one in made] == [
         (5, 1),
         None,
         (300, 1),
         (300, 45),
     ]
-    assert len({one.contest for one in made}) == 4
+    assert len({one.comparison for one in made}) == 4

@@ -80,7 +80,7 @@ def test_every_honest_sut_was_measured_at_size_tiny_and_two_at_size_base(model, 
     known = load(model)
     cell = {
         "model": known.name,
-        "family": known.family,
+        "architecture": known.architecture,
         "task": known.task,
         "precision": precision,
         "device": "cpu",
@@ -236,7 +236,7 @@ def test_the_losses_of_every_sut_that_trains_were_measured_and_are_well_within_t
     ]
     known = {
         "model": name,
-        "family": model.family,
+        "architecture": model.architecture,
         "task": FIT,
         "precision": "float32",
         "device": "cpu",

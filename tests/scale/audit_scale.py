@@ -27,6 +27,7 @@ import numpy as np
 
 from compliance import rules
 from compliance.scoring import accuracy
+from tests.support.synthetic_runs import cell, record_json
 
 _GOAL_S, _GOAL_MB = 10.0, 300.0
 _TREE = Path("open/nobody/results/a-machine/bert-tiny/Offline")
@@ -172,20 +173,16 @@ def _make(run: Path, samples: int) -> None:
             "logit_error", 0.0, 1e-3, True, {"samples": samples, "same_class_fraction": 1.0}
         ),
     )
-    (run / "record.json").write_text(
-        json.dumps(
-            {
-                "round": rules.CURRENT,
-                "benchmark": {"name": "bert-tiny", "official": "bert-99"},
-                "qsl": {"samples": samples, "performance_sample_count": samples, "synthetic": True},
-                "accuracy": judged,
-                "digests": {
-                    "reference": _sha256(run / "reference.npz"),
-                    "trace": _pack(run / "raw/performance/mlperf_log_trace.json"),
-                },
-            }
-        )
-    )
+    digests = {
+        "weights": "0" * 64,
+        "inputs": "0" * 64,
+        "reference": _sha256(run / "reference.npz"),
+        "trace": _pack(run / "raw/performance/mlperf_log_trace.json"),
+    }
+    qsl = {"samples": samples, "performance_sample_count": samples, "synthetic": True}
+    record = record_json(cell(size="tiny"))
+    record |= {"round": rules.CURRENT, "qsl": qsl, "accuracy": judged, "digests": digests}
+    (run / "record.json").write_text(json.dumps(record))
 
 
 def _submit_answers(run: Path, score: accuracy.Accuracy) -> None:

@@ -83,7 +83,7 @@ def test_the_flags_and_the_plan_learn_of_it_from_the_table(registered, tmp_path)
         run_command.run_parser().format_help().split()
     )
     asked = request(tmp_path, scenario="MultiStream", batch_size=8)
-    assert (asked.asked.scenario, asked.batch_size, asked.limits(64).min_query_count) == (
+    assert (asked.options.scenario, asked.batch_size, asked.limits(64).min_query_count) == (
         "MultiStream",
         8,
         1,

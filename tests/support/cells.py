@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from harness.request import plan
-from harness.request.asked import Asked
+from harness.request.options import Options
 from harness.request.request import Request
 from tests.conftest import CACHE
 
@@ -19,7 +19,9 @@ def request(out: Path, *, options=None, **changes) -> Request:
         "duration": 0.3,
     }
     given = tuple(f"{name}={value}" for name, value in (options or {}).items())
-    return plan.resolve(Asked(**(flags | {"sut_option": given, "command": "./run.sh …"} | changes)))
+    return plan.resolve(
+        Options(**(flags | {"sut_option": given, "command": "./run.sh …"} | changes))
+    )
 
 
 class Reporter:

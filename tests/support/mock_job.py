@@ -52,7 +52,7 @@ def make(
     )
     return Job(
         sut="mock",
-        family="any",
+        architecture="any",
         workload=workload,
         scenario=scenario,
         test=test,

@@ -5,6 +5,7 @@ result.json and record.json hold them.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -31,9 +32,9 @@ VERSIONS = {
 }
 
 
-def cell(sut="keras3-jax", **changes) -> Cell:
+def cell(sut: str = "keras3-jax", **changes: Any) -> Cell:
     """A cell of bert at size base, Offline."""
-    values = {
+    values: dict[str, Any] = {
         "sut": sut,
         "model": "bert",
         "size": "base",
@@ -51,22 +52,22 @@ def cell(sut="keras3-jax", **changes) -> Cell:
 def write(
     root: Path,
     of: Cell,
-    figures,
+    figures: Iterable[float | None],
     *,
-    first_minute=0,
-    step=10,
-    day=1,
-    record=None,
-    planned_ms=10_000,
-    sweep=None,
-    twin=False,
-    **changes,
+    first_minute: int = 0,
+    step: int = 10,
+    day: int = 1,
+    record: Mapping[str, Any] | None = None,
+    planned_ms: int = 10_000,
+    sweep: str | None = None,
+    control: bool = False,
+    **changes: Any,
 ) -> list[Path]:
     """A run directory for each figure (None: status oom). Run n begins `step` minutes after run n -
     1.
 
     Args:
-        sweep: the id of a sweep, whose repeat n is run n; of a twin the id with `twin=True`.
+        sweep: the id of a sweep, whose repeat n is run n; of a control the id with `control=True`.
         changes: fields of the result.
     """
     directories = []
@@ -89,7 +90,7 @@ def write(
         )
         if figure and of.scenario == "SingleStream":
             metrics |= {"latency_p50_ms": figure, "latency_p90_ms": 1.1 * figure}
-        values = {
+        values: dict[str, Any] = {
             "cell": of,
             "mode": "quick",
             "round": "v6.1",
@@ -100,7 +101,9 @@ def write(
             "metrics": metrics,
             "seconds": {"compile": 4.0},
             "ranked": True,
-            "sweep": SweepMark(id=sweep, series=0, repeat=n + 1, twin=twin) if sweep else None,
+            "sweep": SweepMark(id=sweep, series=0, repeat=n + 1, control=control)
+            if sweep
+            else None,
         }
         _json(directory / "result.json", asdict(Result(**values | changes)))
         directories.append(directory)
@@ -116,7 +119,7 @@ def record_json(of: Cell) -> dict[str, Any]:
         "round": "v6.1",
         "command": f"./run.sh --sut {of.sut} …",
         "benchmark": {"name": f"{of.model}-{of.size}", "official": "bert-99"},
-        "family": of.model,
+        "architecture": of.model,
         "execution": "eager" if of.sut.endswith(("eager", "torch")) else "xla",
         "qsl": {"samples": 64, "performance_sample_count": 64, "synthetic": True},
         "accuracy": {"score": "logits", "keys": ["logits"], "tolerance": {}},
@@ -143,7 +146,7 @@ def job(of: Cell, directory: Path, planned_ms: int = 0, **config: Any) -> Job:
     )
     return Job(
         sut=of.sut,
-        family=of.model,
+        architecture=of.model,
         workload=workload,
         scenario=of.scenario,
         test="performance",
@@ -159,5 +162,5 @@ def job(of: Cell, directory: Path, planned_ms: int = 0, **config: Any) -> Job:
     )
 
 
-def _json(path: Path, value) -> None:
+def _json(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value))

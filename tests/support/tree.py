@@ -27,7 +27,7 @@ from formats.job import Job, Limits, read_job
 from formats.writing import write_json
 from harness.execution import loadgen_run
 from harness.execution.process import read_outcome
-from harness.tree import compliance_folders, submission
+from harness.submission import compliance_folders, inference
 from scenarios.worker.qsl import Qsl
 from scenarios.worker.reference import write_reference
 from sut import mock
@@ -107,7 +107,7 @@ def build(
         _run(
             Job(
                 sut="mock",
-                family="any",
+                architecture="any",
                 workload=workload,
                 scenario=scenario,
                 test=test,
@@ -216,7 +216,7 @@ def resubmit_compliance(run: Path, of: rules.Rules | None = None) -> None:
     of, record = of or rules.load(), files.record(run / "record.json")
     for name in of.compliance_tests:
         shutil.rmtree(scenario_folder(run) / name, ignore_errors=True)
-    compliance_folders.write(run, record, of, scenario_folder(run), submission.score(run, record))
+    compliance_folders.write(run, record, of, scenario_folder(run), inference.score(run, record))
 
 
 def _run(job: Job, worker: Sequence[str]) -> None:
@@ -255,7 +255,7 @@ def _record(directory: Path, scenario: str, task: str, batch: int, inputs: Path)
         "round": rules.CURRENT,
         "command": f"./run.sh --sut mock --scenario {scenario} --model {model}",
         "benchmark": {"name": f"{model}-tiny", "official": official},
-        "family": "any",
+        "architecture": "any",
         "execution": "eager",
         "qsl": {"samples": count, "performance_sample_count": count, "synthetic": True},
         "accuracy": {

@@ -160,7 +160,7 @@ def _run(sut: str, model: models.Model, root: Path, python: Path) -> Probed:
     reference = root / f"{model.name}.npz"
     told = {
         "sut": sut,
-        "family": model.family,
+        "architecture": model.architecture,
         "workload": {**asdict(workload), "checkpoint": str(workload.checkpoint)},
         "out": str(out),
         "inputs": str(out / "inputs.npz"),

@@ -25,7 +25,7 @@ from sut.registry import loader
 
 def honest(job: Job) -> Any:
     """The SUT as it is."""
-    return loader(job.sut, job.family, job.workload.task)(job.workload)
+    return loader(job.sut, job.architecture, job.workload.task)(job.workload)
 
 
 def twice_the_rate(job: Job) -> Any:

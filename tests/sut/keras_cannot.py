@@ -16,7 +16,7 @@ from sut.keras3 import causal_lm, hidden_states, xlnet
 
 
 def load(workload: Workload) -> Any:
-    """The model, as the file of its family loads it."""
+    """The model, as the file of its architecture loads it."""
     return (hidden_states if workload.model == "xlnet" else causal_lm).load(workload).model
 
 

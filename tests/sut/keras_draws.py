@@ -34,9 +34,9 @@ class _Listening:
 def main(specification: Path) -> None:
     told: dict[str, list[str]] = {}
     random_initializers.random = _Listening()
-    for family, spec in json.loads(specification.read_text()):
+    for architecture, spec in json.loads(specification.read_text()):
         drawn.clear()
-        load_module("keras3-jax", family).load(
+        load_module("keras3-jax", architecture).load(
             Workload(**{**spec, "checkpoint": Path(spec["checkpoint"])})
         )
         told[spec["model"]] = list(drawn)

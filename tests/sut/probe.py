@@ -30,7 +30,7 @@ def main(specification: Path) -> None:
     spec = json.loads(specification.read_text())
     out = Path(spec["out"])
     workload = Workload(**{**spec["workload"], "checkpoint": Path(spec["workload"]["checkpoint"])})
-    module = load_module(spec["sut"], spec["family"])
+    module = load_module(spec["sut"], spec["architecture"])
     with np.load(spec["inputs"]) as f:
         inputs = dict(f)
     sut = module.load(workload)
@@ -38,7 +38,7 @@ def main(specification: Path) -> None:
     if spec["make_reference"]:
         write_reference(
             reference,
-            load_module(REFERENCE, spec["family"]).load(workload),
+            load_module(REFERENCE, spec["architecture"]).load(workload),
             inputs,
             prepared=[inputs],
             batch_size=workload.batch_size,
@@ -87,7 +87,7 @@ def main(specification: Path) -> None:
         framework["restore_cache"]()
     cell = {
         "model": workload.model,
-        "family": spec["family"],
+        "architecture": spec["architecture"],
         "task": workload.task,
         "precision": "bfloat16",
         "device": "cpu",

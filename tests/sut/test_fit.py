@@ -144,7 +144,7 @@ def job_of(sut: str, name: str, lora: str | None, root: Path, folder: Path) -> J
     )
     return Job(
         sut=sut,
-        family=model.family,
+        architecture=model.architecture,
         workload=workload,
         scenario="Fit",
         test="reference" if sut == REFERENCE else "accuracy",

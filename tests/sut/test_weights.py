@@ -146,7 +146,7 @@ def _specify(sut: str, name: str, saved: Path, root: Path) -> tuple[models.Size,
     )
     return whole.size, {
         "sut": sut,
-        "family": model.family,
+        "architecture": model.architecture,
         "workload": {**asdict(workload), "checkpoint": ""},
         "inputs": str(out / "inputs.npz"),
         "out": str(out),
@@ -184,7 +184,9 @@ def refused(
 def test_no_random_value_is_drawn_for_a_weight_of_keras_that_is_loaded(interpreter, tmp_path):
     """A model of 7 billion parameters would wait minutes for them."""
     names = ("bert", "gemma", "mistral", "distilbert", "xlnet")
-    cases = [(models.load(name).family, tiny_workload("keras3-jax", name, CACHE)) for name in names]
+    cases = [
+        (models.load(name).architecture, tiny_workload("keras3-jax", name, CACHE)) for name in names
+    ]
     run_module(
         interpreter("keras3-jax"),
         "tests.sut.keras_draws",

@@ -48,7 +48,7 @@ def main(specification: Path) -> None:
 
 
 def answers_of(spec: dict[str, Any]) -> None:
-    module, out = load_module(spec["sut"], spec["family"]), Path(spec["out"])
+    module, out = load_module(spec["sut"], spec["architecture"]), Path(spec["out"])
     with np.load(spec["inputs"]) as f:
         inputs = dict(f)
     reference = Path(spec["reference"])
@@ -60,7 +60,7 @@ def answers_of(spec: dict[str, Any]) -> None:
         if not reference.exists():
             write_reference(
                 reference,
-                load_module(REFERENCE, spec["family"]).load(workload),
+                load_module(REFERENCE, spec["architecture"]).load(workload),
                 inputs,
                 prepared=[inputs],
                 batch_size=workload.batch_size,

@@ -54,7 +54,7 @@ class Size:
         summary: its dimensions in one line.
         precision: the default, and the precision of the stored file.
         batch_size: scenario → the default; 1 for scenarios that are not named.
-        inputs: values for the family's module that draws inputs, such as `sequence_length`.
+        inputs: values for the architecture's module that draws inputs, such as `sequence_length`.
         config: exactly the content of the checkpoint's config.json.
         tensors: the checkpoint, in file order.
     """
@@ -124,8 +124,8 @@ class Model:
     """A model, as its TOML describes it for one task.
 
     Attributes:
-        family: the architecture, which decides the SUT's file and the module of
-            harness.inputs.families that makes its inputs.
+        architecture: the architecture, which decides the SUT's file and the module of
+            harness.inputs.architectures that makes its inputs.
         task: `predict` or `generate`.
         tasks: all tasks in its file, the default first.
         benchmark: round → the official benchmark to which it is mapped.
@@ -147,7 +147,7 @@ class Model:
     """
 
     name: str
-    family: str
+    architecture: str
     task: str
     tasks: tuple[str, ...]
     benchmark: Mapping[str, str]
@@ -243,7 +243,7 @@ def load(name: str, task: str | None = None) -> Model:
     answer = data["answer"]
     return Model(
         name=name,
-        family=data["family"],
+        architecture=data["architecture"],
         task=data["task"],
         tasks=tasks,
         benchmark=data["benchmark"],

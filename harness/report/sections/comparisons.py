@@ -8,8 +8,8 @@ from functools import partial
 from harness.comparison import statistics
 from harness.comparison.pooled import mean_ratio
 from harness.comparison.statistics import plural
+from harness.report.comparison import Comparison
 from harness.report.content import MOST_SENTENCES, NATIVE_TORCH, Content, commonest
-from harness.report.contest import Contest
 from harness.report.section import Picture, Pictures, Section
 
 _MOST_BARS = 8
@@ -17,17 +17,19 @@ _MOST_BARS = 8
 
 def answers(content: Content) -> Section:
     """The answer of each comparison if there are several. That of a single one is the headline."""
-    contested = content.contested
-    if len(contested) < 2:
+    with_rivals = content.with_rivals
+    if len(with_rivals) < 2:
         return Section()
     common = ""
-    if not any(contest.decided for contest in contested):
-        common = commonest(contested)  # it is in the headline, for all
+    if not any(comparison.decided for comparison in with_rivals):
+        common = commonest(with_rivals)  # it is in the headline, for all
     sentences = []
-    for contest in contested[:MOST_SENTENCES]:
-        is_said = bool(common) and contest.unranked == common
-        sentences.append(f"{contest.name}: {contest.finding if is_said else contest.answer}")
-    more = len(contested) - MOST_SENTENCES
+    for comparison in with_rivals[:MOST_SENTENCES]:
+        is_said = bool(common) and comparison.unranked == common
+        sentences.append(
+            f"{comparison.name}: {comparison.finding if is_said else comparison.answer}"
+        )
+    more = len(with_rivals) - MOST_SENTENCES
     if more > 0:
         sentences.append(f"and {plural(more, 'comparison')} more: in the table")
     return Section(sentences=sentences)
@@ -39,9 +41,9 @@ def bars(content: Content) -> Section:
     def pictures() -> Pictures:
         from harness.report import figures
 
-        shown = content.contested[:_MOST_BARS]
+        shown = content.with_rivals[:_MOST_BARS]
         drawn = [Picture(caption=c.name, draw=partial(figures.bars, c)) for c in shown]
-        return Pictures(shown=drawn, more=len(content.contested) - len(shown))
+        return Pictures(shown=drawn, more=len(content.with_rivals) - len(shown))
 
     return Section(title="Side by side", pictures=pictures)
 
@@ -54,8 +56,8 @@ def means(content: Content) -> Section:
     """
     sentences = []
     for machine in content.machines:
-        contests = [c for c in content.conclusive if c.groups[0].last.machine == machine]
-        several = [c for c in contests if len(c.field) > 1]
+        comparisons = [c for c in content.conclusive if c.groups[0].last.machine == machine]
+        several = [c for c in comparisons if len(c.field) > 1]
         ranked = [c for c in several if not c.unranked and not c.other_factors]
         sentence = _mean_speeds(ranked, content.suts)
         label = content.machine_labels.get(machine)
@@ -64,11 +66,11 @@ def means(content: Content) -> Section:
     return Section(sentences=sentences, data={"means": sentences})
 
 
-def _mean_speeds(contests: Sequence[Contest], suts: Sequence[str]) -> str:
-    fields = [{group.sut for group in contest.field} for contest in contests]
+def _mean_speeds(comparisons: Sequence[Comparison], suts: Sequence[str]) -> str:
+    fields = [{group.sut for group in comparison.field} for comparison in comparisons]
     order = [sut for sut in suts if any(sut in field for field in fields)]
-    paired = zip(contests, fields, strict=True)
-    common = [contest for contest, field in paired if field.issuperset(order)]
+    paired = zip(comparisons, fields, strict=True)
+    common = [comparison for comparison, field in paired if field.issuperset(order)]
     if len(common) < 2 or len(order) < 2:
         return ""
     base = NATIVE_TORCH if NATIVE_TORCH in order else order[0]
@@ -93,9 +95,9 @@ def _mean_words(ratio: statistics.Ratio) -> str:
 def noise(content: Content) -> Section:
     """A sentence for each control run on its difference to its cell, which is only noise."""
     sentences = []
-    for contest in content.contests:
-        for group, ratio in contest.control_ratios:
-            measured = f"{group.sut} measured twice a round, {contest.name}"
+    for comparison in content.comparisons:
+        for group, ratio in comparison.control_ratios:
+            measured = f"{group.sut} measured twice a round, {comparison.name}"
             sentences.append(f"control run: {measured}: {_noise(ratio)}")
     return Section(sentences=sentences)
 

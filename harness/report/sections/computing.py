@@ -12,8 +12,8 @@ from formats.record import Machine
 from harness.comparison import tables
 from harness.comparison.tables import Group
 from harness.figure import short
+from harness.report.comparison import Comparison, listed
 from harness.report.content import Content
-from harness.report.contest import Contest, listed
 from harness.report.section import Row, Section, Table
 from harness.summary import flops, library, matrix_products, share
 from sut.evidence.matrix_library import UNKNOWN, unused_avx512
@@ -69,13 +69,13 @@ _Place = tuple[str, ...]
 def section(content: Content) -> Section:
     """The shares of all comparisons in a table. A single comparison also has sentences."""
     own = []
-    if len(content.contested) == 1:
-        own = _sentences(content.contested[0])
+    if len(content.with_rivals) == 1:
+        own = _sentences(content.with_rivals[0])
     groups = {}
-    for contest in content.contests:
-        rows = [_texts(row) for row in _rows(contest, "matrix_share")]
+    for comparison in content.comparisons:
+        rows = [_texts(row) for row in _rows(comparison, "matrix_share")]
         if rows:
-            groups[contest.name] = rows
+            groups[comparison.name] = rows
     table = Table(columns=_COLUMNS, numbers=range(1, len(_COLUMNS)), groups=groups, most=200)
     return Section(
         title="How much of what its framework can do",
@@ -85,15 +85,15 @@ def section(content: Content) -> Section:
     )
 
 
-def _sentences(contest: Contest) -> list[str]:
+def _sentences(comparison: Comparison) -> list[str]:
     """Return one sentence with the share of each SUT, the largest first, and one with the operators
     of eager SUTs.
 
     There is no sentence for a figure that fewer than two SUTs have.
     """
-    shares = _rows(contest, "matrix_share")
+    shares = _rows(comparison, "matrix_share")
     shares.sort(key=itemgetter("matrix_share"), reverse=True)
-    operators = _rows(contest, "operators_per_batch")
+    operators = _rows(comparison, "operators_per_batch")
     operators.sort(key=itemgetter("operators_per_batch"))
     sentences = []
     if len(shares) > 1:
@@ -106,8 +106,8 @@ def _sentences(contest: Contest) -> list[str]:
     return sentences
 
 
-def _rows(contest: Contest, column: str) -> list[dict[str, Any]]:
-    rows = [tables.row(group) for group in contest.good]
+def _rows(comparison: Comparison, column: str) -> list[dict[str, Any]]:
+    rows = [tables.row(group) for group in comparison.good]
     return [row for row in rows if row[column]]
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from harness.comparison.pooled import mean_ratio
 from harness.comparison.tables import Group, place_of
+from harness.report.comparison import Comparison
 from harness.report.content import Content
-from harness.report.contest import Contest
 from harness.report.section import Cell, Row, Section, Table, grouped, ratio_cell
 from sut.registry import SUTS
 
@@ -71,14 +71,14 @@ def section(content: Content) -> Section:
 def grids(content: Content) -> list[Grid]:
     """Return the Offline grids of two models or more, on synthetic inputs of one length."""
     cells: dict[str, dict[tuple[str, int, int], dict[str, Times]]] = {}
-    contests = [contest for contest in content.conclusive if _belongs(contest)]
-    for contest in sorted(contests, key=_order):  # the newest of several weights stays
-        first = contest.groups[0]
+    comparisons = [comparison for comparison in content.conclusive if _belongs(comparison)]
+    for comparison in sorted(comparisons, key=_order):  # the newest of several weights stays
+        first = comparison.groups[0]
         cell = first.cell
         words = [f"size {cell.size}", cell.precision, cell.device]
         words += [f"{name}={value}" for name, value in sorted(cell.variables.items())]
         words += [first.last.result.mode, content.machine_labels.get(first.last.machine, "")]
-        times = {group.sut: _times(group) for group in contest.good}
+        times = {group.sut: _times(group) for group in comparison.good}
         measured = {sut: of_one for sut, of_one in times.items() if of_one}
         of_work = cells.setdefault(", ".join(filter(None, words)), {})
         of_work[cell.model, cell.batch_size, cell.seq_len or 0] = measured
@@ -86,14 +86,14 @@ def grids(content: Content) -> list[Grid]:
     return [grid for grid in found if len(grid.models) > 1]
 
 
-def _belongs(contest: Contest) -> bool:
-    cell = contest.groups[0].cell
+def _belongs(comparison: Comparison) -> bool:
+    cell = comparison.groups[0].cell
     is_standard = cell.dataset == "synthetic" and cell.size != "user"
     return cell.scenario == "Offline" and bool(cell.seq_len) and is_standard
 
 
-def _order(contest: Contest) -> tuple[int, float, str]:
-    return max(group.order for group in contest.groups)
+def _order(comparison: Comparison) -> tuple[int, float, str]:
+    return max(group.order for group in comparison.groups)
 
 
 def _times(group: Group) -> Times:

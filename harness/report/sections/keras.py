@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from harness.comparison import statistics, tables
 from harness.comparison.tables import Group
 from harness.figure import short
+from harness.report.comparison import Comparison
 from harness.report.content import NATIVE_TORCH, Content
-from harness.report.contest import Contest
 from harness.report.section import Cell, Row, Section, Table, grouped, ratio_cell
 from sut.registry import FIT, SUTS
 
@@ -127,31 +127,31 @@ def beside_keras2(content: Content) -> Section:
 def overheads(content: Content) -> list[Overhead]:
     """Return each Keras 3 SUT compared with its own framework, and with native PyTorch."""
     found = []
-    for contest in content.conclusive:
-        for group in contest.good:
+    for comparison in content.conclusive:
+        for group in comparison.good:
             spec = SUTS.get(group.cell.sut)
             if spec is None or not group.cell.sut.startswith("keras3-"):
                 continue
             rivals = (spec.without_keras, NATIVE_TORCH, _COMPILED_TORCH)
-            for bare in contest.good:
+            for bare in comparison.good:
                 if bare.cell.sut in rivals:
                     is_same = bare.cell.sut == spec.without_keras
-                    found.append(_overhead(contest, group, bare, is_same))
+                    found.append(_overhead(comparison, group, bare, is_same))
     return found
 
 
-def _overhead(contest: Contest, keras: Group, bare: Group, is_same: bool) -> Overhead:
-    other = ", each trains other LoRA parameters" if contest.other_factors else ""
+def _overhead(comparison: Comparison, keras: Group, bare: Group, is_same: bool) -> Overhead:
+    other = ", each trains other LoRA parameters" if comparison.other_factors else ""
     return Overhead(
-        work=f"{contest.name}{other}",
+        work=f"{comparison.name}{other}",
         keras=keras.sut,
         bare=bare.sut,
-        ratio=contest.ratio(keras, bare),
+        ratio=comparison.ratio(keras, bare),
         keras_ms=tables.row(keras)["ms_per_step"],
         bare_ms=tables.row(bare)["ms_per_step"],
         keras_token_ms=_token_ms(keras),
         bare_token_ms=_token_ms(bare),
-        cost=is_same and not contest.other_factors,
+        cost=is_same and not comparison.other_factors,
     )
 
 
@@ -165,14 +165,14 @@ def _token_ms(group: Group) -> float | None:
 def upgrades(content: Content) -> list[Upgrade]:
     """Return an upgrade for each Keras 3 SUT whose counterpart of Keras 2 was measured."""
     found = []
-    for contest in content.conclusive:
-        for new in contest.good:
+    for comparison in content.conclusive:
+        for new in comparison.good:
             spec = SUTS.get(new.cell.sut)
-            for old in contest.good:
+            for old in comparison.good:
                 if spec and old.cell.sut == spec.on_keras2:
-                    ratio = contest.ratio(new, old)
+                    ratio = comparison.ratio(new, old)
                     suts = {"keras3": new.sut, "keras2": old.sut}
-                    found.append(Upgrade(work=contest.name, **suts, ratio=ratio))
+                    found.append(Upgrade(work=comparison.name, **suts, ratio=ratio))
     return found
 
 

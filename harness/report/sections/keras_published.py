@@ -16,7 +16,7 @@ import numpy as np
 from formats.cell import LORA, STANDARD_INPUTS
 from harness.comparison.compare import Published, published, published_for
 from harness.comparison.tables import Group
-from harness.inputs import families, models
+from harness.inputs import architectures, models
 from harness.report.content import Content
 from harness.report.section import Bar, Picture, Pictures, Section
 
@@ -75,13 +75,13 @@ def gains(content: Content, other: str) -> list[Bar]:
     The bar's mark is the same ratio in the published table, with the fastest backend there.
     """
     found = []
-    for contest in content.conclusive:
-        keras = next((g for g in contest.good if g.cell.sut.startswith("keras3-")), None)
-        rival = next((g for g in contest.good if g.cell.sut == other), None)
+    for comparison in content.conclusive:
+        keras = next((g for g in comparison.good if g.cell.sut.startswith("keras3-")), None)
+        rival = next((g for g in comparison.good if g.cell.sut == other), None)
         if keras and rival:
-            ratio = contest.ratio(keras, rival)
+            ratio = comparison.ratio(keras, rival)
             mark = _theirs(keras, other)
-            found.append(Bar(label=contest.name, sut=keras.sut, ratio=ratio, mark=mark))
+            found.append(Bar(label=comparison.name, sut=keras.sut, ratio=ratio, mark=mark))
     return found
 
 
@@ -110,7 +110,7 @@ def _tflops(row: Published) -> float:
     operations a second.
     """
     model = models.load(row.model)
-    count = families.of(model).least_flops
+    count = architectures.of(model).least_flops
     assert count and row.seq_len
     one_input = {"attention_mask": np.ones((1, row.seq_len))}
     flops = row.batch_size * count(model.sizes["full"], one_input)

@@ -12,8 +12,8 @@ from harness.comparison import statistics, tables
 from harness.comparison.runs import Run
 from harness.comparison.tables import Group
 from harness.figure import short
+from harness.report.comparison import Comparison, listed
 from harness.report.content import Content
-from harness.report.contest import Contest, listed
 from harness.report.section import Picture, Pictures, Section
 from harness.report.times import times_ms
 from scenarios.table import SCENARIOS
@@ -28,14 +28,14 @@ def percentiles(content: Content) -> Section:
     return Section(sentences=content.of_each(_sentences))
 
 
-def _sentences(contest: Contest) -> list[str]:
+def _sentences(comparison: Comparison) -> list[str]:
     """Return a sentence with each SUT's 90th percentile, the lowest first, and its ratio to the
     lowest.
 
     There is none for a throughput, a training or an inconclusive comparison.
     """
-    runs = [run for group in contest.good for run in group.good]
-    if contest.inconclusive or not all(map(_p90, runs)):
+    runs = [run for group in comparison.good for run in group.good]
+    if comparison.inconclusive or not all(map(_p90, runs)):
         return []
     queries = sorted(int(run.result.measured.get("samples", 0)) for run in runs)
     count = f"{queries[0]:,}"
@@ -45,12 +45,12 @@ def _sentences(contest: Contest) -> list[str]:
     if queries[0] < _LEAST_QUERIES:
         needed = f"{_LEAST_QUERIES} are needed, so it is not compared"
         return [f"{what}: {needed} (--duration sets a longer test)"]
-    first, *others = sorted(contest.good, key=_median_ms)
+    first, *others = sorted(comparison.good, key=_median_ms)
     texts = [f"{first.sut} {short(_median_ms(first))} ms"]
-    pooled = tables.pool(contest.good, value=_p90)
+    pooled = tables.pool(comparison.good, value=_p90)
     for group in others:
         ratio = pooled.ratio(first.sut, group.sut)
-        ratio = ratio or _unpaired(first, group, compared=len(contest.good))
+        ratio = ratio or _unpaired(first, group, compared=len(comparison.good))
         texts.append(f"{group.sut} {short(_median_ms(group))} ms ({_longer(ratio)})")
     return [f"{what}: {', '.join(texts)}"]
 
@@ -97,26 +97,28 @@ def spread(content: Content) -> Section:
     """The spread of the latencies of queries and the times of training steps, in the last runs."""
 
     def pictures() -> Pictures:
-        contests = [contest for contest in content.contested if not contest.higher_is_better]
-        drawn = [_picture(contest) for contest in contests[:_MOST_PICTURES]]
+        comparisons = [
+            comparison for comparison in content.with_rivals if not comparison.higher_is_better
+        ]
+        drawn = [_picture(comparison) for comparison in comparisons[:_MOST_PICTURES]]
         shown = [picture for picture in drawn if picture]
-        return Pictures(shown=shown, more=max(0, len(contests) - _MOST_PICTURES))
+        return Pictures(shown=shown, more=max(0, len(comparisons) - _MOST_PICTURES))
 
     return Section(title="How latencies and step times are spread", pictures=pictures)
 
 
-def _picture(contest: Contest) -> Picture | None:
+def _picture(comparison: Comparison) -> Picture | None:
     """Draw the times of the last run of each SUT. None if no run kept them."""
     from harness.report import figures
 
-    times = {group.sut: times_ms(group) for group in contest.good}
+    times = {group.sut: times_ms(group) for group in comparison.good}
     kept = {sut: values for sut, values in times.items() if values is not None}
     if not kept:
         return None
     x, y = "ms a step, less is better", "% of steps"
-    if SCENARIOS[contest.groups[0].cell.scenario].loadgen:
+    if SCENARIOS[comparison.groups[0].cell.scenario].loadgen:
         x, y = "latency, ms: less is better", "% of queries answered"
-    caption = f"{contest.name}, the last run of each"
+    caption = f"{comparison.name}, the last run of each"
     unseen = [sut for sut in times if sut not in kept]
     if unseen:
         caption += f"; no single times of {listed(unseen)}"

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from harness.comparison.tables import Group
 from harness.inputs import models
-from harness.inputs.families import text
+from harness.inputs.architectures import text
+from harness.report.comparison import Comparison, listed
 from harness.report.content import Content
-from harness.report.contest import Contest, listed
 from harness.report.section import Section
 from sut.keras import generate as keras_generate
 from sut.registry import of_keras
@@ -19,15 +19,15 @@ def section(content: Content) -> Section:
     return Section(sentences=content.of_each(sentences))
 
 
-def sentences(contest: Contest) -> list[str]:
+def sentences(comparison: Comparison) -> list[str]:
     """Return sentences on the cost of KerasHub's way to generate in this comparison.
 
     The list is empty if there is no Keras SUT, or if there are only Keras SUTs. The factor is
     `keras_generate.factor` of the size's configuration. There is no factor for a user's weights or
     prompts.
     """
-    keras = [g for g in contest.good if of_keras(g.cell.sut)]
-    if contest.groups[0].cell.task != "generate" or len(keras) in (0, len(contest.good)):
+    keras = [g for g in comparison.good if of_keras(g.cell.sut)]
+    if comparison.groups[0].cell.task != "generate" or len(keras) in (0, len(comparison.good)):
         return []
     if _lengths_differ(keras[0]):
         return [keras_generate.UNEVEN]

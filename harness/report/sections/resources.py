@@ -9,24 +9,24 @@ from operator import itemgetter
 from typing import Any
 
 from harness.comparison import tables
+from harness.report.comparison import Comparison
 from harness.report.content import Content
-from harness.report.contest import Contest
 from harness.report.section import Row, Section, Table, grouped
 
 
 def section(content: Content) -> Section:
     """The memory and the compile time of a single comparison, in sentences."""
-    if len(content.contested) != 1:
+    if len(content.with_rivals) != 1:
         return Section()
-    return Section(sentences=_sentences(content.contested[0]))
+    return Section(sentences=_sentences(content.with_rivals[0]))
 
 
-def _sentences(contest: Contest) -> list[str]:
+def _sentences(comparison: Comparison) -> list[str]:
     """Return a sentence on the memory of each device and one on compiling, the least first.
 
     There is no sentence for a figure that fewer than two SUTs have.
     """
-    rows = [tables.row(group) for group in contest.good]
+    rows = [tables.row(group) for group in comparison.good]
     texts = {
         "memory on the accelerator, at most": _least(rows, "peak_device_bytes", 1e-9, "GB"),
         "memory of the worker, at most": _least(rows, "peak_host_bytes", 1e-9, "GB"),
@@ -81,11 +81,11 @@ def payback(content: Content) -> Section:
 
 def paybacks(content: Content) -> list[Payback]:
     """Return a payback for each compiled SUT, compared with the fastest eager one."""
-    return [each for contest in content.conclusive for each in _paybacks(contest)]
+    return [each for comparison in content.conclusive for each in _paybacks(comparison)]
 
 
-def _paybacks(contest: Contest) -> Iterator[Payback]:
-    rows = [tables.row(group) for group in contest.good]
+def _paybacks(comparison: Comparison) -> Iterator[Payback]:
+    rows = [tables.row(group) for group in comparison.good]
     timed = [row for row in rows if row["ms_per_step"]]
     eager = [row for row in timed if row["execution"] == "eager"]
     if not eager:
@@ -97,7 +97,7 @@ def _paybacks(contest: Contest) -> Iterator[Payback]:
             continue
         saved_ms = base["ms_per_step"] - row["ms_per_step"]
         yield Payback(
-            work=contest.name,
+            work=comparison.name,
             sut=row["sut"],
             eager=base["sut"],
             compile_seconds=seconds,

@@ -9,8 +9,8 @@ from typing import Any
 from formats.cell import fields_with
 from harness.comparison import compare
 from harness.figure import short
+from harness.report.comparison import Comparison
 from harness.report.content import MOST_SENTENCES, Content
-from harness.report.contest import Contest
 from harness.report.section import Picture, Pictures, Section
 
 _AXES = fields_with("axis")
@@ -59,15 +59,15 @@ def scales(content: Content) -> list[Scale]:
     found = []
     for axis in _AXES:
         known: dict[tuple[Any, ...], Scale] = {}
-        for contest in content.conclusive:
-            value = getattr(contest.groups[0].cell, axis)
-            if not contest.higher_is_better or not value:
+        for comparison in content.conclusive:
+            value = getattr(comparison.groups[0].cell, axis)
+            if not comparison.higher_is_better or not value:
                 continue
-            first = contest.groups[0]
+            first = comparison.groups[0]
             same = [pair for pair in first.work if pair[0] != axis]
             key = (*same, first.last.result.mode, first.last.machine)
-            work = _work(contest, axis, content.machine_labels.get(first.last.machine, ""))
-            for group in contest.good:
+            work = _work(comparison, axis, content.machine_labels.get(first.last.machine, ""))
+            for group in comparison.good:
                 scale = known.setdefault(key, Scale(axis=axis, work=work))
                 median = group.summary.median if group.summary else 0.0
                 scale.points.setdefault(group.sut, []).append((float(value), median))
@@ -77,9 +77,9 @@ def scales(content: Content) -> list[Scale]:
     return found
 
 
-def _work(contest: Contest, axis: str, machine: str) -> str:
-    first = contest.groups[0]
-    parts = [compare.describe(first, (axis, *contest.shared)), first.last.result.mode, machine]
+def _work(comparison: Comparison, axis: str, machine: str) -> str:
+    first = comparison.groups[0]
+    parts = [compare.describe(first, (axis, *comparison.shared)), first.last.result.mode, machine]
     return ", ".join(filter(None, parts))
 
 

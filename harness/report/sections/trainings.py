@@ -7,8 +7,8 @@ from typing import Any
 
 from harness.comparison import tables
 from harness.figure import short
+from harness.report.comparison import range_of
 from harness.report.content import Content
-from harness.report.contest import range_of
 from harness.report.section import Row, Section, Table
 from sut.registry import FIT
 
@@ -35,10 +35,10 @@ _NOTE = (
 def section(content: Content) -> Section:
     """A row for each training that has a figure, the fastest of each comparison first."""
     groups: dict[str, list[Row]] = {}
-    for contest in content.contests:
-        if contest.groups[0].cell.task == FIT and contest.good:
-            rows = sorted(map(tables.row, contest.good), key=itemgetter("figure"))
-            groups[contest.name] = [_row(row) for row in rows]
+    for comparison in content.comparisons:
+        if comparison.groups[0].cell.task == FIT and comparison.good:
+            rows = sorted(map(tables.row, comparison.good), key=itemgetter("figure"))
+            groups[comparison.name] = [_row(row) for row in rows]
     table = Table(
         columns=_COLUMNS,
         numbers=range(1, len(_COLUMNS)),

@@ -23,7 +23,7 @@ from formats import documents
 from formats.job import Limits
 from harness.inputs import models
 from harness.request.request import _PACE
-from harness.tree import submission
+from harness.submission import inference
 from scenarios.worker import loadgen, preflight
 from tests.support import mock_job, tree
 from tests.support.mutations import ANSWERS, DETAIL, SUMMARY, own_result
@@ -87,7 +87,7 @@ def described(run: Path) -> Path:
     (base(run) / "results" / tree.SYSTEM).rename(base(run) / "results" / name)
     _write(
         base(run) / "systems" / f"{name}.json",
-        submission.system_description(record, tree.SUBMITTER),
+        inference.system_description(record, tree.SUBMITTER),
     )
     _write(scenario_folder(run) / "measurements.json", documents.measurements(record))
     _write(run / "result.json", own_result(run))
@@ -162,7 +162,7 @@ def test_a_gpu_is_described_as_it_was_recorded(described: Path) -> None:
     record = files.record(described / "record.json")
     (path,) = (base(described) / "systems").iterdir()
     name = documents.system_id(record)
-    _write(path.with_stem(name), submission.system_description(record, tree.SUBMITTER))
+    _write(path.with_stem(name), inference.system_description(record, tree.SUBMITTER))
     path.unlink()
     (base(described) / "results" / path.stem).rename(base(described) / "results" / name)
     assert _told(described, "system-of-the-record")[0] is PASS

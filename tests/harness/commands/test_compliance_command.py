@@ -27,7 +27,7 @@ from harness.inputs import user_weights
 from harness.measurement import run
 from harness.request import plan
 from harness.request.request import _PACE, _Pace
-from harness.tree import submission
+from harness.submission import inference
 from sut import registry
 from tests.conftest import CACHE
 from tests.support.cells import Reporter, request
@@ -71,7 +71,7 @@ def measured(measured_once):
         (directory / name).write_bytes(content)
     for folder in (directory / "raw").glob("TEST*"):
         shutil.rmtree(folder)
-    submission.write(directory, rules.load(), "unofficial")
+    inference.write(directory, rules.load(), "unofficial")
 
 
 def run_comply(directory, *names, again=False, reporter=None):
@@ -306,15 +306,15 @@ def test_an_unknown_test_is_a_usage_error(measured, capsys):
 
 
 @pytest.mark.parametrize(
-    ("tokenizer", "family", "told", "ends"),
+    ("tokenizer", "architecture", "told", "ends"),
     [("its own", "causal_lm", 2, [2]), ("its own", "causal_lm", [1, 107], [1, 107]), ("its own", "causal_lm", None, []),
      (None, "causal_lm", 2, []), ("its own", "bert", 2, [])],
 )  # fmt: skip
 def test_end_tokens_are_recorded_where_the_weights_bring_their_tokenizer(
-    tmp_path, tokenizer, family, told, ends
+    tmp_path, tokenizer, architecture, told, ends
 ):
     model, asked = (
-        SimpleNamespace(name="a model", family=family),
+        SimpleNamespace(name="a model", architecture=architecture),
         SimpleNamespace(eos=None, dataset=tmp_path / "prompts", scenario="Offline", trains=False),
     )
     known = user_weights._end_tokens(tmp_path, {"eos_token_id": told, "vocab_size": 300})

@@ -112,12 +112,12 @@ def test_repeats_of_a_sweep_are_pairs_and_what_has_no_partner_is_left_out(tmp_pa
     assert (ratio.method, ratio.repeats, ratio.value) == ("paired t", (3, 3), pytest.approx(2))
 
 
-def test_a_twin_is_no_repeat_of_its_cell(tmp_path):
+def test_a_control_run_is_no_repeat_of_its_cell(tmp_path):
     write(tmp_path, cell(), [100, 100, 100], sweep="s-1")
-    write(tmp_path, cell(), [90, 90, 90], sweep="s-1", twin=True)
+    write(tmp_path, cell(), [90, 90, 90], sweep="s-1", control=True)
     (group,) = tables.groups([tmp_path])
-    (twin,) = tables.grouped(find(tmp_path)[0], twins=True)
-    assert (group.figures, twin.figures) == ([100] * 3, [90] * 3)
+    (control,) = tables.grouped(find(tmp_path)[0], controls=True)
+    assert (group.figures, control.figures) == ([100] * 3, [90] * 3)
 
 
 def test_a_disturbance_of_most_repeats_keeps_the_row_from_the_ranking(tmp_path):

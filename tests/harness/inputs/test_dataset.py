@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from harness.errors import UsageError
 from harness.inputs import dataset, models, tokenizer
-from harness.inputs.families import Description, bert, text
+from harness.inputs.architectures import Description, bert, text
 
 BERT, MISTRAL = models.load("bert"), models.load("mistral")
 
@@ -126,15 +126,15 @@ def test_fields_that_are_not_used_are_told(tmp_path):
     assert text.read(path)[1] == ("fields of rows.jsonl that are not used: id, source",)
 
 
-def test_synthetic_inputs_are_the_same_every_time_and_differ_from_their_twin(tmp_path):
-    one, arrays, twin = prepare(tmp_path / "a", MISTRAL)
+def test_synthetic_inputs_are_the_same_every_time_and_differ_from_the_inputs(tmp_path):
+    one, arrays, synthetic = prepare(tmp_path / "a", MISTRAL)
     two, again, _ = prepare(tmp_path / "b", MISTRAL)
     assert one.digest == two.digest
     np.testing.assert_array_equal(arrays["input_ids"], again["input_ids"])
     assert arrays["input_ids"].shape == (8, 5)
     assert one.description.config == {"prompt_buckets": [5], "new_token_buckets": [45]}
     assert one.description.new_tokens_per_sample == 45
-    assert not (twin["input_ids"][1:] == arrays["input_ids"]).all(axis=1).any()
+    assert not (synthetic["input_ids"][1:] == arrays["input_ids"]).all(axis=1).any()
     assert len(np.unique(arrays["input_ids"], axis=0)) == 8
 
 
@@ -147,7 +147,7 @@ def test_uneven_prompts_fall_into_few_buckets_that_the_warm_up_shows_all(tmp_pat
             for n, m in rows
         )
     )
-    found, arrays, twin = prepare(tmp_path, MISTRAL, path)
+    found, arrays, synthetic = prepare(tmp_path, MISTRAL, path)
     assert arrays["prompt_length"].tolist() == [10, 21, 101, 71]  # one more: the beginning
     assert arrays["max_new_tokens"].tolist() == [4, 30, 45, 9]
     assert found.description.config == {
@@ -157,11 +157,15 @@ def test_uneven_prompts_fall_into_few_buckets_that_the_warm_up_shows_all(tmp_pat
     shown = {
         (int(p), int(n))
         for p, n in zip(
-            twin["prompt_length"][: found.warmup_rows], twin["max_new_tokens"], strict=False
+            synthetic["prompt_length"][: found.warmup_rows],
+            synthetic["max_new_tokens"],
+            strict=False,
         )
     }
     assert shown == set(product([16, 32, 101], [8, 16, 32, 45]))
-    assert twin["prompt_length"][found.warmup_rows :].tolist() == arrays["prompt_length"].tolist()
+    assert (
+        synthetic["prompt_length"][found.warmup_rows :].tolist() == arrays["prompt_length"].tolist()
+    )
     assert tokenizer.decode(arrays["input_ids"][1]) == "x" * 20
     assert (arrays["input_ids"][0, 10:] == tokenizer.PAD).all()
 
@@ -169,7 +173,7 @@ def test_uneven_prompts_fall_into_few_buckets_that_the_warm_up_shows_all(tmp_pat
 def test_a_prompt_for_bert_is_masked_to_its_length(tmp_path):
     path = tmp_path / "text"
     path.write_text("short\n\na little longer")
-    found, arrays, twin = prepare(tmp_path, BERT, path)
+    found, arrays, synthetic = prepare(tmp_path, BERT, path)
     # The longest, to a multiple of 8, not the 32 of the size.
     assert arrays["input_ids"].shape == (2, 24)
     assert found.description == Description(
@@ -179,7 +183,7 @@ def test_a_prompt_for_bert_is_masked_to_its_length(tmp_path):
         found.notes[0] == "text: 2 prompts of 7 to 17 tokens, padded to 24 (bytes and their marks)"
     )
     assert arrays["attention_mask"].sum(1).tolist() == [7, 17]
-    assert twin["attention_mask"][found.warmup_rows :].sum(1).tolist() == [7, 17]
+    assert synthetic["attention_mask"][found.warmup_rows :].sum(1).tolist() == [7, 17]
 
 
 def test_a_sequence_length_that_was_asked_for_is_kept(tmp_path):
@@ -280,7 +284,7 @@ def test_a_prompt_that_is_too_long_is_named_not_cut(tmp_path, model, text, words
 
 
 def test_a_longer_sequence_can_be_asked_for_up_to_the_models_positions():
-    longer = bert.FAMILY.with_sequence_length
+    longer = bert.ARCHITECTURE.with_sequence_length
     assert longer(BERT, BERT.sizes["tiny"], 40).inputs["sequence_length"] == 40
     for length in (1, 10**6):
         with pytest.raises(UsageError, match="takes 2 to"):

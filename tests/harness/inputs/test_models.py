@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.inputs import families, models
+from harness.inputs import architectures, models
 
 EVERY = [(name, size) for name in models.names() for size in models.load(name).sizes]
 
@@ -60,7 +60,7 @@ def test_another_task_says_answers_inputs_and_rows_of_weights_anew():
         None,
         "generate",
     )
-    assert (text.family, text.native_class, text.answer_keys) == (
+    assert (text.architecture, text.native_class, text.answer_keys) == (
         "causal_lm",
         "GPT2LMHeadModel",
         ("tokens",),
@@ -95,7 +95,7 @@ def test_every_size_is_complete(name, size, task):
     assert set(found.batch_size) == {"Offline", "SingleStream"} | ({"Fit"} if model.fit else set())
     assert found.batch_size["SingleStream"] == 1
     assert found.precision in model.tolerance
-    family = families.of(model)
+    architecture = architectures.of(model)
     of_answers = {
         "tokens": {"prompt_length", "new_tokens"},
         "mask": {"points"},
@@ -103,7 +103,7 @@ def test_every_size_is_complete(name, size, task):
     }
     of_inputs = of_answers.get(model.answer_keys[0], {"sequence_length"})
     assert set(found.inputs) - {"quick_samples", "longest"} == of_inputs | (
-        {"trained_tokens"} if model.fit and family.generates_tokens else set()
+        {"trained_tokens"} if model.fit and architecture.generates_tokens else set()
     )
     assert found.config["hidden_size"] % found.config["num_attention_heads"] == 0
     assert (

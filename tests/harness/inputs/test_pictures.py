@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from harness.errors import UsageError
-from harness.inputs import dataset, families, models, pictures
+from harness.inputs import architectures, dataset, models, pictures
 
 SIDE = 32
 RED, GREEN = (200, 20, 10), (10, 180, 30)
@@ -186,10 +186,10 @@ def test_the_warm_up_shows_as_many_points_and_boxes_as_the_pictures_have(tmp_pat
     }
     (folder / pictures.PROMPTS).write_text(json.dumps(prompts))
     found = dataset.prepare(sam, sam.sizes["tiny"], 64, folder, tmp_path / "cache")
-    assert found.count == 2 == families.dataset_of(sam).count(folder)
-    with np.load(found.path) as inputs, np.load(found.synthetic) as twin:
+    assert found.count == 2 == architectures.dataset_of(sam).count(folder)
+    with np.load(found.path) as inputs, np.load(found.synthetic) as synthetic:
         assert {k: v.shape[1:] for k, v in inputs.items()} == {
-            k: v.shape[1:] for k, v in twin.items()
+            k: v.shape[1:] for k, v in synthetic.items()
         }
-        assert {k: v.dtype for k, v in inputs.items()} == {k: v.dtype for k, v in twin.items()}
-        assert len(twin["image"]) == 3 and twin["boxes"].shape[1:] == (1, 2, 2)
+        assert {k: v.dtype for k, v in inputs.items()} == {k: v.dtype for k, v in synthetic.items()}
+        assert len(synthetic["image"]) == 3 and synthetic["boxes"].shape[1:] == (1, 2, 2)

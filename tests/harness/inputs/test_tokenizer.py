@@ -49,7 +49,7 @@ def test_tokenizer_json_adds_its_own_marks_and_neither_cuts_nor_pads(tmp_path):
         (CAUSAL, {"add_eos_token": True}, True, True),
     ],
 )
-def test_tokenizer_model_adds_the_marks_its_settings_or_its_family_have(
+def test_tokenizer_model_adds_the_marks_its_settings_or_its_architecture_have(
     sentences, adds, settings, begins, ends
 ):
     if settings is not None:

@@ -10,17 +10,17 @@ from formats.result import Status
 from harness import summary
 from harness.errors import UsageError
 from harness.inputs import dataset, models
-from harness.inputs.families import text
+from harness.inputs.architectures import text
 from harness.measurement import run
-from harness.request import asked, estimate, plan
+from harness.request import estimate, options, plan
 from tests.support.cells import Reporter, request
 
 
 def prepared(tmp_path, name, *, task=None, samples=8, **arguments):
     model = models.load(name, task)
     found = dataset.prepare(model, model.sizes["tiny"], samples, None, tmp_path, **arguments)
-    with np.load(found.path) as inputs, np.load(found.synthetic) as twin:
-        return found, dict(inputs), dict(twin)
+    with np.load(found.path) as inputs, np.load(found.synthetic) as synthetic:
+        return found, dict(inputs), dict(synthetic)
 
 
 def test_lengths_go_from_a_tenth_of_the_width_to_all_of_it_in_seeded_order():
@@ -36,7 +36,7 @@ def test_one_input_has_full_length():
 
 
 def test_berts_own_inputs_hold_padding_and_so_do_those_that_calibrate(tmp_path):
-    found, arrays, twin = prepared(tmp_path, "bert")
+    found, arrays, synthetic = prepared(tmp_path, "bert")
     width = models.load("bert").sizes["tiny"].inputs["sequence_length"]
     mask = arrays["attention_mask"]
     assert sorted(mask.sum(1).tolist()) == sorted(text.uneven_lengths(width, 8, 0).tolist())
@@ -44,7 +44,7 @@ def test_berts_own_inputs_hold_padding_and_so_do_those_that_calibrate(tmp_path):
         arrays["input_ids"][mask == 1] > 2
     ).all()
     assert (np.diff(mask, axis=1) <= 0).all()  # padding is behind
-    np.testing.assert_array_equal(twin["attention_mask"][found.warmup_rows :], mask)
+    np.testing.assert_array_equal(synthetic["attention_mask"][found.warmup_rows :], mask)
     assert found.description.seq_len == width
 
 
@@ -73,7 +73,7 @@ def test_inputs_of_other_models_keep_their_full_length(tmp_path, name):
 )
 def test_uneven_prompts_of_language_models_fall_into_buckets(tmp_path, name, task):
     model = models.load(name, task)
-    size = plan.resolve(asked.parse(words(model=name, prompt_tokens=64, task=task))).size
+    size = plan.resolve(options.parse(words(model=name, prompt_tokens=64, task=task))).size
     found = dataset.prepare(model, size, 64, None, tmp_path, standard="uneven")
     with np.load(found.path) as arrays:
         lengths = arrays["prompt_length"]
@@ -92,12 +92,12 @@ def words(**flags):
     given = {"sut": "mock", "scenario": "Offline"} | {
         name: value for name, value in flags.items() if value is not None
     }
-    return [word for name, value in given.items() for word in (asked.flag(name), str(value))]
+    return [word for name, value in given.items() for word in (options.flag(name), str(value))]
 
 
 def test_the_flag_names_a_standard_data_set_and_a_file_of_its_name_takes_a_path():
-    standard = asked.parse(words(model="mistral", dataset="uneven"))
-    file = asked.parse(words(model="mistral", dataset="./uneven"))
+    standard = options.parse(words(model="mistral", dataset="uneven"))
+    file = options.parse(words(model="mistral", dataset="./uneven"))
     assert (standard.standard, standard.dataset) == ("uneven", None)
     assert (file.standard, file.dataset) == (None, Path("uneven").absolute())
 

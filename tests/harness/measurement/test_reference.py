@@ -36,7 +36,7 @@ def made(tmp_path, monkeypatch):
     monkeypatch.setattr(reference.process, "run", worker)
 
     def ensure(weights=checkpoint.NONE, python=None, packages="", **changes):
-        flags = replace(asked, asked=replace(asked.asked, python=python), **changes)
+        flags = replace(asked, options=replace(asked.options, python=python), **changes)
         environment = Environment("core", tmp_path, packages)
         return reference.ensure(
             flags, weights, inputs, lambda: environment, lambda beat: None, lambda text: None

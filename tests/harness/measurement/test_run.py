@@ -34,7 +34,7 @@ def test_a_resumed_run_keeps_the_digest_of_its_trace(tmp_path, made_environment)
     assert json.loads((directory / "record.json").read_text())["digests"]["trace"] == before
 
 
-def test_a_second_task_is_measured_by_its_own_family(tmp_path, made_environment):
+def test_a_second_task_is_measured_by_its_own_architecture(tmp_path, made_environment):
     found = run.run(
         request(tmp_path, model="gpt2", task="generate", scenario="Offline"), Reporter(), 0
     )
@@ -55,12 +55,12 @@ def test_a_sut_without_the_models_file_is_unsupported_before_anything_is_made(
     monkeypatch.setitem(
         registry.SUTS,
         "mock",
-        dataclasses.replace(registry.SUTS["mock"], module="sut.native_torch.no_{family}"),
+        dataclasses.replace(registry.SUTS["mock"], module="sut.native_torch.no_{architecture}"),
     )
     found = run.run(request(tmp_path), Reporter(), 0)
     assert (found.status, found.reason) == (
         "unsupported",
-        "nothing is written for the model family bert: there is no sut/native_torch/no_bert.py",
+        "nothing is written for the architecture bert: there is no sut/native_torch/no_bert.py",
     )
     assert not list(tmp_path.iterdir())
 
@@ -164,7 +164,7 @@ def test_the_models_operations_stand_beside_those_of_a_large_product(tmp_path, m
         "flops_per_second": pytest.approx(reached),
         "matrix_share": pytest.approx(reached / 4e12),
     }
-    assert metrics(family="stable_diffusion") == {} == metrics(family="a newer one")
+    assert metrics(architecture="stable_diffusion") == {} == metrics(architecture="a newer one")
     assert (
         summary.computing({"flops_per_second": 52.14e9, "matrix_share": 0.27})
         == "52.1 GFLOP/s at least, 27% of what a large matrix product of this framework reaches"
@@ -221,13 +221,13 @@ def test_answers_are_judged_by_the_length_that_a_file_asks_for(
 
 def test_every_derived_file_can_be_made_again(tmp_path, made_environment):
     from harness import result
-    from harness.tree import submission
+    from harness.submission import inference
 
     asked = request(tmp_path)
     directory = Path(run.run(asked, Reporter(), 0).directory)
     files = {p: p.read_bytes() for p in (directory / "open").rglob("*") if p.is_file()}
     shutil.rmtree(directory / "open")
-    submission.write(directory, asked.rules, asked.asked.submitter)
+    inference.write(directory, asked.rules, asked.options.submitter)
     assert {p: p.read_bytes() for p in (directory / "open").rglob("*") if p.is_file()} == files
     before = json.loads((directory / "result.json").read_text())
     # The next one does not depend on it.

@@ -127,5 +127,5 @@ def test_rows_stand_in_the_order_of_batch_and_tokens(tmp_path):
     report = content.gather(tmp_path, "runs")
     assert [
         (c.cell.batch_size, c.cell.seq_len)
-        for c in (of_one.groups[0] for of_one in report.contests)
+        for c in (of_one.groups[0] for of_one in report.comparisons)
     ] == [(batch, tokens) for batch in (1, 8) for tokens in (8, 64, 128)]

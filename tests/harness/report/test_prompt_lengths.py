@@ -21,8 +21,8 @@ OF_MISTRAL = {
 def sentences(tmp_path, suts=("keras3-jax", "native-jax"), record=None, **changes):
     for sut in suts:
         write(tmp_path, cell(sut, **OF_MISTRAL | changes), [10.0, 10.1, 9.9], record=record)
-    (contest,) = content.gather(tmp_path, "runs").contests
-    return lengths.sentences(contest)
+    (comparison,) = content.gather(tmp_path, "runs").comparisons
+    return lengths.sentences(comparison)
 
 
 def test_the_factor_follows_from_the_lengths_and_the_configuration(tmp_path):

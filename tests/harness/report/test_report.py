@@ -81,13 +81,13 @@ def markdown(report):
 
 
 def test_the_answer_names_all_that_are_not_shown_to_differ(three):
-    (contest,) = gathered(three).contests
+    (comparison,) = gathered(three).comparisons
     assert re.fullmatch(
         r"no single SUT leads; in the leading group: native-torch-compile and keras3-jax; "
         r"native-torch-compile is 2\.\d+ × native-torch-eager \(1\.\d+–2\.\d+\)",
-        contest.answer,
+        comparison.answer,
     )
-    assert [sut for sut, entry in contest.entries.items() if entry.best] == [
+    assert [sut for sut, entry in comparison.entries.items() if entry.best] == [
         "keras3-jax",
         "native-torch-compile",
     ]
@@ -107,10 +107,12 @@ def test_the_one_that_is_shown_to_be_faster_leads_whatever_single_runs_say(tmp_p
     write(tmp_path, slower, [100, 100.5, 99.5], sweep="s-1")
     write(tmp_path, faster, [105, 105.5, 104.5], sweep="s-1")
     write(tmp_path, slower, [120, 120], day=2)  # alone, on a quicker day
-    (contest,) = gathered(tmp_path).contests
-    assert contest.good[0].sut == "keras3-jax"
-    assert "native-torch-eager is fastest: 1.05" in contest.answer
-    assert [sut for sut, entry in contest.entries.items() if entry.best] == ["native-torch-eager"]
+    (comparison,) = gathered(tmp_path).comparisons
+    assert comparison.good[0].sut == "keras3-jax"
+    assert "native-torch-eager is fastest: 1.05" in comparison.answer
+    assert [sut for sut, entry in comparison.entries.items() if entry.best] == [
+        "native-torch-eager"
+    ]
 
 
 def test_all_that_were_fastest_equally_often_are_named(three):
@@ -129,7 +131,7 @@ def test_all_that_were_fastest_equally_often_are_named(three):
     )
 
 
-def test_contests_of_one_name_are_told_apart_by_mode_and_machine(tmp_path):
+def test_comparisons_of_one_name_are_told_apart_by_mode_and_machine(tmp_path):
     for mode, cpu in (("quick", "One"), ("valid", "One"), ("quick", "Another")):
         for sut in SUTS[:2]:
             write(
@@ -144,7 +146,7 @@ def test_contests_of_one_name_are_told_apart_by_mode_and_machine(tmp_path):
     names = {
         f"{work}, {mode}, machine {n}" for mode, n in (("quick", 1), ("valid", 1), ("quick", 2))
     }
-    assert {contest.name for contest in report.contests} == names
+    assert {comparison.name for comparison in report.comparisons} == names
     assert (
         report.preface
         == "all cells: float32, cpu; machine 1: One, 2 threads, 8 GiB; machine 2: Another, 2"
@@ -165,9 +167,9 @@ def test_contests_of_one_name_are_told_apart_by_mode_and_machine(tmp_path):
         ([110, None, 110], "their ratio is 1.1, with too few repeats for an interval"),
     ],
 )
-def test_a_twin_states_the_machines_own_noise(tmp_path, figures, sentence):
+def test_a_control_run_states_the_machines_own_noise(tmp_path, figures, sentence):
     write(tmp_path, cell(), [100, 100, 100], sweep="s-1")
-    write(tmp_path, cell(), figures, sweep="s-1", twin=True)
+    write(tmp_path, cell(), figures, sweep="s-1", control=True)
     report = content.gather(tmp_path, "runs")
     assert (
         sentences(report)[-1]
@@ -193,9 +195,11 @@ def test_figures_that_may_not_be_ranked_have_no_best(tmp_path):
             ranked=False,
             unranked=("size tiny shows that a cell works, and no more",),
         )
-    (contest,) = gathered(tmp_path).contests
-    assert contest.answer.endswith(". Not ranked: size tiny shows that a cell works, and no more")
-    assert not any(entry.best for entry in contest.entries.values())
+    (comparison,) = gathered(tmp_path).comparisons
+    assert comparison.answer.endswith(
+        ". Not ranked: size tiny shows that a cell works, and no more"
+    )
+    assert not any(entry.best for entry in comparison.entries.values())
 
 
 NOISE = {
@@ -210,8 +214,8 @@ NOISE = {
 def inconclusive(root):
     """The reason, after a check that nothing on the page calls a SUT the fastest."""
     report = gathered(root)
-    (contest,) = report.contests
-    assert not any(entry.best for entry in contest.entries.values())
+    (comparison,) = report.comparisons
+    assert not any(entry.best for entry in comparison.entries.values())
     assert re.search(
         r"inconclusive, because .*; measure again with --again --repeats 6, with nothing else"
         r" running",
@@ -229,7 +233,7 @@ def inconclusive(root):
         for text in told
         if "is fastest:" in text or "best figure," in text or "★ leading<" in text
     ]
-    return contest.inconclusive
+    return comparison.inconclusive
 
 
 def test_a_comparison_of_disturbed_runs_is_inconclusive(tmp_path):
@@ -251,7 +255,7 @@ def test_a_comparison_whose_ratio_may_be_anything_is_inconclusive(tmp_path):
 def test_a_comparison_whose_control_run_is_far_off_is_inconclusive(tmp_path):
     for sut, figure in (("keras3-jax", 100), ("native-torch-eager", 50)):
         write(tmp_path, cell(sut), [figure, 1.001 * figure, 0.999 * figure], sweep="s-1")
-    write(tmp_path, cell("keras3-jax"), [120, 120, 120.1], sweep="s-1", twin=True)
+    write(tmp_path, cell("keras3-jax"), [120, 120, 120.1], sweep="s-1", control=True)
     assert inconclusive(tmp_path).startswith(
         "the control run of keras3-jax, which is the same cell, was 1.2 × as fast as its first run"
         " (1.196–"
@@ -268,12 +272,12 @@ def test_each_control_run_is_looked_at(tmp_path):
     for sut, figure in (("keras3-jax", 100), ("native-torch-eager", 50)):
         for sweep in ("s-1", "s-2"):
             write(tmp_path, cell(sut), [figure, 1.001 * figure, 0.999 * figure], sweep=sweep)
-    write(tmp_path, cell("keras3-jax"), [100, 100.1, 99.9], sweep="s-1", twin=True)
-    write(tmp_path, cell("native-torch-eager"), [75, 75, 75.1], sweep="s-2", twin=True)
-    (contest,) = gathered(tmp_path).contests
+    write(tmp_path, cell("keras3-jax"), [100, 100.1, 99.9], sweep="s-1", control=True)
+    write(tmp_path, cell("native-torch-eager"), [75, 75, 75.1], sweep="s-2", control=True)
+    (comparison,) = gathered(tmp_path).comparisons
     assert (
         "the control run of native-torch-eager, which is the same cell, was 1.5 × as fast"
-        in contest.inconclusive
+        in comparison.inconclusive
     )
     assert len(comparisons.noise(gathered(tmp_path)).sentences) == 2
 
@@ -281,9 +285,9 @@ def test_each_control_run_is_looked_at(tmp_path):
 def test_a_sut_with_too_few_runs_is_not_in_the_leading_group(tmp_path):
     for sut, figures_ in zip(SUTS, ([100, 101, 99], [90, 91, 89], [50, 51]), strict=True):
         write(tmp_path, cell(sut), figures_, sweep="s-1")
-    (contest,) = gathered(tmp_path).contests
-    assert [g.sut for g in contest.leading] == ["keras3-jax"]
-    assert contest.answer.startswith("keras3-jax is fastest: 1.11")
+    (comparison,) = gathered(tmp_path).comparisons
+    assert [g.sut for g in comparison.leading] == ["keras3-jax"]
+    assert comparison.answer.startswith("keras3-jax is fastest: 1.11")
 
 
 def test_a_disturbed_repeat_that_then_failed_does_not_count_as_ok(tmp_path):
@@ -299,11 +303,11 @@ def test_equal_suts_of_many_are_not_called_slower_for_one_lucky_pair(tmp_path):
     suts = [sut for sut in REGISTERED if sut != "mock"]
     for sut, logs in zip(suts, noise, strict=True):
         write(tmp_path, cell(sut), 100 * np.exp(logs), sweep="s-1")
-    (contest,) = gathered(tmp_path).contests
-    outside = [ratio for ratio in contest.ratios.values() if not ratio.low <= 1 <= ratio.high]
-    assert outside and not any(ratio.different for ratio in contest.ratios.values())
-    assert all(entry.best for entry in contest.entries.values())
-    assert contest.answer.startswith("no single SUT leads; in the leading group: ")
+    (comparison,) = gathered(tmp_path).comparisons
+    outside = [ratio for ratio in comparison.ratios.values() if not ratio.low <= 1 <= ratio.high]
+    assert outside and not any(ratio.different for ratio in comparison.ratios.values())
+    assert all(entry.best for entry in comparison.entries.values())
+    assert comparison.answer.startswith("no single SUT leads; in the leading group: ")
 
 
 def test_latencies_are_compared_by_their_median_and_the_plain_90th_percentile_is_told(tmp_path):
@@ -369,9 +373,9 @@ def test_figures_of_other_statistics_are_refused_in_words(tmp_path):
     for sut in SUTS:
         old = {"metrics": {"latency_p90_ms": 2.2}} if sut == SUTS[0] else {}
         write(tmp_path, cell(sut, scenario="SingleStream"), [2, 2.1, 2], **old)
-    (contest,) = gathered(tmp_path).contests
-    assert "another statistic" in contest.entries[SUTS[0]].reason
-    assert {g.sut for g in contest.good} == {*SUTS[1:]}
+    (comparison,) = gathered(tmp_path).comparisons
+    assert "another statistic" in comparison.entries[SUTS[0]].reason
+    assert {g.sut for g in comparison.good} == {*SUTS[1:]}
 
 
 def test_runs_of_two_processors_of_one_name_are_two_machines(tmp_path):
@@ -384,7 +388,7 @@ def test_runs_of_two_processors_of_one_name_are_two_machines(tmp_path):
                 record={"machine": {**MACHINE, "cpu_family": family}},
             )
     report = gathered(tmp_path)
-    assert [contest.apart for contest in report.contests] == ["machine 1", "machine 2"]
+    assert [comparison.apart for comparison in report.comparisons] == ["machine 1", "machine 2"]
     assert "machine 2: A processor family 26, 2 threads, 8 GiB" in report.preface
     assert [len(g.good) for g in report.groups] == [3] * 4
 
@@ -392,9 +396,9 @@ def test_runs_of_two_processors_of_one_name_are_two_machines(tmp_path):
 def test_single_runs_are_ordered_without_a_claim(tmp_path):
     write(tmp_path, cell("keras3-jax"), [200])
     write(tmp_path, cell("keras3-torch"), [100])
-    (contest,) = gathered(tmp_path).contests
+    (comparison,) = gathered(tmp_path).comparisons
     assert (
-        contest.answer
+        comparison.answer
         == "keras3-jax had the best figure, 2 × keras3-torch; 1 run of a cell cannot say how much"
         " of that is chance"
     )
@@ -748,7 +752,7 @@ def test_lengths_of_prompts_and_answers_tell_works_apart_and_make_a_chart(tmp_pa
             }
             write(tmp_path, cell(sut, **work), [100, 101, 99])
     report = gathered(tmp_path)
-    names = [contest.name for contest in report.contests]
+    names = [comparison.name for comparison in report.comparisons]
     assert names == [
         f"mistral base generate, Offline, batch 32, {n} + 45 tokens" for n in (64, 512)
     ]
@@ -779,8 +783,8 @@ def test_stacked_bars_name_every_part_once_and_end_at_their_sums():
 def test_what_was_measured_otherwise_before_is_left_out_and_counted(tmp_path):
     write(tmp_path, cell(), [100, 101, 99])
     write(tmp_path, cell(), [200, 201, 199], day=2, planned_ms=1000)
-    (contest,) = gathered(tmp_path).contests
-    assert contest.older == 1 and contest.groups[0].figures == [200, 201, 199]
+    (comparison,) = gathered(tmp_path).comparisons
+    assert comparison.older == 1 and comparison.groups[0].figures == [200, 201, 199]
 
 
 def test_a_new_failure_is_not_hidden_by_an_old_success(tmp_path):
@@ -788,10 +792,10 @@ def test_a_new_failure_is_not_hidden_by_an_old_success(tmp_path):
     write(tmp_path, cell("keras3-torch"), [50, 51, 49])
     write(tmp_path, cell(), [None], day=2, record={"git": {"worker_source_sha256": "2"}})
     report = gathered(tmp_path)
-    (contest,) = report.contests
+    (comparison,) = report.comparisons
     assert (
-        contest.older == 1
-        and contest.entries["keras3-jax"].reason == "oom: the kernel killed the worker"
+        comparison.older == 1
+        and comparison.entries["keras3-jax"].reason == "oom: the kernel killed the worker"
     )
     assert report.headline.endswith(
         "keras3-torch alone has a figure: 50 samples/s (47.57–52.54) (keras3-jax: oom: the kernel"
@@ -840,12 +844,12 @@ def test_a_cell_that_was_never_started_stands_beside_those_that_were(tmp_path, c
         "unsupported: ctrl tiny: --seq-len 512: at most 256" in out
         and "unsupported: transfo-xl: no model of it" in out
     )
-    (contest,) = gathered(tmp_path).contests
-    assert list(contest.entries) == [
+    (comparison,) = gathered(tmp_path).comparisons
+    assert list(comparison.entries) == [
         "keras3-jax",
         "keras3-torch",
         "native-torch-eager",
-    ] and contest.name.endswith("128 tokens")
+    ] and comparison.name.endswith("128 tokens")
     journal.forget_not_measured(folder)
     assert len(gathered(tmp_path).groups) == 2
 
@@ -876,7 +880,7 @@ def test_trainings_have_a_table_of_their_own(tmp_path):
         accuracy=score,
     )
     report = gathered(tmp_path)
-    assert report.contests[0].name.startswith("bert base Fit, batch 8")
+    assert report.comparisons[0].name.startswith("bert base Fit, batch 8")
     # A step has tokens, and makes none.
     assert [(o.keras_ms is None, o.keras_token_ms) for o in keras.overheads(report)] == [
         (True, None)
@@ -912,7 +916,7 @@ def test_the_page_loads_nothing_and_is_well_formed(three):
 
 
 def test_bars_begin_at_zero_and_each_sut_has_one_colour(three):
-    drawing = figures.bars(gathered(three).contests[0], "x")
+    drawing = figures.bars(gathered(three).comparisons[0], "x")
     assert ">0</text>" in drawing
     assert len({figures.colour(sut) for sut in SUTS}) == 3
     assert all(figures.colour(sut) in drawing for sut in SUTS)
@@ -980,10 +984,10 @@ def test_figures_are_files_that_stand_by_themselves(three, tmp_path):
     (file,) = (tmp_path / "figures").iterdir()
     assert file.name == "bert-base-predict-Offline-float32-batch-32-cpu-128-tokens.svg"
     root = ET.fromstring(file.read_text())
-    (contest,) = content.gather(three, "runs").contests
+    (comparison,) = content.gather(three, "runs").comparisons
     assert (root.tag, root.get("aria-label")) == (
         "{http://www.w3.org/2000/svg}svg",
-        f"{contest.full_name}: {contest.answer}",
+        f"{comparison.full_name}: {comparison.answer}",
     )
     assert "prefers-color-scheme:dark" in file.read_text()
 

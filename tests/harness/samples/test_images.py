@@ -18,7 +18,7 @@ from harness.inputs import dataset, models
 from harness.measurement import run as measurement
 from harness.measurement.run import not_measured
 from harness.samples import images
-from harness.tree import submission
+from harness.submission import inference
 from tests.conftest import CACHE
 from tests.support.cells import Reporter, request
 
@@ -80,7 +80,7 @@ def test_an_answer_of_another_size_than_the_references_is_not_drawn(run, tmp_pat
 
 def test_answers_that_could_not_be_scored_lose_no_result(tmp_path, monkeypatch, made_environment):
     monkeypatch.setattr(
-        submission, "score", lambda *_: "sample 0 has 7 bytes, and the reference's has 9"
+        inference, "score", lambda *_: "sample 0 has 7 bytes, and the reference's has 9"
     )
     found = measurement.run(
         request(tmp_path, scenario="Offline", model="stable-diffusion", size="tiny"), Reporter(), 0

@@ -12,8 +12,8 @@ WHERE = {"cache": [str(CACHE)], "out": ["nowhere"]}
 GRID = {"sut": ["mock"], "model": ["bert"], "scenario": ["Offline"], "size": ["tiny"]}
 
 
-def make(*grids, twin=False):
-    return cells.make([GRID | grid for grid in grids], WHERE, twin)
+def make(*grids, control=False):
+    return cells.make([GRID | grid for grid in grids], WHERE, control)
 
 
 def labels(series):
@@ -28,11 +28,11 @@ def test_lists_are_multiplied_and_rivals_stand_beside_each_other():
         "mock bert tiny Offline batch 8 float32",
         "native-torch-compile bert tiny Offline batch 8 float32",
     ]
-    assert series[0].contest == series[1].contest != series[2].contest
+    assert series[0].comparison == series[1].comparison != series[2].comparison
 
 
 def test_all_is_every_framework_and_not_the_mock():
-    suts = [each.request.asked.sut for each in make({"sut": ["all"]})]
+    suts = [each.request.options.sut for each in make({"sut": ["all"]})]
     assert suts == [name for name in SUTS if name != "mock"]
 
 
@@ -50,7 +50,7 @@ def test_lengths_are_multiplied_and_one_that_a_model_cannot_take_has_the_reason(
     assert [bool(each.obstacle) for each in series] == [False, False, False, True]
     assert series[3].obstacle == "--seq-len 1024: roberta has positions for 512 tokens, and no more"
     assert series[1].label == "mock gpt2 tiny Offline batch 4 float32 1024 tokens"
-    assert series[0].contest != series[1].contest
+    assert series[0].comparison != series[1].comparison
 
 
 def test_a_second_task_is_a_cell_of_its_own_where_the_model_has_it():
@@ -73,8 +73,8 @@ def test_a_second_task_is_a_cell_of_its_own_where_the_model_has_it():
 
 
 def test_the_benchmark_of_2019_is_there_with_every_length_that_a_model_has_positions_for():
-    series = cells.make(recipe.read("hf-2019").grids, WHERE, twin=False)
-    of_one_sut = [s.request for s in series if s.request.asked.sut == "native-torch-eager"]
+    series = cells.make(recipe.read("hf-2019").grids, WHERE, control=False)
+    of_one_sut = [s.request for s in series if s.request.options.sut == "native-torch-eager"]
     assert len(of_one_sut) == 4 * (3 * 6 + 4 * 5 + 4)
     assert {r.model.name for r in of_one_sut} == {"bert", *models.in_group("hf-2019")}
     assert all(r.size.name == "full" for r in of_one_sut)
@@ -82,16 +82,16 @@ def test_the_benchmark_of_2019_is_there_with_every_length_that_a_model_has_posit
 
 def test_batch_sizes_leave_one_sample_scenarios_alone():
     series = make({"scenario": ["offline,singlestream"], "batch_size": ["2,4"]})
-    assert [(s.request.asked.scenario, s.request.batch_size) for s in series] == [
+    assert [(s.request.options.scenario, s.request.batch_size) for s in series] == [
         ("Offline", 2),
         ("Offline", 4),
         ("SingleStream", 1),
     ]
 
 
-def test_the_first_cell_that_can_be_measured_has_a_twin():
-    series = make({"precision": ["bfloat16,float32"]}, twin=True)
-    assert [(s.twin, bool(s.obstacle)) for s in series] == [
+def test_the_first_cell_that_can_be_measured_has_a_control_run():
+    series = make({"precision": ["bfloat16,float32"]}, control=True)
+    assert [(s.control, bool(s.obstacle)) for s in series] == [
         (False, True),
         (False, False),
         (True, False),
@@ -107,11 +107,12 @@ def test_what_no_cell_can_be_is_refused_as_a_whole():
 
 
 def test_the_same_cells_have_one_folder_whatever_the_repeats(tmp_path):
-    first, twin, other = (
-        make({"batch_size": [b]}, twin=t) for b, t in (("2", False), ("2", True), ("4", False))
+    first, control, other = (
+        make({"batch_size": [b]}, control=t) for b, t in (("2", False), ("2", True), ("4", False))
     )
     names = {
-        journal.folder(tmp_path, "sweep", each, again=False).name for each in (first, twin, other)
+        journal.folder(tmp_path, "sweep", each, again=False).name
+        for each in (first, control, other)
     }
     assert len(names) == 3
     made = journal.folder(tmp_path, "sweep", first, again=False)
@@ -123,11 +124,11 @@ def test_the_same_cells_have_one_folder_whatever_the_repeats(tmp_path):
 @pytest.mark.parametrize("name", recipe.names())
 def test_the_recipes_that_come_along_are_valid(name):
     chosen = recipe.read(name)
-    assert all(each.request for each in cells.make(chosen.grids, WHERE, twin=False))
+    assert all(each.request for each in cells.make(chosen.grids, WHERE, control=False))
 
 
 def test_the_published_table_is_there_as_far_as_models_and_suts_are():
-    series = cells.make(recipe.read("keras3-published").grids, WHERE, twin=False)
+    series = cells.make(recipe.read("keras3-published").grids, WHERE, control=False)
     rows = {(s.request.model.name, s.request.task, s.request.batch_size) for s in series}
     assert rows == {
         *(
@@ -160,11 +161,11 @@ def test_the_published_table_is_there_as_far_as_models_and_suts_are():
 
 
 def test_the_published_models_in_float32_are_measured_in_tf32_too():
-    series = cells.make(recipe.read("keras3-published").grids, WHERE, twin=False)
+    series = cells.make(recipe.read("keras3-published").grids, WHERE, control=False)
 
     def work(precision):
         return [
-            (s.request.model.name, s.request.task, s.request.asked.sut)
+            (s.request.model.name, s.request.task, s.request.options.sut)
             for s in series
             if s.request.precision == precision
         ]
@@ -205,9 +206,9 @@ def test_flags_are_written_in_a_recipe_as_they_are_typed(tmp_path):
         '[defaults]\nmodel = "bert"\n[[cells]]\nsut = "mock"\nscenario = "Offline"\nbatch-size ='
         ' [2, 4]\nsut-option = ["latency-ms=2"]'
     )
-    series = cells.make(recipe.read(str(path)).grids, WHERE, twin=False)
+    series = cells.make(recipe.read(str(path)).grids, WHERE, control=False)
     assert [s.request.batch_size for s in series] == [2, 4]
-    assert series[0].request.options == {"latency-ms": 2.0}
+    assert series[0].request.sut_options == {"latency-ms": 2.0}
     assert (
         series[0].command
         == "./run.sh --sut mock --scenario Offline --model bert --batch-size 2 --sut-option"

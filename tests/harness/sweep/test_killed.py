@@ -26,7 +26,7 @@ SWEEP = [
     "--repeats",
     "3",
 ]
-SERIES, REPEATS = 3, 3  # two models, and the twin of the first
+SERIES, REPEATS = 3, 3  # two models, and the control of the first
 KILLS = 10
 
 

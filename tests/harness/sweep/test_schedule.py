@@ -10,11 +10,11 @@ from tests.conftest import CACHE
 WHERE = {"cache": [str(CACHE)], "out": ["nowhere"]}
 
 
-def make(twin=False, **values):
+def make(control=False, **values):
     grid = {"sut": ["mock"], "model": ["bert"], "scenario": ["Offline"]} | {
         k: v.split(",") for k, v in values.items()
     }
-    return cells.make([grid], WHERE, twin)
+    return cells.make([grid], WHERE, control)
 
 
 def ended(series, value=100.0, status=Status.OK):
@@ -46,7 +46,7 @@ def test_cells_are_measured_in_turns():
     assert order == [(0, 1), (1, 1), (2, 1), (0, 2), (1, 2), (2, 2)]
 
 
-def rivals(count=6, twin=True):
+def rivals(count=6, control=True):
     grids = [
         {
             "sut": ["mock"],
@@ -56,7 +56,7 @@ def rivals(count=6, twin=True):
         }
         for n in range(1, count + 1)
     ]
-    return cells.make(grids, WHERE, twin)
+    return cells.make(grids, WHERE, control)
 
 
 def test_each_round_has_an_order_of_its_own_that_its_seed_decides():
@@ -74,7 +74,7 @@ def test_with_a_deadline_every_round_has_the_order_of_the_list_and_the_control_r
     series = rivals()
     steps = schedule.steps(series, {}, RepeatPlan(least=2, most=2, as_listed=True))
     listed = [0, 2, 3, 4, 5, 6, 1]
-    assert series[1].twin
+    assert series[1].control
     assert [(s.number, repeat) for s, repeat in steps] == [(n, r) for r in (1, 2) for n in listed]
 
 
@@ -84,7 +84,7 @@ def test_a_control_run_is_far_from_the_cell_that_it_repeats(seed):
     order = [
         s.number for s, _ in schedule.steps(series, {}, RepeatPlan(least=1, most=1, seed=seed))
     ]
-    control = next(s.number for s in series if s.twin)
+    control = next(s.number for s in series if s.control)
     assert abs(order.index(control) - order.index(0)) >= len(order) // 2
 
 
@@ -114,12 +114,12 @@ def test_what_is_left_is_the_same_whenever_it_is_asked_again():
         assert [(s.number, r) for s, r in schedule.steps(series, there, repeats)] == order[done:]
 
 
-def test_repeats_are_added_until_every_ratio_of_a_contest_is_sure_enough():
-    series = make(twin=True)
+def test_repeats_are_added_until_every_ratio_of_a_comparison_is_sure_enough():
+    series = make(control=True)
     noise = (100, 104, 101, 99, 100, 100, 100, 100, 100, 100)
 
     def figure(one, repeat):
-        return ended(one, noise[repeat - 1] if one.twin else 100)
+        return ended(one, noise[repeat - 1] if one.control else 100)
 
     order, results = play(series, RepeatPlan(least=2, most=10, until=0.02), figure)
     last = order[-1][1]
@@ -132,17 +132,17 @@ def test_repeats_are_added_until_every_ratio_of_a_contest_is_sure_enough():
 
 
 def test_there_is_a_limit_to_added_repeats():
-    series = make(twin=True)
+    series = make(control=True)
     repeats = RepeatPlan(least=2, most=4, until=0.001)
     order, results = play(
-        series, repeats, lambda one, repeat: ended(one, 100 + 30 * (repeat % 2) * one.twin)
+        series, repeats, lambda one, repeat: ended(one, 100 + 30 * (repeat % 2) * one.control)
     )
     assert max(repeat for _, repeat in order) == 4
     assert (schedule.wide(series, results, 0.001), schedule.wide(series, results, 0.9)) == (1, 0)
 
 
 def test_where_less_is_faster_the_ratio_is_turned_over():
-    series = make(twin=True, scenario="SingleStream")
+    series = make(control=True, scenario="SingleStream")
     results = {}
     for one, milliseconds in zip(series, (10.0, 5.0), strict=True):
         result = ended(one)
@@ -155,7 +155,7 @@ def test_where_less_is_faster_the_ratio_is_turned_over():
 
 
 def test_drift_that_hits_both_alike_leaves_the_ratio_alone():
-    series = make(twin=True)
+    series = make(control=True)
     results = {
         (s.number, r): ended(s, (100 + 10 * r) * (1 + s.number)) for s in series for r in (1, 2, 3)
     }

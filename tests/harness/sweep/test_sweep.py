@@ -40,7 +40,7 @@ def test_failed_invalid_and_unsupported_cells_are_rows_and_the_sweep_goes_on(swe
     assert [
         (c["status"], c["sweep"]["series"], c["sweep"]["repeat"]) for c in document["cells"]
     ] == [
-        ("error", 0, 1),  # its twin too
+        ("error", 0, 1),  # its control too
         ("error", 1, 1),
         ("invalid", 2, 1),
         ("invalid", 2, 2),
@@ -92,7 +92,7 @@ def test_a_cell_that_was_skipped_for_want_of_space_is_tried_again(sweep):
 
 def test_a_finished_sweep_measures_nothing_and_more_repeats_are_added_to_it(sweep, tests_run):
     assert sweep(*MOCK, "--repeats", 2)[0] == 0
-    assert len(tests_run) == 8  # the cell and its twin, twice
+    assert len(tests_run) == 8  # the cell and its control, twice
     _, document, said = sweep(*MOCK, "--repeats", 2, "--json")
     assert (len(tests_run), len(document["cells"])) == (8, 4)
     assert "4 measurements, 4 done" in said
@@ -109,7 +109,7 @@ def test_the_same_cell_measured_outside_of_the_sweep_does_not_count(sweep, tests
     marks = [
         json.loads(path.read_text())["sweep"] for path in sorted(sweep.out.rglob("result.json"))
     ]
-    assert [mark and (mark["series"], mark["repeat"], mark["twin"]) for mark in marks] == [
+    assert [mark and (mark["series"], mark["repeat"], mark["control"]) for mark in marks] == [
         None,
         (0, 1, False),
     ]

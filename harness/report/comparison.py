@@ -1,4 +1,4 @@
-"""SUTs that did the same work → a contest, with each SUT's place and the answer in words."""
+"""SUTs that did the same work → a comparison, with each SUT's place and the answer in words."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Standing:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contest:
+class Comparison:
     """A comparison: the same work done by several SUTs, on one machine and in one mode.
 
     Attributes:
@@ -73,7 +73,7 @@ class Contest:
         apart: str = "",
         controls: Sequence[Group] = (),
         shared: Collection[str] = (),
-    ) -> Contest:
+    ) -> Comparison:
         """Return the comparison of groups that did the same work, with each SUT's last group."""
         latest: dict[str, Group] = {}
         for group in groups:
@@ -391,7 +391,7 @@ def _obstacle(sut: str, model: str, task: str, precision: str, device: str) -> s
     reason = unsupported(
         sut,
         model=model,
-        family=known.family,
+        architecture=known.architecture,
         task=task,
         precision=precision,
         device=device,

@@ -1,5 +1,5 @@
-"""The flags of a cell. Each field of `Asked` is the flag, its help, its default and the value that
-the plan reads.
+"""The flags of a cell. Each field of `Options` is the flag, its help, its default and the value
+that the plan reads.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _flag(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class Options:
     """The flags of `./run.sh run`, in the order of its --help. If a value is None, the plan chooses
     it and gives the reason.
     """
@@ -238,14 +238,14 @@ class Asked:
         return not SCENARIOS[self.scenario].loadgen
 
     @property
-    def options(self) -> dict[str, Any]:
+    def sut_options(self) -> dict[str, Any]:
         """`--sut-option` as name → value. Raises UsageError for an option or value that the SUT
         does not take.
         """
-        return sut_options(self.sut, self.sut_option)
+        return read_sut_options(self.sut, self.sut_option)
 
 
-def sut_options(sut: str, texts: Iterable[str]) -> dict[str, Any]:
+def read_sut_options(sut: str, texts: Iterable[str]) -> dict[str, Any]:
     """`--sut-option name=value` as name → value, checked against the SUT's options in the
     registry.
     """
@@ -276,7 +276,7 @@ def sut_options(sut: str, texts: Iterable[str]) -> dict[str, Any]:
     return values
 
 
-LISTS = tuple(each.name for each in fields(Asked) if each.name in fields_with("sweeps"))
+LISTS = tuple(each.name for each in fields(Options) if each.name in fields_with("sweeps"))
 """The flags that may take several values in a sweep. Each value gives further cells."""
 
 
@@ -329,7 +329,7 @@ def spelt(name: str, value: str) -> str:
     return str(reader(value)) if reader else value
 
 
-def parse(words: Sequence[str]) -> Asked:
+def parse(words: Sequence[str]) -> Options:
     """The flags of one cell. Raises UsageError."""
     parser = Parser(prog="./run.sh", allow_abbrev=False)
     add_flags(parser)
@@ -340,7 +340,7 @@ def _told(help: str | Callable[[], str]) -> str:
     return help() if callable(help) else help
 
 
-def read(namespace: argparse.Namespace, command: str) -> Asked:
+def read(namespace: argparse.Namespace, command: str) -> Options:
     """The flags with names in our spelling, paths absolute and defaults filled in. Raises
     UsageError.
     """
@@ -352,8 +352,8 @@ def read(namespace: argparse.Namespace, command: str) -> Asked:
         elif value is not None:
             value = value.absolute() if isinstance(value, Path) else value
             values[each.name] = each.metadata["read"](value) if each.metadata["read"] else value
-    return Asked(**values)
+    return Options(**values)
 
 
 def _flags() -> list[Field[Any]]:
-    return [each for each in fields(Asked) if each.metadata]
+    return [each for each in fields(Options) if each.metadata]

@@ -1,4 +1,4 @@
-"""A family whose inputs are images and whose answers are masks: docs/adding-a-model.md as it stands
+"""An architecture whose inputs are images and whose answers are masks: docs/adding-a-model.md as it stands
 there, measured by the real LoadGen.
 """
 
@@ -19,7 +19,7 @@ ANSWER = EXAMPLE[SUT].partition("        return {")[2].partition("\n")[0]
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory):
-    """A copy of the source with the SUT of adding-a-sut.md, the family of adding-a-model.md, and a
+    """A copy of the source with the SUT of adding-a-sut.md, the architecture of adding-a-model.md, and a
     reference of the SUT's own text.
     """
     copy = copy_of_the_source(tmp_path_factory.mktemp("copy"))
@@ -36,7 +36,11 @@ def tree(tmp_path_factory):
         (copy / path).write_text(EXAMPLE[path])
     (copy / "sut/plain_numpy").mkdir()
     (copy / SUT.replace("native_numpy", "plain_numpy")).write_text(EXAMPLE[SUT])
-    insert(copy / "harness/inputs/families/__init__.py", "FAMILIES = {", EXAMPLE["families"])
+    insert(
+        copy / "harness/inputs/architectures/__init__.py",
+        "ARCHITECTURES = {",
+        EXAMPLE["architectures"],
+    )
     return copy
 
 
@@ -46,15 +50,15 @@ def offline(tree):
     return run(tree, COMMAND, "--duration", "0.5")
 
 
-def test_a_family_is_a_model_file_a_module_a_line_and_a_file_for_each_sut():
+def test_a_architecture_is_a_model_file_a_module_a_line_and_a_file_for_each_sut():
     assert set(EXAMPLE) == {
         "harness/inputs/models/mask.toml",
-        "harness/inputs/families/mask.py",
-        "families",
+        "harness/inputs/architectures/mask.py",
+        "architectures",
         SUT,
         "model",
     }
-    assert len(EXAMPLE["families"].splitlines()) == 1
+    assert len(EXAMPLE["architectures"].splitlines()) == 1
 
 
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])

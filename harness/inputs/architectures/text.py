@@ -1,5 +1,5 @@
-"""Shared by all families that read text: read the prompts of a user's file, encode them as ids, and
-draw random ids.
+"""Shared by all architectures that read text: read the prompts of a user's file, encode them as
+ids, and draw random ids.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from harness.errors import UsageError
 from harness.inputs import tokenizer
-from harness.inputs.families import Arrays, Description
+from harness.inputs.architectures import Arrays, Description
 from harness.inputs.models import Model, Size
 from harness.inputs.tokenizer import Tokenizer
 
@@ -270,8 +270,10 @@ def read_padded(
     return arrays, (first, *unused, *others)
 
 
-def twin_of_padded(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
-    """A `Family.twin` for padded inputs. A row without padding comes before the others."""
+def synthetic_of_padded(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
+    """An `Architecture.synthetic_like` for padded inputs. A row without padding comes before the
+    others.
+    """
     mask = arrays["attention_mask"]
     ids = random_ids(size, mask.shape, stream)
     return {
@@ -281,7 +283,7 @@ def twin_of_padded(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int
 
 
 def describe_padded(arrays: Arrays) -> Description:
-    """A `Family.describe` for inputs padded to one length."""
+    """An `Architecture.describe` for inputs padded to one length."""
     mask = arrays["attention_mask"]
     return Description(lengths=lengths(mask.sum(1), mask.shape[1]), seq_len=mask.shape[1])
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.errors import UsageError
-from harness.inputs.families import Arrays, Dataset, Family, text
+from harness.inputs.architectures import Architecture, Arrays, Dataset, text
 from harness.inputs.models import Model, Size
 from harness.inputs.tokenizer import Tokenizer
 
@@ -66,7 +66,7 @@ def _least_flops(size: Size, arrays: Arrays) -> float:
     return 2.0 * (layers + head) * float(arrays["attention_mask"].sum(1).mean())
 
 
-FAMILY = Family(
+ARCHITECTURE = Architecture(
     synthetic=_synthetic,
     least_flops=_least_flops,
     describe=text.describe_padded,

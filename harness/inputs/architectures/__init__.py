@@ -1,6 +1,6 @@
-"""The model families (architectures): how their inputs are made, and which flags apply to them.
+"""The architectures (architectures): how their inputs are made, and which flags apply to them.
 
-A new family needs a file here and a line in FAMILIES.
+A new architecture needs a file here and a line in ARCHITECTURES.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from harness.inputs.tokenizer import Tokenizer
 Arrays = dict[str, np.ndarray]
 """Named arrays, axis 0 = samples."""
 
-FAMILIES = {
-    "bert": "harness.inputs.families.bert",
-    "causal_lm": "harness.inputs.families.causal_lm",
-    "hidden_states": "harness.inputs.families.hidden_states",
-    "sam": "harness.inputs.families.sam",
-    "stable_diffusion": "harness.inputs.families.stable_diffusion",
+ARCHITECTURES = {
+    "bert": "harness.inputs.architectures.bert",
+    "causal_lm": "harness.inputs.architectures.causal_lm",
+    "hidden_states": "harness.inputs.architectures.hidden_states",
+    "sam": "harness.inputs.architectures.sam",
+    "stable_diffusion": "harness.inputs.architectures.stable_diffusion",
 }
-"""The family in a model's TOML → its module, which contains a `FAMILY`."""
+"""The architecture in a model's TOML → its module, which contains a `ARCHITECTURE`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class Description:
         lengths: their lengths for the record, in tokens; empty if inputs have no length.
         seq_len: the length to which every input is padded, if that is part of the cell; else None.
         uneven: whether the inputs cost different amounts.
-        new_tokens_per_sample: average; None for a family that generates no tokens.
+        new_tokens_per_sample: average; None for an architecture that generates no tokens.
     """
 
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -52,8 +52,8 @@ class Description:
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """The functions by which a family reads a user's file or folder (`--dataset`). Both raise
-    UsageError that names file and line.
+    """The functions by which an architecture reads a user's file or folder (`--dataset`). Both
+    raise UsageError that names file and line.
 
     Attributes:
         folder: whether `--dataset` is a folder.
@@ -70,18 +70,18 @@ class Dataset:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Family:
-    """The differences between families. Only `synthetic` is needed if every input has one shape and
-    no flag applies.
+class Architecture:
+    """The differences between architectures. Only `synthetic` is needed if every input has one
+    shape and no flag applies.
 
     Attributes:
         synthetic: (size, samples, stream) → random inputs. Another stream gives other values.
             `size.inputs` has the values of the TOML.
         uneven: like `synthetic`, with seeded lengths; None: `--dataset uneven` is refused.
         standard: which of the two is used unless the user chooses.
-        twin: (inputs, size, stream) → (arrays, count). The first `count` rows have each shape once,
-            the largest last. The rows after them have the shapes of the inputs and other values.
-            Another stream gives other values. None: every input has one shape.
+        synthetic_like: (inputs, size, stream) → (arrays, count). The first `count` rows have each
+            shape once, the largest last. The rows after them have the shapes of the inputs and
+            other values. Another stream gives other values. None: every input has one shape.
         describe: inputs → their `Description`.
         dataset: the reader of a user's file; None: `--dataset` is refused.
         with_sequence_length: (model, size, `--seq-len`) → the size with this length, or UsageError;
@@ -98,8 +98,8 @@ class Family:
             those of the products with weights. None: not known.
         counts_most: whether `least_flops` counts most operations at the published sizes, so that
             its speed may be compared with that of a large matrix product.
-        trained: the family for a training, whose inputs also have a `label`, int32 [samples, …].
-            None: it is not trained here.
+        trained: the architecture for a training, whose inputs also have a `label`, int32 [samples,
+            …]. None: it is not trained here.
         show: (run directory, the .npz that every SUT read, a tokenizer for text or None) → None. It
             writes the first answers of the accuracy test to the run directory, as words or pictures
             for a reader.
@@ -109,7 +109,7 @@ class Family:
     synthetic: Callable[[Size, int, int], Arrays]
     uneven: Callable[[Size, int, int], Arrays] | None = None
     standard: str = STANDARD_INPUTS[0]
-    twin: Callable[[Arrays, Size, int], tuple[Arrays, int]] | None = None
+    synthetic_like: Callable[[Arrays, Size, int], tuple[Arrays, int]] | None = None
     describe: Callable[[Arrays], Description] = lambda arrays: Description()
     dataset: Dataset | None = None
     with_sequence_length: Callable[[Model, Size, int], Size] | None = None
@@ -121,41 +121,47 @@ class Family:
     weights_config: Callable[[Path, Mapping[str, tuple[int, ...]]], dict[str, Any]] | None = None
     least_flops: Callable[[Size, Arrays], float] | None = None
     counts_most: bool = False
-    trained: Family | None = None
+    trained: Architecture | None = None
     show: Callable[[Path, Path, Tokenizer | None], None] = lambda directory, inputs, reader: None
     generates_tokens: bool = False
 
 
-def of(model: Model, trains: bool = False) -> Family:
-    """The family of a model. `trains`: the one for a training, if there is one. Raises KeyError if
-    it is not in FAMILIES.
+def of(model: Model, trains: bool = False) -> Architecture:
+    """The architecture of a model. `trains`: the one for a training, if there is one. Raises
+    KeyError if it is not in ARCHITECTURES.
     """
-    family: Family = importlib.import_module(FAMILIES[model.family]).FAMILY
-    return family.trained or family if trains else family
+    architecture: Architecture = importlib.import_module(
+        ARCHITECTURES[model.architecture]
+    ).ARCHITECTURE
+    return architecture.trained or architecture if trains else architecture
 
 
 def drawn(model: Model, inputs: str, trains: bool = False) -> Callable[[Size, int, int], Arrays]:
     """The function that draws the standard inputs of this name. Raises UsageError if the model's
     inputs have one length.
     """
-    family = of(model, trains)
+    architecture = of(model, trains)
     if inputs == STANDARD_INPUTS[0]:
-        return family.synthetic
-    if family.uneven is None:
+        return architecture.synthetic
+    if architecture.uneven is None:
         here = " in a training" if trains else ""
         raise UsageError(
             f"--dataset {inputs}: the inputs of {model.name} have one length{here}: leave it out"
         )
-    return family.uneven
+    return architecture.uneven
 
 
 def counts_most(name: str) -> bool:
-    """Return `Family.counts_most` of the family of this name. False if it is not in FAMILIES."""
-    return name in FAMILIES and bool(importlib.import_module(FAMILIES[name]).FAMILY.counts_most)
+    """Return `Architecture.counts_most` of the architecture of this name. False if it is not in
+    ARCHITECTURES.
+    """
+    return name in ARCHITECTURES and bool(
+        importlib.import_module(ARCHITECTURES[name]).ARCHITECTURE.counts_most
+    )
 
 
 def dataset_of(model: Model, trains: bool = False) -> Dataset:
-    """The reader of a user's file for a model. Raises UsageError if its family has none."""
+    """The reader of a user's file for a model. Raises UsageError if its architecture has none."""
     dataset = of(model, trains).dataset
     if dataset is None:
         raise UsageError(

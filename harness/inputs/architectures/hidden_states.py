@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from harness.errors import UsageError
-from harness.inputs.families import Arrays, Dataset, Description, Family, text
+from harness.inputs.architectures import Architecture, Arrays, Dataset, Description, text
 from harness.inputs.models import Model, Size
 from harness.inputs.tokenizer import Tokenizer
 
@@ -43,9 +43,9 @@ def _read(
     }, notes
 
 
-def _twin(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
+def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
     if "attention_mask" in arrays:
-        return text.twin_of_padded(arrays, size, stream)
+        return text.synthetic_of_padded(arrays, size, stream)
     return _synthetic(size, len(arrays["input_ids"]) + 1, stream), 1
 
 
@@ -104,9 +104,9 @@ def _least_flops(size: Size, arrays: Arrays) -> float:
     )
 
 
-FAMILY = Family(
+ARCHITECTURE = Architecture(
     synthetic=_synthetic,
-    twin=_twin,
+    synthetic_like=_synthetic_like,
     describe=_describe,
     dataset=Dataset(count=text.count, read=_read),
     with_sequence_length=_with_sequence_length,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from harness.errors import UsageError
-from harness.inputs.families import Arrays, Dataset, Family, text
+from harness.inputs.architectures import Architecture, Arrays, Dataset, text
 from harness.inputs.models import Model, Size
 from harness.inputs.tokenizer import Tokenizer
 
@@ -84,11 +84,11 @@ def _least_flops(size: Size, arrays: Arrays) -> float:
     return 2.0 * encoder * float(arrays["attention_mask"].sum(1).mean())
 
 
-_ANSWERS = Family(
+_ANSWERS = Architecture(
     synthetic=_synthetic,
     uneven=_uneven,
     standard="uneven",
-    twin=text.twin_of_padded,
+    synthetic_like=text.synthetic_of_padded,
     least_flops=_least_flops,
     counts_most=True,
     describe=text.describe_padded,
@@ -102,4 +102,4 @@ _TRAINED = replace(
     uneven=_labelled(_uneven),
     dataset=Dataset(count=text.count, read=_read_labelled),
 )
-FAMILY = replace(_ANSWERS, trained=_TRAINED)
+ARCHITECTURE = replace(_ANSWERS, trained=_TRAINED)

@@ -15,7 +15,14 @@ import numpy as np
 
 from harness.errors import UsageError
 from harness.inputs import tokenizer
-from harness.inputs.families import Arrays, Dataset, Description, Family, causal_lm_fit, text
+from harness.inputs.architectures import (
+    Architecture,
+    Arrays,
+    Dataset,
+    Description,
+    causal_lm_fit,
+    text,
+)
 from harness.inputs.models import Model, Size
 from harness.inputs.tokenizer import Tokenizer
 from harness.samples import words
@@ -86,7 +93,7 @@ def _buckets(lengths: np.ndarray, least: int) -> list[int]:
     return sorted({min(p, longest) for p in powers})
 
 
-def _twin(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
+def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
     """A warm-up row for each (prompt, new tokens) bucket, then rows with the inputs' lengths and
     other ids.
     """
@@ -99,12 +106,12 @@ def _twin(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
             for count, each in ((len(shapes), stream + 1), (rows, stream))
         ]
     )
-    twin = {
+    synthetic = {
         "input_ids": np.where(np.arange(width) < lengths[:, None], ids, 0).astype(np.int32),
         "prompt_length": lengths,
         "max_new_tokens": np.concatenate([shapes[:, 1], arrays["max_new_tokens"]]),
     }
-    return twin, len(shapes)
+    return synthetic, len(shapes)
 
 
 def _describe(arrays: Arrays) -> Description:
@@ -176,10 +183,10 @@ def _text(reader: Tokenizer, ids: Sequence[int]) -> str:
     return reader.decode([i for i in ids if 0 <= i < reader.vocabulary])
 
 
-FAMILY = Family(
+ARCHITECTURE = Architecture(
     synthetic=_synthetic,
     uneven=_uneven,
-    twin=_twin,
+    synthetic_like=_synthetic_like,
     least_flops=_least_flops,
     counts_most=True,
     describe=_describe,
@@ -188,5 +195,5 @@ FAMILY = Family(
     weights_inputs=_weights_inputs,
     show=_show,
     generates_tokens=True,
-    trained=causal_lm_fit.FAMILY,
+    trained=causal_lm_fit.ARCHITECTURE,
 )

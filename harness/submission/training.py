@@ -18,12 +18,12 @@ from compliance.training import checks, mllog, run_directory
 from compliance.training import steps as step_files
 from compliance.training.steps import Steps, figures
 from formats.writing import write_json
-from harness.tree import submission
+from harness.submission import inference
 
 __all__ = ["figures", "read_steps", "score", "write"]
 
 
-def write(directory: Path) -> submission.Score:
+def write(directory: Path) -> inference.Score:
     """Write training/ again. raw/ must contain both tests. → the score of the losses."""
     record = files.record(directory / "record.json")
     folder, losses = directory / run_directory.FOLDER, score(directory)
@@ -46,7 +46,7 @@ def write(directory: Path) -> submission.Score:
         "held_out": {"metric": mllog.metric(record), "value": mllog.accuracy(steps)},
         **step_files.as_json(steps),
         "accuracy": losses if isinstance(losses, str) else json.loads(losses.line()),
-        "system": submission.system_description(record, record.submitter),
+        "system": inference.system_description(record, record.submitter),
     }
     write_json(folder / "training.json", summary)
     return losses
@@ -57,7 +57,7 @@ def read_steps(directory: Path) -> Steps:
     return step_files.read(directory / "raw" / "performance" / "steps.json")
 
 
-def score(directory: Path) -> submission.Score:
+def score(directory: Path) -> inference.Score:
     """Return the score of the accuracy test's losses compared with the reference's. If they cannot
     be compared, return a sentence that says why.
     """

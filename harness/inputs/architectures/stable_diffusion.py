@@ -19,7 +19,7 @@ import numpy as np
 
 from harness.errors import UsageError
 from harness.inputs import models, tokenizer
-from harness.inputs.families import Arrays, Dataset, Family, text
+from harness.inputs.architectures import Architecture, Arrays, Dataset, text
 from harness.inputs.models import Model, Size
 from harness.inputs.models.stable_diffusion import PARTS
 from harness.inputs.tokenizer import Tokenizer
@@ -67,7 +67,7 @@ def _drawn_prompts(size: Size, samples: int, stream: int, which: int) -> list[li
     return [[config["bos_token_id"], *row, config["eos_token_id"]] for row in words.tolist()]
 
 
-def _twin(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
+def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
     """Other prompts and noise, and a different negative prompt in each row. So a SUT that keeps the
     encoding of the empty prompt must encode these.
     """
@@ -247,15 +247,15 @@ def _document(path: Path, name: str) -> dict[str, Any]:
         ) from None
 
 
-FAMILY = Family(
+ARCHITECTURE = Architecture(
     synthetic=_synthetic,
-    trained=Family(
+    trained=Architecture(
         synthetic=_synthetic_latents,
         least_flops=lambda size, arrays: _convolutions(
             size, "vae/encoder.", size.config["image_size"] // 8
         ),
     ),
-    twin=_twin,
+    synthetic_like=_synthetic_like,
     least_flops=_least_flops,
     dataset=Dataset(count=text.count, read=_read),
     with_steps=_with_steps,

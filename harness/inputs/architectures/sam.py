@@ -17,7 +17,7 @@ import numpy as np
 
 from harness.errors import UsageError
 from harness.inputs import pictures
-from harness.inputs.families import Arrays, Dataset, Family
+from harness.inputs.architectures import Architecture, Arrays, Dataset
 from harness.inputs.models import Model, Size
 from harness.inputs.tokenizer import Tokenizer
 from harness.samples import masks
@@ -85,7 +85,7 @@ def _prompts(
     return prompts
 
 
-def _twin(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
+def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
     """Other pictures with as many points and boxes, and a warm-up row."""
     samples, points = arrays["labels"].shape
     rng, side = np.random.default_rng([_SEED, stream]), size.config["image_size"]
@@ -165,10 +165,10 @@ def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[s
     return config
 
 
-FAMILY = Family(
+ARCHITECTURE = Architecture(
     synthetic=_synthetic,
-    trained=Family(synthetic=_synthetic_features, least_flops=_least_flops),
-    twin=_twin,
+    trained=Architecture(synthetic=_synthetic_features, least_flops=_least_flops),
+    synthetic_like=_synthetic_like,
     least_flops=_least_flops,
     counts_most=True,
     dataset=Dataset(count=lambda path: len(pictures.files(path)), read=_read, folder=True),

@@ -20,7 +20,7 @@ from formats.record import Record
 from formats.writing import write_json
 from harness.execution.environments import ROOT
 from harness.execution.machine import SOURCES
-from harness.tree import compliance_folders
+from harness.submission import compliance_folders
 from sut.devices import DEVICES
 from sut.registry import packages, recorded_names
 
