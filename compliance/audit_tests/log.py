@@ -1,5 +1,5 @@
-"""Judges the logs of a compliance test like the performance run's, by the rules that do not depend
-on audit.config.
+"""Judges the logs of a compliance test like those of the performance run, by the rules that do not
+depend on audit.config.
 """
 
 from __future__ import annotations
@@ -40,16 +40,12 @@ def faults(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
     if trace is None:
         yield f"{subject.place.show(raw / _TRACE)}: {fault}; the performance run has its trace"
         return
-    yield from _of(
-        checks_of_trace.checks(
-            replace(as_run, trace=trace, trace_file=subject.place.show(raw / _TRACE))
-        )
-    )
+    traced = replace(as_run, trace=trace, trace_file=subject.place.show(raw / _TRACE))
+    yield from _of(checks_of_trace.checks(traced))
 
 
 def _of(checks: list[Check]) -> Iterator[Fault]:
-    return (
-        replace(fault, text=f"{check.name.removeprefix('performance ')}: {fault.text}")
-        for check in checks
-        for fault in check.faults
-    )
+    for check in checks:
+        name = check.name.removeprefix("performance ")
+        for fault in check.faults:
+            yield replace(fault, text=f"{name}: {fault.text}")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from compliance import rules
-from compliance.audit_tests import logged_answers, verification
+from compliance.audit_tests import compliance_tests, logged_answers, speed
 from compliance.audit_tests.logged_answers import Row
 from compliance.loadgen import sampling
 from compliance.logs import Detail
@@ -49,7 +49,7 @@ def test_which_tests_say_something_of_a_workload(
     name: str, task: str, config: dict[str, Any], samples: int, words: str
 ) -> None:
     workload = job(cell(task=task), Path("run"), **config).workload
-    why = verification.inapplicable(name, workload, samples)
+    why = compliance_tests.inapplicable(name, workload, samples)
     assert words in why and bool(why) == bool(words)
 
 
@@ -79,7 +79,7 @@ def scored(scenario: str, value: float) -> Detail:
 def test_speeds_are_compared_as_the_official_scripts_do(
     test: str, scenario: str, reference: float, value: float, holds: bool
 ) -> None:
-    found = verification.speed(
+    found = speed.compare(
         V61.compliance_tests[test],
         scenario,
         V61,
@@ -87,20 +87,20 @@ def test_speeds_are_compared_as_the_official_scripts_do(
         scored(scenario, value),
     )
     assert found is not None and found.holds is holds
-    assert ("TEST PASS" in verification.performance_text(found)) is holds
+    assert ("TEST PASS" in speed.verify_text(found)) is holds
 
 
 def test_nothing_is_verified_beside_a_run_that_is_not_valid() -> None:
     invalid = Detail(
         {"result_samples_per_second": 100.0, "result_validity": "INVALID"}, {}, (), (), ()
     )
-    found = verification.speed(
+    found = speed.compare(
         V61.compliance_tests["TEST01"], "Offline", V61, invalid, scored("Offline", 100.0)
     )
     assert (
         found is not None
         and found.holds
-        and "TEST FAIL: Invalid results" in verification.performance_text(found)
+        and "TEST FAIL: Invalid results" in speed.verify_text(found)
     )
 
 
