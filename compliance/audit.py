@@ -14,14 +14,15 @@ from pathlib import Path
 
 from compliance import checklist, rules
 from compliance.checks import layout
-from compliance.findings.check import Check, Fault, escape, judge, not_applicable, placed, shorten
-from compliance.findings.verdict import Audit, ResultLine
+from compliance.findings.check import judge, not_applicable, placed, shorten
+from compliance.findings.verdict import Audit
 from compliance.folders import ResultFolder, result_folders, subfolders
 from compliance.loadgen import counts
 from compliance.logs import files
 from compliance.subject import Subject, read
 from compliance.training import checks as training
 from compliance.training import run_directory
+from formats.checks import Check, Fault, ResultLine, escape
 
 # The official figure if token latencies are measured (constants.py,
 # RESULT_FIELD_BENCHMARK_OVERWRITE).

@@ -27,9 +27,9 @@ from compliance.checks import (
     trace,
     validity,
 )
-from compliance.findings.check import Check
 from compliance.logs import files
 from compliance.subject import Subject
+from formats.checks import Check
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from typing import Any
 
 from compliance import audit as audits
 from compliance import logs, rules
-from compliance.findings.check import Check, Verdict
 from compliance.findings.verdict import Audit
 from compliance.logs import files
 from compliance.scoring import accuracy
 from compliance.training.run_directory import passes
 from formats import figures
+from formats.checks import Check, Verdict
 from formats.job import TESTS
 from formats.outcome import WorkerOutcome
 from formats.record import Record

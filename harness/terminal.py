@@ -22,8 +22,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 from rich.text import Text
 
-from compliance.findings.check import Check, Verdict, escape
 from compliance.findings.verdict import Audit
+from formats.checks import Check, Verdict, escape
 from formats.result import Result, Status
 from harness import summary
 from scenarios.worker.heartbeat import Beat

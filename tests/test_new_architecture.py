@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from compliance import audit
-from compliance.findings.check import Verdict
+from formats.checks import Verdict
 from tests.documents import blocks, copy_of_the_source, insert, run
 
 EXAMPLE = blocks("adding-a-model.md")

@@ -14,12 +14,13 @@ from compliance import logs
 from compliance.audit_tests import check, logged_answers, verify_files
 from compliance.audit_tests.logged_answers import LoggedAnswers, Row
 from compliance.checks import benchmark
-from compliance.findings.check import Check, manual
+from compliance.findings.check import manual
 from compliance.loadgen import counts, sample_order, sampling
 from compliance.loadgen.random import MOST_SAMPLES, Draws
 from compliance.logs import files
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
+from formats.checks import Check
 
 _LOG = "mlperf_log_accuracy.json"
 _LARGEST_INDEX = 1 << 40

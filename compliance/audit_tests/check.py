@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from compliance.findings import check, fixes
-from compliance.findings.check import Check, Fault
 from compliance.subject import LoadGenRun, Subject
+from formats.checks import Check, Fault
 
 
 def folder(test: LoadGenRun, subject: Subject) -> str:

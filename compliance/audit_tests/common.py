@@ -7,10 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compliance.audit_tests import check, log, same_run, settings
-from compliance.findings.check import Check, judge, not_applicable
+from compliance.findings.check import judge, not_applicable
 from compliance.logs import files
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
+from formats.checks import Check
 
 _FILES = (
     "keep only the files that the layout requires; ./run.sh compliance RUN_DIR --force writes them"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Protocol
 
 from compliance.audit_tests import check, common, repeats, test01, test04, test06
-from compliance.findings.check import Check, judge, not_applicable
+from compliance.findings.check import judge, not_applicable
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
+from formats.checks import Check
 from formats.workload import Workload
 
 

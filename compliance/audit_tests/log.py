@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from compliance.checks import duration, latencies, layout, validity
 from compliance.checks import trace as checks_of_trace
-from compliance.findings.check import Check, Fault
 from compliance.logs import files
 from compliance.logs import trace as traces
 from compliance.subject import LoadGenRun, Subject
+from formats.checks import Check, Fault
 
 _TRACE = "mlperf_log_trace.json.gz"
 

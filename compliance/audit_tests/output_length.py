@@ -8,8 +8,9 @@ from collections.abc import Mapping
 
 from compliance.audit_tests import check, logged_answers
 from compliance.audit_tests.logged_answers import LoggedAnswers
-from compliance.findings.check import Check, not_applicable
+from compliance.findings.check import not_applicable
 from compliance.subject import Subject
+from formats.checks import Check
 
 _ID = "output-length"
 _TOKEN_BYTES = 4

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from compliance.findings.check import Check, judge, manual, not_applicable
+from compliance.findings.check import judge, manual, not_applicable
 from compliance.loadgen import counts
 from compliance.logs.trace import Trace
 from compliance.subject import Subject
+from formats.checks import Check
 
 _ID = "repeated-samples"
 

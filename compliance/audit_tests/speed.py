@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from compliance.audit_tests import check, verify_files
 from compliance.audit_tests.verify_files import FAIL, PASS
-from compliance.findings.check import Check
 from compliance.loadgen.latency_keys import QUERIES, SAMPLES
 from compliance.logs import Detail
 from compliance.rules import ComplianceTest, Rules
 from compliance.subject import LoadGenRun, Subject
+from formats.checks import Check
 
 _FILE = "verify_performance.txt"
 

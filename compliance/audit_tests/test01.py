@@ -22,12 +22,13 @@ from compliance.audit_tests import (
 from compliance.audit_tests.logged_answers import Compared, Row, variants
 from compliance.audit_tests.verify_files import FAIL, PASS
 from compliance.checks.accuracy import whole_log
-from compliance.findings.check import Check, judge, manual
+from compliance.findings.check import judge, manual
 from compliance.logs import files
 from compliance.rules import ComplianceTest
 from compliance.scoring import accuracy
 from compliance.scoring.accuracy import Accuracy, Arrays
 from compliance.subject import LoadGenRun, Subject
+from formats.checks import Check
 from formats.record import Judged
 from formats.workload import Workload
 

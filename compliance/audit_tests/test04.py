@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from compliance.audit_tests import speed
-from compliance.findings.check import Check
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
+from formats.checks import Check
 from formats.workload import Workload
 
 _REASON = (

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 
 from compliance.audit_tests import answers, check, logged_answers, verify_files
 from compliance.audit_tests.logged_answers import LoggedAnswers, Row
-from compliance.findings.check import Check, not_applicable
+from compliance.findings.check import not_applicable
 from compliance.logs import files
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
+from formats.checks import Check
 from formats.workload import Workload
 
 _FILE = "verify_accuracy.txt"

@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from compliance import logs
-from compliance.findings.check import Check, Fault, judge, manual, not_applicable, shorten
+from compliance.findings.check import judge, manual, not_applicable, shorten
 from compliance.loadgen import counts
 from compliance.loadgen.counts import logged_seed, logged_sets
 from compliance.loadgen.sample_order import misplaced
 from compliance.logs import files
 from compliance.rules import Rules
 from compliance.subject import Subject
+from formats.checks import Check, Fault
 
 _LOG = "mlperf_log_accuracy.json"
 _CUT = "truncate_accuracy_log.py of mlcommons/inference writes both log and hash"

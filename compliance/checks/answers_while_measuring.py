@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from compliance import logs
-from compliance.findings.check import Check, Fault, judge, manual, not_applicable, shorten
+from compliance.findings.check import judge, manual, not_applicable, shorten
 from compliance.logs import files
 from compliance.scoring import accuracy
 from compliance.subject import Subject
+from formats.checks import Check, Fault
 from formats.outcome import WorkerOutcome
 from formats.record import Record
 

@@ -10,13 +10,14 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from compliance.findings.check import Check, Fault, judge, manual, not_applicable, shorten
+from compliance.findings.check import judge, manual, not_applicable, shorten
 from compliance.findings.entries import entry_fault
 from compliance.folders import subfolders
 from compliance.loadgen.counts import has_token_latencies
 from compliance.logs import files
 from compliance.rules import Benchmark, ScoredTest
 from compliance.subject import Subject
+from formats.checks import Check, Fault
 from formats.record import Record
 
 _SUITES = {

@@ -10,19 +10,12 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from compliance.findings import fixes
-from compliance.findings.check import (
-    Check,
-    Fault,
-    fail_or_manual,
-    judge,
-    manual,
-    not_applicable,
-    shorten,
-)
+from compliance.findings.check import fail_or_manual, judge, manual, not_applicable, shorten
 from compliance.loadgen import counts
 from compliance.logs import files
 from compliance.logs.dates import log_date, power_date
 from compliance.subject import BARE, TESTS, LoadGenRun, Subject
+from formats.checks import Check, Fault
 
 _TREE = (
     "log and raw log must be the same: put the one of raw/ there, or, where that is missing or"

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compliance.findings import fixes
-from compliance.findings.check import Check, Fault, judge, not_applicable
+from compliance.findings.check import judge, not_applicable
 from compliance.loadgen import counts
 from compliance.loadgen.duration import last_issue_ns, one_by_one_ns
 from compliance.logs import Detail
 from compliance.logs.dates import wall_seconds
 from compliance.rules import Rules
 from compliance.subject import Subject
+from formats.checks import Check, Fault
 
 # Allowed idle time: how much longer than its logged work a test may take. This limit is this
 # project's, not MLPerf's.

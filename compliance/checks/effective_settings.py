@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from compliance.findings import fixes
-from compliance.findings.check import Check, Fault, judge, shorten
+from compliance.findings.check import judge, shorten
 from compliance.findings.entries import entry_fault
 from compliance.logs import Detail
 from compliance.logs.digits import DIGITS, close
 from compliance.subject import LoadGenRun, Subject
+from formats.checks import Check, Fault
 
 Faults = Iterator[Fault | str]
 # Settings that are the same in the requested and the effective half of every log.

@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from compliance.findings.check import Check, Fault, judge, not_applicable, shorten
+from compliance.findings.check import judge, not_applicable, shorten
 from compliance.rules import EvidenceRule, Rules
 from compliance.subject import LoadGenRun, Subject
+from formats.checks import Check, Fault
 from formats.record import Record
 
 _FIX = "see raw/<test>/worker.log for what the framework ran, and measure again"

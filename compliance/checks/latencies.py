@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 
 from compliance.findings import fixes
-from compliance.findings.check import Check, Fault, judge
+from compliance.findings.check import judge
 from compliance.findings.entries import entry_fault, not_a_number
 from compliance.loadgen import counts, schedule
 from compliance.loadgen.latency_keys import (
@@ -25,6 +25,7 @@ from compliance.loadgen.latency_limits import over_by_percentiles
 from compliance.logs import Detail
 from compliance.logs.digits import DIGITS, close
 from compliance.subject import Subject, requested_value
+from formats.checks import Check, Fault
 
 # The allowed idle time between two queries of SingleStream. LoadGen and the SUT's binding take only
 # some microseconds.

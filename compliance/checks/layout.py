@@ -9,12 +9,13 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from compliance.findings.check import Check, Fault, judge, shorten
+from compliance.findings.check import judge, shorten
 from compliance.folders import ResultFolder, measurements_file, subfolders
 from compliance.loadgen import counts
 from compliance.logs import files
 from compliance.rules import Rules
 from compliance.subject import LoadGenRun, Subject
+from formats.checks import Check, Fault
 
 _ADD = (
     "add what is missing: a run directory has the logs and user.conf in raw/; the rest is written"

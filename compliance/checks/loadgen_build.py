@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from compliance.findings import fixes
-from compliance.findings.check import Check, Fault, fail_or_manual, judge, mismatch, shorten
+from compliance.findings.check import fail_or_manual, judge, mismatch, shorten
 from compliance.rules import Rules
 from compliance.subject import LoadGenRun, Subject
+from formats.checks import Check, Fault
 
 # setup.py writes these files, so a build from a checkout may lack them.
 _GENERATED = ("/mlperf_conf.h",)

@@ -13,11 +13,12 @@ from typing import Any
 
 from jsonschema import Draft202012Validator, ValidationError
 
-from compliance.findings.check import Check, Fault, judge, manual, mismatch, not_applicable, shorten
+from compliance.findings.check import judge, manual, mismatch, not_applicable, shorten
 from compliance.folders import measurements_file
 from compliance.logs import files
 from compliance.subject import Subject
 from formats import schemas
+from formats.checks import Check, Fault
 
 _SCHEMAS = Path(__file__).parents[1] / "schemas"
 _CORRECT = "correct the file by hand"

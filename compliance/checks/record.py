@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from compliance.findings import fixes
-from compliance.findings.check import Check, Fault, judge, mismatch, not_applicable, shorten
+from compliance.findings.check import judge, mismatch, not_applicable, shorten
 from compliance.folders import measurements_file
 from compliance.subject import BARE, Subject
 from formats import documents
+from formats.checks import Check, Fault
 from formats.record import Record
 
 _JOB = "raw/performance/job.json"

@@ -12,11 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 from compliance.findings import fixes
-from compliance.findings.check import Check, Fault, judge, mismatch, not_applicable, shorten
+from compliance.findings.check import judge, mismatch, not_applicable, shorten
 from compliance.loadgen import counts
 from compliance.logs import files
 from compliance.subject import LoadGenRun, Subject
 from formats import figures
+from formats.checks import Check, Fault
 from formats.figures import FIGURES, Figures
 from formats.outcome import WorkerOutcome
 from formats.record import Record

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from compliance.findings import fixes
-from compliance.findings.check import Check, Fault, judge, not_applicable
+from compliance.findings.check import judge, not_applicable
 from compliance.findings.entries import of_the_log
 from compliance.loadgen import counts
 from compliance.loadgen import sample_order as order
@@ -19,6 +19,7 @@ from compliance.logs import Detail
 from compliance.logs.trace import Trace
 from compliance.rules import Rules
 from compliance.subject import LoadGenRun, Subject
+from formats.checks import Check, Fault
 
 # Libraries are far smaller. Shuffling one needs a list of all its samples.
 _LARGEST_LIBRARY = 10_000_000

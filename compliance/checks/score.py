@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from compliance import logs
-from compliance.findings.check import Check, Fault, judge, manual, mismatch, not_applicable, shorten
+from compliance.findings.check import judge, manual, mismatch, not_applicable, shorten
 from compliance.logs import files, strict_json
 from compliance.scoring import accuracy
 from compliance.subject import Subject
+from formats.checks import Check, Fault
 from formats.record import Judged
 
 _SCORE = "see the answers in raw/accuracy, reference.npz and the tolerance in record.json"

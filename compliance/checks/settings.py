@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from compliance.findings import fixes
-from compliance.findings.check import Check, Fault, judge, manual, shorten
+from compliance.findings.check import judge, manual, shorten
 from compliance.findings.entries import entry_fault
 from compliance.loadgen import counts
 from compliance.logs import Detail
@@ -17,6 +17,7 @@ from compliance.logs.digits import DIGITS, close
 from compliance.logs.user_conf import Conf, parse
 from compliance.rules import Rules
 from compliance.subject import LoadGenRun, Subject, conf_entry
+from formats.checks import Check, Fault
 
 # Settings that an accuracy test does not use, because it takes each sample once.
 _OF_PERFORMANCE = ("target_", "min_", "max_duration", "max_query")

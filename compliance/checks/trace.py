@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from compliance.findings import fixes
-from compliance.findings.check import Check, Fault, judge, mismatch, not_applicable, shorten
+from compliance.findings.check import judge, mismatch, not_applicable, shorten
 from compliance.findings.entries import entry_fault, of_the_log
 from compliance.loadgen import counts, schedule
 from compliance.loadgen.early_stopping import discards, estimates
@@ -23,6 +23,7 @@ from compliance.logs.dates import wall_seconds
 from compliance.logs.digits import DIGITS
 from compliance.logs.trace import Trace
 from compliance.subject import Subject, requested_value
+from formats.checks import Check, Fault
 
 Faults = Iterator[Fault | str]
 

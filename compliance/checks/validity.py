@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compliance.findings import fixes
-from compliance.findings.check import Check, Fault, judge, shorten
+from compliance.findings.check import judge, shorten
 from compliance.findings.entries import entry_fault, not_a_number
 from compliance.loadgen import counts, latency_limits
 from compliance.loadgen import early_stopping as stopping
@@ -17,6 +17,7 @@ from compliance.loadgen.latency_keys import QUERIES, limited
 from compliance.logs import Detail
 from compliance.rules import Rules
 from compliance.subject import LoadGenRun, Subject
+from formats.checks import Check, Fault
 
 
 def errors(subject: Subject) -> list[Check]:

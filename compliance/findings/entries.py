@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Protocol
 
-from compliance.findings.check import Fault, mismatch, shorten
+from compliance.findings.check import mismatch, shorten
+from formats.checks import Fault
 
 
 class Entries(Protocol):

@@ -18,8 +18,8 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from compliance.findings.check import Check, Verdict, escape
 from compliance.findings.verdict import LEVELS, Audit
+from formats.checks import Check, Verdict, escape
 
 BEGINNING = (
     '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="generator"'

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
+
+from compliance.rules import sources
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,19 @@ class Entry:
     name: str
     rules: tuple[str, ...]
     level: str
+
+    @cached_property
+    def rule(self) -> str:
+        """The sentences that say what the rules require, as one text. Empty if the check applies a
+        convention of this project.
+        """
+        return " ".join(sources.get(rule_id).rule for rule_id in self.rules)
+
+    @cached_property
+    def source(self) -> str:
+        """The documents and sections where the rules are written."""
+        cited = [place for rule_id in self.rules for place in sources.get(rule_id).cited]
+        return "; ".join(dict.fromkeys(cited))
 
 
 @cache

@@ -16,8 +16,7 @@ import numpy as np
 from compliance.checks import evidence
 from compliance.checks import result as results
 from compliance.findings import fixes
-from compliance.findings.check import Check, Fault, judge, manual, mismatch, not_applicable, shorten
-from compliance.findings.verdict import ResultLine
+from compliance.findings.check import judge, manual, mismatch, not_applicable, shorten
 from compliance.logs import files
 from compliance.rules import EvidenceRule
 from compliance.scoring import loss_curve
@@ -25,6 +24,7 @@ from compliance.training import mllog
 from compliance.training import steps as step_files
 from compliance.training.run_directory import COPIES, FOLDER, LOG, TrainingRun, limits, passes
 from formats import figures
+from formats.checks import Check, Fault, ResultLine
 from formats.figures import FIGURES
 from formats.job import Job
 from formats.record import Record

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,7 @@ def main(arguments: list[str]) -> int:
     if flags.html:
         _write_page(flags, directory, level, report)
     if flags.json:
-        terminal.document(report.as_json(directory, level))
+        terminal.document(asdict(report.document(directory, level)))
     else:
         terminal.audited(report, level, flags.quiet)
     return 0 if report.passes(level) else 1

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import psutil
 
-from compliance.findings.check import Check, Verdict
 from compliance.rules import CURRENT
+from formats.checks import Check, Verdict
 from formats.record import Accelerator, Machine
 from harness import terminal
 from harness.commands import checks

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from compliance import audit
-from compliance.findings.check import Check, Verdict
 from compliance.logs import files
 from formats.cell import WORK, Cell
+from formats.checks import Check, Verdict
 from formats.result import Status
 from harness.commands import checks
 from harness.errors import UsageError

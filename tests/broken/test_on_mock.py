@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from compliance import audit
-from compliance.findings.check import Verdict
+from formats.checks import Verdict
 from tests.support import tree
 
 BOTH = ("Offline", "SingleStream")

@@ -5,6 +5,7 @@ look at every figure of a log.
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -17,9 +18,9 @@ from compliance import audit, checklist, rules
 from compliance import subject as tree
 from compliance.checks import latencies, layout, metadata
 from compliance.findings import verdict
-from compliance.findings.check import Check, Verdict
 from compliance.folders import result_folders
 from compliance.logs import Detail, Line
+from formats.checks import Check, Verdict
 from tests.support import tree as runs
 
 # What carries no claim: LoadGen's own bookkeeping and texts.
@@ -256,9 +257,9 @@ def test_a_users_weights_are_no_small_size(run: Path, size: str) -> None:
 
 def test_checks_as_json_are_as_their_schema_says(run: Path) -> None:
     (runs.scenario_folder(run) / "README.md").unlink()
-    told = audit.audit(run).as_json("here", "valid")
+    told = json.loads(json.dumps(dataclasses.asdict(audit.audit(run).document("here", "valid"))))
     assert (
-        not metadata.faults_of(told, "checks")
+        not metadata.faults_of(told, "audit")
         and not told["holds"]
         and told["levels"] == []
         and told["round"] == "v6.1"

@@ -12,8 +12,8 @@ import pytest
 from compliance import audit, rules
 from compliance import subject as tree
 from compliance.audit_tests import compliance_tests, repeats
-from compliance.findings.check import Check, Verdict
 from compliance.folders import result_folders
+from formats.checks import Check, Verdict
 from tests.cheats import ends_twice
 from tests.support import tree as runs
 from tests.support.rounds import loosened

@@ -15,9 +15,9 @@ import pytest
 
 from compliance import audit, logs, rules
 from compliance.checks import sample_order
-from compliance.findings.check import Check, Verdict
 from compliance.loadgen import sample_order as order
 from compliance.logs import files
+from formats.checks import Check, Verdict
 from tests.support import tree as runs
 from tests.support.tree import whole
 

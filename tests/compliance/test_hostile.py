@@ -12,6 +12,7 @@ import os
 import shutil
 import zipfile
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,8 @@ from hypothesis import given, settings
 from compliance import audit, checklist, logs
 from compliance import subject as tree
 from compliance.findings import verdict
-from compliance.findings.check import Check, Verdict
 from compliance.logs import files, strict_json, user_conf
+from formats.checks import Check, Verdict
 from tests.support import tree as runs
 from tests.support.damage import FILES, damage
 from tests.support.mutations import ANSWERS, DETAIL, SUMMARY
@@ -57,7 +58,7 @@ def test_a_file_that_is_a_link_is_a_finding_and_is_not_read(
     path.symlink_to(elsewhere)
     found = whole(audit.audit(run).checks)
     assert any("is a link" in detail for detail in failed(found).values()), failed(found)
-    assert not [c.key for c in found if SECRET in json.dumps(c.as_json())]
+    assert not [c.key for c in found if SECRET in json.dumps(asdict(c))]
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -16,8 +16,8 @@ import pytest
 from compliance import audit, rules
 from compliance import subject as tree
 from compliance.checks import benchmark
-from compliance.findings.check import Check, Verdict
 from compliance.folders import result_folders
+from formats.checks import Check, Verdict
 from tests.support import tree as runs
 
 V61 = rules.load("v6.1")

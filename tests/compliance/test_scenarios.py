@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from compliance import audit, rules
-from compliance.findings.check import Check, Verdict
+from formats.checks import Check, Verdict
 from tests.support import other_scenarios
 from tests.support.other_scenarios import BENCHMARK, KINDS, Built
 from tests.support.tree import SYSTEM, whole

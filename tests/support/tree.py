@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from compliance import logs, rules
-from compliance.findings.check import Check
 from compliance.logs import files
 from compliance.scoring import accuracy
 from compliance.subject import LoadGenRun
+from formats.checks import Check
 from formats.job import Job, Limits, read_job
 from formats.writing import write_json
 from harness.execution import loadgen_run

@@ -15,10 +15,10 @@ from compliance import audit, logs, rules
 from compliance import subject as tree
 from compliance.audit_tests import answers as audited_answers
 from compliance.audit_tests import compliance_tests
-from compliance.findings.check import Check, Verdict
 from compliance.folders import result_folders
 from compliance.loadgen import sampling
 from compliance.rules import sources
+from formats.checks import Check, Verdict
 from tests.support import mutations
 from tests.support import tree as runs
 from tests.support.mutations import Mutation

@@ -3,7 +3,7 @@
 import pytest
 
 from compliance import audit, logs
-from compliance.findings.check import Verdict
+from formats.checks import Verdict
 from tests.support.tree import edit_json
 
 

@@ -17,9 +17,9 @@ import pytest
 
 from compliance import audit, rules
 from compliance.findings import verdict
-from compliance.findings.check import Check, Verdict
 from compliance.logs import files
 from formats import documents
+from formats.checks import Check, Verdict
 from formats.job import Limits
 from harness.inputs import models
 from harness.request.request import _PACE

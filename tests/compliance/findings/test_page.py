@@ -15,8 +15,9 @@ import pytest
 
 from compliance import audit
 from compliance.findings import page
-from compliance.findings.check import Check, Fault, Verdict, judge, manual, not_applicable
+from compliance.findings.check import judge, manual, not_applicable
 from compliance.findings.verdict import Audit
+from formats.checks import Check, Fault, Verdict
 from harness import cli
 from harness.errors import UsageError
 from tests.support import tree as runs

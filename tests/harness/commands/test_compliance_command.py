@@ -14,8 +14,9 @@ import pytest
 from compliance import rules
 from compliance import subject as tree
 from compliance.audit_tests import compliance_tests
-from compliance.findings.check import Verdict
 from compliance.folders import result_folders
+from formats import schemas
+from formats.checks import Verdict
 from formats.job import read_job
 from formats.outcome import WorkerOutcome
 from harness import cli, result
@@ -294,7 +295,7 @@ def test_the_command_writes_one_document_of_checks(measured, capsys):
         ["compliance", str(measured), "--test", "test04", "--cache", str(CACHE), "--json"]
     )
     document = json.loads(capsys.readouterr().out)
-    jsonschema.validate(document, json.loads((ROOT / "compliance/schemas/checks.json").read_text()))
+    jsonschema.validate(document, schemas.named("checks"))
     outcomes = {check["id"]: check["verdict"] for check in document["checks"]}
     assert outcomes["test04-settings"] == "PASS" and outcomes["test01"] == "N/A"
     assert code == ("FAIL" in outcomes.values())

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from compliance.findings.check import Verdict
 from compliance.rules import CURRENT
+from formats.checks import Verdict
 from harness.commands import doctor
 from harness.execution import machine
 from harness.execution.environments import LOCKS

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from compliance import rules
-from compliance.findings.check import Verdict
+from formats.checks import Verdict
 from harness import cli
 from harness.commands import pack
 from harness.errors import UsageError

@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from compliance import audit
-from compliance.findings.check import Verdict
 from formats import reading
+from formats.checks import Verdict
 from harness import cli, result, summary
 from harness.comparison import compare, history, tables
 from harness.errors import UsageError
