@@ -140,17 +140,10 @@ def _bytes(
     score, fault = _score(compared, answers, subject)
     if score is None:
         return check.judge(check_id, [f"{difference}, and cannot be scored: {fault}"], "", file)
-    within = (
-        f"with them the accuracy run scores {score.metric} {score.value:.5g}, at most"
-        f" {score.threshold:g}"
-    )
+    scored = f"{difference}; with them {score.sentence}"
     if score.passed:
-        return check.judge(check_id, [], f"{difference}; {within}: within the tolerance", file)
-    limits = ", ".join(
-        f"{key.replace('_', ' ')} {value:.5g}" for key, value in score.detail.items()
-    )
-    fault = f"{difference}; {within}, and does not pass ({limits})"
-    return check.judge(check_id, [fault], "", file)
+        return check.judge(check_id, [], f"{scored}: within the tolerance", file)
+    return check.judge(check_id, [scored], "", file)
 
 
 def _no_reference(subject: Subject) -> str:

@@ -13,7 +13,7 @@ from compliance.subject import LoadGenRun, Subject
 from formats.checks import Check, Fault
 from formats.record import Record
 
-_FIX = "see raw/<test>/worker.log for what the framework ran, and measure again"
+_FIX = "raw/<test>/worker.log shows what the framework ran; correct it, and measure again"
 _WORDS = {
     "regions": "entries into compiled code",
     "operators": "operators that ran by themselves",
@@ -37,7 +37,7 @@ _LEAST_OF_WEIGHTS = 0.9
 """The share of the checkpoint's elements that must be loaded. SUTs leave out parts that they never
 use. The smallest share is 0.907, for Stable Diffusion of size tiny without the encoder of its VAE.
 """
-_BARE = "a submission without a run directory around it holds no evidence"
+_BARE = "a submission without a run directory around it has no evidence"
 
 
 def checks(subject: Subject) -> list[Check]:
@@ -48,9 +48,9 @@ def checks(subject: Subject) -> list[Check]:
         return [not_applicable(check_id, _BARE) for check_id in ("evidence", "precision")]
     record = subject.record
     if record is None:
-        ids = (
-            f"{test.name}-{kind}" for test in subject.tests for kind in ("evidence", "precision")
-        )
+        ids = []
+        for test in subject.tests:
+            ids += [f"{test.name}-evidence", f"{test.name}-precision"]
         return [not_applicable(check_id, subject.no_record) for check_id in ids]
     outcome = subject.performance.outcome
     after_test = (outcome.evidence_after if outcome else None) or {}
@@ -71,7 +71,7 @@ def checks(subject: Subject) -> list[Check]:
             judge(
                 f"{test.name}-precision",
                 _precision(test, record),
-                f"{after_test.get('precision')}, read off weights and a product",
+                f"{after_test.get('precision')}, seen on the weights and on a product",
                 file=file,
                 fix=_FIX,
             )
@@ -83,17 +83,12 @@ def _more(evidence: Mapping[str, Any], record: Record) -> str:
     """List facts about the watched call that no rule forbids but a reader should know, as the end
     of a sentence.
     """
-    share, detail = evidence.get("compiled_share"), evidence.get("detail")
-    if not isinstance(detail, dict):
-        detail = {}
-    texts = (
-        [f", {share:.0%} of the forward passes compiled"]
-        if isinstance(share, (int, float)) and share
-        else []
-    )
-    batches, passes, operators = (
-        _count_in(detail, name) for name in ("batches", "forward_passes", "operators")
-    )
+    share, detail = evidence.get("compiled_share"), _detail(evidence)
+    texts = []
+    if isinstance(share, (int, float)) and share:
+        texts.append(f", {share:.0%} of the forward passes compiled")
+    batches, passes = _count_in(detail, "batches"), _count_in(detail, "forward_passes")
+    operators = _count_in(detail, "operators")
     among = f"{batches} batch{'' if batches == 1 else 'es'}"
     if passes > batches > 0 and record.cell.task == "predict":
         texts.append(f", {passes} forward passes for {among}")
@@ -109,33 +104,26 @@ def _count_in(detail: Mapping[str, Any], name: str) -> int:
 
 
 def _before_and_after(test: LoadGenRun) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
-    if (
-        test.outcome is None
-        or test.outcome.evidence_before is None
-        or test.outcome.evidence_after is None
-    ):
+    if test.outcome is None:
         return None
-    return test.outcome.evidence_before, test.outcome.evidence_after
+    before, after = test.outcome.evidence_before, test.outcome.evidence_after
+    return None if before is None or after is None else (before, after)
 
 
 def _graphs(test: LoadGenRun, record: Record, rules: Rules) -> Iterator[Fault | str]:
     evidence, execution = _before_and_after(test), record.execution
     rule = rules.evidence.get(execution)
     if rule is None:
-        executions = ", ".join(rules.evidence)
-        text = (
-            f"the round has no rule for the execution {shorten(repr(execution))}; it has"
-            f" {executions}"
-        )
+        executions, name = ", ".join(rules.evidence), shorten(repr(execution))
+        text = f"the round has no rule for the execution {name}; it has {executions}"
         yield Fault(text, f"one of {executions}", shorten(execution))
         return
     if evidence is None:
         yield _no_evidence(test)
         return
     yield from _contradictions(rule, *evidence, execution)
-    yield from _uncounted(
-        rule, *evidence, record.framework, rules.evidence_counters.get(record.framework, ())
-    )
+    counters = rules.evidence_counters.get(record.framework, ())
+    yield from _uncounted(rule, *evidence, record.framework, counters)
 
 
 def findings(
@@ -173,9 +161,8 @@ def _uncounted(
     """
     judged = {*rule.a_batch, *rule.a_pass}
     for when, each in (("before", before), ("after", after)):
-        counts = each.get("detail")
-        held = counts if isinstance(counts, dict) else {}
-        lacking = [_WORDS[name] for name in counters if name in judged and name not in held]
+        counts = _detail(each)
+        lacking = [_WORDS[name] for name in counters if name in judged and name not in counts]
         if lacking:
             yield (
                 f"the evidence from {when} the test does not count {', '.join(lacking)};"
@@ -194,12 +181,16 @@ def _contradictions(
         yield from _share(rule, each, when, execution)
         yield from _xla(rule, each, when, execution)
         yield from _counts(rule, each, when, execution)
-    details = [each["detail"] if isinstance(each.get("detail"), dict) else {} for each in both]
-    yield from _beside(rule, *details)
-    yield from _constant(*details)
-    yield from _broken(
-        rule, before["graphs"], after["graphs"], after.get("graph_breaks"), execution
-    )
+    yield from _other_programs(rule, _detail(before), _detail(after))
+    yield from _constant(_detail(before), _detail(after))
+    yield from _graph_counts(rule, before["graphs"], after["graphs"], execution)
+    yield from _breaks(rule, after.get("graph_breaks"), execution)
+
+
+def _detail(evidence: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The counts of the watched calls; empty if the evidence has none."""
+    detail = evidence.get("detail")
+    return detail if isinstance(detail, dict) else {}
 
 
 def _share(
@@ -213,12 +204,12 @@ def _share(
         return
     if not isinstance(share, (int, float)) or isinstance(share, bool):
         yield (
-            f"which share of the forward passes ran compiled is missing {when} the test;"
-            f" {execution} needs {least:g}"
+            f"the share of forward passes that ran compiled is missing {when} the test;"
+            f" {execution} requires {least:g}"
         )
     elif not least <= share <= 1:
         text = (
-            f"{share:.3g} of the forward passes ran compiled {when} the test; {execution} needs"
+            f"{share:.3g} of the forward passes ran compiled {when} the test; {execution} requires"
             f" {least:g}: the rest ran eager"
         )
         yield Fault(text, f"{least:g}", f"{share:.3g}")
@@ -227,30 +218,26 @@ def _share(
 def _xla(
     rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: str
 ) -> Iterator[Fault | str]:
-    detail = evidence.get("detail")
-    programs = detail.get("xla_programs") if isinstance(detail, dict) else None
+    programs = _detail(evidence).get("xla_programs")
     if programs is None:
         if rule.xla_programs_counted:
-            yield f"the number of XLA programs is missing {when} the test; {execution} must tell it"
+            yield f"the number of XLA programs is missing {when} the test; {execution} requires it"
     elif type(programs) is not int or programs < 0:
         value = shorten(repr(programs))
-        yield Fault(
-            f"the number of XLA programs {when} the test is {value}, which is no count",
-            "a count",
-            value,
-        )
+        text = f"the number of XLA programs {when} the test is {value}, which is not a count"
+        yield Fault(text, "a count", value)
     elif rule.min_xla_programs is not None and programs < rule.min_xla_programs:
         least = rule.min_xla_programs
         text = (
-            f"{programs} XLA programs {when} the test; {execution} needs at least {least}: XLA"
-            " compiled nothing of it"
+            f"{programs} XLA programs {when} the test; {execution} requires at least {least}: XLA"
+            " did not compile the model"
         )
         yield Fault(text, f"at least {least}", str(programs))
     elif rule.max_xla_programs is not None and programs > rule.max_xla_programs:
         most = rule.max_xla_programs
         text = (
             f"{programs} XLA programs {when} the test; {execution} has at most {most}: XLA compiled"
-            " some of it"
+            " a part of the model"
         )
         yield Fault(text, f"at most {most}", str(programs))
 
@@ -261,9 +248,7 @@ def _counts(
     """Yield a fault for each count of the watched call that the execution cannot have, such as
     operators that ran by themselves or separately compiled parts.
     """
-    counts = evidence.get("detail")
-    if not isinstance(counts, dict):
-        return
+    counts = _detail(evidence)
     units = (
         (rule.a_batch, "batch", "batches", counts.get("batches", 1)),
         (rule.a_pass, "pass", "passes", counts.get("forward_passes")),
@@ -271,105 +256,95 @@ def _counts(
     for limits, unit, plural, number in units:
         for judged, (least, most) in limits.items():
             name = judged if judged in counts else _OLDER.get(judged, judged)
-            if (value := counts.get(name)) is None or number == 0:
+            value = counts.get(name)
+            if value is None or number == 0 or _within(value, number, least, most):
                 continue
-            if (
-                type(value) is not int
-                or type(number) is not int
-                or not least * number <= value <= most * number
-            ):
-                allowed = (
-                    f"{least}"
-                    if least == most
-                    else f"at most {most}"
-                    if least == 0
-                    else f"{least} or more"
-                )
-                among = f"{shorten(number)} {unit if number == 1 else plural}"
-                text = (
-                    f"{shorten(value)} {_WORDS[name]} in {among} watched {when} the test;"
-                    f" {execution} has {allowed} in each {unit}"
-                )
-                yield Fault(text, allowed, shorten(value))
+            allowed = f"{least} or more"
+            if least == most:
+                allowed = f"{least}"
+            elif least == 0:
+                allowed = f"at most {most}"
+            among = f"{shorten(number)} {unit if number == 1 else plural}"
+            text = (
+                f"{shorten(value)} {_WORDS[name]} in {among} watched {when} the test;"
+                f" {execution} has {allowed} in each {unit}"
+            )
+            yield Fault(text, allowed, shorten(value))
+
+
+def _within(value: Any, number: Any, least: float, most: float) -> bool:
+    """Whether a count of `number` batches or passes is within the limits of one of them."""
+    if type(value) is not int or type(number) is not int:
+        return False
+    return least * number <= value <= most * number
 
 
 def _constant(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
     """Yield a sentence if the counts do not depend on the number of watched batches. Then they are
     from another call, or made up.
     """
-    numbers = [each.get("batches", 1) for each in (before, after)]
-    counts = [
-        [each.get(name) for name in ("operators", "regions", "forward_passes")]
-        for each in (before, after)
-    ]
-    if numbers[0] != numbers[1] and counts[0] == counts[1] and any(counts[0]):
+    first, last = before.get("batches", 1), after.get("batches", 1)
+    names = ("operators", "regions", "forward_passes")
+    counts = [before.get(name) for name in names]
+    if first != last and counts == [after.get(name) for name in names] and any(counts):
         yield (
-            f"{shorten(numbers[0])} and {shorten(numbers[1])} watched batches have the same counts:"
-            " these are not of the watched calls"
+            f"{shorten(first)} and {shorten(last)} watched batches have the same counts: the counts"
+            " are not those of the watched calls"
         )
 
 
-def _beside(
+def _other_programs(
     rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> Iterator[Fault | str]:
     """Yield a fault for compilations of other programs while measuring, and for an eager execution
     without operators. Both apply only if the SUT counts them.
     """
     first, last = before.get("compilations"), after.get("compilations")
-    if (
-        isinstance(first, int)
-        and isinstance(last, int)
-        and last - first > rule.max_new_graphs_while_measuring
-    ):
-        most = rule.max_new_graphs_while_measuring
+    most = rule.max_new_graphs_while_measuring
+    if isinstance(first, int) and isinstance(last, int) and last - first > most:
         text = f"{last - first} compilations while measuring; {most} are allowed"
         yield Fault(text, f"at most {most}", str(last - first))
     if rule.max_graphs == 0 and 0 in (before.get("operators"), after.get("operators")):
-        yield "not one operator was run by itself: what is eager runs them one by one"
+        yield "no operator ran by itself; an eager execution runs them one by one"
 
 
-def _broken(
-    rule: EvidenceRule, before: int, after: int, breaks: Any, execution: str
+def _graph_counts(
+    rule: EvidenceRule, before: int, after: int, execution: str
 ) -> Iterator[Fault | str]:
-    """Yield a fault for too few or too many graphs, for graph breaks, and for new graphs while
-    measuring. `breaks` is None if the framework does not count them.
-    """
-    if after < rule.min_graphs or before < rule.min_graphs:
+    """Yield a fault for too few or too many graphs, and for new graphs while measuring."""
+    both, largest = f"{before} and {after}", max(before, after)
+    if min(before, after) < rule.min_graphs:
+        least = f"at least {rule.min_graphs}"
         text = (
-            f"{before} graphs before and {after} after the test; {execution} needs at least"
-            f" {rule.min_graphs}: it ran eager"
+            f"{before} graphs before and {after} after the test; {execution} requires {least}: it"
+            " ran eager"
         )
-        yield Fault(text, f"at least {rule.min_graphs}", f"{before} and {after}")
-    if rule.max_graphs is not None and max(before, after) > rule.max_graphs:
-        text = (
-            f"{max(before, after)} graphs; {execution} has at most {rule.max_graphs}: something was"
-            " compiled"
-        )
-        yield Fault(text, f"at most {rule.max_graphs}", str(max(before, after)))
-    if (
-        rule.max_graph_breaks is not None
-        and breaks is not None
-        and not (isinstance(breaks, int) and breaks <= rule.max_graph_breaks)
-    ):
-        most = rule.max_graph_breaks
-        yield Fault(
-            f"{shorten(breaks)} graph breaks; {execution} may have {most}",
-            f"at most {most}",
-            shorten(breaks),
-        )
-    if after < before:
+        yield Fault(text, least, both)
+    if rule.max_graphs is not None and largest > rule.max_graphs:
+        limit = f"at most {rule.max_graphs}"
+        text = f"{largest} graphs; {execution} has {limit}: something was compiled"
+        yield Fault(text, limit, str(largest))
+    new, most = after - before, rule.max_new_graphs_while_measuring
+    if new < 0:
         text = (
             f"{before} graphs before and {after} after the test: the watched calls did not use the"
             " same graphs"
         )
-        yield Fault(text, "the same graphs before and after", f"{before} and {after}")
-    elif after - before > rule.max_new_graphs_while_measuring:
-        most = rule.max_new_graphs_while_measuring
-        yield Fault(
-            f"{after - before} new graphs while measuring; {most} are allowed",
-            f"at most {most}",
-            str(after - before),
-        )
+        yield Fault(text, "the same graphs before and after", both)
+    elif new > most:
+        text = f"{new} new graphs while measuring; {most} are allowed"
+        yield Fault(text, f"at most {most}", str(new))
+
+
+def _breaks(rule: EvidenceRule, breaks: Any, execution: str) -> Iterator[Fault | str]:
+    """Yield a fault for too many graph breaks. `breaks` is None if the framework does not count
+    them.
+    """
+    most = rule.max_graph_breaks
+    if most is None or breaks is None or (isinstance(breaks, int) and breaks <= most):
+        return
+    text = f"{shorten(breaks)} graph breaks; {execution} may have {most}"
+    yield Fault(text, f"at most {most}", shorten(breaks))
 
 
 def _precision(test: LoadGenRun, record: Record) -> Iterator[Fault | str]:
@@ -379,12 +354,8 @@ def _precision(test: LoadGenRun, record: Record) -> Iterator[Fault | str]:
         return
     for when, each in zip(("before", "after"), evidence, strict=True):
         if each.get("precision") != expected:
-            value = shorten(each.get("precision"))
-            yield Fault(
-                f"{value} {when} the test; the cell says {shorten(expected)}",
-                shorten(expected),
-                value,
-            )
+            value, name = shorten(each.get("precision")), shorten(expected)
+            yield Fault(f"{value} {when} the test; the cell says {name}", name, value)
         # Older records name no framework, and their evidence does not count the weights.
         if record.framework:
             yield from weights_faults(each, when, expected, record.parameters)
@@ -394,9 +365,11 @@ def _no_evidence(test: LoadGenRun) -> str:
     """Why there is no evidence from both before and after the test."""
     if fault := test.faults.get("outcome.json"):
         return f"the worker's evidence cannot be read: {fault}"
-    lacking = [
-        when for when in ("before", "after") if not getattr(test.outcome, f"evidence_{when}", None)
-    ]
+    outcome, lacking = test.outcome, []
+    if outcome is None or not outcome.evidence_before:
+        lacking.append("before")
+    if outcome is None or not outcome.evidence_after:
+        lacking.append("after")
     return f"the worker left no evidence from {' and '.join(lacking)} the test"
 
 
@@ -434,8 +407,7 @@ def weights_faults(
 
 def _elements(evidence: Mapping[str, Any]) -> dict[str, int] | None:
     """Dtype → elements of the loaded weights. None if the evidence has no such counts."""
-    detail = evidence.get("detail")
-    weights = detail.get("weights") if isinstance(detail, dict) else None
+    weights = _detail(evidence).get("weights")
     if not isinstance(weights, dict):
         return None
     elements = {}

@@ -23,7 +23,7 @@ def mismatch(
     what: str,
     found: Any,
     expected: Any,
-    who: str = "the rule wants",
+    who: str = "the rule requires",
     *,
     file: str = "",
     line: int | None = None,

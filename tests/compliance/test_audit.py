@@ -252,7 +252,7 @@ def test_a_users_weights_are_no_small_size(run: Path, size: str) -> None:
         run / "record.json", lambda record: {**record, "cell": {**record["cell"], "size": size}}
     )
     (check,) = [c for c in audit.audit(run).checks_for("quick") if c.id == "eligibility"]
-    assert "the model is the" not in check.detail
+    assert "the model has size" not in check.detail
 
 
 def test_checks_as_json_are_as_their_schema_says(run: Path) -> None:

@@ -557,4 +557,4 @@ def test_queries_of_four_are_for_the_open_division(
     assert good("MultiStream, queries of four")["least-count"].verdict is Verdict.PASS
     built = copy("MultiStream, queries of four")
     (built.root / "open").rename(built.root / "closed")
-    assert "4 samples a query; the round asks for 8" in findings(built.root)["least-count"].detail
+    assert "4 samples a query; the round requires 8" in findings(built.root)["least-count"].detail

@@ -74,7 +74,7 @@ ABSENT = not_applicable("trace", "there is none")
 NOT_ELIGIBLE = manual(
     "eligibility", "not eligible because a; b", reasons=["it is tiny", "it is synthetic"]
 )
-LATER = judge("minimum-duration-setting", ["300 ms; the round asks for 600000 ms"], "")
+LATER = judge("minimum-duration-setting", ["300 ms; the round requires 600000 ms"], "")
 ALL = [GOOD, PERSON, ABSENT, NOT_ELIGIBLE, BAD, LATER]
 
 
@@ -129,8 +129,8 @@ def test_each_level_says_whether_it_holds_and_what_of_it_fails() -> None:
 
 
 def test_findings_of_a_level_that_was_not_asked_are_not_listed() -> None:
-    assert "the round asks for 600000 ms" not in read([GOOD, LATER]).text
-    assert "the round asks for 600000 ms" in read([GOOD, LATER], "valid").text
+    assert "the round requires 600000 ms" not in read([GOOD, LATER]).text
+    assert "the round requires 600000 ms" in read([GOOD, LATER], "valid").text
 
 
 def test_reasons_against_eligibility_are_a_list_and_no_finding() -> None:
