@@ -241,9 +241,7 @@ def _check_header(f: IO[bytes], size: int) -> None:
         try:
             shape, _, dtype = read(f)
         except UserWarning:
-            raise ValueError(
-                "Python 2 wrote its header, and no framework here uses Python 2"
-            ) from None
+            raise ValueError("its header is that of Python 2, which nothing here uses") from None
     count = math.prod(shape)
     if any(n < 0 for n in shape) or count * max(1, dtype.itemsize) > size:
         raise ValueError(f"an array of {dtype} {shape} is declared in {size} bytes")

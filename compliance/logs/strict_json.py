@@ -33,7 +33,7 @@ _TOO_DEEP = f"it is nested more than {_DEEPEST} levels deep"
 
 
 def _check_depth(value: Any) -> None:
-    level = [value]
+    level = [value] if isinstance(value, dict | list) else []
     for _ in range(_DEEPEST + 1):
         inner: list[Any] = []
         for outer in level:
@@ -55,15 +55,13 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _finite(digits: str) -> float:
     value = float(digits)
     if not math.isfinite(value):
-        raise ValueError(f"{digits[:40]} is larger than any number here")
+        raise ValueError(f"{digits[:40]} is too large for a number")
     return value
 
 
 def _whole(digits: str) -> int:
     if len(digits) > _MOST_DIGITS:
-        raise ValueError(
-            f"{digits[:20]}… has {len(digits)} digits; at most {_MOST_DIGITS} are read"
-        )
+        raise ValueError(f"{digits[:20]}… has {len(digits)} digits; at most {_MOST_DIGITS} fit")
     return int(digits)
 
 

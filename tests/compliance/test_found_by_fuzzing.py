@@ -96,7 +96,7 @@ def test_an_archive_packed_as_numpy_packs_none_is_not_unpacked(tmp_path: Path, m
     packed[50:60] = b"\xff" * 10  # lzma's own error is none that numpy or zipfile name
     (tmp_path / "x.npz").write_bytes(packed)
     found, why = files.attempt(files.arrays, tmp_path / "x.npz")
-    assert found is None and "packed in a way" in why
+    assert found is None and "compressed by a method" in why
 
 
 # Figures of the detail log.
