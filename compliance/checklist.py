@@ -1,4 +1,4 @@
-"""The list of all families of checks, in the order of a report."""
+"""The list of all groups of checks, in the order of a report."""
 
 from __future__ import annotations
 
@@ -99,8 +99,8 @@ def _scores(subject: Subject) -> list[Check]:
     whole = accuracy.whole_log(subject)
     if whole is None:
         why = (
-            "the log is truncated, and the original is not in a submission: ask the submitter"
-            " for it"
+            "the log is truncated, and a submission does not contain the original: ask the"
+            " submitter for it"
         )
         return [
             *accuracy.checks(subject),
@@ -119,7 +119,7 @@ def _metadata(subject: Subject) -> list[Check]:
     return [*metadata.checks(subject), benchmark.eligibility(subject)]
 
 
-ARCHITECTURES = (
+GROUPS = (
     CheckGroup("layout", layout.checks),
     CheckGroup("inferred", settings.inferred, of_logs=True),
     CheckGroup("settings", _settings, of_logs=True),

@@ -54,9 +54,9 @@ def judge(
     if not kept:
         return _check(check_id, Verdict.PASS, shorten(good, _LONGEST_SENTENCE), file=file, fix=fix)
     more = len(kept) + left_out - _SHOWN_FAULTS
-    detail = "; ".join(fault.text for fault in kept[:_SHOWN_FAULTS]) + (
-        f" (and {more} more)" if more > 0 else ""
-    )
+    detail = "; ".join(fault.text for fault in kept[:_SHOWN_FAULTS])
+    if more > 0:
+        detail += f" (and {more} more)"
     return _check(
         check_id, Verdict.FAIL, detail, file=file, fix=fix, faults=kept, faults_left_out=left_out
     )
@@ -154,9 +154,8 @@ def _kept(faults: Iterable[Fault | str], file: str) -> tuple[tuple[Fault, ...], 
     for count, each in enumerate(faults, 1):
         if count <= _KEPT_FAULTS:
             fault = Fault(each) if isinstance(each, str) else each
-            kept.append(
-                replace(fault, text=shorten(fault.text, _LONGEST_SENTENCE), file=fault.file or file)
-            )
+            text = shorten(fault.text, _LONGEST_SENTENCE)
+            kept.append(replace(fault, text=text, file=fault.file or file))
     return tuple(kept), count - len(kept)
 
 

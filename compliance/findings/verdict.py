@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,9 +16,8 @@ those before it.
 
 def passes(checks: Sequence[Check]) -> bool:
     """Whether no check fails and at least one passes."""
-    return all(check.verdict is not Verdict.FAIL for check in checks) and any(
-        check.verdict is Verdict.PASS for check in checks
-    )
+    verdicts = {check.verdict for check in checks}
+    return Verdict.PASS in verdicts and Verdict.FAIL not in verdicts
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,11 @@ class Audit:
         ValueError for an unknown level.
         """
         checks = self.checks_for(level)
-        counts = {verdict: sum(check.verdict is verdict for check in checks) for verdict in Verdict}
-        name = f"level {level}{f' of {self.round}' if self.round else ''}"
+        counts = Counter(check.verdict for check in checks)
+        name = f"level {level} of {self.round}" if self.round else f"level {level}"
         if failures := counts[Verdict.FAIL]:
-            return (
-                f"{name} does not hold: {failures} of {len(checks)} checks"
-                f" fail{'s' if failures == 1 else ''}"
-            )
+            fail = "fails" if failures == 1 else "fail"
+            return f"{name} does not hold: {failures} of {len(checks)} checks {fail}"
         if not passes(checks):
             return f"{name} does not hold: nothing could be checked"
         manual = counts[Verdict.MANUAL]

@@ -118,7 +118,7 @@ def test_a_value_of_another_kind_is_never_a_traceback(
 def _seen(subject: tree.Subject) -> bool:
     return any(
         c.verdict is Verdict.FAIL and c.level == "quick"
-        for group in checklist.ARCHITECTURES
+        for group in checklist.GROUPS
         for c in group.find(subject)
     )
 
@@ -286,7 +286,7 @@ def test_a_folder_that_cannot_be_listed_is_the_one_finding(
 
 def test_a_submitters_folder_is_told_which_folder_to_give(run: Path) -> None:
     (check,) = audit.audit(run / "open" / runs.SUBMITTER).checks_for("quick")
-    assert "it holds results/" in check.fix
+    assert "a submitter's folder, with results/" in check.fix
 
 
 def test_a_line_is_outcome_name_and_detail() -> None:

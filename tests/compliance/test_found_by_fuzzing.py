@@ -83,7 +83,7 @@ def test_complex_logits_are_a_finding_and_no_warning(
     run = Path(shutil.copytree(measured("tokens"), tmp_path / "quick-1"))
     path = run / "raw/accuracy/logits.npy"
     np.save(path, np.load(path).astype(np.complex64))
-    assert "logits.npy holds no real numbers" in failed(audit.audit(run).checks)["accuracy-score"]
+    assert "logits.npy has no real numbers" in failed(audit.audit(run).checks)["accuracy-score"]
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])

@@ -547,7 +547,7 @@ def test_interactive_is_no_scenario_of_v51(copy: Callable[[str], Built]) -> None
     ]
     assert (
         found.verdict is Verdict.FAIL
-        and "Interactive is none this audit has rules for" in found.detail
+        and "Interactive is not a scenario of this audit" in found.detail
     )
 
 

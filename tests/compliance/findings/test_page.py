@@ -103,10 +103,10 @@ def test_failures_stand_before_what_people_judge_and_that_before_what_holds() ->
         for words in (
             "Levels",
             "Is it an MLPerf result?",
-            "What fails (1)",
-            "What a person has to judge (1)",
-            "What holds (1)",
-            "What does not apply (1)",
+            "Failures (1)",
+            "For a person to judge (1)",
+            "Passed (1)",
+            "Not applicable (1)",
         )
     ]
     assert parts == sorted(parts)
