@@ -59,14 +59,14 @@ class Audit:
         name = f"level {level} of {self.round}" if self.round else f"level {level}"
         if failures := counts[Verdict.FAIL]:
             fail = "fails" if failures == 1 else "fail"
-            return f"{name} does not hold: {failures} of {len(checks)} checks {fail}"
+            return f"{name} does not pass: {failures} of {len(checks)} checks {fail}"
         if not passes(checks):
-            return f"{name} does not hold: nothing could be checked"
+            return f"{name} does not pass: nothing could be checked"
         manual = counts[Verdict.MANUAL]
         if not manual:
-            return f"{name} holds"
+            return f"{name} passes"
         findings = "1 finding is" if manual == 1 else f"{manual} findings are"
-        return f"{name} holds; {findings} for a person to judge"
+        return f"{name} passes; {findings} for a person to judge"
 
     def document(self, directory: str, level: str) -> Audited:
         """The document that `--json` writes. Raises ValueError for an unknown level."""

@@ -90,7 +90,7 @@ def test_a_failure_is_told_with_rule_source_values_place_and_remedy() -> None:
     ):
         assert part in text
     assert (
-        "Level quick of v6.1 does not hold: 1 of 5 checks fails" in text
+        "Level quick of v6.1 does not pass: 1 of 5 checks fails" in text
         and "runs/a" in text
         and "2026-08-20 12:00 UTC" in text
     )
@@ -120,10 +120,10 @@ def test_what_holds_and_what_does_not_apply_is_folded() -> None:
 
 def test_each_level_says_whether_it_holds_and_what_of_it_fails() -> None:
     text = read([GOOD, LATER]).text
-    assert "Level quick of v6.1 holds" in text and "quick holds" in text.replace("  ", " ")
+    assert "Level quick of v6.1 passes" in text and "quick passes" in text.replace("  ", " ")
     assert "of this level itself: minimum duration setting" in text
     assert (
-        "Level valid of v6.1 does not hold: 1 of 2 checks fails"
+        "Level valid of v6.1 does not pass: 1 of 2 checks fails"
         in read([GOOD, LATER], "valid").text
     )
 
@@ -297,7 +297,7 @@ def test_the_flag_writes_the_page_beside_what_is_printed(
     assert cli.main(["audit", str(run), "--html", str(file)]) == 0
     assert (
         "PASS" in capsys.readouterr().out
-        and "Level quick of v6.1 holds; 1 finding is for a person to judge"
+        and "Level quick of v6.1 passes; 1 finding is for a person to judge"
         in Reader(file.read_text()).text
     )
 
