@@ -222,7 +222,7 @@ def test_a_tree_of_too_many_scenarios_is_a_finding(
         (runs.scenario_folder(run).parent / f"Other{n}").mkdir()
     found = whole(audit.audit(run).checks)
     assert (
-        failed(found)["submission-tree"].startswith("4 folders")
+        failed(found)["submission-tree"].startswith("it has 4 result folders")
         and len({c.place for c in found if "Other" in c.place}) <= 2
     )
 
