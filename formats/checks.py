@@ -48,16 +48,16 @@ class Check:
     Attributes:
         id: the stable slug; unique among the checks of one place. Those of an audit are listed in
             compliance/findings/checks.toml.
-        name: what was looked at, in a few words for a reader.
+        name: the subject of the check, in a few words for a reader.
         verdict: how it ended.
-        detail: one sentence that says what was seen and, for a failure, what the rule requires.
+        detail: one sentence with the observation and, for a failure, the requirement of the rule.
         level: the lowest level that requires it: `quick`, `valid` or `submission`.
         rule_ids: the rules it applies, as ids of compliance/rules/sources.toml.
-        rule: the sentences that say what these rules require. Empty if the check applies a
+        rule: the requirements of these rules, in sentences. Empty if the check applies a
             convention of this project.
         source: the documents and sections where the rules are written.
         file: the file it is about, relative to the audited directory.
-        fix: what to do about a failure.
+        fix: how to correct a failure.
         faults: each thing that is wrong, or that a person has to judge; the first hundred.
         faults_left_out: how many more there are.
         place: the scenario's or submitter's folder, if several are audited together; else empty.

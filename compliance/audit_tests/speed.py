@@ -42,10 +42,10 @@ class Speed:
     @property
     def verdict(self) -> str:
         """The verdict for verify_performance.txt."""
-        return PASS if self.valid and self.holds else FAIL
+        return PASS if self.valid and self.passes else FAIL
 
     @property
-    def holds(self) -> bool:
+    def passes(self) -> bool:
         """Whether the test is within the tolerance."""
         if self.faster > self.tolerance:
             return False
@@ -114,7 +114,7 @@ def judge(test: LoadGenRun, rule: ComplianceTest, subject: Subject, reason: str 
     if speed is None:
         missing = "the score of the performance run or of the test is missing"
         return check.judge(check_id, [missing], "", file)
-    faults = [] if speed.holds else [f"{speed.sentence}{reason}"]
+    faults = [] if speed.passes else [f"{speed.sentence}{reason}"]
     faults += verify_files.contradictions(test, _FILE, speed.verdict, subject)
     return check.judge(check_id, faults, speed.sentence, file)
 

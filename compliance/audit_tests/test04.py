@@ -1,5 +1,5 @@
-"""TEST04, result caching: the test asks for one sample again and again. A SUT that keeps answers
-is much faster than in the performance run.
+"""TEST04, result caching: LoadGen issues one sample again and again. A SUT that keeps answers is
+much faster than in the performance run.
 
 `repeats` looks at the performance run itself: do samples take less time when they are repeated?
 """

@@ -27,7 +27,7 @@ _SAME = (
     "inputs",
     "made_with",
 )
-_UNTOLD = ("N/A", "none")
+_NOT_STATED = ("N/A", "none")
 _DESCRIBED = (
     "number_of_nodes",
     "system_name",
@@ -204,7 +204,7 @@ def _measurements(subject: Subject, record: Record) -> Iterator[Fault]:
             yield mismatch(key, repr(measurements[key]), repr(expected[key]), "the run has")
     key, digest = "starting_weights_filename", record.digests.weights
     weights = measurements.get(key)
-    if weights is not None and weights not in _UNTOLD and digest not in str(weights):
+    if weights is not None and weights not in _NOT_STATED and digest not in str(weights):
         yield mismatch(key, repr(weights), f"weights of digest {digest}", "record.json says")
 
 

@@ -48,7 +48,7 @@ def judge(
         check_id: its id in checks.toml, where its name, rules and level are.
         faults: the faults; a text becomes a fault with this sentence. The detail contains the first
             five.
-        good: the detail if the check passes: what was seen.
+        good: the detail if the check passes.
     """
     kept, left_out = _kept(faults, file)
     if not kept:

@@ -15,7 +15,7 @@ class Entry:
     """The facts about a check that do not depend on the audited directory.
 
     Attributes:
-        name: what the check looks at, in a few words for a reader.
+        name: the subject of the check, in a few words for a reader.
         rules: the rules it applies, as ids of sources.toml; empty: a convention of this project.
         level: the lowest level that requires it: `quick`, `valid` or `submission`.
     """
@@ -26,7 +26,7 @@ class Entry:
 
     @cached_property
     def rule(self) -> str:
-        """The sentences that say what the rules require, as one text. Empty if the check applies a
+        """The requirements of the rules, as one text. Empty if the check applies a
         convention of this project.
         """
         return " ".join(sources.get(rule_id).rule for rule_id in self.rules)

@@ -52,7 +52,7 @@ def spread(expected: np.ndarray, what: str) -> float:
     deviation = float(expected.std(dtype=np.float64))
     if not 0 < deviation < np.inf:
         raise ValueError(
-            f"the reference's {what} are all equal or not finite: nothing can be judged by them"
+            f"the reference's {what} are all equal or not finite, so nothing can be judged by them"
         )
     return deviation
 
