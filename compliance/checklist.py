@@ -19,6 +19,7 @@ from compliance.checks import (
     layout,
     loadgen_build,
     metadata,
+    precision,
     record,
     result,
     sample_order,
@@ -115,6 +116,10 @@ def _scores(subject: Subject) -> list[Check]:
     ]
 
 
+def _evidence(subject: Subject) -> list[Check]:
+    return [*evidence.checks(subject), *precision.checks(subject)]
+
+
 def _metadata(subject: Subject) -> list[Check]:
     return [*metadata.checks(subject), benchmark.eligibility(subject)]
 
@@ -128,7 +133,7 @@ GROUPS = (
     CheckGroup("batches", lambda subject: [duration.whole_batches(subject)], of_logs=True),
     CheckGroup("provenance", _provenance, of_logs=True),
     CheckGroup("scores", _scores),
-    CheckGroup("evidence", evidence.checks),
+    CheckGroup("evidence", _evidence),
     CheckGroup("watched", answers_while_measuring.checks),
     CheckGroup("metadata", _metadata),
     CheckGroup("official", benchmark.checks, of_logs=True),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,6 +22,7 @@ from formats.record import Record
 T = TypeVar("T")
 
 TESTS = ("performance", "accuracy")
+NO_EVIDENCE = "a submission without a run directory around it has no evidence"
 BARE = (
     "a submission without a run directory around it: there is no record.json and no raw/ to compare"
     " with"
@@ -57,6 +58,26 @@ class LoadGenRun:
     def slug(self) -> str:
         """The name as ids of checks spell it: `performance`, `test01`."""
         return self.name.lower()
+
+    @property
+    def evidence(self) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
+        """The worker's evidence from before and after the test; None if one of them is missing."""
+        if self.outcome is None:
+            return None
+        before, after = self.outcome.evidence_before, self.outcome.evidence_after
+        return None if before is None or after is None else (before, after)
+
+    @property
+    def no_evidence(self) -> str:
+        """The sentence that says why there is no evidence from both before and after the test."""
+        if fault := self.faults.get("outcome.json"):
+            return f"the worker's evidence cannot be read: {fault}"
+        lacking = []
+        if self.outcome is None or not self.outcome.evidence_before:
+            lacking.append("before")
+        if self.outcome is None or not self.outcome.evidence_after:
+            lacking.append("after")
+        return f"the worker left no evidence from {' and '.join(lacking)} the test"
 
 
 @dataclass(frozen=True, kw_only=True)

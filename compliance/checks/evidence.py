@@ -1,5 +1,5 @@
-"""The checks of which execution and precision really ran. They compare the worker's evidence from
-before and after each test with the round's [evidence].
+"""The checks of the execution that really ran. They compare the worker's evidence from before and
+after each test with the round's [evidence].
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 from compliance.findings.check import judge, not_applicable, shorten
 from compliance.rules import EvidenceRule, Rules
-from compliance.subject import LoadGenRun, Subject
+from compliance.subject import NO_EVIDENCE, LoadGenRun, Subject
 from formats.checks import Check, Fault
 from formats.record import Record
 
@@ -31,51 +31,25 @@ _WORDS = {
 }
 _OLDER = {"operators_that_compute": "operators"}
 """A count → the count that older evidence has instead."""
-_STORED = {"float32": "float32", "tf32": "float32", "bfloat16": "bfloat16"}
-"""Precision of a cell → the dtype that its weights have in memory."""
-_LEAST_OF_WEIGHTS = 0.9
-"""The share of the checkpoint's elements that must be loaded. SUTs leave out parts that they never
-use. The smallest share is 0.907, for Stable Diffusion of size tiny without the encoder of its VAE.
-"""
-_BARE = "a submission without a run directory around it has no evidence"
 
 
 def checks(subject: Subject) -> list[Check]:
-    """The checks of execution and precision, two for each test. A bare submission contains no
-    evidence.
-    """
+    """The checks of the execution, one for each test. A bare submission contains no evidence."""
     if subject.place.run is None:
-        return [not_applicable(check_id, _BARE) for check_id in ("evidence", "precision")]
+        return [not_applicable("evidence", NO_EVIDENCE)]
     record = subject.record
     if record is None:
-        ids = []
-        for test in subject.tests:
-            ids += [f"{test.name}-evidence", f"{test.name}-precision"]
+        ids = [f"{test.name}-evidence" for test in subject.tests]
         return [not_applicable(check_id, subject.no_record) for check_id in ids]
     outcome = subject.performance.outcome
     after_test = (outcome.evidence_after if outcome else None) or {}
+    graphs = f"{after_test.get('graphs')} graphs, none new while measuring"
+    good = f"{record.execution}: {graphs}{_more(after_test, record)}"
     results = []
     for test in subject.tests:
+        faults = _graphs(test, record, subject.rules)
         file = f"raw/{test.name}/outcome.json"
-        results.append(
-            judge(
-                f"{test.name}-evidence",
-                _graphs(test, record, subject.rules),
-                f"{record.execution}: {after_test.get('graphs')} graphs, none new while"
-                f" measuring{_more(after_test, record)}",
-                file=file,
-                fix=_FIX,
-            )
-        )
-        results.append(
-            judge(
-                f"{test.name}-precision",
-                _precision(test, record),
-                f"{after_test.get('precision')}, seen on the weights and on a product",
-                file=file,
-                fix=_FIX,
-            )
-        )
+        results.append(judge(f"{test.name}-evidence", faults, good, file=file, fix=_FIX))
     return results
 
 
@@ -103,15 +77,8 @@ def _count_in(detail: Mapping[str, Any], name: str) -> int:
     return value if type(value) is int else 0
 
 
-def _before_and_after(test: LoadGenRun) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
-    if test.outcome is None:
-        return None
-    before, after = test.outcome.evidence_before, test.outcome.evidence_after
-    return None if before is None or after is None else (before, after)
-
-
 def _graphs(test: LoadGenRun, record: Record, rules: Rules) -> Iterator[Fault | str]:
-    evidence, execution = _before_and_after(test), record.execution
+    evidence, execution = test.evidence, record.execution
     rule = rules.evidence.get(execution)
     if rule is None:
         executions, name = ", ".join(rules.evidence), shorten(repr(execution))
@@ -119,7 +86,7 @@ def _graphs(test: LoadGenRun, record: Record, rules: Rules) -> Iterator[Fault | 
         yield Fault(text, f"one of {executions}", shorten(execution))
         return
     if evidence is None:
-        yield _no_evidence(test)
+        yield test.no_evidence
         return
     yield from _contradictions(rule, *evidence, execution)
     counters = rules.evidence_counters.get(record.framework, ())
@@ -345,75 +312,3 @@ def _breaks(rule: EvidenceRule, breaks: Any, execution: str) -> Iterator[Fault |
         return
     text = f"{shorten(breaks)} graph breaks; {execution} may have {most}"
     yield Fault(text, f"at most {most}", shorten(breaks))
-
-
-def _precision(test: LoadGenRun, record: Record) -> Iterator[Fault | str]:
-    evidence, expected = _before_and_after(test), record.cell.precision
-    if evidence is None:
-        yield _no_evidence(test)
-        return
-    for when, each in zip(("before", "after"), evidence, strict=True):
-        if each.get("precision") != expected:
-            value, name = shorten(each.get("precision")), shorten(expected)
-            yield Fault(f"{value} {when} the test; the cell says {name}", name, value)
-        # Older records name no framework, and their evidence does not count the weights.
-        if record.framework:
-            yield from weights_faults(each, when, expected, record.parameters)
-
-
-def _no_evidence(test: LoadGenRun) -> str:
-    """Why there is no evidence from both before and after the test."""
-    if fault := test.faults.get("outcome.json"):
-        return f"the worker's evidence cannot be read: {fault}"
-    outcome, lacking = test.outcome, []
-    if outcome is None or not outcome.evidence_before:
-        lacking.append("before")
-    if outcome is None or not outcome.evidence_after:
-        lacking.append("after")
-    return f"the worker left no evidence from {' and '.join(lacking)} the test"
-
-
-def weights_faults(
-    evidence: Mapping[str, Any], when: str, precision: str, parameters: object
-) -> Iterator[Fault | str]:
-    """Yield a fault for weights of another dtype than the precision's, and for weights that are
-    missing in the evidence.
-
-    Args:
-        when: `before` or `after`.
-        parameters: the number of elements of the checkpoint; None: it is not known, and the number
-            of weights is not judged.
-    """
-    elements = _elements(evidence)
-    if elements is None:
-        yield f"the evidence from {when} the test does not count the weights by dtype"
-        return
-    stored = _STORED.get(precision, precision)
-    for dtype, count in elements.items():
-        if dtype != stored:
-            text = (
-                f"{count} elements of the weights are {shorten(dtype)} {when} the test;"
-                f" {shorten(precision)} stores {stored}"
-            )
-            yield Fault(text, stored, shorten(dtype))
-    total = sum(elements.values())
-    if type(parameters) is int and total < _LEAST_OF_WEIGHTS * parameters:
-        text = (
-            f"the evidence from {when} the test accounts for {total} of {parameters} parameters of"
-            " the checkpoint"
-        )
-        yield Fault(text, str(parameters), str(total))
-
-
-def _elements(evidence: Mapping[str, Any]) -> dict[str, int] | None:
-    """Dtype → elements of the loaded weights. None if the evidence has no such counts."""
-    weights = _detail(evidence).get("weights")
-    if not isinstance(weights, dict):
-        return None
-    elements = {}
-    for dtype, counts in weights.items():
-        count = counts.get("elements") if isinstance(counts, dict) else None
-        if type(count) is not int or count < 0:
-            return None
-        elements[str(dtype)] = count
-    return elements

@@ -4,24 +4,20 @@ the workers' files.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeGuard
-
-import numpy as np
+from typing import Any
 
 from compliance.checks import evidence
 from compliance.checks import result as results
 from compliance.checks.answers_while_measuring import UNKNOWN_SPEED
 from compliance.findings import fixes
-from compliance.findings.check import judge, manual, mismatch, not_applicable, shorten
+from compliance.findings.check import judge, mismatch, not_applicable, shorten
 from compliance.logs import files
 from compliance.rules import EvidenceRule
-from compliance.scoring import loss_curve
-from compliance.training import mllog
+from compliance.training import losses, mllog
 from compliance.training import steps as step_files
 from compliance.training.run_directory import COPIES, FOLDER, LOG, TrainingRun, limits, passes
 from formats import figures
@@ -34,7 +30,6 @@ from formats.record import Record
 _OF_A_TEST = ("test", "log_dir", "calibration")
 _LARGEST_REFERENCE = 64 << 20
 _VALID = "measure with --mode valid"
-_TRAIN = "correct the SUT: it must train as the reference does"
 
 
 def line(training: TrainingRun) -> ResultLine:
@@ -84,7 +79,7 @@ def checks(training: TrainingRun) -> list[Check]:
             "no work was left when the window closed",
             file=steps_file,
         ),
-        *_accuracy(training, record),
+        *losses.checks(training, record),
         *_evidence(training, record),
         _speed(training, record),
         judge(
@@ -238,79 +233,6 @@ def _window(training: TrainingRun) -> Iterator[Fault]:
         yield Fault(text, f"at most {most_s:.3g}", f"{took_s:.3g}")
 
 
-def _accuracy(training: TrainingRun, record: Record) -> Iterator[Check]:
-    tolerance, precision = record.accuracy.tolerance, record.cell.precision
-    bounds = limits()["tolerance_of_lora" if record.cell.lora else "tolerance"].get(precision, {})
-    loose = []
-    for name in ("first_loss_error", "loss_error"):
-        limit, most = tolerance.get(name), bounds.get(name, -1)
-        if not _number(limit) or not limit <= most:
-            what, who = f"accuracy.tolerance.{name}", f"{precision} may have"
-            loose.append(mismatch(what, limit, f"at most {most}", who))
-    good = "within this project's limits"
-    yield judge("training-tolerance", loose, good, file="record.json", fix=fixes.RUN)
-    where = {"file": "raw/accuracy/steps.json", "fix": _TRAIN}
-    if record.no_reference:
-        why = f"there is no reference to compare with: {shorten(record.accuracy.reason)}"
-        yield manual("training-loss", why, **where)
-    else:
-        score, fault = files.reckon(lambda: loss_score(training))
-        if score is None:
-            yield judge("training-loss", [fault], "", **where)
-        else:
-            text = f"{score.line()}: the losses are too far from the reference's"
-            yield judge("training-loss", [] if score.passed else [text], score.line(), **where)
-    yield judge(
-        "training-while-timed",
-        _while_timed(training, record),
-        "the timed run's losses are the accuracy test's",
-        **where,
-    )
-    yield judge(
-        "training-held-out",
-        _held_out(training, record),
-        "both runs' losses on held-out batches are those of the reference",
-        **where,
-    )
-
-
-def loss_score(training: TrainingRun) -> loss_curve.Accuracy:
-    """The score of the accuracy test's losses. Raises ValueError if there is nothing to compare."""
-    steps = training.steps["accuracy"]
-    if steps is None or training.reference is None or training.record is None:
-        raise ValueError("steps, reference or record are missing")
-    tolerance = training.record.accuracy.tolerance
-    return loss_curve.score(steps.losses, training.reference["loss"], tolerance)
-
-
-def _held_out(training: TrainingRun, record: Record) -> Iterator[Fault]:
-    """Compare the losses on held-out batches after the training with those of the reference, or
-    with those of the accuracy test if there is no reference.
-    """
-    limit, each = record.accuracy.tolerance.get("loss_error"), training.steps["accuracy"]
-    has_reference = training.reference or record.no_reference
-    if each is None or len(each.losses) < 3 or not _number(limit) or not has_reference:
-        yield Fault("there are no losses to compare, or no tolerance")
-        return
-    reference = training.reference
-    losses = reference["loss"] if reference else np.array(each.losses)
-    held_out = reference["held_out"] if reference else np.array(each.held_out)
-    with np.errstate(all="ignore"):  # a value that is not finite gives NaN, which is never close
-        allowed = limit * float(np.std(losses))
-    for test, steps in training.steps.items():
-        found = steps.held_out if steps else ()
-        close = len(found) == len(held_out)
-        close = close and all(abs(a - b) <= allowed for a, b in zip(found, held_out, strict=True))
-        if not (found and close):
-            expected = f"{_listed(held_out)}, ± {allowed:.2g}"
-            who = f"in the {test} test it must be"
-            yield mismatch("the loss on held-out batches", _listed(found), expected, who)
-
-
-def _listed(losses: Iterable[float]) -> str:
-    return " ".join(f"{loss:.7g}" for loss in losses) or "nothing"
-
-
 def _log(training: TrainingRun) -> Iterator[Fault]:
     """Yield a fault at the first line of the log that differs from the log computed from steps,
     record and job.
@@ -347,35 +269,6 @@ def _first_difference(lines: Sequence[str], others: Sequence[str]) -> int:
             break
         number += 1
     return number
-
-
-def _while_timed(training: TrainingRun, record: Record) -> Iterator[Fault]:
-    """Compare the two losses of the timed run with those of the accuracy test: the loss of the
-    first step and the mean of the others.
-    """
-    timed, each = training.steps["performance"], training.steps["accuracy"]
-    limit = record.accuracy.tolerance.get("loss_error")
-    if timed is None or each is None or not _number(limit):
-        yield Fault("a test left no losses, or there is no tolerance")
-        return
-    if len(timed.losses) != 2 or len(each.losses) < 3:
-        yield Fault("a test left too few losses, or too many")
-        return
-    allowed = limits()["timed_loss"] * limit * float(np.std(each.losses))
-    first, mean = each.losses[0], float(np.mean(each.losses[1:]))
-    pairs = {
-        "the loss of the first step": (timed.losses[0], first),
-        "the mean loss of the others": (timed.losses[1], mean),
-    }
-    for what, (value, expected) in pairs.items():
-        if not abs(value - expected) <= allowed:
-            text = f"{value:.7g} in the timed run"
-            right = f"{expected:.7g} ± {allowed:.2g}"
-            yield mismatch(what, text, right, "in the accuracy test it is")
-
-
-def _number(value: Any) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _evidence(training: TrainingRun, record: Record) -> Iterator[Check]:
@@ -415,8 +308,11 @@ def _speed(training: TrainingRun, record: Record) -> Check:
     """
     steps, outcome = training.steps["performance"], training.outcomes["performance"]
     product = ((outcome.evidence_after if outcome else None) or {}).get("matrix_flops")
-    if steps is None or record.least_flops is None or not _number(product) or not product > 0:
-        return not_applicable("training-speed", UNKNOWN_SPEED)
+    unknown = not_applicable("training-speed", UNKNOWN_SPEED)
+    if steps is None or record.least_flops is None:
+        return unknown
+    if not losses.is_number(product) or product <= 0:
+        return unknown
     rate = step_files.figures(steps)["samples_per_second"]
     reached = passes(record.cell.lora) * record.least_flops * rate
     text = f"{reached / 1e9:.3g} GFLOP/s at least; a large product has {product / 1e9:.3g}"
@@ -448,7 +344,7 @@ def _result(training: TrainingRun, record: Record) -> Iterator[Fault]:
         passes=passes(record.cell.lora),
     )
     yield from results.other_figures(result, make)
-    score, _ = files.reckon(lambda: loss_score(training))
+    score, _ = files.reckon(lambda: losses.score(training))
     passed = score is not None and score.passed
     if result.accuracy and result.accuracy.get("passed") is True and not passed:
         yield mismatch("accuracy.passed", True, False, "by the losses it is")
