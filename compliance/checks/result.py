@@ -174,7 +174,7 @@ def _unranked(result: Result, subject: Subject, record: Record) -> str:
     no reason.
     """
     if record.cell.size == "tiny":
-        return "size tiny shows only that a cell works"
+        return "size tiny shows that a cell works, and no more"
     if record.digests.weights_source == "none":
         return "the SUT reads no weights"
     if subject.performance.detail.get("result_validity") != "VALID":

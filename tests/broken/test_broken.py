@@ -125,7 +125,7 @@ EVIDENCE: list[tuple[str, tuple[tuple[str, str], ...], str]] = [
     ("each_layer_traced", XLA_AND_GRAPH, "2 entries into compiled code"),
     ("backbone_traced", XLA_AND_GRAPH, "1 matrix products that ran by themselves"),
     ("one_layer_under_xla", ((TENSORFLOW, "bert"),), "matrix products that XLA does not compile"),
-    ("one_layer_under_xla", ((GRAPH, "bert"),), "XLA compiled some of it"),
+    ("one_layer_under_xla", ((GRAPH, "bert"),), "XLA compiled a part of the model"),
     # Switches of the framework.
     ("traced", ((EAGER, "bert"), (COMPILE, "bert")), "1 entries into TorchScript"),
     ("traced_layer", ((KERAS_TORCH, "bert"),), "1 entries into TorchScript"),
@@ -149,12 +149,12 @@ EVIDENCE: list[tuple[str, tuple[tuple[str, str], ...], str]] = [
     (
         "without_xla",
         ((TENSORFLOW, "bert"), (TENSORFLOW, "mistral"), *KERAS2_BOTH, (HF, "bert")),
-        "XLA compiled nothing of it",
+        "XLA did not compile the model",
     ),
     (
         "xla",
         ((GRAPH, "bert"), (GRAPH, "mistral"), (KERAS2_GRAPH, "bert"), (KERAS2_GRAPH, "mistral")),
-        "XLA compiled some of it",
+        "XLA compiled a part of the model",
     ),
     ("auto_clustering", ((GRAPH, "bert"),), "parts compiled by TensorFlow's auto-clustering"),
 ]
