@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from compliance import checklist, rules
-from compliance.checks import layout
+from compliance.checks.submission import layout
 from compliance.findings.check import judge, not_applicable, placed, shorten
 from compliance.findings.verdict import Audit
 from compliance.folders import ResultFolder, result_folders, subfolders

@@ -7,26 +7,24 @@ from dataclasses import dataclass
 
 from compliance import logs
 from compliance.audit_tests import compliance_tests
-from compliance.checks import (
-    accuracy,
-    answers_while_measuring,
-    benchmark,
-    dates_and_digests,
+from compliance.checks.logs import (
     duration,
     effective_settings,
-    evidence,
     latencies,
-    layout,
     loadgen_build,
-    metadata,
-    precision,
-    record,
-    result,
     sample_order,
-    score,
     settings,
     trace,
     validity,
+)
+from compliance.checks.run import answers_while_measuring, evidence, precision, record, result
+from compliance.checks.submission import (
+    accuracy,
+    benchmark,
+    dates_and_digests,
+    layout,
+    metadata,
+    score,
 )
 from compliance.logs import files
 from compliance.subject import Subject

@@ -13,7 +13,7 @@ import numpy as np
 from compliance import logs
 from compliance.audit_tests import check, logged_answers, verify_files
 from compliance.audit_tests.logged_answers import LoggedAnswers, Row
-from compliance.checks import benchmark
+from compliance.checks.submission import benchmark
 from compliance.findings.check import manual
 from compliance.loadgen import counts, sample_order, sampling
 from compliance.loadgen.random import MOST_SAMPLES, Draws

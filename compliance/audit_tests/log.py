@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from compliance.checks import duration, latencies, layout, validity
-from compliance.checks import trace as checks_of_trace
+from compliance.checks.logs import duration, latencies, validity
+from compliance.checks.logs import trace as checks_of_trace
+from compliance.checks.submission import layout
 from compliance.logs import files
 from compliance.logs import trace as traces
 from compliance.subject import LoadGenRun, Subject

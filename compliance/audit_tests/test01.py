@@ -21,7 +21,7 @@ from compliance.audit_tests import (
 )
 from compliance.audit_tests.logged_answers import Compared, Row, variants
 from compliance.audit_tests.verify_files import FAIL, PASS
-from compliance.checks.accuracy import whole_log
+from compliance.checks.submission.accuracy import whole_log
 from compliance.findings.check import judge, manual
 from compliance.logs import files
 from compliance.rules import ComplianceTest

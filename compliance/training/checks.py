@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from compliance.checks import evidence
-from compliance.checks import result as results
-from compliance.checks.answers_while_measuring import UNKNOWN_SPEED
+from compliance.checks.run import evidence
+from compliance.checks.run import result as results
+from compliance.checks.run.answers_while_measuring import UNKNOWN_SPEED
 from compliance.findings import fixes
 from compliance.findings.check import judge, mismatch, not_applicable, shorten
 from compliance.logs import files

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from compliance import rules
-from compliance.checks.evidence import findings
-from compliance.checks.precision import weights_faults
+from compliance.checks.run.evidence import findings
+from compliance.checks.run.precision import weights_faults
 from compliance.scoring import accuracy
 from harness.inputs import models
 from sut.registry import SUTS, framework_of

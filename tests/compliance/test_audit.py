@@ -16,7 +16,8 @@ import pytest
 
 from compliance import audit, checklist, rules
 from compliance import subject as tree
-from compliance.checks import latencies, layout, metadata
+from compliance.checks.logs import latencies
+from compliance.checks.submission import layout, metadata
 from compliance.findings import verdict
 from compliance.folders import result_folders
 from compliance.logs import Detail, Line

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from compliance import audit, logs, rules
-from compliance.checks import sample_order
+from compliance.checks.logs import sample_order
 from compliance.loadgen import sample_order as order
 from compliance.logs import files
 from formats.checks import Check, Verdict

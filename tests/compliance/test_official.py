@@ -15,7 +15,7 @@ import pytest
 
 from compliance import audit, rules
 from compliance import subject as tree
-from compliance.checks import benchmark
+from compliance.checks.submission import benchmark
 from compliance.folders import result_folders
 from formats.checks import Check, Verdict
 from tests.support import tree as runs

@@ -311,10 +311,10 @@ def _submit(run: Path, record: Mapping[str, Any]) -> None:
 
 
 def _system() -> dict[str, str]:
-    from compliance.checks import metadata
+    from compliance.checks.submission import metadata
 
     required = json.loads(
-        (Path(metadata.__file__).parents[1] / "schemas" / "system.json").read_text()
+        (Path(metadata.__file__).parents[2] / "schemas" / "system.json").read_text()
     )["required"]
     return dict.fromkeys(required, "N/A") | {
         "division": "open",

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from compliance import rules
-from compliance.checks.evidence import findings
+from compliance.checks.run.evidence import findings
 from sut.registry import SUTS
 from tests.support.frameworks import run_module, tiny_workload
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from compliance import rules
-from compliance.checks.evidence import findings
+from compliance.checks.run.evidence import findings
 from sut.registry import SUTS, framework_of
 from tests.sut.conftest import EAGER_OR_XLA, IN_BFLOAT16, KERAS2, NAMES, PAIRS
 

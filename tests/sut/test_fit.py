@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compliance.checks import evidence
+from compliance.checks.run import evidence
 from compliance.rules import EvidenceRule
 from compliance.scoring import loss_curve
 from compliance.training import run_directory, steps

@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.disagreement import MeasuredSize
 from compliance import rules
-from compliance.checks.evidence import findings
+from compliance.checks.run.evidence import findings
 from compliance.scoring.accuracy import Accuracy
 from harness.inputs import checkpoint, dataset, limits, models, user_weights
 from sut.registry import REFERENCE, SUTS

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from compliance import audit, checklist, rules
-from compliance.checks import metadata
+from compliance.checks.submission import metadata
 from compliance.findings import check as checks
 from compliance.findings import registry, verdict
 from compliance.findings.check import judge, manual, mismatch

@@ -21,7 +21,7 @@ from compliance.subject import Subject
 from formats import schemas
 from formats.checks import Check, Fault
 
-_SCHEMAS = Path(__file__).parents[1] / "schemas"
+_SCHEMAS = Path(__file__).parents[2] / "schemas"
 _CORRECT = "correct the file by hand"
 _RETRAINED = "submit a retrained model to the open division"
 # The most errors of one document that are read. A document with more is wrong throughout.
