@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +18,7 @@ from harness.comparison import statistics
 from harness.comparison.pooled import Pooled
 from harness.comparison.runs import Run, find, read
 from harness.figure import compared
+from harness.messages import Unranked
 from sut.registry import SUTS
 
 COLUMNS = {
@@ -185,9 +187,11 @@ class Group:
         if not self.failed or not self.good:
             return ""
         count = len(self.failed)
-        return (
-            f"{count} of {len(self.failed) + len(self.good)} runs {'is' if count == 1 else 'are'}"
-            f" not ok: {self.failed[-1].obstacle}"
+        return Unranked.REPEATS_FAILED.format(
+            failed=count,
+            runs=count + len(self.good),
+            are="is" if count == 1 else "are",
+            reason=self.failed[-1].obstacle,
         )
 
     @cached_property
@@ -210,9 +214,8 @@ class Group:
     @property
     def sut(self) -> str:
         """The SUT with its options, as shown in a table."""
-        return self.cell.sut + "".join(
-            f" {name}={value}" for name, value in sorted(self.cell.options.items())
-        )
+        options = [f"{name}={value}" for name, value in sorted(self.cell.options.items())]
+        return " ".join([self.cell.sut, *options])
 
     @property
     def execution(self) -> str:
@@ -229,11 +232,13 @@ class Group:
         """(name, value) of each field of the cell that decides what is computed. SUTs with equal
         work may be compared.
         """
-        values = {name: getattr(self.cell, name) for name in WORK}
-        return tuple(
-            (name, tuple(sorted(v.items())) if isinstance(v, Mapping) else v)
-            for name, v in values.items()
-        )
+        values = []
+        for name in WORK:
+            value = getattr(self.cell, name)
+            if isinstance(value, Mapping):
+                value = tuple(sorted(value.items()))
+            values.append((name, value))
+        return tuple(values)
 
     @cached_property
     def unranked(self) -> tuple[str, ...]:
@@ -243,19 +248,21 @@ class Group:
         machine may have caused count if they outnumber the good ones.
         """
         if not self.good:
-            return self.last.result.unranked or (f"its status is {self.last.result.status}",)
-        reasons = dict.fromkeys(
-            reason
-            for run in self.good
-            for reason in run.result.unranked
-            if reason not in run.disturbances[0].split("; ")
-        )
+            status = Unranked.STATUS.format(status=self.last.result.status)
+            return self.last.result.unranked or (status,)
+        reasons: dict[str, None] = {}
+        for run in self.good:
+            disturbances = run.disturbances[0].split("; ")
+            for reason in run.result.unranked:
+                if reason not in disturbances:
+                    reasons[reason] = None
         invalid = [run.result.cause for run in self.failed if run.result.status is Status.INVALID]
-        if any(cause not in disturbance.BY_CLOCK for cause in invalid) or len(invalid) > len(
-            self.good
-        ):
+        not_by_machine = [cause for cause in invalid if cause not in disturbance.BY_CLOCK]
+        if not_by_machine or len(invalid) > len(self.good):
             reasons[self.failure] = None
-        return (*reasons, *([self.disturbed] if self.disturbed else []))
+        if self.disturbed:
+            reasons[self.disturbed] = None
+        return tuple(reasons)
 
     @property
     def disturbed(self) -> str:
@@ -264,10 +271,10 @@ class Group:
         """
         serious = [run.disturbances[0] for run in self.good]
         texts = [text for text in serious if text]
-        return (
-            f"{len(texts)} of {len(serious)} repeats were disturbed: {texts[0]}"
-            if 2 * len(texts) > len(serious)
-            else ""
+        if 2 * len(texts) <= len(serious):
+            return ""
+        return Unranked.REPEATS_DISTURBED.format(
+            disturbed=len(texts), runs=len(serious), first=texts[0]
         )
 
     @cached_property
@@ -275,13 +282,9 @@ class Group:
         """Advice on the repeats. Empty if there is no figure."""
         if not self.good:
             return []
-        failure = [self.failure] if self.failure else []
-        return [
-            *failure,
-            *statistics.advice(
-                self.figures, ["; ".join(filter(None, run.disturbances)) for run in self.good]
-            ),
-        ]
+        disturbances = ["; ".join(filter(None, run.disturbances)) for run in self.good]
+        sentences = statistics.advice(self.figures, disturbances)
+        return [self.failure, *sentences] if self.failure else sentences
 
 
 def groups(roots: Iterable[Path]) -> list[Group]:
@@ -306,33 +309,24 @@ def grouped(results: Iterable[Result], *, controls: bool = False) -> list[Group]
     homes: dict[tuple[str, str], list[_Home]] = {}
     # A run without versions joins the runs of its cell that have them.
     for run in sorted(runs, key=lambda run: not run.versions):
-        cell, conditions = (
-            (run.result.cell.digest, run.result.mode),
-            (
-                run.planned_seconds,
-                run.machine,
-                run.source,
-            ),
-        )
+        cell = (run.result.cell.digest, run.result.mode)
+        conditions = (run.planned_seconds, run.machine, run.source)
         home: _Home = (conditions, tuple(run.versions.items()))
         if not run.versions:
-            home = next(
-                (other for other in reversed(homes.get(cell, [])) if _may_be(conditions, other[0])),
-                home,
-            )
+            others = reversed(homes.get(cell, []))
+            home = next((other for other in others if _may_be(conditions, other[0])), home)
         homes.setdefault(cell, []).append(home)
         kept.setdefault((*cell, *home), []).append(run)
-    return sorted(
-        (Group(runs=tuple(sorted(of_one, key=lambda run: run.order))) for of_one in kept.values()),
-        key=_place,
-    )
+    ordered = [sorted(of_one, key=lambda run: run.order) for of_one in kept.values()]
+    return sorted((Group(runs=tuple(of_one)) for of_one in ordered), key=_place)
 
 
-def _may_be(told: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
+def _may_be(conditions: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
     """Return whether a run may have been measured under the conditions `others`. A value that is
-    missing from `told` fits any.
+    missing from `conditions` fits any.
     """
-    return all(one == other or one in (None, "") for one, other in zip(told, others, strict=True))
+    pairs = zip(conditions, others, strict=True)
+    return all(one == other or one in (None, "") for one, other in pairs)
 
 
 def table(root: Path | str) -> Any:
@@ -352,8 +346,18 @@ def table(root: Path | str) -> Any:
 
 def row(group: Group) -> dict[str, Any]:
     """The row of one cell: a value for each of `COLUMNS`."""
-    cell, result, metric, summary = group.cell, group.last.result, group.metric, group.summary
-    compiled = group.execution != "eager"
+    cell = group.cell
+    result = group.last.result
+    metric = group.metric
+    summary = group.summary
+    runs = group.good or (group.last,)
+    compile_seconds = None
+    if group.execution != "eager":
+        compile_seconds = _median(run.result.seconds.get("compile") for run in group.good)
+    host_bytes = max(run.result.peak_host_bytes for run in group.runs)
+    device_bytes = max(run.result.peak_device_bytes or 0 for run in group.runs)
+    accuracy = result.accuracy or {}
+    medians = {n: _median(run.result.metrics.get(n) for run in runs) for n in _MEDIANS}
     return {
         "sut": group.sut,
         "execution": group.execution,
@@ -373,24 +377,13 @@ def row(group: Group) -> dict[str, Any]:
         "low": summary and summary.low,
         "high": summary and summary.high,
         "figures": group.figures,
-        **{
-            name: _median(run.result.metrics.get(name) for run in group.good or [group.last])
-            for name in _MEDIANS
-        },
-        "compile_seconds": (
-            _median(run.result.seconds.get("compile") for run in group.good) if compiled else None
-        ),
-        "peak_host_bytes": (
-            max((run.result.peak_host_bytes for run in group.runs), default=0) or None
-        ),
-        "peak_device_bytes": (
-            max((run.result.peak_device_bytes or 0 for run in group.runs), default=0) or None
-        ),
-        "accuracy": result.accuracy and result.accuracy["value"],
-        "accuracy_limit": result.accuracy and result.accuracy["threshold"],
-        "first_loss_error": (
-            result.accuracy and result.accuracy.get("detail", {}).get("first_loss_error")
-        ),
+        **medians,
+        "compile_seconds": compile_seconds,
+        "peak_host_bytes": host_bytes or None,
+        "peak_device_bytes": device_bytes or None,
+        "accuracy": accuracy.get("value"),
+        "accuracy_limit": accuracy.get("threshold"),
+        "first_loss_error": accuracy.get("detail", {}).get("first_loss_error"),
         "ranked": not group.unranked,
         "unranked": list(group.unranked),
         "advice": group.advice,
@@ -416,12 +409,12 @@ def ratio(a: Group, b: Group, compared: int = 2) -> statistics.Ratio:
     metric = b.metric
     if not a.good or not b.good or metric is None or not alike(a, b):
         raise ValueError("both cells must have figures of one kind")
+    x = a.figures
+    y = b.figures
     pairs = swept_together(a, b)
-    x, y = (a.figures, b.figures)
     if pairs:
-        x, y = (
-            [run.metric.value for run in side if run.metric] for side in zip(*pairs, strict=True)
-        )
+        x = [run.metric.value for run, _ in pairs if run.metric]
+        y = [run.metric.value for _, run in pairs if run.metric]
     paired = bool(pairs) or in_turns(a, b)
     return statistics.compare(
         x, y, higher_is_better=metric.higher_is_better, paired=paired, compared=compared
@@ -493,11 +486,12 @@ def in_turns(a: Group, b: Group) -> bool:
 
     False if A and B have different numbers of repeats, or if a start is unknown.
     """
-    pairs = [sorted((x.started_s, y.started_s)) for x, y in zip(a.good, b.good, strict=False)]
-    equal = len(a.good) == len(b.good) and all(first for first, _ in pairs)
-    return equal and all(
-        earlier[1] < later[0] for earlier, later in zip(pairs, pairs[1:], strict=False)
-    )
+    if len(a.good) != len(b.good):
+        return False
+    pairs = [sorted((x.started_s, y.started_s)) for x, y in zip(a.good, b.good, strict=True)]
+    if not all(first for first, _ in pairs):
+        return False
+    return all(earlier[1] < later[0] for earlier, later in itertools.pairwise(pairs))
 
 
 def _median(values: Iterable[float | None]) -> float | None:

@@ -18,6 +18,7 @@ from harness.inputs import architectures
 from harness.inputs.architectures import Architecture, Arrays, Description
 from harness.inputs.models import Model, Size
 from harness.inputs.tokenizer import Tokenizer
+from harness.messages import InputNote
 
 # Streams of random values. The inputs use stream 0, and the warm-up rows of the synthetic
 # inputs use the stream after theirs.
@@ -83,14 +84,14 @@ def prepare(
             `samples` of them for any file.
         standard: `synthetic` or `uneven`, if there is no file; None: the architecture's own.
     """
-    architecture, notes = architectures.of(model, trains), tuple[str, ...]()
+    architecture = architectures.of(model, trains)
+    notes: tuple[str, ...] = ()
     draw = architectures.drawn(model, standard or architecture.standard, trains)
     if dataset is None:
         arrays = draw(size, samples, 0)
     else:
-        arrays, notes = architectures.dataset_of(model, trains).read(
-            model, size, dataset, own, seq_len
-        )
+        reader = architectures.dataset_of(model, trains)
+        arrays, notes = reader.read(model, size, dataset, own, seq_len)
     if trains:
         held_out = draw(size, _HELD_OUT * batch_size, _OTHERS)
         if dataset is not None:
@@ -104,21 +105,26 @@ def prepare(
         digest = _digest(arrays)
     count = len(next(iter(arrays.values())))
     directory = cache / "inputs" / f"{model.name}-{size.name}-{digest[:12]}"
+    fresh_count = len(next(iter(fresh.values())))
     return Inputs(
         path=_write(directory / "inputs.npz", arrays),
         synthetic=_write(directory / "synthetic.npz", synthetic),
-        fresh=_write(directory / f"fresh-{len(next(iter(fresh.values())))}.npz", fresh),
+        fresh=_write(directory / f"fresh-{fresh_count}.npz", fresh),
         warmup_rows=warmup_rows,
         digest=digest,
         count=count,
-        arrays={
-            name: ArrayKind(dtype=array.dtype.name, shape=array.shape[1:])
-            for name, array in arrays.items()
-        },
+        arrays=_kinds(arrays),
         description=architecture.describe(arrays),
         least_flops=architecture.least_flops(size, arrays) if architecture.least_flops else None,
         notes=notes,
     )
+
+
+def _kinds(arrays: Arrays) -> dict[str, ArrayKind]:
+    return {
+        name: ArrayKind(dtype=array.dtype.name, shape=array.shape[1:])
+        for name, array in arrays.items()
+    }
 
 
 def _split(arrays: Arrays, path: Path, samples: int, batch_size: int) -> tuple[Arrays, Arrays, str]:
@@ -130,22 +136,25 @@ def _split(arrays: Arrays, path: Path, samples: int, batch_size: int) -> tuple[A
     batches = rows // batch_size
     if batches < 2:
         raise UsageError(
-            f"--dataset {path}: {rows} prompts make {batches} batches of {batch_size}, and a"
-            " training takes two at least, of which one is held out: give more prompts, or a"
-            " smaller --batch-size"
+            f"--dataset {path}: {rows} prompts give {batches} batches of {batch_size}, and a"
+            " training needs at least two, because one is held out: give more prompts, or a smaller"
+            " --batch-size"
         )
     held_out = max(1, min(_HELD_OUT, batches // _HELD_OUT_SHARE))
-    trained, end = (batches - held_out) * batch_size, batches * batch_size
+    trained = (batches - held_out) * batch_size
+    end = batches * batch_size
     used = min(trained, samples)
-    times = f" {samples / used:.3g} times" if samples > used else ""
-    where = "behind them" if used == trained else f"from its {trained + 1}th on"
-    note = (
-        f"{path.name}: trained on its first {used} prompts{times}, {held_out * batch_size} {where}"
-        " held out"
+    note = InputNote.SPLIT.format(
+        file=path.name,
+        used=used,
+        times=f" {samples / used:.3g} times" if samples > used else "",
+        held_out=held_out * batch_size,
+        place="after them" if used == trained else f"from number {trained + 1} on",
     )
-    unused = f", {rows - end} at its end not used, because they fill no batch" if rows > end else ""
+    if rows > end:
+        note += InputNote.SPLIT_REST.format(unused=rows - end)
     repeated = {name: values[np.arange(samples) % trained] for name, values in arrays.items()}
-    return repeated, {name: values[trained:end] for name, values in arrays.items()}, note + unused
+    return repeated, {name: values[trained:end] for name, values in arrays.items()}, note
 
 
 def _synthetic_like(

@@ -18,6 +18,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from harness.errors import UsageError
+from harness.messages import InputNote
 from scenarios.worker.preflight import available_memory_bytes
 
 PROMPTS = "prompts.json"
@@ -97,26 +98,21 @@ def read(folder: Path, side: int) -> tuple[dict[str, np.ndarray], tuple[str, ...
 
 
 def _notes(folder: Path, paths: list[Path], first: Target, named: bool) -> Iterator[str]:
-    count, kind = len(first.labels), "and a box" if first.box else "and no box"
-    source = (
-        f"of {PROMPTS}"
-        if named
-        else "(the middle is the object, the upper left corner is not): name others in " + PROMPTS
+    yield InputNote.PICTURES.format(
+        folder=folder.name,
+        pictures=f"{len(paths)} picture{'' if len(paths) == 1 else 's'}",
+        points=len(first.labels),
+        box="and a box" if first.box else "and no box",
+        source=f"of {PROMPTS}" if named else InputNote.PICTURES_POINTS.format(file=PROMPTS),
     )
-    yield (
-        f"{folder.name}: {len(paths)} picture{'s' * (len(paths) != 1)}, each with {count} points"
-        f" {kind} {source}"
-    )
-    read_too = {path.name for path in paths} | ({PROMPTS} if named else set())
-    if others := sorted(
-        path.name
-        for path in folder.iterdir()
-        if path.name not in read_too and not path.name.startswith(".")
-    ):
-        yield (
-            f"{folder.name}: not read:"
-            f" {', '.join(others[:3])}{f' and {len(others) - 3} more' if others[3:] else ''}"
-        )
+    used = {path.name for path in paths}
+    if named:
+        used.add(PROMPTS)
+    names = sorted(path.name for path in folder.iterdir())
+    others = [name for name in names if name not in used and not name.startswith(".")]
+    if others:
+        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+        yield InputNote.NOT_READ.format(folder=folder.name, files=f"{', '.join(others[:3])}{more}")
 
 
 def _check_memory(folder: Path, count: int, side: int) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from harness.errors import UsageError
 from harness.inputs import models
 from harness.inputs.models import Model
+from harness.messages import InputNote
 
 # Keys without a meaning for the weights, which could change the behaviour of one library.
 _DROPPED = (
@@ -61,11 +62,7 @@ def read(path: Path, model: Model) -> tuple[dict[str, Any], list[str]]:
     config["dtype"] = (
         str(config.get("dtype") or config.get("torch_dtype") or "").removeprefix("torch.") or None
     )
-    notes = (
-        ["config.json asks for code of its own (auto_map), which is not run"]
-        if "auto_map" in config
-        else []
-    )
+    notes: list[str] = [InputNote.AUTO_MAP] if "auto_map" in config else []
     kept = {k: v for k, v in config.items() if k not in _DROPPED}
     kept |= {other: kept[name] for name, other in model.also_called.items()}
     return {**kept, "architectures": [model.native_class]}, notes

@@ -21,6 +21,7 @@ from harness.inputs import architectures, tokenizer, user_config
 from harness.inputs.models import Model, Size
 from harness.inputs.models.drawn import Parts, Tensor
 from harness.inputs.tokenizer import Tokenizer
+from harness.messages import InputNote
 
 INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
 _DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
@@ -89,52 +90,33 @@ def look(path: Path, model: Model) -> Folder:
             f"--weights {path}: {model.name} runs with its seeded weights only: leave it out"
         )
     _check_whole(path)
-    config, notes = (
-        (None, list[str]()) if architecture.weights_config else user_config.read(path, model)
-    )
+    config: dict[str, Any] | None = None
+    notes: list[str] = []
+    if not architecture.weights_config:
+        config, notes = user_config.read(path, model)
     files, index = _files(path, model)
     tensors = _tensors(path, files, index)
     if config is None:
         assert architecture.weights_config
-        config = architecture.weights_config(
-            path, {name: shape for name, (shape, _) in tensors.items()}
-        )
+        shapes = {name: shape for name, (shape, _) in tensors.items()}
+        config = architecture.weights_config(path, shapes)
     expected = _expected(model, config, tensors)
     stored, extra = _compare(path, model, expected, tensors)
-    notes = [*notes, *extra]
-    user_tokenizer = tokenizer.of_folder(
-        path / "tokenizer" if model.parts else path, model.user_weights.adds
-    )
-    if user_tokenizer and user_tokenizer.vocabulary > config.get(
-        "vocab_size", user_tokenizer.vocabulary
-    ):
-        raise UsageError(
-            f"--weights {path}: {user_tokenizer.name} has {user_tokenizer.vocabulary} tokens and"
-            f" config.json says vocab_size {config['vocab_size']}: the two are not of one model"
-        )
+    notes += extra
+    user_tokenizer = _tokenizer(path, model, config)
     precision = _precision(config, stored)
     if "F16" in stored:
-        notes.append(
-            f"stored in float16, which no SUT computes in: {precision}, unless --precision says"
-            " otherwise"
-        )
-    words = (
-        f", tokenizer {user_tokenizer.name if user_tokenizer else 'none'}"
-        if "vocab_size" in config
-        else ""
-    )
-    notes.append(f"weights of {path}{words}")
+        notes.append(InputNote.WEIGHTS_FLOAT16.format(precision=precision))
+    if "vocab_size" in config:
+        name = user_tokenizer.name if user_tokenizer else "none"
+        notes.append(InputNote.WEIGHTS_AND_TOKENIZER.format(path=path, tokenizer=name))
+    else:
+        notes.append(InputNote.WEIGHTS.format(path=path))
     config["dtype"] = precision
+    inputs = make_inputs(path, model, config, user_tokenizer)
     return Folder(
         path=path,
-        size=_size(
-            path,
-            model,
-            config,
-            precision,
-            expected,
-            make_inputs(path, model, config, user_tokenizer),
-        ),
+        size=_size(path, model, config, precision, expected, inputs),
         files=files,
         index=index,
         tokenizer=user_tokenizer,
@@ -312,6 +294,20 @@ def _expected(model: Model, config: Mapping[str, Any], names: Iterable[str]) -> 
     )
 
 
+def _tokenizer(path: Path, model: Model, config: Mapping[str, Any]) -> Tokenizer | None:
+    """Return the tokenizer of the folder, if it has one. Raises UsageError if it has more tokens
+    than the model.
+    """
+    folder = path / "tokenizer" if model.parts else path
+    found = tokenizer.of_folder(folder, model.user_weights.adds)
+    if found and found.vocabulary > config.get("vocab_size", found.vocabulary):
+        raise UsageError(
+            f"--weights {path}: {found.name} has {found.vocabulary} tokens and config.json says"
+            f" vocab_size {config['vocab_size']}: the two are not of one model"
+        )
+    return found
+
+
 def _compare(
     path: Path,
     model: Model,
@@ -337,37 +333,32 @@ def _compare(
     }
     if extra := sorted(set(today) - set(shapes) - ignored - tied - head):
         raise UsageError(
-            f"--weights {path}: holds {_named(extra)}, which {model.name} has not: {_advice(model)}"
+            f"--weights {path}: has {_named(extra)}, which {model.name} does not have:"
+            f" {_advice(model)}"
         )
     if wrong := [n for n, shape in shapes.items() if today[n][1] != shape]:
         first = wrong[0]
         more = f" (and {len(wrong) - 1} more)" if wrong[1:] else ""
         raise UsageError(
-            f"--weights {path}: {first}{more} is {list(today[first][1])} and config.json makes it"
-            f" {list(shapes[first])}: not of one model"
+            f"--weights {path}: {first}{more} is {list(today[first][1])} and by config.json it is"
+            f" {list(shapes[first])}: the two are not of one model"
         )
     if others := [n for n in shapes if today[n][2] not in _DTYPES]:
         raise UsageError(
             f"--weights {path}: {others[0]} is stored as {today[others[0]][2]}: quantised weights"
-            " are not served, only F32, F16 and BF16; give the folder it was made from"
+            " are not supported, only F32, F16 and BF16; give the folder it was made from"
         )
     for name in tied:
         _check_equal(path, today[name][0], today[model.user_weights.tied[name]][0])
-    notes = (
-        [f"tensors that hold no parameter, not read: {_named(sorted(ignored))}"] if ignored else []
-    )
-    notes += (
-        [
-            f"tensors of a head, which {model.name} here has not, not read:"
-            f" {_named(sorted(today[n][0] for n in head))}"
-        ]
-        if head
-        else []
-    )
-    notes += [
-        f"{name} equals {model.user_weights.tied[name]}, with which it is tied: not read"
-        for name in sorted(tied)
-    ]
+    notes = []
+    if ignored:
+        notes.append(InputNote.WEIGHTS_NO_PARAMETER.format(tensors=_named(sorted(ignored))))
+    if head:
+        names = sorted(today[n][0] for n in head)
+        notes.append(InputNote.WEIGHTS_HEAD.format(model=model.name, tensors=_named(names)))
+    for name in sorted(tied):
+        other = model.user_weights.tied[name]
+        notes.append(InputNote.WEIGHTS_TIED.format(tensor=name, other=other))
     return {today[n][2] for n in shapes}, notes
 
 

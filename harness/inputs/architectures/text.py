@@ -19,6 +19,7 @@ from harness.inputs import tokenizer
 from harness.inputs.architectures import Arrays, Description
 from harness.inputs.models import Model, Size
 from harness.inputs.tokenizer import Tokenizer
+from harness.messages import InputNote
 
 SEED = 20240611
 """The seed of synthetic inputs."""
@@ -70,8 +71,9 @@ def read(path: Path, labels: bool = False) -> tuple[list[Prompt], tuple[str, ...
         ) from None
     lines = path.suffix.lower() in (".jsonl", ".ndjson")
     prompts, notes = _json_lines(path, text, labels) if lines else (_paragraphs(text), ())
-    if not lines and len(prompts) == 1 and (count := prompts[0].text.count("\n") + 1) > 1:
-        notes = (f"the {count} lines of {path.name} are one prompt: an empty line ends a prompt",)
+    if not lines and len(prompts) == 1 and "\n" in prompts[0].text:
+        count = prompts[0].text.count("\n") + 1
+        notes = (InputNote.ONE_PROMPT.format(lines=count, file=path.name),)
     if not prompts:
         raise UsageError(
             f"--dataset {path}: no prompt in it: one paragraph of text, or one JSON object with"
@@ -124,9 +126,10 @@ def _json_lines(path: Path, text: str, labels: bool) -> tuple[list[Prompt], tupl
             )
         other |= set(row) - {"prompt", "max_new_tokens", *(("label",) if labels else ())}
         prompts.append(Prompt(row["prompt"], number, new, row.get("label")))
-    return prompts, (
-        (f"fields of {path.name} that are not used: {', '.join(sorted(other))}",) if other else ()
-    )
+    if not other:
+        return prompts, ()
+    fields = ", ".join(sorted(other))
+    return prompts, (InputNote.UNUSED_FIELDS.format(file=path.name, fields=fields),)
 
 
 def _encodable(text: str) -> bool:
@@ -317,19 +320,16 @@ def notes(
 ) -> tuple[str, ...]:
     """Notes on the prompts for a reader of the result."""
     shortest, longest = min(map(len, rows)), max(map(len, rows))
-    summary = (
-        f"{path.name}: {len(rows)} prompts of {shortest} to {longest} tokens{padding}"
-        f" ({reader.name})"
+    summary = InputNote.PROMPTS.format(
+        file=path.name,
+        count=len(rows),
+        shortest=shortest,
+        longest=longest,
+        padding=padding,
+        tokenizer=reader.name,
     )
     if size.name == "user" and own is None:
-        return (
-            summary,
-            (
-                "the weights bring no tokenizer, so each byte is a token: prompts are several times"
-                " as long as with the model's own, and the answers mean nothing; copy its"
-                " tokenizer.json into the folder"
-            ),
-        )
+        return summary, InputNote.BYTES
     return (summary,)
 
 
