@@ -131,7 +131,7 @@ class InputNote(StrEnum):
     SPLIT = (
         "{file}: trained on its first {used} prompts{times}; the {held_out} {place} are held out"
     )
-    SPLIT_REST = "; the last {unused} are not used, because they do not fill a batch"
+    SPLIT_REST = "; {unused} at the end not used, because they do not fill a batch"
     PICTURES = "{folder}: {pictures}, each with {points} points {box} {source}"
     PICTURES_POINTS = (
         "(the middle is the object, the upper left corner is not): give others in {file}"
@@ -528,6 +528,32 @@ class SweepEnd(StrEnum):
 """
 
 
+class Waiting(StrEnum):
+    """What a command waits for or prepares, so that a user knows why nothing is measured yet."""
+
+    OTHER_CELL = (
+        "waiting: another cell is being measured on this machine, and two at a time would disturb"
+        " each other"
+    )
+    NO_LOCK = (
+        "this command does not wait for cells of other commands, because the lock {path} cannot be"
+        " used ({error})"
+    )
+    CHECKPOINT = "waiting for another process that writes {name}"
+    WRITING_CHECKPOINT = "writing the checkpoint {name}, {size_mb:,.0f} MB"
+
+
+class Ended(StrEnum):
+    """Why a command ended before its work was done."""
+
+    INTERRUPTED = (
+        "interrupted: finished measurements stay; the same command continues from there: {command}"
+    )
+    DISK_FULL = "the disk is full ({file}): free some space, or choose another --out or --cache"
+    FILE_ERROR = "{error} ({file}): see --out and --cache"
+    FAULT = "this is a fault of the harness: please report the traceback above with the command"
+
+
 class Next(StrEnum):
     """What to do after a run, after its status."""
 
@@ -544,7 +570,7 @@ class Next(StrEnum):
     LONGER = "{command} --duration {duration:g}  (LoadGen had too few queries to call it VALID)"
     VALID_TRAINING = "{command} --mode valid  (100 steps)"
     ALL_SUTS = (
-        "{sweep}  (all SUTs in turns; or this command with --mode valid: 10 minutes and more, with"
+        "{sweep}  (all SUTs in turns; or this command with --mode valid: 10 minutes and more, by"
         " MLPerf's settings)"
     )
     PACK = "./run.sh pack {directory} --out submission  (and other cells' directories)"

@@ -153,8 +153,8 @@ def computing(metrics: Mapping[str, float]) -> str:
     text = f"{flops(reached)} at least"
     part = metrics.get("matrix_share")
     if part:
-        product = "what a large matrix product of this framework reaches"
-        text += f", {share(part)} of {product} ({flops(reached / part)})"
+        product = f"a large matrix product of this framework ({flops(reached / part)})"
+        text += f", {share(part)} of {product}"
     return text
 
 

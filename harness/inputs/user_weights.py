@@ -436,7 +436,7 @@ def _advice(model: Model) -> str:
         return "give the checkpoint as it was published"
     kind = model.native_class
     return (
-        f"save the folder anew with {kind}.from_pretrained(DIR).save_pretrained(NEW), whose"
+        f"save the folder again with {kind}.from_pretrained(DIR).save_pretrained(NEW), whose"
         " warnings say what is wrong"
     )
 

@@ -160,7 +160,7 @@ MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert"]
         ([*MOCK, "--out", "a", "--out", "b"], "--out b: given twice"),
         (["list", "--cache", "a", "--cache", "a"], "--cache a: given twice"),
         ([*MOCK, "--batch-size", str(10**20)], "at least 1, and at most 1048576"),
-        ([*MOCK, "--out", b"runs-\xff"], "is not UTF-8: rename what it names"),
+        ([*MOCK, "--out", b"runs-\xff"], "is not UTF-8: rename the file"),
         (["clean", "runs"], "clean runs: unknown; there are environments, checkpoints"),
         (
             ["sweep", "--sut", "mock", "--scenario", "Offline"],
@@ -263,7 +263,7 @@ def test_a_failed_test_is_told_and_the_same_command_tries_it_again_in_the_same_p
     for done in (failed, again):
         assert done.returncode == 1
         assert "RuntimeError: told to raise at batch 100" in done.stdout
-        assert "the same command goes on from here" in done.stdout
+        assert "the same command continues from here" in done.stdout
     run = next(tmp_path.rglob("quick-1"))
     assert json.loads((run / "result.json").read_text())["status"] == "error"
     assert "Traceback" in (run / "raw/performance.attempt-1/worker.log").read_text()

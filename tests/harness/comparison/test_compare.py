@@ -251,7 +251,7 @@ def test_the_published_table_is_whole():
             ["{a}", "published", "--fail-if-slower", "5%"],
             "the figures of `published` are of another machine",
         ),
-        (["{a}", "{a}", "--allow-unproven"], "it is for --fail-if-slower"),
+        (["{a}", "{a}", "--allow-unproven"], "is for --fail-if-slower"),
         (["{a}", "published"], "the table has no figure for a SUT, model and batch of these"),
     ],
 )
