@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from formats.cell import fields_with
 from harness.commands import COMMANDS
 from harness.execution.environments import is_made
 from harness.request import options
@@ -192,6 +194,13 @@ def _dry_run(request: Any, as_json: bool) -> int:
     return 0
 
 
+def _known_of_the_cell(request: Request) -> dict[str, Any]:
+    """The fields of the cell that have a value before inputs and weights are known."""
+    cell = asdict(request.cell())
+    unknown = fields_with("inputs")
+    return {name: value for name, value in cell.items() if value and name not in unknown}
+
+
 def planned(
     request: Request,
     prompts: int | None,
@@ -215,15 +224,8 @@ def planned(
         if not is_made(request.options.cache, name, request.device, request.rules.round)
     ]
     return {
-        "sut": request.options.sut,
-        "model": request.model.name,
-        "size": request.size.name,
-        "task": request.task,
-        "scenario": request.options.scenario,
+        **_known_of_the_cell(request),
         "mode": request.options.mode,
-        "precision": request.precision,
-        "batch_size": request.batch_size,
-        "device": request.device,
         "benchmark": (
             request.benchmark
             if request.trains
