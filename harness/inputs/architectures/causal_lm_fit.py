@@ -21,9 +21,11 @@ NO_LABEL = -100
 
 
 def _labelled(arrays: Arrays) -> Arrays:
-    ids, mask = arrays["input_ids"], arrays["attention_mask"]
+    """Add the `label`."""
+    ids = arrays["input_ids"]
+    is_token = arrays["attention_mask"] == 1
     label = np.full_like(ids, NO_LABEL)
-    np.copyto(label[:, :-1], ids[:, 1:], where=mask[:, 1:] == 1)
+    np.copyto(label[:, :-1], ids[:, 1:], where=is_token[:, 1:])
     return {**arrays, "label": label}
 
 
@@ -59,11 +61,11 @@ def _read(
 
 def _least_flops(size: Size, arrays: Arrays) -> float:
     """Two operations for each weight of the layers and of the head, and each token."""
-    layers = sum(
-        math.prod(t.shape) for t in size.tensors if len(t.shape) == 2 and ".layers." in t.name
-    )
+    matrices = [t.shape for t in size.tensors if len(t.shape) == 2 and ".layers." in t.name]
+    layers = sum(map(math.prod, matrices))
     head = size.config["vocab_size"] * size.config["hidden_size"]
-    return 2.0 * (layers + head) * float(arrays["attention_mask"].sum(1).mean())
+    tokens = float(arrays["attention_mask"].sum(1).mean())
+    return 2.0 * (layers + head) * tokens
 
 
 ARCHITECTURE = Architecture(

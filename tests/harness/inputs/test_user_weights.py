@@ -68,7 +68,7 @@ def test_only_the_weights_and_our_configuration_reach_a_sut(made, tmp_path):
         "config.json", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", INDEX
     ]  # fmt: skip
     assert "auto_map" not in found.size.config
-    assert "config.json asks for code of its own (auto_map), which is not run" in found.notes
+    assert "config.json names code of its own (auto_map), which is not run" in found.notes
     files = [
         folder / n
         for n in (
@@ -186,7 +186,7 @@ def test_legacy_names_and_buffers_are_no_misfit(made):
 
     tensors(folder, age)
     assert (
-        "tensors that hold no parameter, not read: bert.embeddings.position_ids"
+        "tensors without parameters, not read: bert.embeddings.position_ids"
         in user_weights.look(folder, MODELS["bert"]).notes
     )
     folder = made("mistral")
@@ -256,7 +256,7 @@ def test_a_model_without_a_head_is_read_out_of_one_with_any(made, name, prefix, 
     assert found.size.parameters == MODELS[name].sizes["tiny"].parameters
     tensors(folder, lambda t: [t.update({key.removeprefix(prefix): t.pop(key)}) for key in list(t)])
     # Without the prefix nothing tells a head from the rest.
-    with pytest.raises(UsageError, match=f"holds .*{head}, which {name} has not"):
+    with pytest.raises(UsageError, match=f"contains .*{head}, which {name} lacks"):
         user_weights.look(folder, MODELS[name])
 
 
@@ -325,7 +325,7 @@ def test_float16_is_computed_in_float32_and_said(made):
     found = user_weights.look(folder, MODELS["mistral"])
     assert found.size.precision == "float32"
     assert (
-        "stored in float16, which no SUT computes in: float32, unless --precision says otherwise"
+        "stored in float16, in which no SUT computes: float32 is used unless --precision says otherwise"
         in found.notes
     )
 
