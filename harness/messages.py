@@ -123,29 +123,30 @@ class InputNote(StrEnum):
     PROMPTS = "{file}: {count} prompts of {shortest} to {longest} tokens{padding} ({tokenizer})"
     ONE_PROMPT = "the {lines} lines of {file} are one prompt: an empty line ends a prompt"
     UNUSED_FIELDS = "fields of {file} that are not used: {fields}"
+    NO_NEW_TOKENS = "max_new_tokens of {file} is ignored: {model} predicts, and generates no tokens"
+    NO_NEW_TOKENS_TRAINED = "max_new_tokens of {file} is ignored: a training generates no tokens"
     BYTES = (
         "the weights have no tokenizer, so each byte is a token: prompts are several times as long"
-        " as with the model's own tokenizer, and the answers mean nothing; copy its tokenizer.json"
-        " into the folder"
+        " as with the model's tokenizer, and the answers mean nothing; copy its tokenizer.json into"
+        " the folder"
     )
-    SPLIT = (
-        "{file}: trained on its first {used} prompts{times}; the {held_out} {place} are held out"
-    )
-    SPLIT_REST = "; {unused} at the end not used, because they do not fill a batch"
-    PICTURES = "{folder}: {pictures}, each with {points} points {box} {source}"
+    SPLIT = "{file}: trained on its first {used} prompts{times}, {held_out} {place} held out"
+    SPLIT_REST = ", {unused} at its end not used, because they fill no batch"
+    PICTURES = "{folder}: {pictures}, each with {points} points and {box} {source}"
     PICTURES_POINTS = (
-        "(the middle is the object, the upper left corner is not): give others in {file}"
+        "(the middle is the object, the upper left corner is not): name others in {file}"
     )
     NOT_READ = "{folder}: not read: {files}"
     WEIGHTS = "weights of {path}"
     WEIGHTS_AND_TOKENIZER = "weights of {path}, tokenizer {tokenizer}"
     AUTO_MAP = "config.json names code of its own (auto_map), which is not run"
     WEIGHTS_FLOAT16 = (
-        "stored in float16, in which no SUT computes: {precision}, unless --precision gives another"
+        "stored in float16, in which no SUT computes: {precision} is used unless --precision says"
+        " otherwise"
     )
-    WEIGHTS_NO_PARAMETER = "not read, because they are no parameters: {tensors}"
-    WEIGHTS_HEAD = "not read, because {model} has no such head here: {tensors}"
-    WEIGHTS_TIED = "{tensor} is not read, because it is tied with {other} and equals it"
+    WEIGHTS_NO_PARAMETER = "tensors without parameters, not read: {tensors}"
+    WEIGHTS_HEAD = "tensors of a head, which {model} here lacks, not read: {tensors}"
+    WEIGHTS_TIED = "{tensor} equals {other}, with which it is tied: not read"
 
 
 class KerasGenerates(StrEnum):

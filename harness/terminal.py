@@ -24,6 +24,7 @@ from rich.text import Text
 
 from compliance.findings.check import Check, Verdict, escape
 from compliance.findings.verdict import Audit
+from formats.cell import cell_words
 from formats.result import Result, Status
 from harness import summary
 from harness.messages import Answers, Compared, Cost
@@ -146,15 +147,7 @@ def result(result: Result, hint: str = "", before: str | None = None) -> None:
     """
     console = Console(highlight=False, soft_wrap=True)
     c = result.cell
-    cell = [
-        c.sut,
-        f"{c.model} {c.size}",
-        c.task,
-        c.scenario,
-        c.precision,
-        f"batch {c.batch_size}",
-        c.device,
-    ]
+    cell = [c.sut, f"{c.model} {c.size}", c.task, c.scenario, *cell_words(c)]
     console.print(Text("  ".join(cell), style="bold"))
     rows = list(summary.rows(result))
     if before:

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from formats.cell import fields_with
 from harness.commands import COMMANDS
 from harness.execution.environments import is_made
 from harness.messages import Cost, Next
@@ -195,6 +197,13 @@ def _dry_run(request: Any, as_json: bool) -> int:
     return 0
 
 
+def _known_of_the_cell(request: Request) -> dict[str, Any]:
+    """The fields of the cell that have a value before inputs and weights are known."""
+    cell = asdict(request.cell())
+    unknown = fields_with("inputs")
+    return {name: value for name, value in cell.items() if value and name not in unknown}
+
+
 def planned(
     request: Request,
     prompts: int | None,
@@ -214,15 +223,8 @@ def planned(
     megabytes = f"{request.size.weight_bytes(request.precision) / 1e6:,.1f} MB"
     source = f", of {request.weights.path}" if request.weights else ""
     return {
-        "sut": request.options.sut,
-        "model": request.model.name,
-        "size": request.size.name,
-        "task": request.task,
-        "scenario": request.options.scenario,
+        **_known_of_the_cell(request),
         "mode": request.options.mode,
-        "precision": request.precision,
-        "batch_size": request.batch_size,
-        "device": request.device,
         "benchmark": benchmark,
         "samples": samples,
         "duration_s": (limits.planned_ms or limits.min_duration_ms) / 1e3,

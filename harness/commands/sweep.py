@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -27,11 +28,13 @@ if TYPE_CHECKING:
     from harness.sweep.recipe import Recipe
     from harness.sweep.schedule import RepeatPlan, Results
 
-_EPILOG = """\
---sut, --model, --task, --scenario, --size, --precision, --batch-size, --seq-len, --prompt-tokens
-and --new-tokens take lists: A,B. `all` stands for every SUT (but the mock), every scenario, or
-every model that is in no group. The name of a group, such as hf-2019, stands for its models. If
-both are given, a flag replaces the values of the recipe."""
+_LISTS = ", ".join(options.flag(name) for name in options.LISTS)
+_EPILOG = textwrap.fill(
+    f"{_LISTS} take lists: A,B. `all` stands for every SUT (but the mock), every scenario, or"
+    " every model that is in no group. The name of a group, such as hf-2019, stands for its"
+    " models. A flag after a recipe replaces the recipe's value.",
+    width=100,
+)
 _REPEATS, _MOST = 3, 10
 _TIME = re.compile(r"(\d+(?:\.\d+)?)(s|min|h)")
 # The end of a message of `scenarios.worker.preflight`.

@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib import resources
 from operator import attrgetter
 from pathlib import Path
-from string import Formatter
 from typing import Any
 
-from formats.cell import LORA, STANDARD_INPUTS, Cell, fields_with
+from formats.cell import LORA, STANDARD_INPUTS, Cell, cell_words, fields_with
 from formats.result import Result
 from harness.comparison import statistics, tables
 from harness.comparison.runs import Run, find, read
@@ -177,19 +176,11 @@ def describe(group: Group, without: Collection[str] = ()) -> str:
     `without`: fields of `Cell` that are left out.
     """
     cell = group.cell
-    defaults = {each.name: each.default for each in fields(Cell)}
-    texts = {name: "…" if name in without else getattr(cell, name) for name in defaults}
-    work = cell.scenario if cell.task == FIT else f"{cell.task}, {cell.scenario}"
-    words = [f"{cell.model} {cell.size} {work}"]
-    for name, template in fields_with("words").items():
-        named = {field for _, field, _, _ in Formatter().parse(template) if field}
-        if named <= set(without) or getattr(cell, name) == defaults[name]:
-            continue
-        if not (name == "steps" and cell.task == FIT):
-            words.append(template.format(**texts))
+    kind = cell.scenario if cell.task == FIT else f"{cell.task}, {cell.scenario}"
+    parts = [f"{cell.model} {cell.size} {kind}", *cell_words(cell, without)]
     if "variables" not in without:
-        words += _words(cell, "variables")
-    return ", ".join(words)
+        parts += _words(cell, "variables")
+    return ", ".join(parts)
 
 
 def shared(groups: Sequence[Group]) -> dict[str, list[str]]:

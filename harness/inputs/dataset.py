@@ -97,34 +97,37 @@ def prepare(
         if dataset is not None:
             arrays, held_out, note = _split(arrays, dataset, samples, batch_size)
             notes = (*notes, note)
-        synthetic, warmup_rows, fresh = held_out, 1, held_out
-        digest = _digest(arrays | {f"held_out_{name}": values for name, values in held_out.items()})
+        synthetic = fresh = held_out
+        warmup_rows = 1
+        renamed = {f"held_out_{name}": values for name, values in held_out.items()}
+        digest = _digest(arrays | renamed)
     else:
         synthetic, warmup_rows = _synthetic_like(architecture, arrays, size, _SYNTHETIC)
         fresh = _fresh(architecture, arrays, size, batch_size)
         digest = _digest(arrays)
-    count = len(next(iter(arrays.values())))
+    kinds = {
+        name: ArrayKind(dtype=array.dtype.name, shape=array.shape[1:])
+        for name, array in arrays.items()
+    }
+    least_flops = architecture.least_flops
     directory = cache / "inputs" / f"{model.name}-{size.name}-{digest[:12]}"
-    fresh_count = len(next(iter(fresh.values())))
     return Inputs(
         path=_write(directory / "inputs.npz", arrays),
         synthetic=_write(directory / "synthetic.npz", synthetic),
-        fresh=_write(directory / f"fresh-{fresh_count}.npz", fresh),
+        fresh=_write(directory / f"fresh-{_rows(fresh)}.npz", fresh),
         warmup_rows=warmup_rows,
         digest=digest,
-        count=count,
-        arrays=_kinds(arrays),
+        count=_rows(arrays),
+        arrays=kinds,
         description=architecture.describe(arrays),
-        least_flops=architecture.least_flops(size, arrays) if architecture.least_flops else None,
+        least_flops=least_flops(size, arrays) if least_flops else None,
         notes=notes,
     )
 
 
-def _kinds(arrays: Arrays) -> dict[str, ArrayKind]:
-    return {
-        name: ArrayKind(dtype=array.dtype.name, shape=array.shape[1:])
-        for name, array in arrays.items()
-    }
+def _rows(arrays: Arrays) -> int:
+    """The number of samples."""
+    return len(next(iter(arrays.values())))
 
 
 def _split(arrays: Arrays, path: Path, samples: int, batch_size: int) -> tuple[Arrays, Arrays, str]:
@@ -132,12 +135,12 @@ def _split(arrays: Arrays, path: Path, samples: int, batch_size: int) -> tuple[A
     former are whole batches in the file's order, repeated. Raises UsageError if the file has fewer
     than two batches.
     """
-    rows = len(next(iter(arrays.values())))
+    rows = _rows(arrays)
     batches = rows // batch_size
     if batches < 2:
         raise UsageError(
-            f"--dataset {path}: {rows} prompts give {batches} batches of {batch_size}, and a"
-            " training needs at least two, because one is held out: give more prompts, or a smaller"
+            f"--dataset {path}: {rows} prompts make {batches} batches of {batch_size}. A training"
+            " needs at least two, of which one is held out: give more prompts, or a smaller"
             " --batch-size"
         )
     held_out = max(1, min(_HELD_OUT, batches // _HELD_OUT_SHARE))
@@ -149,12 +152,14 @@ def _split(arrays: Arrays, path: Path, samples: int, batch_size: int) -> tuple[A
         used=used,
         times=f" {samples / used:.3g} times" if samples > used else "",
         held_out=held_out * batch_size,
-        place="after them" if used == trained else f"from number {trained + 1} on",
+        place="after them" if used == trained else f"from its {trained + 1}th on",
     )
     if rows > end:
         note += InputNote.SPLIT_REST.format(unused=rows - end)
-    repeated = {name: values[np.arange(samples) % trained] for name, values in arrays.items()}
-    return repeated, {name: values[trained:end] for name, values in arrays.items()}, note
+    order = np.arange(samples) % trained
+    repeated = {name: values[order] for name, values in arrays.items()}
+    kept = {name: values[trained:end] for name, values in arrays.items()}
+    return repeated, kept, note
 
 
 def _synthetic_like(
@@ -162,19 +167,17 @@ def _synthetic_like(
 ) -> tuple[Arrays, int]:
     if architecture.synthetic_like:
         return architecture.synthetic_like(arrays, size, stream)
-    return architecture.synthetic(size, len(next(iter(arrays.values()))) + 1, stream), 1
+    return architecture.synthetic(size, _rows(arrays) + 1, stream), 1
 
 
 def _fresh(architecture: Architecture, arrays: Arrays, size: Size, batch_size: int) -> Arrays:
     row_bytes = sum(array[:1].nbytes for array in arrays.values())
-    rows = max(4 * batch_size, min(max(_FRESH, 16 * batch_size), _FRESH_BYTES // row_bytes))
-    synthetic, shown = _synthetic_like(
-        architecture,
-        {name: np.resize(array, (rows, *array.shape[1:])) for name, array in arrays.items()},
-        size,
-        _OTHERS,
-    )
-    return {name: array[shown:] for name, array in synthetic.items()}
+    enough = max(_FRESH, 16 * batch_size)
+    affordable = _FRESH_BYTES // row_bytes
+    rows = max(4 * batch_size, min(enough, affordable))
+    repeated = {name: np.resize(array, (rows, *array.shape[1:])) for name, array in arrays.items()}
+    synthetic, warmup_rows = _synthetic_like(architecture, repeated, size, _OTHERS)
+    return {name: array[warmup_rows:] for name, array in synthetic.items()}
 
 
 def _digest(arrays: Arrays) -> str:

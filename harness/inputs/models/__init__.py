@@ -144,6 +144,7 @@ class Model:
             `ruleset` of MLPerf Training whose keys its log has. `lora`: `rank` and `alpha`, if only
             LoRA's factors are trained. `trained`: the beginnings of the names of the tensors that
             are trained, if not all are.
+        distilled_from: the model from which it was distilled; None: none.
     """
 
     name: str
@@ -164,6 +165,7 @@ class Model:
     also_called: Mapping[str, str]
     user_weights: UserWeightsRules
     fit: Mapping[str, Any]
+    distilled_from: str | None
 
     @property
     def second_task(self) -> str | None:
@@ -260,6 +262,7 @@ def load(name: str, task: str | None = None) -> Model:
         also_called=data.get("also_called", {}),
         user_weights=_user_weights(data.get("user", {})),
         fit=data.get("fit", {}),
+        distilled_from=data.get("distilled_from"),
     )
 
 

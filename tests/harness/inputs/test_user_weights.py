@@ -186,7 +186,7 @@ def test_legacy_names_and_buffers_are_no_misfit(made):
 
     tensors(folder, age)
     assert (
-        "not read, because they are no parameters: bert.embeddings.position_ids"
+        "tensors without parameters, not read: bert.embeddings.position_ids"
         in user_weights.look(folder, MODELS["bert"]).notes
     )
     folder = made("mistral")
@@ -196,9 +196,8 @@ def test_legacy_names_and_buffers_are_no_misfit(made):
             {"model.layers.0.self_attn.rotary_emb.inv_freq": np.ones(8, np.float32)}
         ),
     )
-    assert (
-        "because they are no parameters: model.layers.0.self_attn.rotary_emb.inv_freq"
-        in " ".join(user_weights.look(folder, MODELS["mistral"]).notes)
+    assert "not read: model.layers.0.self_attn.rotary_emb.inv_freq" in " ".join(
+        user_weights.look(folder, MODELS["mistral"]).notes
     )
 
 
@@ -206,7 +205,7 @@ def test_a_tied_head_may_be_stored_too(made):
     folder = made("gemma")
     tensors(folder, lambda t: t.update({"lm_head.weight": t["model.embed_tokens.weight"].copy()}))
     assert (
-        "lm_head.weight is not read, because it is tied with model.embed_tokens.weight and equals it"
+        "lm_head.weight equals model.embed_tokens.weight, with which it is tied: not read"
         in user_weights.look(folder, MODELS["gemma"]).notes
     )
 
@@ -253,11 +252,11 @@ def test_a_model_without_a_head_is_read_out_of_one_with_any(made, name, prefix, 
     tensors(folder, give_a_head)
     config(folder, architectures=["SomethingWithAHead"], use_cache=True)
     found = user_weights.look(folder, MODELS[name])
-    assert any(note.endswith(f"has no such head here: {head}") for note in found.notes)
+    assert any(note.endswith(f"not read: {head}") for note in found.notes)
     assert found.size.parameters == MODELS[name].sizes["tiny"].parameters
     tensors(folder, lambda t: [t.update({key.removeprefix(prefix): t.pop(key)}) for key in list(t)])
     # Without the prefix nothing tells a head from the rest.
-    with pytest.raises(UsageError, match=f"has .*{head}, which {name} does not have"):
+    with pytest.raises(UsageError, match=f"contains .*{head}, which {name} lacks"):
         user_weights.look(folder, MODELS[name])
 
 
@@ -326,7 +325,7 @@ def test_float16_is_computed_in_float32_and_said(made):
     found = user_weights.look(folder, MODELS["mistral"])
     assert found.size.precision == "float32"
     assert (
-        "stored in float16, in which no SUT computes: float32, unless --precision gives another"
+        "stored in float16, in which no SUT computes: float32 is used unless --precision says otherwise"
         in found.notes
     )
 
@@ -358,7 +357,7 @@ def test_the_sequence_is_no_longer_than_the_folder_has_positions_for(made):
 
 def test_a_folder_and_a_size_exclude_each_other(made, tmp_path):
     with pytest.raises(
-        UsageError, match=r"its config.json decides the size: leave out --size tiny"
+        UsageError, match=r"its config.json decides the size; leave --size tiny out"
     ):
         request(tmp_path, weights=made("bert"), size="tiny")
 
@@ -465,7 +464,7 @@ def test_end_tokens_can_be_ignored_and_that_is_told(prompted, tmp_path, made_env
     assert (found.status, found.cell.eos) == ("ok", "ignore")
     assert found.measured["tokens"] == 45 * found.measured["samples"]
     assert any(
-        w.startswith("--eos ignore: an answer continues after its end token (2 or 3 or")
+        w.startswith("--eos ignore: an answer goes on behind its end token (2 or 3 or")
         for w in found.warnings
     )
 
@@ -474,6 +473,6 @@ def test_synthetic_prompts_keep_their_count(prompted, tmp_path):
     asked = request(tmp_path, **{**prompted, "dataset": None})
     assert (asked.eos, asked.end_tokens) == ("ignore", ())
     with pytest.raises(
-        UsageError, match="synthetic prompts have a fixed number of tokens: give your own"
+        UsageError, match="synthetic prompts get a fixed count of tokens: give your own"
     ):
         request(tmp_path, **{**prompted, "dataset": None}, eos="stop")
