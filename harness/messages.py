@@ -555,6 +555,29 @@ class Ended(StrEnum):
     FAULT = "this is a fault of the harness: please report the traceback above with the command"
 
 
+class Files(StrEnum):
+    """What commands read, wrote and removed."""
+
+    LEFT_OUT = "left out: {path}: {why}"
+    NO_RUN = "no finished run below {folder}"
+    PAGE = "the page: {path}"
+    PACKED = "{cells} cells, {files} files in {folder}, sha256 of names and bytes {digest}"
+    BUNDLED = "{folder}: {size_mb:,.1f} MB; on the other machine: {name}/run.sh …"
+    BUNDLE_PLAN = (
+        "{packages} packages; source {source_mb:.1f} MB; weights {weights_mb:,.1f} MB. The locks"
+        " have no sizes of wheels: docs/offline.md shows those of some bundles."
+    )
+    NO_REFERENCE = (
+        "{model} {size}: there is no reference in {cache}. The other machine computes its own."
+    )
+    REMOVED = "{size_gb:.2f} GB: removed"
+    NOT_REMOVED = "{size_gb:.2f} GB: nothing was removed; --yes removes them"
+    REMOVED_ENVIRONMENTS = "made again from their locks, over the network"
+    REMOVED_CHECKPOINTS = "seeded weights are drawn again; of your own weights only links are here"
+    REMOVED_INPUTS = "made again in seconds"
+    REMOVED_REFERENCES = "computed again by the reference's framework"
+
+
 class Next(StrEnum):
     """What to do after a run, after its status."""
 

@@ -22,24 +22,26 @@ from harness.messages import Unranked
 from sut.registry import SUTS
 
 COLUMNS = {
-    "sut": "framework, backend and execution, with the options it was given",
+    "sut": "framework, backend and execution, with its options",
     "execution": "eager, compile, script, graph or xla",
     **WORK,
     "mode": "quick, valid or submission",
     "planned_seconds": (
-        "how long a quick test was to last; 0: as long as LoadGen's arithmetic makes it"
+        "the requested duration of a quick test; 0: LoadGen's settings decide the duration"
     ),
     "status": "ok, invalid, oom, unsupported, error or skipped",
-    "cause": "of invalid: what makes it so",
-    "reason": "one sentence where the status is not ok",
+    "cause": "if the status is invalid: its cause",
+    "reason": "one sentence if the status is not ok",
     "loadgen": "LoadGen's own verdict on the last run",
-    "unit": "of figure, mean, low, high and figures: samples/s, ms or ms/step",
-    "higher_is_better": "True of samples/s, False of ms and ms/step",
-    "repeats": "how many runs have status ok",
-    "failed": "how many runs have another status, without those that a sweep repeated with success",
+    "unit": "the unit of figure, mean, low, high and figures: samples/s, ms or ms/step",
+    "higher_is_better": "True for samples/s, False for ms and ms/step",
+    "repeats": "the number of runs with status ok",
+    "failed": (
+        "the number of runs with another status, without those that a sweep repeated with success"
+    ),
     "figure": (
-        "what SUTs are compared by: samples/s, the median latency or ms/step; the median of the"
-        " repeats, or an invalid last one"
+        "the figure by which SUTs are compared: samples/s, the median latency or ms/step; the"
+        " median of the repeats, or the figure of an invalid last one"
     ),
     "mean": "the geometric mean of the repeats, in `unit`",
     "low": (
@@ -47,28 +49,28 @@ COLUMNS = {
         " `unit`; None below three repeats"
     ),
     "high": "the upper end, in `unit`",
-    "figures": "each repeat's, in the order they were measured, in `unit`",
+    "figures": "the figure of each repeat, in the order in which they were measured, in `unit`",
     "samples_per_second": "samples/s, median of the repeats",
     "ms_per_step": "milliseconds of a whole batch, or of a training step, median of the repeats",
     "ms_per_denoising_step": (
-        "milliseconds of one denoising step of a whole batch, median of the repeats; None of a"
-        " model without them"
+        "milliseconds of one denoising step of a whole batch, median of the repeats; None if the"
+        " model has no such steps"
     ),
     "tokens_per_second": (
-        "tokens/s, median of the repeats, of a training with its padding; None of a model that"
-        " predicts, or has none"
+        "tokens/s, median of the repeats; for a training padding counts; None if no tokens are"
+        " generated or trained on"
     ),
     "flops_per_second": (
         "floating-point operations a second of the model's products with weights, median of the"
-        " repeats; there are more"
+        " repeats; other operations are not counted"
     ),
     "matrix_share": (
         "flops_per_second over that of a large matrix product of the same framework, as a fraction,"
         " median of the repeats"
     ),
     "operators_per_batch": (
-        "operators that Python calls for a batch of an eager SUT, median of the repeats; None of"
-        " others"
+        "operators that Python calls for a batch of an eager SUT, median of the repeats; None for"
+        " other SUTs"
     ),
     "latency_p50_ms": "milliseconds, median of the repeats; None in Offline",
     "latency_p90_ms": (
@@ -80,55 +82,54 @@ COLUMNS = {
         "seconds of a training's first step, which builds and compiles, median of the repeats"
     ),
     "step_median_ms": (
-        "milliseconds, of the steps of a training; None where a framework runs ahead of its device"
+        "milliseconds of a single step of a training; None if a framework runs ahead of its device"
     ),
     "step_p90_ms": (
-        "milliseconds, of the steps of a training; None where a framework runs ahead of its device"
+        "milliseconds of a single step of a training; None if a framework runs ahead of its device"
     ),
     "drift_fraction": (
-        "how much longer the last third of a training's steps took than the first, as a fraction"
+        "the time of the last third of a training's steps over that of the first, minus 1"
     ),
-    "trained_parameters": "how many parameters a training changes",
+    "trained_parameters": "the number of parameters that a training changes",
     "compile_seconds": (
-        "first calls of all shapes less the second ones, median of the repeats; None of an"
-        " eager SUT"
+        "seconds of the first calls of all shapes minus those of the second calls, median of the"
+        " repeats; None for an eager SUT"
     ),
     "peak_host_bytes": "bytes of the worker's memory, the largest of the repeats",
     "peak_device_bytes": "bytes on the accelerator, the largest of the repeats; None on a CPU",
     "accuracy": "the score's value in the last run; None: not judged",
     "accuracy_limit": "the limit of that value",
     "first_loss_error": (
-        "of a training: how far its first loss is from the reference's, in standard deviations of"
-        " the reference's losses"
+        "for a training: the distance of its first loss from the reference's, in standard"
+        " deviations of the reference's losses"
     ),
-    "ranked": "whether the figure may stand beside others",
-    "unranked": "why it may not, a sentence each",
-    "advice": "what to think of the repeats, a sentence each",
+    "ranked": "whether the figure may be compared with others",
+    "unranked": "the reasons why it may not be compared, a sentence each",
+    "advice": "advice on the repeats, a sentence each",
     "machine": "processor, threads and memory, and accelerators",
-    "versions": "of Python, of the SUT's own packages and of the accelerator's driver",
-    "revision": "of this harness' source",
-    "started": "when the last repeat began, ISO 8601",
-    "directories": "the run directories, in the order they were measured",
+    "versions": "versions of Python, of the SUT's packages and of the accelerator's driver",
+    "revision": "the revision of this harness' source",
+    "started": "the start of the last repeat, ISO 8601",
+    "directories": "the run directories, in the order in which they were measured",
 }
 """Column → its content, with its unit. A row has all columns; unknown values are None."""
 
 _MEDIANS = (
-    *("samples_per_second", "ms_per_step", "ms_per_denoising_step", "tokens_per_second"),
-    *(
-        "flops_per_second",
-        "matrix_share",
-        "operators_per_batch",
-        "latency_p50_ms",
-        "latency_p90_ms",
-        "latency_p99_ms",
-    ),
-    *(
-        "first_step_seconds",
-        "step_median_ms",
-        "step_p90_ms",
-        "drift_fraction",
-        "trained_parameters",
-    ),
+    "samples_per_second",
+    "ms_per_step",
+    "ms_per_denoising_step",
+    "tokens_per_second",
+    "flops_per_second",
+    "matrix_share",
+    "operators_per_batch",
+    "latency_p50_ms",
+    "latency_p90_ms",
+    "latency_p99_ms",
+    "first_step_seconds",
+    "step_median_ms",
+    "step_p90_ms",
+    "drift_fraction",
+    "trained_parameters",
 )
 
 

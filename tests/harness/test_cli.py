@@ -200,7 +200,7 @@ MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert"]
         (["sweep", "keras3-publishd"], "did you mean keras3-published?"),
         (["aduit", "runs"], "there is no command 'aduit' (did you mean audit?)"),
         (["audit", "nowhere"], "there is no such directory"),
-        (["audit", "README.md"], "it is a file; an audit takes a directory"),
+        (["audit", "README.md"], "is a file; an audit takes a directory"),
         (["audit", ".", "--mode", "gold"], "--mode gold: unknown; there are quick, valid"),
     ],
 )

@@ -241,7 +241,7 @@ def test_the_published_table_is_whole():
     ("arguments", "words"),
     [
         (["{a}", "nowhere"], "nowhere: there is no such directory"),
-        (["{a}", "{empty}"], "no finished run lies below it"),
+        (["{a}", "{empty}"], "has no finished run below it"),
         (["{a}", "{other}"], "they have no cell in common"),
         (
             ["{a}", "{a}", "--fail-if-slower", "fast"],
