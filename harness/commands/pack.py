@@ -143,8 +143,8 @@ def _runs(path: Path) -> list[Measured]:
             newest[attempt.parent] = max(attempt, newest.get(attempt.parent, attempt), key=_number)
     if not newest:
         raise UsageError(
-            f"pack {path}: holds no good run of --mode {_MODE}: measure with it first, or name run"
-            " directories"
+            f"pack {path}: has no run of --mode {_MODE} with status ok: measure one first, or give"
+            " other run directories"
         )
     return [_measured(attempt) for attempt in sorted(newest.values())]
 
@@ -174,7 +174,7 @@ def _must_hold(run: Measured) -> None:
             "nothing passes",
         )
         raise UsageError(
-            f"pack {run}: does not hold at level {_MODE}: {bad}; see ./run.sh audit"
+            f"pack {run}: the audit fails at level {_MODE}: {bad}; see ./run.sh audit"
             f" {near(str(run.directory))} --mode {_MODE}"
         )
 
@@ -195,8 +195,8 @@ def _merged(runs: list[Measured]) -> dict[str, tuple[Path, bytes | None]]:
                 mappings.setdefault(name, {}).update(files.json_object(path))
             elif place and results.setdefault(place, run) is not run:
                 raise UsageError(
-                    f"pack: {place} would be both {results[place]} and {run}: one system has one"
-                    " result there; leave one out"
+                    f"pack: {results[place]} and {run} are both the result {place}, of which a"
+                    " system has only one: leave one out"
                 )
             elif name in taken:
                 _must_agree(name, taken[name], (run, path))
@@ -205,8 +205,8 @@ def _merged(runs: list[Measured]) -> dict[str, tuple[Path, bytes | None]]:
     submitters = {"/".join(name.split("/")[:2]) for name in taken}
     if len(submitters) > 1:
         raise UsageError(
-            f"pack: one tree is of one submitter; found {', '.join(sorted(submitters))}: pack each"
-            " by itself (--submitter)"
+            f"pack: a submission has one submitter, and these runs have"
+            f" {', '.join(sorted(submitters))}: pack each submitter separately"
         )
     merged = {name: (path, None) for name, (_, path) in taken.items()}
     entries = {

@@ -135,7 +135,7 @@ MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert"]
         ),
         (
             ["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--submitter", "../up"],
-            "names a folder",
+            "is the name of a folder",
         ),
         (
             ["--sut", "mock", "--scenario", "Offline", "--model", "mistral", "--seq-len", "9"],

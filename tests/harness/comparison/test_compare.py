@@ -242,7 +242,7 @@ def test_the_published_table_is_whole():
     [
         (["{a}", "nowhere"], "nowhere: there is no such directory"),
         (["{a}", "{empty}"], "has no finished run below it"),
-        (["{a}", "{other}"], "they have no cell in common"),
+        (["{a}", "{other}"], "the folders have no cell in common"),
         (
             ["{a}", "{a}", "--fail-if-slower", "fast"],
             "--fail-if-slower fast: a share such as 5% or 0.05",

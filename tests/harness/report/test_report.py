@@ -1001,7 +1001,7 @@ def test_json_alone_is_the_one_document(three, capsys):
     ("arguments", "words_of_it"),
     [
         (["nowhere"], "there is no such directory"),
-        (["{root}", "--html", "{root}/other"], "it is there and no page of a report"),
+        (["{root}", "--html", "{root}/other"], "the file exists and is not a page of a report"),
     ],
 )
 def test_what_cannot_be_reported_is_one_sentence(three, capsys, arguments, words_of_it):
