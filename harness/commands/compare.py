@@ -110,8 +110,8 @@ def _comparisons(a: Path, b: Path, limit: float | None) -> list[Comparison]:
         found = compare.compare(groups_below(a), groups_below(b), names)
         if not any(c.a and c.b for c in found):
             raise UsageError(
-                f"compare {a} {b}: the folders have no cell in common (same model, size, task, scenario,"
-                " precision, batch, inputs and weights)"
+                f"compare {a} {b}: the folders have no cell in common (same model, size, task,"
+                " scenario, precision, batch, inputs and weights)"
             )
         return found
     if limit is not None:
