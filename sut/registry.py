@@ -23,12 +23,14 @@ its library: config.json names its classes.
 FIT = "fit"
 """The task of training; the others are `predict` and `generate`."""
 
-LOAD, LOAD_TRAINING = "load", "load_training"
-"""The functions of a SUT's module: the first one loads an Inference, the second one a Training
-(`sut.contract`).
-"""
+LOAD = "load"
+"""The function of a SUT's module that loads an Inference (`sut.contract`)."""
 
-MATRIX, PER_HEAD = "matrix", "per-head"
+LOAD_TRAINING = "load_training"
+"""The function of a SUT's module that loads a Training (`sut.contract`)."""
+
+MATRIX = "matrix"
+PER_HEAD = "per-head"
 """The two layouts of LoRA's factors; `sut.adapters` describes them."""
 
 ONE_PACKAGE = (("tensorflow-cpu", "tensorflow"),)
@@ -120,7 +122,7 @@ _TENSORFLOW_VARIABLES = ("TF(?!_CLI)", "XLA")
 _KERAS2 = {"TF_USE_LEGACY_KERAS": "1", "KERAS_BACKEND": "tensorflow"}
 _KERAS2_LACKS = {
     "gemma": (
-        "KerasNLP's Gemma is for Keras 3 alone (ValueError: GemmaBackbone requires Keras 3): take"
+        "KerasNLP's Gemma is only for Keras 3 (ValueError: GemmaBackbone requires Keras 3): take"
         " keras3-tensorflow"
     ),
     "llama": (
@@ -238,9 +240,7 @@ SUTS: dict[str, SutSpec] = {
         module="sut.mock",
         environment="core",
         execution="eager",
-        summary=(
-            "scripted latencies, no framework: a quick look, and what the harness is tested with"
-        ),
+        summary="scripted latencies, no framework: for a quick look, and for tests of the harness",
         reference="mock",
         devices=("cpu",),
         precisions=("float32",),
@@ -273,8 +273,8 @@ SUTS: dict[str, SutSpec] = {
                 ),
                 (
                     "break the training: a larger learning rate, a batch left out, batches in"
-                    " another order, a parameter that stays, no wait for the last step, or a larger"
-                    " learning rate after the first step where losses are not read"
+                    " another order, a parameter that does not change, no wait for the last step,"
+                    " or a larger learning rate after the first step if losses are not read"
                 ),
             ),
         },
@@ -409,7 +409,10 @@ def framework_of(sut: str) -> str:
     no longer exists.
     """
     packages = SUTS[sut].packages if sut in SUTS else ()
-    return next((name for package, name in _FRAMEWORKS.items() if package in packages), "")
+    for package, name in _FRAMEWORKS.items():
+        if package in packages:
+            return name
+    return ""
 
 
 def recorded_names(wanted: Iterable[str], versions: Mapping[str, str]) -> dict[str, str]:
@@ -420,12 +423,12 @@ def recorded_names(wanted: Iterable[str], versions: Mapping[str, str]) -> dict[s
     """
     spelt = {name.lower().replace("_", "-"): name for name in versions}
     builds = {package: build for build, package in ONE_PACKAGE}
-    return {
-        name: spelt[each]
-        for name in wanted
-        for each in (builds.get(name, name), name)
-        if each in spelt
-    }
+    recorded = {}
+    for name in wanted:
+        for distribution in (builds.get(name, name), name):
+            if distribution in spelt:
+                recorded[name] = spelt[distribution]
+    return recorded
 
 
 def spec_of(name: str) -> SutSpec:
@@ -438,18 +441,20 @@ def unsupported(
 ) -> str | None:
     """Return why this SUT cannot run this cell, as far as known without running anything."""
     spec = SUTS[sut]
-    if reason := DEVICES[device].lacks.get(precision):
-        return f"--precision {precision}: {reason}"
-    keys = (f"{model}/{task}/{precision}", f"{model}/{task}", f"{model}/{precision}", model)
-    if reason := next(filter(None, map(spec.unsupported.get, keys)), None):
-        return reason
+    lacking = DEVICES[device].lacks.get(precision)
+    if lacking:
+        return f"--precision {precision}: {lacking}"
+    for key in (f"{model}/{task}/{precision}", f"{model}/{task}", f"{model}/{precision}", model):
+        if key in spec.unsupported:
+            return spec.unsupported[key]
     if spec.architectures and architecture not in spec.architectures:
         written = " and ".join(spec.architectures)
         return f"it is written for the architectures {written}, not for {architecture}"
-    if reason := missing(sut, architecture, task):
-        what = "no fit is written" if task == FIT else "nothing is written"
-        return f"{what} for the architecture {architecture}: {reason}"
-    return None
+    reason = missing(sut, architecture, task)
+    if reason is None:
+        return None
+    what = "no training is written" if task == FIT else "nothing is written"
+    return f"{what} for the architecture {architecture}: {reason}"
 
 
 def missing(sut: str, architecture: str, task: str) -> str | None:
@@ -491,4 +496,7 @@ def packages() -> tuple[str, ...]:
     """Return the distributions of all frameworks. A system's description reports the versions of
     those that are installed.
     """
-    return tuple(dict.fromkeys(name for spec in SUTS.values() for name in spec.packages))
+    names: list[str] = []
+    for spec in SUTS.values():
+        names += spec.packages
+    return tuple(dict.fromkeys(names))
