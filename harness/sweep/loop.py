@@ -26,6 +26,8 @@ AGAIN_A_REPEAT = 2
 """The most times that a disturbed repeat is measured again at once."""
 FAILED = (Status.INVALID, Status.OOM, Status.ERROR, Status.SKIPPED)
 _AGAIN = (Status.ERROR, Status.OOM, Status.SKIPPED)
+_FIRST_REPEAT = ("waiting", "checkpoint", "reference", "compile", "calibration")
+"""Phases of a measurement that are short or absent in later repeats of the cell."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,13 +63,23 @@ class _Known:
     Attributes:
         results: (number of a series, repeat) → the last result.
         attempts: how many times each repeat was measured.
-        latest_s: number of a series → seconds of its last measurement; the first one may include
-            the reference.
+        next_s: number of a measured series → the seconds that its next repeat will take.
     """
 
     results: dict[tuple[int, int], Result]
     attempts: Counter[tuple[int, int]]
-    latest_s: dict[int, float] = field(default_factory=dict)
+    next_s: dict[int, float] = field(default_factory=dict)
+
+    def seconds_left(self, sweep: Sweep) -> float:
+        """Estimate the seconds of all repeats that are left. The costs of cells that were not
+        measured yet are estimates, which are scaled by those of the measured ones.
+        """
+        known = self.next_s
+        estimated_s = sum(sweep.costs[number].seconds for number in known if number in sweep.costs)
+        scale = sum(known.values()) / estimated_s if estimated_s else 1.0
+        left = schedule.steps(sweep.series, self.results, sweep.repeats)
+        costs = {number: scale * cost.seconds for number, cost in sweep.costs.items()}
+        return sum((costs | known).get(series.number, 0.0) for series, _ in left)
 
     def disturbed_again(self, sweep: Sweep, key: tuple[int, int]) -> bool:
         """Return whether a repeat was disturbed and may be measured again."""
@@ -138,13 +150,11 @@ def _one(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: Ter
     assert series.request is not None  # a series without one is never next
     results = known.results
     left = schedule.steps(sweep.series, results, sweep.repeats)
-    seconds = sum(
-        known.latest_s.get(s.number, sweep.costs[s.number].seconds)
-        for s, _ in left
-        if s.number in sweep.costs
-    )
     done = len(results.keys() - {(series.number, repeat)})
-    time_left = f"{duration(sweep.deadline.left_s)} left" if sweep.deadline else _left(seconds)
+    if sweep.deadline:
+        time_left = f"{duration(sweep.deadline.left_s)} left"
+    else:
+        time_left = _left(known.seconds_left(sweep))
     count = f"[{done + 1}/{len(results) + len(left)}]"
     reporter.say(f"{count} {series.label}, repeat {repeat}; {time_left}")
     options = replace(series.request.options, sweep=journal.mark(sweep.folder.name, series, repeat))
@@ -152,7 +162,8 @@ def _one(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: Ter
     result = _result(sweep, series.number, replace(series.request, options=options), reporter)
     if not result.directory:
         journal.keep_not_measured(sweep.folder, result)
-    known.latest_s[series.number] = (time.monotonic_ns() - start_ns) / 1e9
+    spent_s = (time.monotonic_ns() - start_ns) / 1e9
+    known.next_s[series.number] = spent_s - _first_repeat_s(result)
     known.attempts[series.number, repeat] += 1
     results[series.number, repeat] = result
     reporter.say(f"    {_outcome(series, sweep.series, results, result)}")
@@ -175,6 +186,15 @@ def _result(sweep: Sweep, number: int, request: Request, reporter: Terminal) -> 
         return run.not_measured(request, Status.SKIPPED, f"{e}; the same command goes on with it")
     except HarnessError as e:
         return run.not_measured(request, Status.ERROR, str(e))
+
+
+def _first_repeat_s(result: Result) -> float:
+    """The seconds of a measurement that only the first repeat of a cell takes."""
+    return sum(
+        seconds
+        for phase, seconds in result.seconds.items()
+        if phase in _FIRST_REPEAT or phase.startswith("environment ")
+    )
 
 
 def _left(seconds: float) -> str:
