@@ -384,6 +384,7 @@ class Finding(StrEnum):
     DEVICE_MEMORY = "memory on the accelerator, at most"
     HOST_MEMORY = "memory of the worker, at most"
     COMPILING = "compiling takes"
+    FROM_CACHE = "with the compiled programs from the cache"
     PAYS_AFTER = "{batches} instead of {eager}"
     PAYS_NOT = "not here: {eager} is as fast"
     BEST_BATCHES = "{work}: of the batches {batches} the fastest of each SUT, by medians: {fastest}"
@@ -426,8 +427,9 @@ class SectionNote(StrEnum):
         " are in part ratios of precision."
     )
     PAYBACK = (
-        "Compile time is the time of the first calls of all shapes minus that of the second calls."
-        " Compiling pays as soon as the saved time is longer."
+        "Compile time is the time of the first calls of all shapes minus that of the second calls,"
+        " if no compiled program was kept on disk. Compiling pays as soon as the saved time is"
+        " longer."
     )
     TRAININGS = (
         "A step is one batch: forward, backward and update. Two steps come first and are not timed;"
@@ -576,6 +578,7 @@ class Files(StrEnum):
     REMOVED_CHECKPOINTS = "seeded weights are drawn again; of your own weights only links are here"
     REMOVED_INPUTS = "made again in seconds"
     REMOVED_REFERENCES = "computed again by the reference's framework"
+    REMOVED_COMPILED = "compiled again by JAX and torch"
 
 
 class Next(StrEnum):

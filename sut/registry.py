@@ -23,12 +23,14 @@ its library: config.json names its classes.
 FIT = "fit"
 """The task of training; the others are `predict` and `generate`."""
 
-LOAD, LOAD_TRAINING = "load", "load_training"
-"""The functions of a SUT's module: the first one loads an Inference, the second one a Training
-(`sut.contract`).
-"""
+LOAD = "load"
+"""The function of a SUT's module that loads an Inference (`sut.contract`)."""
 
-MATRIX, PER_HEAD = "matrix", "per-head"
+LOAD_TRAINING = "load_training"
+"""The function of a SUT's module that loads a Training (`sut.contract`)."""
+
+MATRIX = "matrix"
+PER_HEAD = "per-head"
 """The two layouts of LoRA's factors; `sut.adapters` describes them."""
 
 ONE_PACKAGE = (("tensorflow-cpu", "tensorflow"),)
@@ -138,7 +140,7 @@ _XLA_OUT_OF_MEMORY = (
 # the reason. `unsupported` gives the reasons that follow from the files of a SUT.
 _KERAS2_LACKS = {
     "gemma": (
-        "KerasNLP's Gemma needs Keras 3 (ValueError: GemmaBackbone requires Keras 3): take"
+        "KerasNLP's Gemma is only for Keras 3 (ValueError: GemmaBackbone requires Keras 3): take"
         " keras3-tensorflow"
     ),
     "llama": (
@@ -196,7 +198,7 @@ _TORCH_SCRIPT_LACKS = {
 }
 _OTHER_ARCHITECTURES = "it is written for the architectures {written}, not for {architecture}"
 _NOT_WRITTEN = "nothing is written for the architecture {architecture}: {missing}"
-_NO_TRAINING = "no fit is written for the architecture {architecture}: {missing}"
+_NO_TRAINING = "no training is written for the architecture {architecture}: {missing}"
 _NO_FILE = "there is no {file}"
 _NO_FUNCTION = "{file} has no {function}"
 
@@ -257,9 +259,7 @@ SUTS: dict[str, SutSpec] = {
         module="sut.mock",
         environment="core",
         execution="eager",
-        summary=(
-            "scripted latencies, no framework: a quick look, and what the harness is tested with"
-        ),
+        summary="scripted latencies, no framework: for a quick look, and for tests of the harness",
         reference="mock",
         devices=("cpu",),
         precisions=("float32",),
@@ -292,8 +292,8 @@ SUTS: dict[str, SutSpec] = {
                 ),
                 (
                     "break the training: a larger learning rate, a batch left out, batches in"
-                    " another order, a parameter that stays, no wait for the last step, or a larger"
-                    " learning rate after the first step where losses are not read"
+                    " another order, a parameter that does not change, no wait for the last step,"
+                    " or a larger learning rate after the first step if losses are not read"
                 ),
             ),
         },
@@ -417,7 +417,10 @@ def framework_of(sut: str) -> str:
     no longer exists.
     """
     packages = SUTS[sut].packages if sut in SUTS else ()
-    return next((name for package, name in _FRAMEWORKS.items() if package in packages), "")
+    for package, name in _FRAMEWORKS.items():
+        if package in packages:
+            return name
+    return ""
 
 
 def recorded_names(wanted: Iterable[str], versions: Mapping[str, str]) -> dict[str, str]:
@@ -428,12 +431,12 @@ def recorded_names(wanted: Iterable[str], versions: Mapping[str, str]) -> dict[s
     """
     spelt = {name.lower().replace("_", "-"): name for name in versions}
     builds = {package: build for build, package in ONE_PACKAGE}
-    return {
-        name: spelt[each]
-        for name in wanted
-        for each in (builds.get(name, name), name)
-        if each in spelt
-    }
+    recorded = {}
+    for name in wanted:
+        for distribution in (builds.get(name, name), name):
+            if distribution in spelt:
+                recorded[name] = spelt[distribution]
+    return recorded
 
 
 def spec_of(name: str) -> SutSpec:
@@ -446,20 +449,20 @@ def unsupported(
 ) -> str | None:
     """Return why this SUT cannot run this cell, as far as known without running anything."""
     spec = SUTS[sut]
-    lack = DEVICES[device].lacks.get(precision)
-    if lack:
-        return f"--precision {precision}: {lack}"
+    lacking = DEVICES[device].lacks.get(precision)
+    if lacking:
+        return f"--precision {precision}: {lacking}"
     for key in (f"{model}/{task}/{precision}", f"{model}/{task}", f"{model}/{precision}", model):
         if key in spec.unsupported:
             return spec.unsupported[key]
     if spec.architectures and architecture not in spec.architectures:
         written = " and ".join(spec.architectures)
         return _OTHER_ARCHITECTURES.format(written=written, architecture=architecture)
-    lacking = missing(sut, architecture, task)
-    if not lacking:
+    fault = missing(sut, architecture, task)
+    if not fault:
         return None
     reason = _NO_TRAINING if task == FIT else _NOT_WRITTEN
-    return reason.format(architecture=architecture, missing=lacking)
+    return reason.format(architecture=architecture, missing=fault)
 
 
 def missing(sut: str, architecture: str, task: str) -> str | None:
@@ -501,4 +504,7 @@ def packages() -> tuple[str, ...]:
     """Return the distributions of all frameworks. A system's description reports the versions of
     those that are installed.
     """
-    return tuple(dict.fromkeys(name for spec in SUTS.values() for name in spec.packages))
+    names: list[str] = []
+    for spec in SUTS.values():
+        names += spec.packages
+    return tuple(dict.fromkeys(names))

@@ -19,6 +19,7 @@ _KINDS = {
     "checkpoints": Files.REMOVED_CHECKPOINTS,
     "inputs": Files.REMOVED_INPUTS,
     "references": Files.REMOVED_REFERENCES,
+    "compiled": Files.REMOVED_COMPILED,
 }
 """Folder of the cache → the cost of its removal."""
 _OWN = re.compile(

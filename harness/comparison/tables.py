@@ -92,9 +92,10 @@ COLUMNS = {
     ),
     "trained_parameters": "the number of parameters that a training changes",
     "compile_seconds": (
-        "seconds of the first calls of all shapes minus those of the second calls, median of the"
-        " repeats; None for an eager SUT"
+        "seconds of the first calls of all shapes minus those of the second calls, if no program"
+        " was kept on disk, median of the repeats; None for an eager SUT"
     ),
+    "cached_compile_seconds": "the same if programs were kept on disk",
     "peak_host_bytes": "bytes of the worker's memory, the largest of the repeats",
     "peak_device_bytes": "bytes on the accelerator, the largest of the repeats; None on a CPU",
     "accuracy": "the score's value in the last run; None: not judged",
@@ -354,7 +355,8 @@ def row(group: Group) -> dict[str, Any]:
     runs = group.good or (group.last,)
     compile_seconds = None
     if group.execution != "eager":
-        compile_seconds = _median(run.result.seconds.get("compile") for run in group.good)
+        compile_seconds = _median(map(_compile_seconds, group.good))
+    cached = [run.result.metrics.get("cached_compile_seconds") for run in group.good]
     host_bytes = max(run.result.peak_host_bytes for run in group.runs)
     device_bytes = max(run.result.peak_device_bytes or 0 for run in group.runs)
     accuracy = result.accuracy or {}
@@ -380,6 +382,7 @@ def row(group: Group) -> dict[str, Any]:
         "figures": group.figures,
         **medians,
         "compile_seconds": compile_seconds,
+        "cached_compile_seconds": _median(cached),
         "peak_host_bytes": host_bytes or None,
         "peak_device_bytes": device_bytes or None,
         "accuracy": accuracy.get("value"),
@@ -493,6 +496,13 @@ def in_turns(a: Group, b: Group) -> bool:
     if not all(first for first, _ in pairs):
         return False
     return all(earlier[1] < later[0] for earlier, later in itertools.pairwise(pairs))
+
+
+def _compile_seconds(run: Run) -> float | None:
+    """How long the run's programs took to compile the first time. Results of earlier versions have
+    it only among the seconds of the phases.
+    """
+    return run.result.metrics.get("compile_seconds", run.result.seconds.get("compile"))
 
 
 def _median(values: Iterable[float | None]) -> float | None:

@@ -26,7 +26,8 @@ from blake3 import blake3
 
 from harness.errors import EnvironmentFailure
 from harness.inputs.models import Model, Size, Tensor
-from harness.inputs.user_weights import INDEX, Folder, check_finite
+from harness.inputs.user_tensors import INDEX
+from harness.inputs.user_weights import Folder, check_finite
 from harness.locks import held
 from harness.messages import Waiting
 

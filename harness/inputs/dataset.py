@@ -105,10 +105,6 @@ def prepare(
         synthetic, warmup_rows = _synthetic_like(architecture, arrays, size, _SYNTHETIC)
         fresh = _fresh(architecture, arrays, size, batch_size)
         digest = _digest(arrays)
-    kinds = {
-        name: ArrayKind(dtype=array.dtype.name, shape=array.shape[1:])
-        for name, array in arrays.items()
-    }
     least_flops = architecture.least_flops
     directory = cache / "inputs" / f"{model.name}-{size.name}-{digest[:12]}"
     return Inputs(
@@ -118,7 +114,7 @@ def prepare(
         warmup_rows=warmup_rows,
         digest=digest,
         count=_rows(arrays),
-        arrays=kinds,
+        arrays=_kinds(arrays),
         description=architecture.describe(arrays),
         least_flops=least_flops(size, arrays) if least_flops else None,
         notes=notes,
@@ -128,6 +124,13 @@ def prepare(
 def _rows(arrays: Arrays) -> int:
     """The number of samples."""
     return len(next(iter(arrays.values())))
+
+
+def _kinds(arrays: Arrays) -> dict[str, ArrayKind]:
+    return {
+        name: ArrayKind(dtype=array.dtype.name, shape=array.shape[1:])
+        for name, array in arrays.items()
+    }
 
 
 def _split(arrays: Arrays, path: Path, samples: int, batch_size: int) -> tuple[Arrays, Arrays, str]:

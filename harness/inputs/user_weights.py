@@ -9,23 +9,21 @@ code in DIR cannot change only one framework, and all libraries have the same va
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.inputs import architectures, tokenizer, user_config
+from harness.inputs import architectures, tokenizer, user_config, user_tensors
 from harness.inputs.models import Model, Size
 from harness.inputs.models.drawn import Parts, Tensor
 from harness.inputs.tokenizer import Tokenizer
+from harness.inputs.user_tensors import INDEX, named, todays_name
 from harness.messages import InputNote
 
-INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
-_DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 # The exponent bits, which are all set in a number that is not finite. Testing them is faster than
 # ml_dtypes.
 _EXPONENTS = {
@@ -34,7 +32,6 @@ _EXPONENTS = {
     "bfloat16": (0x7F80, "uint16"),
 }
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
-_NAMED = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,13 +93,13 @@ def look(path: Path, model: Model) -> Folder:
     if architecture.weights_config is None:
         config, notes = user_config.read(path, model)
     files, index = _files(path, model)
-    tensors = _tensors(path, files, index)
+    tensors = user_tensors.headers(path, files, index)
     if config is None:
         assert architecture.weights_config
         shapes = {name: shape for name, (shape, _) in tensors.items()}
         config = architecture.weights_config(path, shapes)
-    expected = _expected(model, config, tensors)
-    stored, more_notes = _compare(path, model, expected, tensors)
+    expected = user_tensors.expected(model, config, tensors)
+    stored, more_notes = user_tensors.compare(path, model, expected, tensors)
     notes += more_notes
     user_tokenizer = _tokenizer(path, model, config)
     precision = _precision(config, stored)
@@ -187,7 +184,7 @@ def _files(path: Path, model: Model) -> tuple[tuple[str, ...], bool]:
     if (path / SINGLE).is_file():
         return (SINGLE,), False
     if (path / INDEX).is_file() and not architectures.of(model).weights_config:
-        shards = sorted(set(_weight_map(path).values()))
+        shards = sorted(set(user_tensors.weight_map(path).values()))
         strays = [shard for shard in shards if Path(shard).name != shard]
         if strays:
             raise UsageError(
@@ -197,7 +194,7 @@ def _files(path: Path, model: Model) -> tuple[tuple[str, ...], bool]:
         missing = [shard for shard in shards if not (path / shard).is_file()]
         if missing:
             raise UsageError(
-                f"--weights {path}: {INDEX} names {len(shards)} files and {_named(missing)} are"
+                f"--weights {path}: {INDEX} names {len(shards)} files and {named(missing)} are"
                 " missing: download them again"
             )
         return tuple(shards), True
@@ -205,7 +202,7 @@ def _files(path: Path, model: Model) -> tuple[tuple[str, ...], bool]:
     if pickles:
         raise _pickle(path, pickles[0], model)
     other = sorted(p.name for p in path.glob("*.safetensors"))
-    also = f" ({_named(other)} is not read: rename it, or write {INDEX})" if other else ""
+    also = f" ({named(other)} is not read: rename it, or write {INDEX})" if other else ""
     raise UsageError(
         f"--weights {path}: neither {SINGLE} nor {INDEX} is in it{also}: download the weights too,"
         " or write them with model.save_pretrained(DIR)"
@@ -247,113 +244,6 @@ def _pickle(path: Path, name: str, model: Model) -> UsageError:
     )
 
 
-def _weight_map(path: Path) -> dict[str, str]:
-    try:
-        files = json.loads((path / INDEX).read_text(encoding="utf-8"))["weight_map"]
-        return {str(k): str(v) for k, v in files.items()}
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise UsageError(
-            f"--weights {path}: {INDEX} is not JSON with a `weight_map` of tensor names and files:"
-            " download it again"
-        ) from None
-
-
-def _tensors(
-    path: Path, files: Iterable[str], index: bool
-) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Name → (shape, dtype) from the files' headers."""
-    from safetensors import SafetensorError, safe_open
-
-    tensors: dict[str, tuple[tuple[int, ...], str]] = {}
-    file_of: dict[str, str] = {}
-    for name in files:
-        before = name[: name.find("/") + 1]
-        try:
-            with safe_open(path / name, framework="np") as f:
-                for inside in f.keys():  # noqa: SIM118  not a dict
-                    part = f.get_slice(inside)
-                    tensors[before + inside] = (tuple(part.get_shape()), part.get_dtype())
-                    file_of[before + inside] = name
-        except (SafetensorError, OSError) as e:
-            raise UsageError(
-                f"--weights {path}: {name} is not a whole safetensors file ({e}): download or save"
-                " it again"
-            ) from None
-    if index:
-        strays = sorted(set(file_of.items()) ^ set(_weight_map(path).items()))
-        if strays:
-            raise UsageError(
-                f"--weights {path}: {INDEX} and its files do not agree on the place of"
-                f" {strays[0][0]}: save the folder again"
-            )
-    return tensors
-
-
-def _expected(model: Model, config: Mapping[str, Any], names: Iterable[str]) -> tuple[Tensor, ...]:
-    """The tensors that a folder must contain, and the optional ones that it contains."""
-    there = {_today(name, model) for name in names}
-    return tuple(
-        t
-        for t in model.tensors(config)
-        if t.name in there or not t.name.endswith(model.user_weights.optional)
-    )
-
-
-def _compare(
-    path: Path,
-    model: Model,
-    expected: Iterable[Tensor],
-    tensors: Mapping[str, tuple[tuple[int, ...], str]],
-) -> tuple[set[str], list[str]]:
-    """Return (dtypes of the parameters, notes). Raises UsageError with the first names that are
-    missing, unknown or of another shape.
-    """
-    today = {_today(name, model): (name, *header) for name, header in tensors.items()}
-    shapes = {t.name: t.shape for t in expected}
-    missing = [name for name in shapes if name not in today]
-    if missing:
-        raise UsageError(
-            f"--weights {path}: lacks {_named(missing)}, of the {len(shapes)} tensors that"
-            f" {model.name} has: {_advice(model)}"
-        )
-    rules = model.user_weights
-    unexpected = set(today) - set(shapes)
-    ignored = {name for name in unexpected if name.endswith(rules.ignored)}
-    tied = {name for name in unexpected if name in rules.tied}
-    head = {name for name in unexpected - ignored if _of_head(today[name][0], tensors, model)}
-    extra = sorted(unexpected - ignored - tied - head)
-    if extra:
-        raise UsageError(
-            f"--weights {path}: contains {_named(extra)}, which {model.name} lacks:"
-            f" {_advice(model)}"
-        )
-    wrong = [name for name, shape in shapes.items() if today[name][1] != shape]
-    if wrong:
-        first = wrong[0]
-        more = f" (and {len(wrong) - 1} more)" if wrong[1:] else ""
-        raise UsageError(
-            f"--weights {path}: {first}{more} is {list(today[first][1])} and config.json makes it"
-            f" {list(shapes[first])}: not of one model"
-        )
-    others = [name for name in shapes if today[name][2] not in _DTYPES]
-    if others:
-        raise UsageError(
-            f"--weights {path}: {others[0]} is stored as {today[others[0]][2]}: quantised weights"
-            " are not supported, only F32, F16 and BF16; give the folder from which it was made"
-        )
-    for name in tied:
-        _check_equal(path, today[name][0], today[rules.tied[name]][0])
-    notes = []
-    if ignored:
-        notes.append(InputNote.WEIGHTS_NO_PARAMETER.format(tensors=_named(sorted(ignored))))
-    if head:
-        names = sorted(today[name][0] for name in head)
-        notes.append(InputNote.WEIGHTS_HEAD.format(model=model.name, tensors=_named(names)))
-    for name in sorted(tied):
-        notes.append(InputNote.WEIGHTS_TIED.format(tensor=name, other=rules.tied[name]))
-    return {today[name][2] for name in shapes}, notes
-
-
 def check_finite(folder: Folder, model: Model) -> None:
     """Read all parameters. Raises UsageError with the name of the first tensor that has a NaN or
     infinite value.
@@ -363,8 +253,8 @@ def check_finite(folder: Folder, model: Model) -> None:
     from sut.checkpoint.weights_files import rows
 
     parameters = {tensor.name for tensor in folder.size.tensors}
-    for name in _tensors(folder.path, folder.files, folder.index):
-        if _today(name, model) not in parameters:
+    for name in user_tensors.headers(folder.path, folder.files, folder.index):
+        if todays_name(name, model) not in parameters:
             continue
         for part in rows(folder.path, name):
             exponent, bits = _EXPONENTS[part.dtype.name]
@@ -377,67 +267,13 @@ def check_finite(folder: Folder, model: Model) -> None:
                 )
 
 
-def _of_head(name: str, names: Iterable[str], model: Model) -> bool:
-    """Return whether a tensor belongs to a head that is not read, in a folder of a model that takes
-    any head (`any_head`).
-
-    If some names begin with the body's prefix, the names without it belong to the head.
-    """
-    rules = model.user_weights
-    if not rules.any_head or name.startswith(rules.prefix):
-        return False
-    return any(each.startswith(rules.prefix) for each in names)
-
-
-def _today(name: str, model: Model) -> str:
-    """The name in the model's table of a tensor of the user's."""
-    prefix = model.user_weights.prefix
-    if prefix:
-        name = name.removeprefix(prefix)
-        if model.weights[0].name.startswith(prefix):
-            name = prefix + name
-    for old, new in model.user_weights.prefixes.items():
-        if name.startswith(old) and not name.startswith(new):
-            name = new + name.removeprefix(old)
-    for old, new in model.user_weights.renamed.items():
-        if name.endswith(old):
-            return name.removesuffix(old) + new
-    return name
-
-
-def _check_equal(path: Path, name: str, other: str) -> None:
-    """Raises UsageError if two tensors differ. They are read row by row, because an embedding may
-    have gigabytes.
-    """
-    import numpy as np
-
-    from sut.checkpoint.weights_files import rows
-
-    for one, another in zip_longest(rows(path, name), rows(path, other)):
-        if not np.array_equal(one, another):
-            raise UsageError(
-                f"--weights {path}: {name} differs from {other}, with which this model ties it: one"
-                " of the two would be lost"
-            )
-
-
-def _advice(model: Model) -> str:
-    if architectures.of(model).weights_config and not model.parts:
-        return "give the checkpoint as it was published"
-    kind = model.native_class
-    return (
-        f"save the folder again with {kind}.from_pretrained(DIR).save_pretrained(NEW), whose"
-        " warnings say what is wrong"
-    )
-
-
 def _precision(config: Mapping[str, Any], stored: set[str]) -> str:
     """The precision of config.json, or that of the stored parameters if it has none. float16 is
     computed in float32.
     """
     dtype = config.get("dtype")
     if not dtype and len(stored) == 1:
-        dtype = _DTYPES[next(iter(stored))]
+        dtype = user_tensors.DTYPES[next(iter(stored))]
     return "bfloat16" if dtype == "bfloat16" else "float32"
 
 
@@ -468,8 +304,3 @@ def _extent(config: Mapping[str, Any]) -> str:
     if "image_size" in config:
         return f"image {config['image_size']} x {config['image_size']}"
     return f"vocabulary {config['vocab_size']}"
-
-
-def _named(names: list[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more

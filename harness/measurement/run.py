@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from compliance import audit as audits
+from formats import figures
 from formats.cell import Cell
 from formats.job import PERFORMANCE, TESTS, Job
 from formats.outcome import WorkerOutcome
@@ -21,14 +22,14 @@ from formats.result import Result, Status
 from formats.writing import write_json
 from harness import locks, result
 from harness.errors import EnvironmentFailure
-from harness.execution import environments, loadgen_run, rundir
+from harness.execution import environments, kernels, loadgen_run, rundir
 from harness.execution.environments import Environment
 from harness.execution.loadgen_run import Reporter
 from harness.execution.process import Worker
 from harness.inputs import checkpoint, dataset
 from harness.inputs.tokenizer import Tokenizer, of_bytes
+from harness.measurement import earlier_repeat, reference, tests
 from harness.measurement import record as records
-from harness.measurement import reference, tests
 from harness.measurement.attempt import Attempt, make_job
 from harness.request.plan import memory_shortage, unsupported
 from harness.request.request import Request
@@ -102,6 +103,7 @@ def _run_alone(
         setup_seconds=setup,
         started_monotonic_ns=started_monotonic_ns,
     )
+    attempt = replace(attempt, known=earlier_repeat.find(attempt))
     with rundir.opened(
         request.options.out, cell, request.options.mode, request.options.sweep
     ) as directory:
@@ -176,13 +178,17 @@ def _run_tests(
     performance = make_job(attempt, directory, PERFORMANCE, None)
     compliance = _compliance_tests(request, performance)
 
-    def say_the_rest(outcome: WorkerOutcome) -> None:
+    def after_performance(outcome: WorkerOutcome) -> None:
+        if figures.compiles(outcome) and not outcome.cache_hits:
+            seconds = figures.first_calls_seconds(outcome)
+            kernels.note_first_seconds(attempt.kernels, attempt.cell, seconds)
         if compliance:
-            seconds = duration(loadgen_run.expected_seconds(compliance, outcome))
+            more = duration(loadgen_run.expected_seconds(compliance, outcome))
             names = ", ".join(compliance)
-            reporter.say(f"after the accuracy test: {names}, about {seconds} more")
+            reporter.say(f"after the accuracy test: {names}, about {more} more")
 
-    with Worker(attempt.environment.python, request.spec.process_env) as worker:
+    process_env = {**kernels.variables(attempt.kernels), **request.spec.process_env}
+    with Worker(attempt.environment.python, process_env) as worker:
         return tests.run(
             (*TESTS, *compliance),
             partial(make_job, attempt, directory),
@@ -190,7 +196,7 @@ def _run_tests(
             record,
             worker,
             reporter,
-            say_the_rest,
+            after_performance,
         )
 
 

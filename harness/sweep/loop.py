@@ -27,6 +27,8 @@ AGAIN_A_REPEAT = 2
 """The most times that a disturbed repeat is measured again at once."""
 FAILED = (Status.INVALID, Status.OOM, Status.ERROR, Status.SKIPPED)
 _AGAIN = (Status.ERROR, Status.OOM, Status.SKIPPED)
+_FIRST_REPEAT = ("waiting", "checkpoint", "reference", "compile", "calibration")
+"""Phases of a measurement that are short or absent in later repeats of the cell."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,13 +64,23 @@ class _Known:
     Attributes:
         results: (number of a series, repeat) → the last result.
         attempts: how many times each repeat was measured.
-        latest_s: number of a series → seconds of its last measurement; the first one may include
-            the reference.
+        next_s: number of a measured series → the seconds that its next repeat will take.
     """
 
     results: dict[tuple[int, int], Result]
     attempts: Counter[tuple[int, int]]
-    latest_s: dict[int, float] = field(default_factory=dict)
+    next_s: dict[int, float] = field(default_factory=dict)
+
+    def seconds_left(self, sweep: Sweep) -> float:
+        """Estimate the seconds of all repeats that are left. The costs of cells that were not
+        measured yet are estimates, which are scaled by those of the measured ones.
+        """
+        known = self.next_s
+        estimated_s = sum(sweep.costs[number].seconds for number in known if number in sweep.costs)
+        scale = sum(known.values()) / estimated_s if estimated_s else 1.0
+        left = schedule.steps(sweep.series, self.results, sweep.repeats)
+        costs = {number: scale * cost.seconds for number, cost in sweep.costs.items()}
+        return sum((costs | known).get(series.number, 0.0) for series, _ in left)
 
     def disturbed_again(self, sweep: Sweep, key: tuple[int, int]) -> bool:
         """Return whether a repeat was disturbed and may be measured again."""
@@ -146,7 +158,7 @@ def _one(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: Ter
             all=len(results) + len(left),
             cell=series.label,
             repeat=repeat,
-            left=_time_left(sweep, known, left),
+            left=_time_left(sweep, known),
         )
     )
     options = replace(series.request.options, sweep=journal.mark(sweep.folder.name, series, repeat))
@@ -154,7 +166,8 @@ def _one(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: Ter
     result = _result(sweep, series.number, replace(series.request, options=options), reporter)
     if not result.directory:
         journal.keep_not_measured(sweep.folder, result)
-    known.latest_s[series.number] = (time.monotonic_ns() - start_ns) / 1e9
+    spent_s = (time.monotonic_ns() - start_ns) / 1e9
+    known.next_s[series.number] = spent_s - _first_repeat_s(result)
     known.attempts[series.number, repeat] += 1
     results[series.number, repeat] = result
     reporter.say(f"    {_outcome(series, sweep.series, results, result)}")
@@ -180,16 +193,21 @@ def _result(sweep: Sweep, number: int, request: Request, reporter: Terminal) -> 
         return run.not_measured(request, Status.ERROR, str(e))
 
 
-def _time_left(sweep: Sweep, known: _Known, left: Sequence[tuple[Series, int]]) -> str:
+def _time_left(sweep: Sweep, known: _Known) -> str:
     """The time until the deadline, or the expected time of the measurements that are left."""
     if sweep.deadline:
         return SweepProgress.LEFT_OF_DEADLINE.format(duration=duration(sweep.deadline.left_s))
-    seconds = 0.0
-    for series, _ in left:
-        if series.number in sweep.costs:
-            expected_s = sweep.costs[series.number].seconds
-            seconds += known.latest_s.get(series.number, expected_s)
+    seconds = known.seconds_left(sweep)
     return SweepProgress.LEFT.format(duration=duration(seconds), time=until(seconds))
+
+
+def _first_repeat_s(result: Result) -> float:
+    """The seconds of a measurement that only the first repeat of a cell takes."""
+    return sum(
+        seconds
+        for phase, seconds in result.seconds.items()
+        if phase in _FIRST_REPEAT or phase.startswith("environment ")
+    )
 
 
 def _outcome(

@@ -33,7 +33,7 @@ from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
 from scenarios.worker.warm_up import warm_up
 from sut.contract import Unsupported
 from sut.devices import DEVICES, HOST
-from sut.evidence import generated_files
+from sut.evidence import compilations, generated_files, matrix_rate
 from sut.evidence.out_of_memory import asked_bytes
 from sut.registry import FIT, REFERENCES, SUTS, loader
 
@@ -49,14 +49,14 @@ class Loaded:
     Attributes:
         test: the test whose job loaded it.
         sut: an `Inference` or a `Training`.
-        answers: the dtypes and shapes of its answers (`answers.describe`).
         slowest_ns: the time of the slowest batch while warming up; 0 for a training.
+        fields: `import_ns`, `load_ns`, `warmup`, `answers` and `cache_hits` of the WorkerOutcome.
     """
 
     test: str
     sut: Any
-    answers: Mapping[str, Any]
     slowest_ns: float
+    fields: Mapping[str, Any]
 
 
 def main(argv: list[str]) -> None:
@@ -159,41 +159,40 @@ def measure(
 ) -> tuple[WorkerOutcome, Loaded]:
     """Run the job's procedure on the loaded SUT. If there is none, load it and warm it up first."""
     procedure = procedures.find(job.procedure)
-    if loaded is None:
-        loaded, times = load_and_warm_up(job, beat)
-    else:
-        times = {"loaded_for": loaded.test}
+    loaded = loaded or load_and_warm_up(job, beat)
     fields = procedure(job, loaded.sut, beat, loaded.slowest_ns)
     outcome = WorkerOutcome(
         "ok",
         peak_host_bytes=host_memory.peak_bytes(),
         versions=_versions(),
-        answers=loaded.answers,
-        **(times | fields),
+        loaded_for="" if loaded.test == job.test else loaded.test,
+        **{**loaded.fields, **fields},
     )
     return outcome, loaded
 
 
-def load_and_warm_up(job: Job, beat: Heartbeat) -> tuple[Loaded, dict[str, Any]]:
-    """Load the job's SUT and run every shape on it. → the SUT, and the times as fields of the
-    WorkerOutcome.
-    """
+def load_and_warm_up(job: Job, beat: Heartbeat) -> Loaded:
+    """Load the job's SUT and run every shape on it."""
     beat.enter("load", LOAD_LIMIT_S)
     start = _clock()
     load = loader(job.sut, job.architecture, job.workload.task)
     import_ns = _clock() - start
+    if job.known:
+        matrix_rate.know(job.known.matrix_flops)
     start = _clock()
     sut = load(job.workload)
     check_in_flight(job, sut)
     sut.synchronise()
-    times: dict[str, Any] = {"import_ns": import_ns, "load_ns": _clock() - start}
+    fields: dict[str, Any] = {"import_ns": import_ns, "load_ns": _clock() - start}
     # A training has no warm-up, because a step would change the model. Its first step is timed
     # separately.
     if job.procedure == FIT:
-        return Loaded(job.test, sut, {}, 0), times
-    warm, answers = warm_up(job, sut, beat)
-    slowest_ns = max(shape["second_ns"] for shape in warm)
-    return Loaded(job.test, sut, answers, slowest_ns), times | {"warmup": warm}
+        return Loaded(job.test, sut, 0, fields)
+    hits = compilations.hits()
+    fields["warmup"], fields["answers"] = warm_up(job, sut, beat)
+    fields["cache_hits"] = compilations.hits() - hits
+    slowest_ns = max(shape["second_ns"] for shape in fields["warmup"])
+    return Loaded(job.test, sut, slowest_ns, fields)
 
 
 def check_in_flight(job: Job, sut: Any) -> None:

@@ -23,7 +23,7 @@ def factor(layers: int, head: int, prompt: int, new: int, *, eager: bool) -> flo
             first pass, too; a compiler leaves these logits out, because they are not used.
     """
     least = (prompt + new - 1) * layers + new * head
-    made = (prompt + 2 * new) * layers + new * head
+    computed = (prompt + 2 * new) * layers + new * head
     if eager:
-        made += (prompt + new) * head
-    return made / least
+        computed += (prompt + new) * head
+    return computed / least

@@ -33,6 +33,7 @@ def _sentences(comparison: Comparison) -> list[str]:
         Finding.DEVICE_MEMORY: _least(rows, "peak_device_bytes", 1e-9, "GB"),
         Finding.HOST_MEMORY: _least(rows, "peak_host_bytes", 1e-9, "GB"),
         Finding.COMPILING: _least(rows, "compile_seconds", 1.0, "s"),
+        Finding.FROM_CACHE: _least(rows, "cached_compile_seconds", 1.0, "s"),
     }
     return [f"{finding}: {', '.join(each)}" for finding, each in texts.items() if len(each) > 1]
 
