@@ -16,6 +16,9 @@ Only these are elsewhere:
 - `UsageError` and `EnvironmentFailure` name the refused flag or file, so they are where it is read.
 - `sut/registry.py` says why a SUT cannot run a cell.
 - `compliance/` says what an audit found.
+- `harness/report/page.html` and `history.html` have the headings and legends of a page.
+- `COLUMNS` in `harness/comparison/tables.py` describes the columns of a table, and
+  `harness/report/details.py` the lines of LoadGen's summary.
 - `harness/execution/` and `harness/measurement/` say what they make and wait for.
 """
 
