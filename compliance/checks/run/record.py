@@ -12,6 +12,7 @@ from compliance.findings.check import judge, mismatch, not_applicable, shorten
 from compliance.folders import measurements_file
 from compliance.subject import BARE, Subject
 from formats import documents
+from formats.cell import IN_WORKLOAD
 from formats.checks import Check, Fault
 from formats.record import Record
 
@@ -145,7 +146,7 @@ def _jobs(subject: Subject, record: Record) -> Iterator[Fault | str]:
             if one != other:
                 text = f"job.json: {key} differs between the performance and the {test.name} test"
                 yield Fault(text, shorten(one), shorten(other), f"raw/{test.name}/job.json")
-    for key in ("precision", "batch_size", "device", "model", "task"):
+    for key in IN_WORKLOAD:
         value, expected = getattr(first.workload, key), getattr(record.cell, key)
         if value != expected:
             yield _differs(f"workload.{key}", value, expected)
