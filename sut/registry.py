@@ -64,7 +64,7 @@ class SutSpec:
         environment: environments/<name>-<device>.txt; "core" is the harness' own.
         summary: description for the listing.
         process_env: environment variables that the framework needs before its import.
-        unsupported: "model", "model/task", "model/precision" or "model/task/precision" → the true
+        unsupported: "model", "model/task", "model/precision" or "model/task/precision" → the
             reason.
         architectures: the architectures that it supports; empty: those for which it has a file.
         options: name of each `--sut-option` → (its type or its words, its description).
@@ -120,6 +120,24 @@ _TORCH_VARIABLES = (r"TORCH\w*?", "PYTORCH", "INDUCTOR", "TRITON")
 _TENSORFLOW_VARIABLES = ("TF(?!_CLI)", "XLA")
 # KerasNLP uses the Keras of TensorFlow.
 _KERAS2 = {"TF_USE_LEGACY_KERAS": "1", "KERAS_BACKEND": "tensorflow"}
+_HUGGING_FACE = {"TF_USE_LEGACY_KERAS": "1", "HF_HUB_OFFLINE": "1"}
+# On a CPU torch reports a lack of memory only by its message. On a GPU, CUDA itself, its graphs and
+# cuBLAS (which needs a workspace) have messages of their own.
+_TORCH_OUT_OF_MEMORY = (
+    "OutOfMemoryError",
+    "can't allocate memory",
+    "out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+)
+_XLA_OUT_OF_MEMORY = (
+    "ResourceExhausted",
+    "RESOURCE_EXHAUSTED",
+    "CUDA_ERROR_OUT_OF_MEMORY",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+)
+
+# Why a SUT cannot run a cell: "model", "model/task", "model/precision" or "model/task/precision" →
+# the reason. `unsupported` gives the reasons that follow from the files of a SUT.
 _KERAS2_LACKS = {
     "gemma": (
         "KerasNLP's Gemma is only for Keras 3 (ValueError: GemmaBackbone requires Keras 3): take"
@@ -155,7 +173,6 @@ _KERAS3_LACKS = {
     "xlm": "KerasHub 0.32 has no XLM: take native-torch-eager or hf-tensorflow",
     "ctrl": "KerasHub 0.32 has no CTRL: take native-torch-eager or hf-tensorflow",
 }
-_HUGGING_FACE = {"TF_USE_LEGACY_KERAS": "1", "HF_HUB_OFFLINE": "1"}
 _HUGGING_FACE_LACKS = {
     "gemma": "Transformers 4 has no Gemma for TensorFlow: take keras3-tensorflow",
     "llama": "Transformers 4 has no Llama for TensorFlow: take keras3-tensorflow",
@@ -168,20 +185,22 @@ _HUGGING_FACE_LACKS = {
         " decoder's attention): take --precision float32 or keras3-tensorflow"
     ),
 }
-# On a CPU torch reports a lack of memory only by its message. On a GPU, CUDA itself, its graphs and
-# cuBLAS (which needs a workspace) have messages of their own.
-_TORCH_OUT_OF_MEMORY = (
-    "OutOfMemoryError",
-    "can't allocate memory",
-    "out of memory",
-    "CUBLAS_STATUS_ALLOC_FAILED",
+_NATIVE_JAX_LACKS = dict.fromkeys(
+    ("gpt2/generate", "distilgpt2/generate"),
+    "sut/native_jax/causal_lm.py is written for the layout of Gemma, Llama and Mistral; GPT-2 has"
+    " learned positions: take keras3-jax",
 )
-_XLA_OUT_OF_MEMORY = (
-    "ResourceExhausted",
-    "RESOURCE_EXHAUSTED",
-    "CUDA_ERROR_OUT_OF_MEMORY",
-    "CUBLAS_STATUS_ALLOC_FAILED",
-)
+_TORCH_SCRIPT_LACKS = {
+    "bert/fit": (
+        "TorchScript traces are measured while they answer, not while they train: take"
+        " native-torch-eager"
+    ),
+}
+_OTHER_ARCHITECTURES = "it is written for the architectures {written}, not for {architecture}"
+_NOT_WRITTEN = "nothing is written for the architecture {architecture}: {missing}"
+_NO_TRAINING = "no training is written for the architecture {architecture}: {missing}"
+_NO_FILE = "there is no {file}"
+_NO_FUNCTION = "{file} has no {function}"
 
 # Settings that the SUTs of one library share. An entry of `SUTS` may add to and override them.
 _keras3 = partial(
@@ -342,13 +361,7 @@ SUTS: dict[str, SutSpec] = {
         environment="keras3-jax",  # the same JAX, so that the two differ only in Keras
         execution="xla",
         summary="models written out in JAX, compiled by XLA, without a library of layers",
-        unsupported={
-            **dict.fromkeys(
-                ("gpt2/generate", "distilgpt2/generate"),
-                "sut/native_jax/causal_lm.py is written for the layout of Gemma, Llama and Mistral;"
-                " GPT-2 has learned positions: take keras3-jax",
-            ),
-        },
+        unsupported=_NATIVE_JAX_LACKS,
         options=_IN_FLIGHT,
         packages=("jax", "jaxlib"),
         variables=("JAX", "XLA"),
@@ -357,12 +370,7 @@ SUTS: dict[str, SutSpec] = {
     "native-torch-script": _native_torch(
         execution="script",
         summary="PyTorch with Transformers, traced to TorchScript",
-        unsupported={
-            "bert/fit": (
-                "TorchScript traces are measured while they answer, not while they train: take"
-                " native-torch-eager"
-            )
-        },
+        unsupported=_TORCH_SCRIPT_LACKS,
         architectures=("bert", "hidden_states"),
         packages=("torch", "transformers"),
     ),
@@ -449,12 +457,12 @@ def unsupported(
             return spec.unsupported[key]
     if spec.architectures and architecture not in spec.architectures:
         written = " and ".join(spec.architectures)
-        return f"it is written for the architectures {written}, not for {architecture}"
-    reason = missing(sut, architecture, task)
-    if reason is None:
+        return _OTHER_ARCHITECTURES.format(written=written, architecture=architecture)
+    fault = missing(sut, architecture, task)
+    if not fault:
         return None
-    what = "no training is written" if task == FIT else "nothing is written"
-    return f"{what} for the architecture {architecture}: {reason}"
+    reason = _NO_TRAINING if task == FIT else _NOT_WRITTEN
+    return reason.format(architecture=architecture, missing=fault)
 
 
 def missing(sut: str, architecture: str, task: str) -> str | None:
@@ -467,10 +475,10 @@ def missing(sut: str, architecture: str, task: str) -> str | None:
     file = f"{module.replace('.', '/')}.py"
     found = importlib.util.find_spec(module)
     if found is None or found.origin is None:
-        return f"there is no {file}"
+        return _NO_FILE.format(file=file)
     source = Path(found.origin).read_text(encoding="utf-8")
     if task == FIT and f"\ndef {LOAD_TRAINING}(" not in source:
-        return f"{file} has no {LOAD_TRAINING}"
+        return _NO_FUNCTION.format(file=file, function=LOAD_TRAINING)
     return None
 
 

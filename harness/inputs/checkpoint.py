@@ -29,6 +29,7 @@ from harness.inputs.models import Model, Size, Tensor
 from harness.inputs.user_tensors import INDEX
 from harness.inputs.user_weights import Folder, check_finite
 from harness.locks import held
+from harness.messages import Waiting
 
 _SEED = 20240611
 _FORMAT = {"F32": 2, "BF16": 3}  # version of how values follow from the seed
@@ -95,12 +96,13 @@ def ensure(
     path = place(model, size, cache)
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = path.with_name(path.name + ".lock")
-    with held(lock, lambda: say(f"waiting for another process that writes {path.name}")):
+    waiting = Waiting.CHECKPOINT.format(name=path.name)
+    with held(lock, lambda: say(waiting)):
         finished = _finished(path)
         if finished:
             return finished
-        megabytes = size.weight_bytes(size.precision) / 1e6
-        say(f"writing the checkpoint {path.name}, {megabytes:,.0f} MB")
+        size_mb = size.weight_bytes(size.precision) / 1e6
+        say(Waiting.WRITING_CHECKPOINT.format(name=path.name, size_mb=size_mb))
         return _make(path, model, size, _recipe(model, size))
 
 

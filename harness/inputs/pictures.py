@@ -18,6 +18,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from harness.errors import UsageError
+from harness.messages import InputNote
 from scenarios.worker.preflight import available_memory_bytes
 
 PROMPTS = "prompts.json"
@@ -96,22 +97,20 @@ def read(folder: Path, side: int) -> tuple[dict[str, np.ndarray], tuple[str, ...
 
 
 def _notes(folder: Path, paths: list[Path], first: Target, named: bool) -> Iterator[str]:
-    count = len(first.labels)
-    pictures = "1 picture" if len(paths) == 1 else f"{len(paths)} pictures"
-    box = "a box" if first.box else "no box"
-    source = (
-        f"of {PROMPTS}"
-        if named
-        else f"(the middle is the object, the upper left corner is not): name others in {PROMPTS}"
+    yield InputNote.PICTURES.format(
+        folder=folder.name,
+        pictures="1 picture" if len(paths) == 1 else f"{len(paths)} pictures",
+        points=len(first.labels),
+        box="a box" if first.box else "no box",
+        source=f"of {PROMPTS}" if named else InputNote.PICTURES_POINTS.format(file=PROMPTS),
     )
-    yield f"{folder.name}: {pictures}, each with {count} points and {box} {source}"
     names_read = {path.name for path in paths}
     if named:
         names_read.add(PROMPTS)
     others = [path.name for path in _visible(folder) if path.name not in names_read]
     if others:
         more = f" and {len(others) - 3} more" if others[3:] else ""
-        yield f"{folder.name}: not read: {', '.join(others[:3])}{more}"
+        yield InputNote.NOT_READ.format(folder=folder.name, files=f"{', '.join(others[:3])}{more}")
 
 
 def _check_memory(folder: Path, count: int, side: int) -> None:

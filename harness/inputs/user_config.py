@@ -12,6 +12,7 @@ from typing import Any
 from harness.errors import UsageError
 from harness.inputs import models
 from harness.inputs.models import Model
+from harness.messages import InputNote
 
 # Keys without a meaning for the weights, which could change the behaviour of one library.
 _DROPPED = (
@@ -61,9 +62,7 @@ def read(path: Path, model: Model) -> tuple[dict[str, Any], list[str]]:
             )
     dtype = str(config.get("dtype") or config.get("torch_dtype") or "")
     config["dtype"] = dtype.removeprefix("torch.") or None
-    notes = []
-    if "auto_map" in config:
-        notes.append("config.json names code of its own (auto_map), which is not run")
+    notes: list[str] = [InputNote.AUTO_MAP] if "auto_map" in config else []
     kept = {key: value for key, value in config.items() if key not in _DROPPED}
     kept |= {other: kept[name] for name, other in model.also_called.items()}
     return {**kept, "architectures": [model.native_class]}, notes

@@ -14,6 +14,7 @@ from harness.errors import UsageError
 from harness.inputs import architectures
 from harness.inputs.models import Model
 from harness.inputs.models.drawn import Tensor
+from harness.messages import InputNote
 
 INDEX = "model.safetensors.index.json"
 """The file that names the file of each tensor."""
@@ -122,12 +123,12 @@ def compare(
         _check_equal(path, found[name][0], found[rules.tied[name]][0])
     notes = []
     if ignored:
-        notes.append(f"tensors without parameters, not read: {named(sorted(ignored))}")
+        notes.append(InputNote.WEIGHTS_NO_PARAMETER.format(tensors=named(sorted(ignored))))
     if head:
         names = sorted(found[name][0] for name in head)
-        notes.append(f"tensors of a head, which {model.name} here lacks, not read: {named(names)}")
+        notes.append(InputNote.WEIGHTS_HEAD.format(model=model.name, tensors=named(names)))
     for name in sorted(tied):
-        notes.append(f"{name} equals {rules.tied[name]}, with which it is tied: not read")
+        notes.append(InputNote.WEIGHTS_TIED.format(tensor=name, other=rules.tied[name]))
     return {found[name][2] for name in shapes}, notes
 
 

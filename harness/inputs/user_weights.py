@@ -21,6 +21,7 @@ from harness.inputs.models import Model, Size
 from harness.inputs.models.drawn import Parts, Tensor
 from harness.inputs.tokenizer import Tokenizer
 from harness.inputs.user_tensors import INDEX, named, todays_name
+from harness.messages import InputNote
 
 SINGLE = "model.safetensors"
 # The exponent bits, which are all set in a number that is not finite. Testing them is faster than
@@ -103,14 +104,12 @@ def look(path: Path, model: Model) -> Folder:
     user_tokenizer = _tokenizer(path, model, config)
     precision = _precision(config, stored)
     if "F16" in stored:
-        notes.append(
-            f"stored in float16, in which no SUT computes: {precision} is used unless --precision"
-            " says otherwise"
-        )
-    note = f"weights of {path}"
+        notes.append(InputNote.WEIGHTS_FLOAT16.format(precision=precision))
     if "vocab_size" in config:
-        note += f", tokenizer {user_tokenizer.name if user_tokenizer else 'none'}"
-    notes.append(note)
+        name = user_tokenizer.name if user_tokenizer else "none"
+        notes.append(InputNote.WEIGHTS_AND_TOKENIZER.format(path=path, tokenizer=name))
+    else:
+        notes.append(InputNote.WEIGHTS.format(path=path))
     config["dtype"] = precision
     inputs = make_inputs(path, model, config, user_tokenizer)
     return Folder(

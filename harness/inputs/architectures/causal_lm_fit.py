@@ -15,6 +15,7 @@ from harness.errors import UsageError
 from harness.inputs.architectures import Architecture, Arrays, Dataset, text
 from harness.inputs.models import Model, Size
 from harness.inputs.tokenizer import Tokenizer
+from harness.messages import InputNote
 
 NO_LABEL = -100
 """The number in Transformers and PyTorch."""
@@ -52,10 +53,7 @@ def _read(
                 " tokens that follow others"
             )
     if any(prompt.max_new_tokens is not None for prompt in prompts):
-        unused = (
-            *unused,
-            f"max_new_tokens of {path.name} is ignored: a training generates no tokens",
-        )
+        unused = (*unused, InputNote.NO_NEW_TOKENS_TRAINED.format(file=path.name))
     return _labelled(arrays), (first, *unused, *others)
 
 

@@ -19,6 +19,7 @@ from harness.inputs import tokenizer
 from harness.inputs.architectures import Arrays, Description
 from harness.inputs.models import Model, Size
 from harness.inputs.tokenizer import Tokenizer
+from harness.messages import InputNote
 
 SEED = 20240611
 """The seed of synthetic inputs."""
@@ -89,9 +90,7 @@ def read(path: Path, labels: bool = False) -> tuple[list[Prompt], tuple[str, ...
         prompts = _paragraphs(text)
         lines = prompts[0].text.count("\n") + 1 if len(prompts) == 1 else 1
         if lines > 1:
-            notes = (
-                f"the {lines} lines of {path.name} are one prompt: an empty line ends a prompt",
-            )
+            notes = (InputNote.ONE_PROMPT.format(lines=lines, file=path.name),)
     if not prompts:
         raise UsageError(
             f"--dataset {path}: no prompt in it: one paragraph of text, or one JSON object with"
@@ -151,7 +150,7 @@ def _json_lines(path: Path, text: str, labels: bool) -> tuple[list[Prompt], tupl
     if not unused:
         return prompts, ()
     names = ", ".join(sorted(unused))
-    return prompts, (f"fields of {path.name} that are not used: {names}",)
+    return prompts, (InputNote.UNUSED_FIELDS.format(file=path.name, fields=names),)
 
 
 def _encodable(text: str) -> bool:
@@ -284,10 +283,7 @@ def read_padded(
         model, size, prompts, path, own=own, seq_len=seq_len, closing=True
     )
     if any(prompt.max_new_tokens is not None for prompt in prompts):
-        note = (
-            f"max_new_tokens of {path.name} is ignored: {model.name} predicts, and generates no"
-            " tokens"
-        )
+        note = InputNote.NO_NEW_TOKENS.format(file=path.name, model=model.name)
         unused = (*unused, note)
     return arrays, (first, *unused, *others)
 
@@ -336,18 +332,17 @@ def notes(
 ) -> tuple[str, ...]:
     """Notes on the prompts for a reader of the result."""
     lengths = [len(row) for row in rows]
-    summary = (
-        f"{path.name}: {len(rows)} prompts of {min(lengths)} to {max(lengths)} tokens{padding}"
-        f" ({reader.name})"
+    summary = InputNote.PROMPTS.format(
+        file=path.name,
+        count=len(rows),
+        shortest=min(lengths),
+        longest=max(lengths),
+        padding=padding,
+        tokenizer=reader.name,
     )
     if size.name != "user" or own is not None:
         return (summary,)
-    warning = (
-        "the weights have no tokenizer, so each byte is a token: prompts are several times as long"
-        " as with the model's tokenizer, and the answers mean nothing; copy its tokenizer.json into"
-        " the folder"
-    )
-    return (summary, warning)
+    return (summary, InputNote.BYTES)
 
 
 def lengths(each: np.ndarray, width: int) -> dict[str, int]:

@@ -357,7 +357,7 @@ def test_the_sequence_is_no_longer_than_the_folder_has_positions_for(made):
 
 def test_a_folder_and_a_size_exclude_each_other(made, tmp_path):
     with pytest.raises(
-        UsageError, match=r"its config.json decides the size; leave --size tiny out"
+        UsageError, match=r"its config.json decides the size: leave out --size tiny"
     ):
         request(tmp_path, weights=made("bert"), size="tiny")
 
@@ -464,7 +464,7 @@ def test_end_tokens_can_be_ignored_and_that_is_told(prompted, tmp_path, made_env
     assert (found.status, found.cell.eos) == ("ok", "ignore")
     assert found.measured["tokens"] == 45 * found.measured["samples"]
     assert any(
-        w.startswith("--eos ignore: an answer goes on behind its end token (2 or 3 or")
+        w.startswith("--eos ignore: an answer continues after its end token (2 or 3 or")
         for w in found.warnings
     )
 
@@ -473,6 +473,6 @@ def test_synthetic_prompts_keep_their_count(prompted, tmp_path):
     asked = request(tmp_path, **{**prompted, "dataset": None})
     assert (asked.eos, asked.end_tokens) == ("ignore", ())
     with pytest.raises(
-        UsageError, match="synthetic prompts get a fixed count of tokens: give your own"
+        UsageError, match="synthetic prompts have a fixed number of tokens: give your own"
     ):
         request(tmp_path, **{**prompted, "dataset": None}, eos="stop")

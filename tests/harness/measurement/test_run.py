@@ -167,7 +167,7 @@ def test_the_models_operations_stand_beside_those_of_a_large_product(tmp_path, m
     assert metrics(architecture="stable_diffusion") == {} == metrics(architecture="a newer one")
     assert (
         summary.computing({"flops_per_second": 52.14e9, "matrix_share": 0.27})
-        == "52.1 GFLOP/s at least, 27% of what a large matrix product of this framework reaches"
+        == "52.1 GFLOP/s at least, 27% of a large matrix product of this framework"
         " (193 GFLOP/s)"
     )
     assert [summary.flops(rate) for rate in (999.6e9, 1.234e15, 5e8)] == [
