@@ -1,12 +1,24 @@
 """Everything that a report, a result, a plan or the terminal may say to a user: reasons, notes,
 advice.
 
-Each message is a template, and `format` fills it in. `git grep NAME` finds where it is said. Only
-these are elsewhere:
+Each message is a template, and `format` fills it in. `git grep NAME` finds where it is said.
+
+    a plan          PlanReason, NotRun, Cost, InputNote
+    a result        Unranked, Note, EarlierRun, Next
+    a comparison    Differs, DiffersFromPublished, Compared, NotCompared, Unproven, BuildCheck,
+                    Inconclusive, History
+    a report        Answer, ModelAnswers, Finding, KerasGenerates, SectionNote, Advice
+    a sweep         SweepPlan, SweepProgress, SweepEnd
+    any command     Waiting, Ended, Files, DoctorFinding, DoctorAdvice
+
+Only these are elsewhere:
 
 - `UsageError` and `EnvironmentFailure` name the refused flag or file, so they are where it is read.
 - `sut/registry.py` says why a SUT cannot run a cell.
 - `compliance/` says what an audit found.
+- `harness/report/page.html` and `history.html` have the headings and legends of a page.
+- `COLUMNS` in `harness/comparison/tables.py` describes the columns of a table, and
+  `harness/report/details.py` the lines of LoadGen's summary.
 - `harness/execution/` and `harness/measurement/` say what they make and wait for.
 """
 
@@ -85,8 +97,8 @@ class Unranked(StrEnum):
         "the hypervisor kept {share:.0%} of a processor from this machine while it was measured"
     )
     FRESH_SLOWER = (
-        "new inputs took {slower:.3g} times as long as the inputs of the test: the SUT keeps parts"
-        " of its answers, or the machine was disturbed: measure again"
+        "new inputs took {slower:.3g} times as long as the inputs of the test. Either the SUT keeps"
+        " parts of its answers, or the machine was disturbed: measure again"
     )
     REPEATS_FAILED = "{failed} of {runs} runs {are} not ok: {reason}"
     REPEATS_DISTURBED = "{disturbed} of {runs} repeats were disturbed: {first}"
@@ -440,7 +452,7 @@ class SectionNote(StrEnum):
     )
 
 
-class Answers(StrEnum):
+class ModelAnswers(StrEnum):
     """The answers of a model compared with those of the reference."""
 
     EQUAL = "all {tokens} tokens are the reference's"

@@ -135,6 +135,7 @@ def _judged(
     disturbances, notes = disturbance.sentences(values["disturbance"], threads)
     checks = audit.checks_for(record.mode)
     verdicts = [check.verdict for check in checks]
+    counts = {verdict.value: verdicts.count(verdict) for verdict in Verdict}
     cause, reason = _verdict(record.mode, values, checks)
     if cause in disturbance.BY_CLOCK and disturbances:
         reason = Note.BY_DISTURBANCE.format(reason=reason, disturbance=disturbances[0])
@@ -151,7 +152,7 @@ def _judged(
         reason=reason,
         accuracy=judgement,
         levels=audit.levels,
-        audit={verdict.value: verdicts.count(verdict) for verdict in Verdict},
+        audit=counts,
         ranked=not unranked,
         unranked=tuple(unranked),
         warnings=(*warnings, *notes),

@@ -27,7 +27,7 @@ from compliance.findings.verdict import Audit
 from formats.cell import cell_words
 from formats.result import Result, Status
 from harness import summary
-from harness.messages import Answers, Compared, Cost
+from harness.messages import Compared, Cost, ModelAnswers
 from scenarios.worker.heartbeat import Beat
 
 if TYPE_CHECKING:  # they import scipy, which would slow `list` down
@@ -366,11 +366,11 @@ def answers(samples: Iterable[Words]) -> None:
         rest = escape(sample.answer[len(sample.shared) :])
         console.print(Text.assemble(("answer     ", "dim"), escape(sample.shared), (rest, "red")))
         if sample.differs_at is None:
-            equal = Answers.EQUAL.format(tokens=sample.tokens)
+            equal = ModelAnswers.EQUAL.format(tokens=sample.tokens)
             console.print(Text(f"{margin}{equal}", style="dim"))
         else:
             console.print(Text.assemble(("reference  ", "dim"), escape(sample.reference)))
-            differs = Answers.DIFFER.format(token=sample.differs_at, tokens=sample.tokens)
+            differs = ModelAnswers.DIFFER.format(token=sample.differs_at, tokens=sample.tokens)
             console.print(Text(f"{margin}{differs}", style="dim"))
 
 

@@ -47,6 +47,10 @@ def main(arguments: list[str]) -> int:
 
 
 def _plain(trend: history.Trend) -> dict[str, object]:
+    changes = [
+        {"at": c.at, "what": list(c.what), "verdict": c.verdict, "speed": asdict(c.ratio)}
+        for c in trend.changes
+    ]
     return {
         "sut": trend.sut,
         "work": trend.name,
@@ -54,8 +58,5 @@ def _plain(trend: history.Trend) -> dict[str, object]:
         "figures": trend.figures,
         "started": [run.started for group in trend.stretches for run in group.runs],
         "sentence": trend.sentence,
-        "changes": [
-            {"at": c.at, "what": list(c.what), "verdict": c.verdict, "speed": asdict(c.ratio)}
-            for c in trend.changes
-        ],
+        "changes": changes,
     }

@@ -14,7 +14,7 @@ from formats.result import Result, Status
 from harness import terminal
 from harness.execution.environments import made_for
 from harness.inputs import models
-from harness.inputs.models import Model
+from harness.inputs.models import Model, Size
 from harness.messages import Files
 from harness.request import options
 from harness.request.flags import Parser, add_common
@@ -120,44 +120,48 @@ def show_matrix(rows: Sequence[Mapping[str, str]]) -> None:
 def gather(cache: Path, round_: str) -> dict[str, Any]:
     """The JSON document of everything that can be run."""
     return {
-        "suts": [
-            {
-                "name": name,
-                "execution": spec.execution,
-                "backend": spec.backend,
-                "environment": spec.environment,
-                "devices": list(spec.devices),
-                "made": made_for(cache, spec.environment, round_),
-                "summary": spec.summary,
-                "aliases": [alias for alias, of in ALIASES.items() if of == name],
-                "options": {option: text for option, (_, text) in spec.options.items()},
-            }
-            for name, spec in SUTS.items()
-        ],
-        "models": [
-            {
-                "name": m.name,
-                "architecture": m.architecture,
-                "task": m.task,
-                "tasks": list(m.tasks),
-                "benchmark": dict(m.benchmark),
-                "sizes": [
-                    {
-                        "name": s.name,
-                        "parameters": s.parameters,
-                        "precision": s.precision,
-                        "batch_size": dict(s.batch_size),
-                        "summary": s.summary,
-                    }
-                    for s in m.sizes.values()
-                ],
-            }
-            for m in map(models.load, models.names())
-        ],
+        "suts": [_sut(name, cache, round_) for name in SUTS],
+        "models": [_model(models.load(name)) for name in models.names()],
         "scenarios": list(SCENARIOS),
         "modes": list(MODES),
         "precisions": list(PRECISIONS),
         "round": round_,
+    }
+
+
+def _sut(name: str, cache: Path, round_: str) -> dict[str, Any]:
+    spec = SUTS[name]
+    return {
+        "name": name,
+        "execution": spec.execution,
+        "backend": spec.backend,
+        "environment": spec.environment,
+        "devices": list(spec.devices),
+        "made": made_for(cache, spec.environment, round_),
+        "summary": spec.summary,
+        "aliases": [alias for alias, of in ALIASES.items() if of == name],
+        "options": {option: text for option, (_, text) in spec.options.items()},
+    }
+
+
+def _model(model: Model) -> dict[str, Any]:
+    return {
+        "name": model.name,
+        "architecture": model.architecture,
+        "task": model.task,
+        "tasks": list(model.tasks),
+        "benchmark": dict(model.benchmark),
+        "sizes": [_size(size) for size in model.sizes.values()],
+    }
+
+
+def _size(size: Size) -> dict[str, Any]:
+    return {
+        "name": size.name,
+        "parameters": size.parameters,
+        "precision": size.precision,
+        "batch_size": dict(size.batch_size),
+        "summary": size.summary,
     }
 
 

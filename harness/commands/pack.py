@@ -187,10 +187,12 @@ def _merged(runs: list[Measured]) -> dict[str, tuple[Path, bytes | None]]:
     configurations: dict[str, Measured] = {}
     for run in runs:
         for path, name in _files(run):
-            if (place := _result(name)) and (
-                first := configurations.setdefault(place.rpartition("/")[0], run)
-            ) is not run:
-                _must_be_one_configuration(place.rpartition("/")[0], first, run)
+            place = _result(name)
+            if place:
+                benchmark = place.rpartition("/")[0]
+                first = configurations.setdefault(benchmark, run)
+                if first is not run:
+                    _must_be_one_configuration(benchmark, first, run)
             if name.endswith(f"/{_MAPPING}"):
                 mappings.setdefault(name, {}).update(files.json_object(path))
             elif place and results.setdefault(place, run) is not run:

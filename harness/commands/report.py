@@ -108,7 +108,8 @@ def _write_figures(folder: Path, report: content.Content) -> None:
             f"--figures {folder}: the folder cannot be created ({e.strerror}); give another one"
         ) from None
     for comparison in report.comparisons:
-        if svg := figures.bars(comparison, "bars"):
+        svg = figures.bars(comparison, "bars")
+        if svg:
             name = re.sub(r"[^\w.-]+", "-", comparison.full_name)
             write("--figures", folder / f"{name}.svg", _encoded(figures.as_file(svg)))
 

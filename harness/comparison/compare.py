@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from operator import attrgetter
 from pathlib import Path
@@ -429,15 +429,17 @@ def _unproven(a: Group, b: Group, ratio: statistics.Ratio) -> str:
 
 def _alone(group: Group, side: str, is_a: bool = False) -> Comparison:
     """Return the comparison of a cell that only one side has."""
-    return Comparison(
+    one = Comparison(
         name=describe(group),
-        a=group.sut if is_a else "",
-        b="" if is_a else group.sut,
-        a_figure=figure(group) if is_a else "",
-        b_figure="" if is_a else figure(group),
+        a="",
+        b=group.sut,
+        b_figure=figure(group),
         verdict=NotCompared.ONLY_IN.format(side=side),
         comparable=False,
     )
+    if not is_a:
+        return one
+    return replace(one, a=one.b, a_figure=one.b_figure, b="", b_figure="")
 
 
 def _of_other_work(near: Group, y: Group) -> Comparison:

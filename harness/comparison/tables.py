@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -427,8 +428,10 @@ def ratio(a: Group, b: Group, compared: int = 2) -> statistics.Ratio:
 
 def alike(a: Group, b: Group) -> bool:
     """Return whether the figures of both are the same statistic in the same unit."""
-    kinds = [(m.name, m.unit, m.estimate) for g in (a, b) if (m := g.metric)]
-    return len(set(kinds)) < 2
+    if a.metric is None or b.metric is None:
+        return True
+    kind = attrgetter("name", "unit", "estimate")
+    return bool(kind(a.metric) == kind(b.metric))
 
 
 def pool(
@@ -479,7 +482,7 @@ def swept_together(a: Group, b: Group) -> list[tuple[Run, Run]]:
     """The good runs of A and B that are the same repeat of the same sweep. Empty if they are too
     few to compare.
     """
-    by_turn = {turn: run for run in b.good if (turn := run.turn)}
+    by_turn = {run.turn: run for run in b.good if run.turn}
     pairs = [(run, by_turn[run.turn]) for run in a.good if run.turn in by_turn]
     return pairs if len(pairs) >= statistics.FEWEST else []
 

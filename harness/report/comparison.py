@@ -252,7 +252,8 @@ class Comparison:
     @property
     def _uncertainty(self) -> str:
         """The narrowest interval, if all are wider than a factor of two; otherwise empty."""
-        known = [r for g in self.field[1:] if (r := self.ratios[g.sut]).low]
+        ratios = [self.ratios[group.sut] for group in self.field[1:]]
+        known = [ratio for ratio in ratios if ratio.low]
         if not known or not all(r.unsure for r in known):
             return ""
         narrowest = min(known, key=lambda r: r.spread or 0)

@@ -127,11 +127,9 @@ class Details:
     def summary(self) -> list[tuple[str, str, str]]:
         """(label, value, meaning) of each line of LoadGen's summary."""
         summary, _ = files.attempt(read_summary, self._performance / "mlperf_log_summary.txt")
-        return (
-            [(label, value, _MEANING.get(label, "")) for label, value in summary.values.items()]
-            if summary
-            else []
-        )
+        if summary is None:
+            return []
+        return [(label, value, _MEANING.get(label, "")) for label, value in summary.values.items()]
 
     @cached_property
     def settings(self) -> list[tuple[str, str]]:

@@ -75,16 +75,23 @@ def _more(result: Result, copied: float) -> list[str]:
     sources = [name for name in metrics if name.startswith(_JOULES)]
     joules = [f"{short(metrics[name])} {name.removeprefix(_JOULES)}" for name in sources]
     clocks = [str(c["sm_mhz"]) for c in result.energy.get("clocks", ()) if "sm_mhz" in c]
+    published_ms, peak, error = "", "", ""
+    if published and result.cell.size == "full":
+        published_ms = short(published.ms_per_step)
+    if peak_bytes:
+        peak = f"{peak_bytes / 1e9:.2f}"
+    if accuracy:
+        error = f"{accuracy['value']:.3g}, {accuracy['threshold']:.3g}"
     return [
         short(metrics.get("tokens_per_second")),
         short(metrics.get("ms_per_step")),
-        short(published.ms_per_step) if published and result.cell.size == "full" else "",
+        published_ms,
         _percent(metrics.get("matrix_share")),
         _percent(bandwidth_share(result, copied)),
-        f"{peak_bytes / 1e9:.2f}" if peak_bytes else "",
+        peak,
         ", ".join(joules),
         "–".join(clocks),
-        f"{accuracy['value']:.3g}, {accuracy['threshold']:.3g}" if accuracy else "",
+        error,
         f"{result.seconds.get('total', 0):.0f}",
     ]
 

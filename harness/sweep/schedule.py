@@ -140,7 +140,7 @@ def _spreads(rivals: Sequence[Series], results: Results) -> list[float | None]:
 
     If only one series has figures, there is no ratio, and the interval is that of its figure.
     """
-    with_figures = [known for s in rivals if (known := figures(s.number, results))]
+    with_figures = list(filter(None, (figures(s.number, results) for s in rivals)))
     if len(with_figures) == 1:
         return [statistics.summarise([*with_figures[0].values()]).spread]
     return [ratio.spread for ratio in ratios(rivals, results).values()]
@@ -159,10 +159,11 @@ def ratios(rivals: Sequence[Series], results: Results) -> dict[int, Ratio]:
     share a repeat with the first are included.
     """
     ordered = sorted(rivals, key=lambda s: s.control)  # nothing is compared with a control run
-    speeds = tuple(
-        (s.number, tuple(known.items())) for s in ordered if (known := figures(s.number, results))
-    )
-    return _ratios(speeds, len({s.words for s in rivals})) if speeds else {}
+    speeds = {s.number: figures(s.number, results) for s in ordered}
+    known = tuple((number, tuple(of_one.items())) for number, of_one in speeds.items() if of_one)
+    if not known:
+        return {}
+    return _ratios(known, len({s.words for s in rivals}))
 
 
 @lru_cache(maxsize=4096)

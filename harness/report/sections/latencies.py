@@ -63,7 +63,8 @@ def _p90(run: Run) -> float | None:
 
 
 def _every_ms(group: Group) -> list[float]:
-    return [value for run in group.good if (value := _p90(run))]
+    values = [_p90(run) for run in group.good]
+    return [value for value in values if value]
 
 
 def _median_ms(group: Group) -> float:
