@@ -226,9 +226,11 @@ def _make(path: Path, model: Model, size: Size, recipe: dict[str, Any]) -> Check
     return Checkpoint(path, digest, size.parameters, total)
 
 
-def _folders(
-    model: Model, size: Size, config: Mapping[str, Any]
-) -> dict[str, tuple[Mapping[str, Any], str, tuple[Tensor, ...]]]:
+_Contents = tuple[Mapping[str, Any], str, tuple[Tensor, ...]]
+"""config.json, file of weights, its tensors."""
+
+
+def _folders(model: Model, size: Size, config: Mapping[str, Any]) -> dict[str, _Contents]:
     """Folder within the checkpoint → its config.json, its file of weights and their tensors.
 
     The first is the checkpoint itself, which has no weights if the model has parts.
@@ -236,7 +238,7 @@ def _folders(
     if not model.parts:
         return {"": (config, "model.safetensors", size.tensors)}
     configs = model.parts.configs(size.config)
-    folders: dict[str, tuple[Mapping[str, Any], str, tuple[Tensor, ...]]] = {"": (config, "", ())}
+    folders: dict[str, _Contents] = {"": (config, "", ())}
     for part, file in sorted(model.parts.files.items()):
         tensors = tuple(t for t in size.tensors if t.name.startswith(f"{part}/"))
         folders[part] = (configs[part], file, tensors)

@@ -22,11 +22,14 @@ from harness.messages import InputNote
 
 # Streams of random values. The inputs use stream 0, and the warm-up rows of the synthetic
 # inputs use the stream after theirs.
-_SYNTHETIC, _OTHERS = 1, 3
-_FRESH, _FRESH_BYTES = 33, 1 << 28
+_SYNTHETIC = 1
+_OTHERS = 3
+_FRESH = 33
+_FRESH_BYTES = 1 << 28
 # Batches that are held out from a training to judge the trained model. With few batches of a user
 # one is held out.
-_HELD_OUT, _HELD_OUT_SHARE = 4, 5
+_HELD_OUT = 4
+_HELD_OUT_SHARE = 5
 
 
 @dataclass(frozen=True, kw_only=True)

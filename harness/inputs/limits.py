@@ -25,9 +25,11 @@ RMS_FACTOR = 1.3
 less than a largest error: by a factor of up to 1.15 between eight sets of 64 inputs, and of 1.5 for
 sets of eight inputs.
 """
-_RMS, _RMS_SAMPLES = "logit_rms", 64
+_RMS = "logit_rms"
+_RMS_SAMPLES = 64
 _UNMEASURED = 2.0
-_LARGEST_SIZE, _DEVICE = "base", "cpu"
+_LARGEST_SIZE = "base"
+_DEVICE = "cpu"
 # tf32 has three bits more than bfloat16. It was never measured, because no CPU has it.
 _LIKE = {"tf32": ("bfloat16", 1 / 8)}
 # The loss that is allowed even if none was measured. Of 64 answers two may differ from the

@@ -15,10 +15,13 @@ from typing import Any
 
 from harness.errors import UsageError
 
-PAD, BEGIN, END = 0, 1, 2
+PAD = 0
+BEGIN = 1
+END = 2
 _OFFSET = 3
 VOCABULARY = 256 + _OFFSET
-_CLIP_BEGIN, _CLIP_END = "<|startoftext|>", "<|endoftext|>"
+_CLIP_BEGIN = "<|startoftext|>"
+_CLIP_END = "<|endoftext|>"
 
 
 @dataclass(frozen=True)
