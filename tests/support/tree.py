@@ -128,6 +128,7 @@ def build(
     ]
     run_jobs(jobs, worker)
     record = _record(directory, scenario, task, batch, inputs)
+    record["cell"]["options"] = dict(workload.options)
     _write(directory / "record.json", record)
     _submit(directory, record)
     return directory

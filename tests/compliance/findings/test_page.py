@@ -320,7 +320,7 @@ def test_a_file_that_cannot_be_written_is_a_usage_error(
         cli.main(["audit", str(run), "--html", str(tmp_path / where)]) == UsageError.exit_code == 2
     )
     (line,) = capsys.readouterr().err.strip().splitlines()
-    assert line.startswith(f"error: --html {tmp_path / where}: it cannot be written")
+    assert line.startswith(f"error: --html {tmp_path / where}: cannot be written")
 
 
 def test_a_page_is_never_written_over_what_is_no_page_nor_into_what_is_audited(
@@ -331,9 +331,9 @@ def test_a_page_is_never_written_over_what_is_no_page_nor_into_what_is_audited(
     link.symlink_to(run / "record.json")
     before = (run / "record.json").read_bytes()
     for target, why in (
-        (mine, "no page of an audit"),
-        (link, "lies in the audited directory"),
-        (run / "new.html", "lies in the audited"),
+        (mine, "not a page of an audit"),
+        (link, "is in the audited directory"),
+        (run / "new.html", "is in the audited"),
     ):
         assert cli.main(["audit", str(run), "--html", str(target)]) == 2
         assert why in capsys.readouterr().err
