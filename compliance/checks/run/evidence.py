@@ -49,8 +49,15 @@ def checks(subject: Subject) -> list[Check]:
     for test in subject.tests:
         faults = _graphs(test, record, subject.rules)
         file = f"raw/{test.name}/outcome.json"
-        results.append(judge(f"{test.name}-evidence", faults, good, file=file, fix=_FIX))
+        summary = good + _loaded_for(test)
+        results.append(judge(f"{test.name}-evidence", faults, summary, file=file, fix=_FIX))
     return results
+
+
+def _loaded_for(test: LoadGenRun) -> str:
+    """Say that an earlier test of the same process loaded the model, as the end of a sentence."""
+    loaded_for = test.outcome.loaded_for if test.outcome else ""
+    return f"; in the process and with the model of the {loaded_for} test" if loaded_for else ""
 
 
 def _more(evidence: Mapping[str, Any], record: Record) -> str:
