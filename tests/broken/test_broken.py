@@ -195,7 +195,7 @@ Results = Callable[[str, str, str], dict[str, Any]]
 def ran(
     interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], Path]:
-    """SUT → the folder of its cases' results; one process runs all cases of a SUT."""
+    """SUT → the folder of its cases' results; one task runs all cases of a SUT."""
     root = tmp_path_factory.mktemp("broken")
 
     def run(sut: str) -> Path:

@@ -103,7 +103,7 @@ class Probed:
 def probed(
     interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str, str], Probed]:
-    """(SUT, model) → its answers, whole and broken, at size tiny: one process for each pair, all of
+    """(SUT, model) → its answers, whole and broken, at size tiny: one task for each pair, all of
     a session's tests share it.
     """
     root = tmp_path_factory.mktemp("probes")

@@ -14,6 +14,7 @@ from compliance.scoring.accuracy import Accuracy
 from harness.inputs import limits, models
 from sut.registry import REFERENCE
 from tests.conftest import CACHE
+from tests.support import frameworks
 
 WEIGHTS = "weights rounded to float16"
 ROOT_MEAN_SQUARE = {
@@ -65,28 +66,30 @@ def cases(of: dict[tuple[str, str], tuple[str, ...]]) -> list[tuple[str, str, st
 def scored(
     interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str, str, str], Accuracy]:
-    """(model, precision, change) → the score of 64 answers of size tiny: one process for each model
+    """(model, precision, change) → the score of 64 answers of size tiny: one task for each model
     and precision.
     """
     cells: dict[str, MeasuredSize] = {}
     folders: dict[tuple[str, str], Path] = {}
 
     def score(model: str, precision: str, change: str) -> Accuracy:
+        python = interpreter("native-torch")
         if model not in cells:
-            interpreter("native-torch")
             found = models.load(model)
             cells[model] = MeasuredSize(
                 found, found.sizes["tiny"], "cpu", tmp_path_factory.mktemp(model), CACHE
             )
-            cells[model].answer(REFERENCE, "float32")
+            frameworks.answer(python, cells[model], REFERENCE)
         cell = cells[model]
         if (model, precision) not in folders:
             folders[model, precision] = folder = tmp_path_factory.mktemp(f"{model}-{precision}")
             changes = [*MISTAKES[model, precision], *HONEST[model, precision]]
-            cell.answer(
+            frameworks.answer(
+                python,
+                cell,
                 "native-torch-eager",
-                precision,
                 "tests.sut.mistakes",
+                precision=precision,
                 changes=changes,
                 folder=str(folder),
             )

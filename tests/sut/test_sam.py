@@ -19,6 +19,7 @@ from harness.inputs import limits, models
 from sut.checkpoint import sam as weight_map
 from sut.registry import REFERENCE, SUTS
 from tests.conftest import CACHE
+from tests.support import frameworks
 from tests.sut import sam_cases
 
 SAM = models.load("sam")
@@ -27,6 +28,7 @@ KERAS = ("keras3-jax", "keras3-torch", "keras2-tensorflow-graph")
 TRANSFORMERS, JAX = "hf-tensorflow", "native-jax"
 FREQUENCIES = "prompt_encoder.pe_layer.positional_encoding_gaussian_matrix"
 """No weight: native-jax hands it to its program beside them."""
+PROGRAM = "tests.sut.sam_cases"
 WRONG_INPUTS = ("images permuted", "points ignored", "labels ignored")
 CASES = {
     "native-torch-eager": [
@@ -42,33 +44,23 @@ CASES = {
 def answered(
     interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], tuple[MeasuredSize, Path]]:
-    """SUT → (its cell, the folder with the answers of every case): one process for each."""
+    """SUT → (its cell, the folder with the answers of every case): one task for each."""
     folder = tmp_path_factory.mktemp("sam")
     cell = MeasuredSize(SAM, TINY, "cpu", folder, CACHE)
     done: set[str] = set()
 
     def answer(sut: str) -> tuple[MeasuredSize, Path]:
         if not done:
-            interpreter("native-torch")  # the reference's
-            cell.answer(REFERENCE, "float32")
-            cell.answer(
-                REFERENCE,
-                "float32",
-                "tests.sut.sam_cases",
-                cases=[*sam_cases.BOXES],
-                folder=str(folder),
-            )
+            python = interpreter("native-torch")  # the reference's
+            frameworks.answer(python, cell, REFERENCE)
+            cases = [*sam_cases.BOXES]
+            frameworks.answer(python, cell, REFERENCE, PROGRAM, cases=cases, folder=str(folder))
         if sut not in done:
             # Or the test is skipped, and the next one asks again.
-            interpreter(SUTS[sut].environment)
+            python = interpreter(SUTS[sut].environment)
             done.add(sut)
-            cell.answer(
-                sut,
-                "float32",
-                "tests.sut.sam_cases",
-                cases=["intact", *sam_cases.BOXES, *CASES[sut]],
-                folder=str(folder),
-            )
+            cases = ["intact", *sam_cases.BOXES, *CASES[sut]]
+            frameworks.answer(python, cell, sut, PROGRAM, cases=cases, folder=str(folder))
         return cell, folder
 
     return answer

@@ -21,6 +21,7 @@ from harness.inputs import checkpoint, dataset, limits, models, user_weights
 from sut.checkpoint import stable_diffusion as weight_map
 from sut.registry import REFERENCE, SUTS
 from tests.conftest import CACHE
+from tests.support import frameworks
 from tests.support.frameworks import run_module
 from tests.support.weights_folders import as_published, write_clip
 from tests.sut import stable_diffusion_cases as broken
@@ -68,7 +69,7 @@ def saved(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathF
 def answered(
     saved: Path, interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], tuple[MeasuredSize, Path]]:
-    """SUT → (its cell, the folder with the answers of every case): one process for each."""
+    """SUT → (its cell, the folder with the answers of every case): one task for each."""
     folder = tmp_path_factory.mktemp("stable-diffusion")
     cell = MeasuredSize(MODEL, TINY, "cpu", folder, CACHE)
     own = checkpoint.of_folder(user_weights.look(saved / "published", MODEL), MODEL, folder).path
@@ -76,18 +77,18 @@ def answered(
 
     def answer(sut: str) -> tuple[MeasuredSize, Path]:
         if not done:
-            interpreter("native-torch")  # the reference's
-            cell.answer(REFERENCE, "float32")
+            python = interpreter("native-torch")  # the reference's
+            frameworks.answer(python, cell, REFERENCE)
         if sut not in done:
             # Or the test is skipped, and the next one asks again.
-            interpreter(SUTS[sut].environment)
+            python = interpreter(SUTS[sut].environment)
             done.add(sut)
-            cases = ["intact", broken.OWN, *CASES[sut]]
-            cell.answer(
+            frameworks.answer(
+                python,
+                cell,
                 sut,
-                "float32",
                 "tests.sut.stable_diffusion_cases",
-                cases=cases,
+                cases=["intact", broken.OWN, *CASES[sut]],
                 folder=str(folder),
                 own=str(own),
             )

@@ -89,7 +89,7 @@ def answered(
     interpreter: Callable[[str], Path], saved: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str, str], Probed]:
     """(SUT, model) → its answers from the folder (`whole`) and from its twin with swapped rows
-    (`swapped`): one process for each SUT.
+    (`swapped`): one task for each SUT.
     """
     root = tmp_path_factory.mktemp("answers")
     known: dict[tuple[str, str], Probed] = {}
