@@ -22,6 +22,47 @@ settings.register_profile("busy machine", deadline=None)
 settings.load_profile("busy machine")
 
 
+_LEFT_OUT = pytest.StashKey[int]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The option `--all`."""
+    parser.addoption("--all", action="store_true", help="run the tests that are marked `long` too")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out long tests, unless `--all`, `-m` or the id of a test selects them."""
+    if config.option.all or config.option.markexpr:
+        return
+    left_out = [item for item in items if item.get_closest_marker("long") and not _is_named(item)]
+    config.hook.pytest_deselected(items=left_out)
+    config.stash[_LEFT_OUT] = len(left_out)
+    gone = set(left_out)
+    items[:] = [item for item in items if item not in gone]
+
+
+def _is_named(item: pytest.Item) -> bool:
+    """Whether an argument is the id of the test, or of its function with all parameters."""
+    own = item.nodeid.partition("::")[2]
+    names = {own, own.partition("[")[0]}
+    for argument in item.config.args:
+        file, _, name = argument.partition("::")
+        if name in names and Path(file).resolve() == item.path:
+            return True
+    return False
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Say how many tests were left out."""
+    if count := config.stash.get(_LEFT_OUT, 0):
+        terminalreporter.write_line(
+            f"{count} long tests were left out; `./run.sh test --all` runs them"
+        )
+
+
 def pytest_runtest_teardown() -> None:
     """Ignore SIGPIPE again. Commands that print set it to end their process, which is pytest here."""
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)

@@ -30,6 +30,13 @@ def test_either_group_that_fails_fails_the_command(pytest_that, words, code):
     assert command.main([]) == code
 
 
+def test_both_groups_get_all_and_durations(pytest_that):
+    pytest_that('"pytest --all --durations=10 --ignore"', 1)
+    assert command.main(["--all", "--durations=10"]) == 1
+    pytest_that('"pytest --all --durations=10 tests/broken"', 2)
+    assert command.main(["--all", "--durations=10"]) == 2
+
+
 def test_arguments_are_those_of_pytest(pytest_that):
     pytest_that('"-k hang"', 5)
     assert command.main(["-k", "hang"]) == 5
