@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from harness.execution import environments, wheels
+from sut.registry import REFERENCE, SUTS, spec_of
 
 CACHE = environments.ROOT / ".cache"
 # No speed is measured in a test. OpenMP threads that spin while they wait make torch 60 times
@@ -32,7 +33,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out long tests, unless `--all`, `-m` or the id of a test selects them."""
+    """Leave out long tests, unless `--all`, `-m` or the id of a test selects them. Tests of real
+    SUTs come last, in the order of the processes that serve them.
+    """
+    items.sort(key=_process)
     if config.option.all or config.option.markexpr:
         return
     left_out = [item for item in items if item.get_closest_marker("long") and not _is_named(item)]
@@ -40,6 +44,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.stash[_LEFT_OUT] = len(left_out)
     gone = set(left_out)
     items[:] = [item for item in items if item not in gone]
+
+
+def _process(item: pytest.Item) -> int:
+    """The place of the framework's process that serves the test. That of PyTorch is the first one,
+    because it makes the reference's answers. Tests that start no framework have place 0.
+    """
+    if item.path.parent.name != "sut" and item.path.name != "test_broken.py":
+        return 0
+    named = item.callspec.params if hasattr(item, "callspec") else {}
+    sut = named.get("sut", named.get("tested", getattr(item.module, "SUT", REFERENCE)))
+    return 1 + _PROCESSES.index(_served_by(sut))
+
+
+def _served_by(sut: str) -> tuple[str, frozenset[tuple[str, str]]]:
+    spec = spec_of(sut)
+    return spec.environment, frozenset(spec.process_env.items())
+
+
+_PROCESSES = [_served_by(sut) for sut in (REFERENCE, *SUTS)]
 
 
 def _is_named(item: pytest.Item) -> bool:

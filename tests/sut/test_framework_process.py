@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.frameworks import run_module
 
+SUT = "mock"
+
 
 @pytest.fixture
 def run(tmp_path):
@@ -15,7 +17,7 @@ def run(tmp_path):
 
     def task(action="report"):
         file = tmp_path / "spec.json"
-        run_module(Path(sys.executable), "tests.sut.task", "mock", file, action)
+        run_module(Path(sys.executable), "tests.sut.task", SUT, file, action)
         return json.loads(file.read_text())
 
     return task
