@@ -10,6 +10,11 @@ import pytest
 LONG = pytest.mark.long
 
 
+def long_unless(rows: Iterable[Any], quick: Callable[[Any], bool]) -> list[Any]:
+    """Return pytest's parameters of these tuples. Those that are not `quick` are marked `long`."""
+    return [pytest.param(*row, marks=[] if quick(row) else [LONG]) for row in rows]
+
+
 def first_of_each(rows: Iterable[Any], key: Callable[[Any], Hashable]) -> list[Any]:
     """Return pytest's parameters of these tuples. Tuples whose `key` an earlier one has are marked
     `long`.

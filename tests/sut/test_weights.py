@@ -181,19 +181,13 @@ def refused(
     return told
 
 
-def test_no_random_value_is_drawn_for_a_weight_of_keras_that_is_loaded(interpreter, tmp_path):
+@pytest.mark.parametrize("sut", ["keras3-jax"])
+def test_no_random_value_is_drawn_for_a_weight_of_keras_that_is_loaded(interpreter, tmp_path, sut):
     """A model of 7 billion parameters would wait minutes for them."""
     names = ("bert", "gemma", "mistral", "distilbert", "xlnet")
-    cases = [
-        (models.load(name).architecture, tiny_workload("keras3-jax", name, CACHE)) for name in names
-    ]
-    run_module(
-        interpreter("keras3-jax"),
-        "tests.sut.keras_draws",
-        "keras3-jax",
-        tmp_path / "spec.json",
-        cases,
-    )
+    cases = [(models.load(name).architecture, tiny_workload(sut, name, CACHE)) for name in names]
+    python = interpreter(SUTS[sut].environment)
+    run_module(python, "tests.sut.keras_draws", sut, tmp_path / "spec.json", cases)
     assert json.loads((tmp_path / "drawn.json").read_text()) == {name: [] for name in names}
 
 
