@@ -11,8 +11,14 @@ LONG = pytest.mark.long
 
 
 def long_unless(rows: Iterable[Any], quick: Callable[[Any], bool]) -> list[Any]:
-    """Return pytest's parameters of these tuples. Those that are not `quick` are marked `long`."""
-    return [pytest.param(*row, marks=[] if quick(row) else [LONG]) for row in rows]
+    """Return pytest's parameters of these tuples or single values. Those that are not `quick` are
+    marked `long`.
+    """
+    parameters = []
+    for row in rows:
+        values = row if isinstance(row, tuple) else (row,)
+        parameters.append(pytest.param(*values, marks=[] if quick(row) else [LONG]))
+    return parameters
 
 
 def first_of_each(rows: Iterable[Any], key: Callable[[Any], Hashable]) -> list[Any]:

@@ -20,6 +20,7 @@ from sut.checkpoint import sam as weight_map
 from sut.registry import REFERENCE, SUTS
 from tests.conftest import CACHE
 from tests.support import frameworks
+from tests.support.long import LONG, long_unless
 from tests.sut import sam_cases
 
 SAM = models.load("sam")
@@ -38,6 +39,10 @@ CASES = {
     **dict.fromkeys((*KERAS, TRANSFORMERS), [*WRONG_INPUTS, sam_cases.KERAS]),
     JAX: [*WRONG_INPUTS, *sam_cases.WEIGHTS],
 }
+
+QUICK = ("native-torch-eager", "keras3-jax")
+"""Tests of other SUTs are long."""
+SUTS_TESTED = long_unless(CASES, QUICK.__contains__)
 
 
 @pytest.fixture(scope="session")
@@ -85,7 +90,7 @@ def seen(answered: Callable[[str], tuple[MeasuredSize, Path]]) -> Callable[[str]
     return lambda sut: json.loads((answered(sut)[1] / f"{sut}.json").read_text())
 
 
-@pytest.mark.parametrize("sut", CASES)
+@pytest.mark.parametrize("sut", SUTS_TESTED)
 def test_an_intact_sut_agrees_to_rounding(scored, sut):
     found = scored(sut, "intact")
     assert found.passed
@@ -94,7 +99,10 @@ def test_an_intact_sut_agrees_to_rounding(scored, sut):
 
 
 @pytest.mark.parametrize(
-    ("sut", "case"), [(sut, case) for sut, cases in CASES.items() for case in cases]
+    ("sut", "case"),
+    long_unless(
+        [(sut, case) for sut, cases in CASES.items() for case in cases], lambda row: row[0] in QUICK
+    ),
 )
 def test_a_broken_sut_fails(scored, sut, case):
     found = scored(sut, case)
@@ -102,7 +110,7 @@ def test_a_broken_sut_fails(scored, sut, case):
     assert found.value > 10
 
 
-@pytest.mark.parametrize("sut", CASES)
+@pytest.mark.parametrize("sut", SUTS_TESTED)
 def test_boxes_mean_the_same_to_every_sut(answered, sut):
     _, folder = answered(sut)
     reference, own = (
@@ -131,11 +139,12 @@ def test_the_table_of_weights_is_metas_own_state_dict(seen):
     assert seen("native-torch-eager")["shapes"] == {t.name: list(t.shape) for t in TINY.tensors}
 
 
-@pytest.mark.parametrize("sut", KERAS)
+@pytest.mark.parametrize("sut", long_unless(KERAS, QUICK.__contains__))
 def test_every_tensor_of_the_checkpoint_is_one_variable_of_keras(seen, sut):
     assert sorted(seen(sut)["names"]) == sorted(t.name for t in TINY.tensors)
 
 
+@LONG
 def test_native_jax_loads_every_tensor_and_reads_all_that_an_answer_needs(seen):
     names, read = (set(seen(JAX)[key]) for key in ("names", "read"))
     assert names == {t.name for t in TINY.tensors} - {FREQUENCIES}
@@ -148,12 +157,14 @@ def test_native_jax_loads_every_tensor_and_reads_all_that_an_answer_needs(seen):
     }
 
 
+@LONG
 def test_every_tensor_of_the_checkpoint_is_one_variable_of_transformers(seen):
     assert sorted(seen(TRANSFORMERS)["names"]) == sorted(
         weight_map.transformers(t.name) for t in TINY.tensors
     )
 
 
+@LONG
 def test_what_is_unsupported_on_hf_tensorflow_was_tried(seen):
     assert "sam/bfloat16" in SUTS[TRANSFORMERS].unsupported
     assert (

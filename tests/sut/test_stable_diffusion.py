@@ -23,6 +23,7 @@ from sut.registry import REFERENCE, SUTS
 from tests.conftest import CACHE
 from tests.support import frameworks
 from tests.support.frameworks import run_module
+from tests.support.long import LONG, long_unless
 from tests.support.weights_folders import as_published, write_clip
 from tests.sut import stable_diffusion_cases as broken
 
@@ -37,6 +38,8 @@ CASES = {
     **dict.fromkeys(KERAS, ["prompts permuted", "noise permuted", broken.KERAS]),
     JAX: ["prompts permuted", "noise permuted", *broken.WEIGHTS],
 }
+QUICK = ("native-torch-eager",)
+"""Tests of other SUTs are long."""
 PROMPTS = ("ais bjt", "hpz, AIS  bjt")
 OF_THE_ENCODER = ("vae/encoder.", "vae/quant_conv.")
 """What the names of the tensors begin with that make no image; `test_fit` trains them."""
@@ -117,7 +120,7 @@ def seen(answered: Callable[[str], tuple[MeasuredSize, Path]]) -> Callable[[str]
 
 
 @pytest.mark.parametrize("case", ["intact", broken.OWN])
-@pytest.mark.parametrize("sut", CASES)
+@pytest.mark.parametrize("sut", long_unless(CASES, QUICK.__contains__))
 def test_an_intact_sut_agrees_to_rounding(scored, sut, case):
     found = scored(sut, case)
     assert found.passed
@@ -126,7 +129,10 @@ def test_an_intact_sut_agrees_to_rounding(scored, sut, case):
 
 
 @pytest.mark.parametrize(
-    ("sut", "case"), [(sut, case) for sut, cases in CASES.items() for case in cases]
+    ("sut", "case"),
+    long_unless(
+        [(sut, case) for sut, cases in CASES.items() for case in cases], lambda row: row[0] in QUICK
+    ),
 )
 def test_a_broken_sut_fails(scored, sut, case):
     found = scored(sut, case)
@@ -151,6 +157,7 @@ def test_the_tensors_are_those_of_diffusers_own_state_dicts(seen):
     assert seen("native-torch-eager")["shapes"] == {t.name: list(t.shape) for t in TINY.tensors}
 
 
+@LONG
 @pytest.mark.parametrize("sut", KERAS)
 def test_every_tensor_of_the_checkpoint_is_one_variable_of_keras(seen, sut):
     assert sorted(seen(sut)["names"]) == sorted(
@@ -158,6 +165,7 @@ def test_every_tensor_of_the_checkpoint_is_one_variable_of_keras(seen, sut):
     )
 
 
+@LONG
 def test_native_jax_loads_every_tensor_that_makes_an_image(seen):
     names = (
         t.name.replace("/text_model.", "/")
@@ -205,6 +213,7 @@ def test_prompts_get_the_ids_of_diffusers_own_pipeline(saved, tmp_path, file):
     assert arrays["negative_ids"].tolist() == [empty] * len(PROMPTS)
 
 
+@LONG
 def test_the_command_measures_a_users_folder_and_its_images_are_the_references(
     saved, tmp_path, capsys
 ):

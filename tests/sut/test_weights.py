@@ -22,6 +22,7 @@ from sut.contract import Workload
 from sut.registry import SUTS
 from tests.conftest import CACHE
 from tests.support.frameworks import run_module, tiny_workload
+from tests.support.long import long_unless
 from tests.sut.conftest import REFERENCE, ROWS, Probed, inputs
 
 PAIRS = [
@@ -39,6 +40,8 @@ PAIRS += [
 ]
 # With its head, and names that begin with "transformer.".
 PAIRS += [(sut, "gpt2") for sut in (REFERENCE, "keras2-tensorflow")]
+QUICK = (REFERENCE, "keras3-jax")
+"""Tests of other SUTs are long."""
 SWAPPED = {
     "bert": "bert.encoder.layer.1.attention.self.value.weight",
     "gemma": "model.layers.1.mlp.gate_proj.weight",
@@ -201,7 +204,7 @@ def swap(folder: Path, tensor: str, to: Path) -> Path:
     return to
 
 
-@pytest.mark.parametrize(("sut", "model"), PAIRS)
+@pytest.mark.parametrize(("sut", "model"), long_unless(PAIRS, lambda row: row[0] in QUICK))
 def test_a_users_float32_folder_agrees_to_rounding_on_every_sut(answered, sut, model):
     """Where KerasHub alone would read Mistral's through float16 (6e-3) and give BERT the tanh GELU
     (7e-4).
@@ -211,7 +214,7 @@ def test_a_users_float32_folder_agrees_to_rounding_on_every_sut(answered, sut, m
     assert found.value < 2e-5
 
 
-@pytest.mark.parametrize(("sut", "model"), PAIRS)
+@pytest.mark.parametrize(("sut", "model"), long_unless(PAIRS, lambda row: row[0] in QUICK))
 def test_two_swapped_rows_of_one_tensor_fail(answered, sut, model):
     found = answered(sut, model).score("swapped")
     assert not found.passed
