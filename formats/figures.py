@@ -104,6 +104,7 @@ def of_loadgen(
         metrics |= _computing(record, outcome, rate, passes)
     metrics |= _joules(outcome, int(measured.get("samples", 0)))
     metrics |= _operators(outcome)
+    metrics |= _compiling(record, outcome)
     return Figures(metric=metric_of(log, figure), metrics=metrics, measured=measured)
 
 
@@ -130,6 +131,7 @@ def of_training(
         metrics["tokens_per_second"] = tokens * rate
     metrics |= _computing(record, outcome, rate, passes)
     metrics |= _joules(outcome, samples)
+    metrics |= _compiling(record, outcome)
     metric = Metric(figure.name, metrics[figure.name], figure.unit, figure.higher_is_better)
     return Figures(
         metric=metric,
@@ -199,6 +201,32 @@ def _rates(rate: float, record: Record, measured: Mapping[str, float]) -> dict[s
     if "tokens" in measured:
         rates["tokens_per_second"] = rate * measured["tokens"] / measured["samples"]
     return rates
+
+
+def first_calls_seconds(outcome: WorkerOutcome) -> float:
+    """How much longer the first batches of all shapes took than the second ones."""
+    extra_ns = [max(0, shape["first_ns"] - shape["second_ns"]) for shape in outcome.warmup]
+    return sum(extra_ns) / 1e9
+
+
+def compiles(outcome: WorkerOutcome) -> bool:
+    """Whether the SUT ran compiled programs."""
+    return bool((outcome.evidence_after or {}).get("graphs"))
+
+
+def _compiling(record: Record, outcome: WorkerOutcome) -> dict[str, float]:
+    """`compile_seconds`: how long the programs took to compile, when none of them was on disk.
+    `cached_compile_seconds`: the same when some were. Empty if the SUT does not compile.
+    """
+    if not compiles(outcome):
+        return {}
+    seconds = first_calls_seconds(outcome)
+    if not outcome.cache_hits:
+        return {"compile_seconds": seconds}
+    cached = {"cached_compile_seconds": seconds}
+    if record.first_compile_seconds is None:
+        return cached
+    return {"compile_seconds": record.first_compile_seconds, **cached}
 
 
 def _joules(outcome: WorkerOutcome, samples: int) -> dict[str, float]:

@@ -51,6 +51,22 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Known:
+    """What an earlier repeat of the same cell in the same sweep measured, on the same machine.
+
+    Attributes:
+        calibration: its calibration, with the rate of its performance test.
+        second_ns: nanoseconds of a warm batch of each shape of the warm-up.
+        matrix_flops: floating-point operations a second of a large matrix product; None: the SUT
+            multiplies none.
+    """
+
+    calibration: Mapping[str, int | float]
+    second_ns: tuple[int, ...]
+    matrix_flops: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Job:
     """The work of one worker process: a LoadGen test, a training, or the computing of a reference.
 
@@ -69,6 +85,7 @@ class Job:
             file.
         calibration: that of the performance test, for the tests after it. They use the same
             user.conf and are not calibrated again.
+        known: what need not be measured again; None: everything is measured.
         made_with: digests of environment and source. The worker ignores them; a resumed run
             compares them.
         reference: reference.npz. Teacher-forced logits are computed for its first `logits_rows`
@@ -94,6 +111,7 @@ class Job:
     audit: Mapping[str, int] = field(default_factory=dict)
     procedure: str = "loadgen"
     fresh: Path | None = None
+    known: Known | None = None
 
     @property
     def audit_config(self) -> Path:
@@ -114,4 +132,6 @@ def read_job(path: Path) -> Job:
     for key in ("inputs", "synthetic", "log_dir", "reference", "fresh"):
         d[key] = d.get(key) and Path(d[key])
     d["answer"] = tuple(d["answer"])
+    if known := d.get("known"):
+        d["known"] = Known(**known | {"second_ns": tuple(known["second_ns"])})
     return Job(workload=Workload(**workload), limits=Limits(**d.pop("limits")), **d)

@@ -17,7 +17,10 @@ class WorkerOutcome:
     `energy`: a `counters.Energy` of the LoadGen test only. `disturbance`: a
     `disturbance.Disturbance` of the same test, and `fresh_slower` if `fresh_inputs.doubtful`.
     `answers`: see `answers.describe`. `kept_sha256`: the sha256 of answers.npz (`Watch.write`).
-    `fresh`: the result of `fresh_inputs.compare`.
+    `fresh`: the result of `fresh_inputs.compare`. `loaded_for`: the test for which this worker had
+    loaded and warmed up the SUT; empty: it did so for this test. `import_ns`, `load_ns`, `warmup`
+    and `cache_hits` are always of that loading. `cache_hits`: how many of the compiled programs the
+    framework found in its cache on disk.
     """
 
     status: str
@@ -39,3 +42,5 @@ class WorkerOutcome:
     fresh: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     answers: Mapping[str, Any] = field(default_factory=dict)
+    loaded_for: str = ""
+    cache_hits: int = 0

@@ -229,6 +229,8 @@ class Record:
         training: None: nothing is trained.
         least_flops: a lower bound on the average floating-point operations of a sample; None: not
             known, or an answer ends at an end token.
+        first_compile_seconds: how long the cell's programs took to compile in an earlier command,
+            when none of them was kept on disk; None: not known.
         command_seconds: the time of the command that measured it: of each test's worker, of `audit`
             (the submission is written and audited), and the `total`.
         sweep: its place in a sweep; None: it was not measured by a sweep.
@@ -265,6 +267,7 @@ class Record:
     process_id: int = 0
     started: str = ""
     sweep: SweepMark | None = None
+    first_compile_seconds: float | None = None
     command_seconds: Mapping[str, int | float] = field(default_factory=dict)
     schema: str = field(default=SCHEMA, metadata=choices((SCHEMA,)))
 

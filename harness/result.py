@@ -277,9 +277,17 @@ def _evidence(
     return {"sentence": f"{execution}{passes}; {after.get('precision')}", "after": after}
 
 
+def _first_calls(performance: WorkerOutcome) -> str:
+    """What the first calls of all shapes did in the time that the second ones did not take."""
+    if not figures.compiles(performance):
+        return "first calls"
+    return "compile from cache" if performance.cache_hits else "compile"
+
+
 def _seconds(record: Record, performance: WorkerOutcome) -> dict[str, float]:
-    """Seconds of each phase. `compile` (`first calls` for an eager SUT) is the time of the first
-    batch of each shape minus that of the second.
+    """Seconds of each phase. `compile` is the time of the first batch of each shape minus that of
+    the second. It is called `compile from cache` if the framework found some of its programs on
+    disk, and `first calls` for an eager SUT.
 
     If the command that wrote the record also measured the test, `total` is included and the phases
     add up to it. A test may also be kept from an earlier command.
@@ -287,9 +295,7 @@ def _seconds(record: Record, performance: WorkerOutcome) -> dict[str, float]:
     durations_ns = {
         "import": performance.import_ns,
         "load": performance.load_ns,
-        "compile" if (performance.evidence_after or {}).get("graphs") else "first calls": sum(
-            max(0, w["first_ns"] - w["second_ns"]) for w in performance.warmup
-        ),
+        _first_calls(performance): 1e9 * figures.first_calls_seconds(performance),
         "calibration": performance.calibration.get("spent_ns", 0),
         "performance": performance.test_ns,
     }

@@ -91,8 +91,10 @@ def _starting(words: list[str] | tuple[str, ...], environment: Mapping[str, str]
 
 
 def keeping_kernels(folder: Path) -> dict[str, str]:
-    """The variables by which JAX keeps the kernels that it compiles in a folder, as torch does."""
+    """The variables by which JAX and torch keep all programs that they compile in a folder."""
     return {
-        "JAX_COMPILATION_CACHE_DIR": str(folder),
+        "JAX_COMPILATION_CACHE_DIR": str(folder / "jax"),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+        "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
     }

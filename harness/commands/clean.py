@@ -18,6 +18,7 @@ _KINDS = {
     "checkpoints": "seeded weights, drawn again; of your own weights, links alone",
     "inputs": "made again in seconds",
     "references": "computed again by the reference's framework",
+    "compiled": "compiled again by JAX and torch",
 }
 """Folder of the cache → the cost of its removal."""
 _OWN = re.compile(

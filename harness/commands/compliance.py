@@ -27,9 +27,10 @@ from harness.commands import checks
 from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import environments, loadgen_run, machine, rundir
 from harness.execution.loadgen_run import Reporter
-from harness.execution.process import read_outcome
+from harness.execution.process import Worker, read_outcome
 from harness.inputs.checkpoint import digest_of
 from harness.inputs.checkpoint import files as weight_files
+from harness.measurement import tests as measurement
 from harness.request.flags import Parser, add_common, known_name
 from harness.submission import inference
 from harness.terminal import duration, near
@@ -113,20 +114,21 @@ def comply(
                 f"{', '.join(missing)}: about"
                 f" {duration(loadgen_run.expected_seconds(missing, performance))}"
             )
-        for name in tests:
-            log_dir = directory / "raw" / name
+        for log_dir in (directory / "raw" / name for name in tests):
             if again and log_dir.exists():
                 rundir.set_aside(log_dir)
-            test = loadgen_run.compliance_job(
-                name,
-                replace(job, calibration=performance.calibration),
-                of,
-                record.benchmark.official,
-            )
-            outcome = loadgen_run.run(test, python, SUTS[job.sut].process_env, reporter)
-            if outcome.status != "ok":
-                write_json(log_dir / "outcome.json", outcome)
-            loadgen_run.compressed_trace(log_dir)
+        timed = replace(job, calibration=performance.calibration)
+        official = record.benchmark.official
+        with Worker(python, SUTS[job.sut].process_env) as worker:
+            for name in tests:  # each of them, whatever became of those before it
+                _, record = measurement.run(
+                    (name,),
+                    lambda test, _: loadgen_run.compliance_job(test, timed, of, official),
+                    directory,
+                    record,
+                    worker,
+                    reporter,
+                )
         score = inference.write(directory, of, record.submitter or _submitter(directory))
         audit = audits.audit(directory, of.round, with_result=False)
         write_json(directory / "result.json", asdict(result.derive(directory, score, audit)))

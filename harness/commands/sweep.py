@@ -216,7 +216,7 @@ def _page(sweep: Sweep, command: str, say: Callable[[str], None]) -> Callable[[R
     request = next((s.request for s in sweep.series if s.request and not s.obstacle), None)
     copied = 0.0
     if request and sweep.deadline and DEVICES[request.device].accelerator:
-        accelerator.save_time(request.options.cache)
+        accelerator.hold_open()
         with sweep.deadline.limit():
             copied = accelerator.bytes_per_second(request, say)
     doctor = [sys.executable, "-P", "-m", "harness", "doctor"]

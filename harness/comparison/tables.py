@@ -88,9 +88,10 @@ COLUMNS = {
     ),
     "trained_parameters": "how many parameters a training changes",
     "compile_seconds": (
-        "first calls of all shapes less the second ones, median of the repeats; None of an"
-        " eager SUT"
+        "first calls of all shapes less the second ones, when no program was kept on disk; median"
+        " of the repeats; None of an eager SUT"
     ),
+    "cached_compile_seconds": "the same when programs were kept on disk",
     "peak_host_bytes": "bytes of the worker's memory, the largest of the repeats",
     "peak_device_bytes": "bytes on the accelerator, the largest of the repeats; None on a CPU",
     "accuracy": "the score's value in the last run; None: not judged",
@@ -377,8 +378,9 @@ def row(group: Group) -> dict[str, Any]:
             name: _median(run.result.metrics.get(name) for run in group.good or [group.last])
             for name in _MEDIANS
         },
-        "compile_seconds": (
-            _median(run.result.seconds.get("compile") for run in group.good) if compiled else None
+        "compile_seconds": _median(map(_compile_seconds, group.good)) if compiled else None,
+        "cached_compile_seconds": _median(
+            run.result.metrics.get("cached_compile_seconds") for run in group.good
         ),
         "peak_host_bytes": (
             max((run.result.peak_host_bytes for run in group.runs), default=0) or None
@@ -498,6 +500,13 @@ def in_turns(a: Group, b: Group) -> bool:
     return equal and all(
         earlier[1] < later[0] for earlier, later in zip(pairs, pairs[1:], strict=False)
     )
+
+
+def _compile_seconds(run: Run) -> float | None:
+    """How long the run's programs took to compile the first time. Results of earlier versions have
+    it only among the seconds of the phases.
+    """
+    return run.result.metrics.get("compile_seconds", run.result.seconds.get("compile"))
 
 
 def _median(values: Iterable[float | None]) -> float | None:

@@ -8,7 +8,7 @@ import gzip
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,7 +18,8 @@ from compliance.audit_tests import verification
 from compliance.rules import Rules
 from formats.job import Job
 from formats.outcome import WorkerOutcome
-from harness.execution import process, rundir
+from harness.execution import rundir
+from harness.execution.process import Worker
 from scenarios.worker.heartbeat import Beat
 
 
@@ -62,9 +63,7 @@ class Reporter(Protocol):
         """Show what a test will cost (plan.json)."""
 
 
-def run(
-    job: Job, python: Path, process_env: Mapping[str, str], reporter: Reporter
-) -> WorkerOutcome:
+def run(job: Job, worker: Worker, reporter: Reporter) -> WorkerOutcome:
     """Run the test, or keep an earlier one. → its outcome. The logs are in job.log_dir."""
     if earlier := rundir.kept(job):
         reporter.say(f"{job.test}: kept from an earlier attempt")
@@ -80,7 +79,7 @@ def run(
             shown = True
         draw(beat)
 
-    outcome = process.run(job, python, process_env, watch)
+    outcome = worker.run(job, watch)
     if (
         outcome.status == "ok"
         and job.procedure == "loadgen"

@@ -1,5 +1,5 @@
-"""Run one Job in its own process group: sleep, read the heartbeat once a second, and return how it
-ended.
+"""Run jobs in a worker process of its own process group: sleep, read the heartbeat once a second,
+and return how each job ended.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,53 +24,108 @@ from scenarios.worker.heartbeat import Beat
 from sut.devices import DEVICES
 
 _LOOK_S = 1.0
+_END_S = 10  # for a worker that has no more jobs
 _START_LIMIT_S = 120  # an interpreter without a heartbeat by then will never have one
+
+
+class Worker:
+    """A worker process, which runs one job after another with the SUT that the first one loaded.
+
+    It is started for the first job, and again for the next one after a job that failed. On leaving
+    the context all processes of its group are ended.
+
+    Attributes:
+        module: the words after `python -m`.
+    """
+
+    module: Sequence[str] = ("scenarios.worker",)
+
+    def __init__(self, python: Path, process_env: Mapping[str, str]):
+        """`python`: the interpreter of the SUT's environment. `process_env`: environment variables
+        in addition to those of the device.
+        """
+        self._python, self._process_env = python, process_env
+        self._process: subprocess.Popen[bytes] | None = None
+        self._replies = -1
+        self._held_before = 0
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._end(_END_S if kind is None else 0)
+
+    def run(self, job: Job, watch: Callable[[Beat], None]) -> WorkerOutcome:
+        """Run the job. → the worker's WorkerOutcome, or one that says how the worker died. The logs
+        stay in job.log_dir.
+        """
+        write_json(job.log_dir / "job.json", job)
+        kills_before = _kernel_oom_kills()
+        process = self._ready(job)
+        try:
+            hang = _watch(process, self._replies, job.log_dir / "heartbeat", watch)
+        except BaseException:
+            self._end()
+            raise
+        if hang or process.poll() is not None:
+            self._end()
+        if outcome := read_outcome(job.log_dir):
+            return outcome
+        self._end()
+        # A child's peak starts at the peak of its parent, which may have mapped large files.
+        largest = _peak_bytes(resource.RUSAGE_CHILDREN)
+        known = largest > max(self._held_before, _peak_bytes(resource.RUSAGE_SELF))
+        killed = _kernel_oom_kills() > kills_before
+        return _post_mortem(job, process.returncode, hang, killed, largest if known else None)
+
+    def _ready(self, job: Job) -> subprocess.Popen[bytes]:
+        """Hand the job over to the running process. If there is none, start one."""
+        process = self._process or self._start(job)
+        if not _hand_over(process, job):  # killed while it waited
+            self._end()
+            process = self._start(job)
+            _hand_over(process, job)
+        return process
+
+    def _start(self, job: Job) -> subprocess.Popen[bytes]:
+        self._held_before = _peak_bytes(resource.RUSAGE_CHILDREN)
+        self._replies, replies = os.pipe()
+        device = DEVICES[job.workload.device]
+        env = {**device.environment(os.environ), **self._process_env, "PYTHONPATH": str(ROOT)}
+        words = ("-P", "-m", *self.module, str(os.getpid()), str(replies))
+        with (job.log_dir / "worker.log").open("wb") as log:
+            self._process = subprocess.Popen(
+                [self._python, *words],
+                cwd=job.log_dir,
+                env=env,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                pass_fds=(replies,),
+                start_new_session=True,
+            )
+        os.close(replies)
+        return self._process
+
+    def _end(self, seconds: float = 0) -> None:
+        """Close the worker's input, wait at most so long for its end, and kill its group."""
+        if not self._process:
+            return
+        assert self._process.stdin
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
+        _ended_within(self._process, seconds)
+        _end_group(self._process)
+        os.close(self._replies)
+        self._process = None
 
 
 def run(
     job: Job, python: Path, process_env: Mapping[str, str], watch: Callable[[Beat], None]
 ) -> WorkerOutcome:
-    """Run the job. → the worker's WorkerOutcome, or one that says how it died. Its logs stay in
-    job.log_dir. All processes of its group are ended.
-    """
-    write_json(job.log_dir / "job.json", job)
-    kills_before, largest_before = _kernel_oom_kills(), _peak_bytes(resource.RUSAGE_CHILDREN)
-    env = {
-        **DEVICES[job.workload.device].environment(os.environ),
-        **process_env,
-        "PYTHONPATH": str(ROOT),
-    }
-    with (job.log_dir / "worker.log").open("wb") as log:
-        process = subprocess.Popen(
-            [
-                python,
-                "-P",
-                "-m",
-                "scenarios.worker",
-                str(job.log_dir / "job.json"),
-                str(os.getpid()),
-            ],
-            cwd=job.log_dir,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-        try:
-            hang = _watch(process, job.log_dir / "heartbeat", watch)
-        finally:
-            _end_group(process)
-    if outcome := read_outcome(job.log_dir):
-        return outcome
-    largest = _peak_bytes(resource.RUSAGE_CHILDREN)
-    # A child's peak starts at the peak of its parent, which may have mapped large files.
-    held_bytes = (
-        largest if largest > max(largest_before, _peak_bytes(resource.RUSAGE_SELF)) else None
-    )
-    return _post_mortem(
-        job, process.returncode, hang, _kernel_oom_kills() > kills_before, held_bytes
-    )
+    """Run one job in a worker of its own. See `Worker.run`."""
+    with Worker(python, process_env) as worker:
+        return worker.run(job, watch)
 
 
 def read_outcome(log_dir: Path) -> WorkerOutcome | None:
@@ -81,14 +136,25 @@ def read_outcome(log_dir: Path) -> WorkerOutcome | None:
         return None
 
 
+def _hand_over(process: subprocess.Popen[bytes], job: Job) -> bool:
+    """Write the job's path to the process. → False if the process has ended."""
+    assert process.stdin
+    try:
+        process.stdin.write(f"{job.log_dir / 'job.json'}\n".encode())
+        process.stdin.flush()
+    except BrokenPipeError:
+        return False
+    return True
+
+
 def _watch(
-    process: subprocess.Popen[bytes], path: Path, watch: Callable[[Beat], None]
+    process: subprocess.Popen[bytes], replies: int, path: Path, watch: Callable[[Beat], None]
 ) -> Beat | None:
-    """Wait until the worker ends (→ None), or until it has no new heartbeat for its phase's limit
-    (→ the last one).
+    """Wait until the worker has done its job or ends (→ None), or until it has no new heartbeat for
+    its phase's limit (→ the last one).
     """
     last, changed_s = Beat("start", 0, 0, _START_LIMIT_S), time.monotonic()
-    while not _ended_within(process, _LOOK_S):
+    while not _ended_within(process, _LOOK_S, replies):
         beat = heartbeat.read(path) or last
         if beat != last:
             last, changed_s = beat, time.monotonic()
@@ -98,21 +164,25 @@ def _watch(
     return None
 
 
-def _ended_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Wait for the process to end, at most so long. → whether it ended. On Linux this sleeps in the
-    kernel, because Popen.wait(timeout) would poll twenty times a second during the measurement.
+def _ended_within(
+    process: subprocess.Popen[bytes], seconds: float, replies: int | None = None
+) -> bool:
+    """Wait for the process to end, or for a reply, at most so long. → whether one of them happened.
+
+    On Linux this sleeps in the kernel, because Popen.wait(timeout) would poll twenty times a second
+    during the measurement.
     """
     if process.poll() is not None:
         return True
-    try:
-        fd = os.pidfd_open(process.pid)
-    except (AttributeError, OSError):  # not Linux, an old kernel, a sandbox that forbids it
-        time.sleep(seconds)
-    else:
-        try:
-            select.select([fd], [], [], seconds)
-        finally:
+    waited = [] if replies is None else [replies]
+    with suppress(AttributeError, OSError):  # not Linux, an old kernel, a sandbox that forbids it
+        waited.append(os.pidfd_open(process.pid))
+    ready = select.select(waited, [], [], seconds)[0]
+    for fd in waited:
+        if fd != replies:
             os.close(fd)
+    if replies in ready and os.read(replies, 1):
+        return True
     return process.poll() is not None
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from formats import reading
 from formats.cell import Cell, SweepMark
-from formats.job import Job, read_job
+from formats.job import PERFORMANCE, Job, read_job
 from formats.outcome import WorkerOutcome
 from formats.result import FINAL
 from harness.errors import EnvironmentFailure, UsageError
@@ -155,14 +155,14 @@ def set_aside(folder: Path) -> None:
 
 
 def _same(path: Path, job: Job) -> bool:
-    """Return whether the file contains exactly this job, so that its outcome can be kept. If `job`
-    has no calibration, calibrations are not compared.
+    """Return whether the file contains exactly this job, so that its outcome can be kept.
+    Calibrations of performance tests are not compared.
     """
     try:
         earlier = read_job(path)
         # A test that ended too soon was measured again with another calibration.
-        if job.calibration is None:
-            earlier = replace(earlier, calibration=None)
+        if job.test == PERFORMANCE:
+            earlier = replace(earlier, calibration=job.calibration)
         return earlier == job
     except (OSError, ValueError, KeyError, TypeError):
         return False

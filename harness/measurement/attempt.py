@@ -11,9 +11,9 @@ from pathlib import Path
 
 from compliance.logs import files
 from formats.cell import Cell
-from formats.job import TESTS, Job
-from formats.record import Git
-from harness.execution import loadgen_run, machine
+from formats.job import TESTS, Job, Known
+from formats.record import Git, Machine
+from harness.execution import kernels, loadgen_run, machine
 from harness.execution.environments import Environment
 from harness.inputs.checkpoint import Checkpoint
 from harness.inputs.dataset import Inputs
@@ -33,6 +33,7 @@ class Attempt:
             detecting kept answers.
         setup_seconds: step before the tests → its seconds.
         started_monotonic_ns: when the user's command began.
+        known: what an earlier repeat in the same sweep has measured; None: there is none.
     """
 
     request: Request
@@ -43,11 +44,23 @@ class Attempt:
     reference: Reference
     setup_seconds: Mapping[str, float]
     started_monotonic_ns: int
+    known: Known | None = None
 
     @cached_property
     def git(self) -> Git:
         """The revision of this source tree (`machine.git`)."""
         return machine.git()
+
+    @cached_property
+    def machine(self) -> Machine:
+        """The state of this machine before the first test."""
+        return machine.describe()
+
+    @cached_property
+    def kernels(self) -> Path:
+        """The folder for the SUT's compiled programs."""
+        cache, device = self.request.options.cache, self.request.device
+        return kernels.folder(cache, self.environment, self.machine, device)
 
     @cached_property
     def made_with(self) -> Mapping[str, str]:
@@ -74,6 +87,8 @@ def make_job(
         calibration: that of the performance test, for the tests after it.
     """
     request, inputs = attempt.request, attempt.inputs
+    if calibration is None and attempt.known:
+        calibration = attempt.known.calibration
     job = Job(
         sut=request.options.sut,
         architecture=request.model.architecture,
@@ -92,6 +107,7 @@ def make_job(
         reference=attempt.reference.path,
         logits_rows=logits_rows(request, inputs),
         calibration=calibration,
+        known=attempt.known,
         made_with=attempt.made_with,
     )
     return (

@@ -16,7 +16,7 @@ from formats.record import (
     SutEnvironment,
     Trained,
 )
-from harness.execution import machine
+from harness.execution import kernels
 from harness.inputs import limits
 from harness.inputs.architectures.text import SEED
 from harness.measurement.attempt import Attempt
@@ -49,7 +49,7 @@ def make(attempt: Attempt) -> Record:
         parameters=request.size.parameters,
         training=_training(request),
         least_flops=None if request.end_tokens else attempt.inputs.least_flops,
-        machine=machine.describe(),
+        machine=attempt.machine,
         git=attempt.git,
         process_id=os.getpid(),
         environment=SutEnvironment(
@@ -64,6 +64,7 @@ def make(attempt: Attempt) -> Record:
         started=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         started_monotonic_ns=attempt.started_monotonic_ns,
         sweep=request.options.sweep,
+        first_compile_seconds=kernels.first_seconds(attempt.kernels, attempt.cell),
     )
 
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 import errno
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
 from compliance import audit as audits
+from formats import figures
 from formats.cell import Cell
 from formats.job import PERFORMANCE, TESTS, Job
 from formats.outcome import WorkerOutcome
@@ -20,22 +22,20 @@ from formats.result import Result, Status
 from formats.writing import write_json
 from harness import locks, result
 from harness.errors import EnvironmentFailure
-from harness.execution import environments, loadgen_run, rundir
+from harness.execution import environments, kernels, loadgen_run, rundir
 from harness.execution.environments import Environment
 from harness.execution.loadgen_run import Reporter
+from harness.execution.process import Worker
 from harness.inputs import checkpoint, dataset
 from harness.inputs.tokenizer import Tokenizer, of_bytes
+from harness.measurement import earlier_repeat, reference, tests
 from harness.measurement import record as records
-from harness.measurement import reference
 from harness.measurement.attempt import Attempt, make_job
 from harness.request.plan import memory_shortage, unsupported
 from harness.request.request import Request
 from harness.submission import inference, training
 from harness.terminal import duration
 from sut.registry import spec_of
-
-# How often a test is repeated: on a busy machine a SUT may get faster during each measurement.
-_AGAIN = 3
 
 
 def run(request: Request, reporter: Reporter, started_monotonic_ns: int) -> Result:
@@ -103,6 +103,7 @@ def _run_alone(
         setup_seconds=setup,
         started_monotonic_ns=started_monotonic_ns,
     )
+    attempt = replace(attempt, known=earlier_repeat.find(attempt))
     with rundir.opened(
         request.options.out, cell, request.options.mode, request.options.sweep
     ) as directory:
@@ -174,43 +175,29 @@ def _run_tests(
     write_json(directory / "record.json", record)
     if attempt.reference.path:
         shutil.copyfile(attempt.reference.path, directory / "reference.npz")
-    calibration: Mapping[str, float] | None = None
-    job = make_job(attempt, directory, PERFORMANCE, None)
-    for test in (*TESTS, *_compliance_tests(request, job)):
-        job = make_job(attempt, directory, test, calibration)
-        start_s = time.monotonic()
-        outcome = _run_test(attempt, job, reporter)
-        seconds = time.monotonic() - start_s
-        if outcome.status != "ok":
-            rundir.release_reserve(directory)
-            write_json(job.log_dir / "outcome.json", outcome)
-            break
-        if test == PERFORMANCE:
-            calibration = outcome.calibration
-            _tell_the_rest(request, job, outcome, reporter)
-        trace = loadgen_run.compressed_trace(job.log_dir)
-        record = record.after(test, seconds, outcome, trace if test == PERFORMANCE else None)
-        write_json(directory / "record.json", record)
-    return outcome, record
+    performance = make_job(attempt, directory, PERFORMANCE, None)
+    compliance = _compliance_tests(request, performance)
 
+    def after_performance(outcome: WorkerOutcome) -> None:
+        if figures.compiles(outcome) and not outcome.cache_hits:
+            seconds = figures.first_calls_seconds(outcome)
+            kernels.note_first_seconds(attempt.kernels, attempt.cell, seconds)
+        if compliance:
+            more = duration(loadgen_run.expected_seconds(compliance, outcome))
+            names = ", ".join(compliance)
+            reporter.say(f"after the accuracy test: {names}, about {more} more")
 
-def _run_test(attempt: Attempt, job: Job, reporter: Reporter) -> WorkerOutcome:
-    """Run one test. In quick mode run it again if the SUT ended so much sooner than calibrated that
-    LoadGen calls the test INVALID.
-    """
-    python, process_env = attempt.environment.python, attempt.request.spec.process_env
-    outcome = loadgen_run.run(job, python, process_env, reporter)
-    for _ in range(_AGAIN if job.limits.quick and job.test == PERFORMANCE else 0):
-        rate = loadgen_run.too_short(job.log_dir, outcome)
-        if rate is None:
-            break
-        reporter.say(
-            "performance: over sooner than LoadGen's least duration; measured once more, at the"
-            " rate that it showed"
+    process_env = {**kernels.variables(attempt.kernels), **request.spec.process_env}
+    with Worker(attempt.environment.python, process_env) as worker:
+        return tests.run(
+            (*TESTS, *compliance),
+            partial(make_job, attempt, directory),
+            directory,
+            record,
+            worker,
+            reporter,
+            after_performance,
         )
-        rundir.set_aside(job.log_dir)
-        outcome = loadgen_run.run(replace(job, calibration=rate), python, process_env, reporter)
-    return outcome
 
 
 def _compliance_tests(request: Request, job: Job) -> tuple[str, ...]:
@@ -220,14 +207,6 @@ def _compliance_tests(request: Request, job: Job) -> tuple[str, ...]:
     return (
         loadgen_run.applicable(job, request.rules) if request.options.mode == "submission" else ()
     )
-
-
-def _tell_the_rest(
-    request: Request, job: Job, performance: WorkerOutcome, reporter: Reporter
-) -> None:
-    if names := _compliance_tests(request, job):
-        seconds = loadgen_run.expected_seconds(names, performance)
-        reporter.say(f"after the accuracy test: {', '.join(names)}, about {duration(seconds)} more")
 
 
 def not_measured(request: Request, status: Status, reason: str) -> Result:

@@ -9,7 +9,6 @@ import os
 import subprocess
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
 import pynvml
 
@@ -18,20 +17,13 @@ from harness.errors import HarnessError
 from harness.execution import environments
 from harness.inputs import models
 from harness.request.request import Request
-from sut import variables
 from sut.registry import REFERENCE, spec_of
 
 _FEWEST_TOKENS = 8  # of an answer: with fewer, the prompt takes most of the time
 
 
-def save_time(cache: Path) -> None:
-    """Let JAX keep the kernels that it compiles, as PyTorch does, and hold the driver open.
-
-    Each cell has two workers, and the second one would compile all again. If the driver is not
-    persistent, each opening starts the GPU again.
-    """
-    for name, value in variables.keeping_kernels(cache / "kernels").items():
-        os.environ.setdefault(name, value)
+def hold_open() -> None:
+    """Hold the driver open. If it is not persistent, each opening starts the GPU again."""
     with suppress(pynvml.NVMLError):
         pynvml.nvmlInit()
 

@@ -1,5 +1,10 @@
-"""`python -m scenarios.worker JOB.json PARENT_ID`, run by the SUT's interpreter. It loads the SUT,
-warms it up, runs ONE procedure (for example, a LoadGen test) and writes the outcome.
+"""`python -m scenarios.worker PARENT_ID REPLIES`, run by the SUT's interpreter. Each line of its
+input is the path of a job.json. It runs the jobs one after another.
+
+The first job loads the SUT and warms it up; the jobs after it use the loaded SUT. Each job runs one
+procedure (for example, a LoadGen test) and writes its outcome.json. Then the worker writes a line
+to the file descriptor REPLIES, and is ready for the next job. It ends with its input, after a job
+that failed, and after a training.
 
 The exit code is 0 if outcome.json was written, whatever its status. Without outcome.json, the
 parent finds the cause from signal, kernel and disk.
@@ -14,7 +19,9 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +33,7 @@ from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
 from scenarios.worker.warm_up import warm_up
 from sut.contract import Unsupported
 from sut.devices import DEVICES, HOST
-from sut.evidence import generated_files
+from sut.evidence import compilations, generated_files, matrix_rate
 from sut.evidence.out_of_memory import asked_bytes
 from sut.registry import FIT, REFERENCES, SUTS, loader
 
@@ -35,15 +42,56 @@ _clock = time.perf_counter_ns
 _OUT_OF_MEMORY = ("MemoryError", "Out of memory")
 
 
-def main(argv: list[str]) -> None:
-    """Do one job and end the process. `argv` is this program, the job's file and the parent's
-    process id.
+@dataclass(frozen=True)
+class Loaded:
+    """A loaded and warm SUT.
+
+    Attributes:
+        test: the test whose job loaded it.
+        sut: an `Inference` or a `Training`.
+        slowest_ns: the time of the slowest batch while warming up; 0 for a training.
+        fields: `import_ns`, `load_ns`, `warmup`, `answers` and `cache_hits` of the WorkerOutcome.
     """
-    die_with_parent(int(argv[2]))
-    job = read_job(Path(argv[1]))
+
+    test: str
+    sut: Any
+    slowest_ns: float
+    fields: Mapping[str, Any]
+
+
+def main(argv: list[str]) -> None:
+    """Do the jobs and end the process. `argv` is this program, the parent's process id and the
+    file descriptor of the replies.
+    """
+    die_with_parent(int(argv[1]))
+    loaded: Loaded | None = None
+    with os.fdopen(int(argv[2]), "w", encoding="ascii", buffering=1) as replies:
+        for line in sys.stdin:
+            job = read_job(Path(line.rstrip("\n")))
+            outcome, loaded = run(job, loaded)
+            write_json(job.log_dir / "outcome.json", outcome)
+            sys.stdout.flush()
+            sys.stderr.flush()
+            # LoadGen's logger is undefined after an exception. A training has changed the model.
+            if outcome.status != "ok" or job.procedure == FIT:
+                break
+            replies.write("\n")
+    generated_files.remove()
+    # Frameworks' threads may never end.
+    os._exit(0)
+
+
+def run(job: Job, loaded: Loaded | None) -> tuple[WorkerOutcome, Loaded | None]:
+    """Run one job, whose output goes to worker.log of its folder. → its outcome and the SUT, loaded
+    if it was not.
+    """
+    os.chdir(job.log_dir)
+    with (job.log_dir / "worker.log").open("ab") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
     beat = Heartbeat(job.log_dir / "heartbeat")
     try:
-        outcome = measure(job, beat)
+        outcome, loaded = measure(job, beat, loaded)
     except Unsupported as e:
         outcome = WorkerOutcome("unsupported", str(e))
     except preflight.Refused as e:
@@ -52,13 +100,8 @@ def main(argv: list[str]) -> None:
     except Exception as e:  # noqa: BLE001
         traceback.print_exc()
         outcome = failure(e, job.sut, job.workload.device)
-    write_json(job.log_dir / "outcome.json", outcome)
     beat.enter("done", 60)
-    generated_files.remove()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    # LoadGen's logger is undefined after an exception, and frameworks' threads may never end.
-    os._exit(0)
+    return outcome, loaded
 
 
 def die_with_parent(parent: int) -> None:
@@ -111,29 +154,45 @@ def failure(error: Exception, sut: str, device: str = HOST) -> WorkerOutcome:
     )
 
 
-def measure(job: Job, beat: Heartbeat) -> WorkerOutcome:
-    """Load the SUT, warm it up, and run the job's procedure."""
+def measure(
+    job: Job, beat: Heartbeat, loaded: Loaded | None = None
+) -> tuple[WorkerOutcome, Loaded]:
+    """Run the job's procedure on the loaded SUT. If there is none, load it and warm it up first."""
     procedure = procedures.find(job.procedure)
+    loaded = loaded or load_and_warm_up(job, beat)
+    fields = procedure(job, loaded.sut, beat, loaded.slowest_ns)
+    outcome = WorkerOutcome(
+        "ok",
+        peak_host_bytes=host_memory.peak_bytes(),
+        versions=_versions(),
+        loaded_for="" if loaded.test == job.test else loaded.test,
+        **{**loaded.fields, **fields},
+    )
+    return outcome, loaded
+
+
+def load_and_warm_up(job: Job, beat: Heartbeat) -> Loaded:
+    """Load the job's SUT and run every shape on it."""
     beat.enter("load", LOAD_LIMIT_S)
-    versions = _versions()
     start = _clock()
     load = loader(job.sut, job.architecture, job.workload.task)
     import_ns = _clock() - start
+    if job.known:
+        matrix_rate.know(job.known.matrix_flops)
     start = _clock()
     sut = load(job.workload)
     check_in_flight(job, sut)
     sut.synchronise()
     fields: dict[str, Any] = {"import_ns": import_ns, "load_ns": _clock() - start}
-    slowest_ns = 0
     # A training has no warm-up, because a step would change the model. Its first step is timed
     # separately.
-    if job.procedure != FIT:
-        fields["warmup"], fields["answers"] = warm_up(job, sut, beat)
-        slowest_ns = max(w["second_ns"] for w in fields["warmup"])
-    fields |= procedure(job, sut, beat, slowest_ns)
-    return WorkerOutcome(
-        "ok", peak_host_bytes=host_memory.peak_bytes(), versions=versions, **fields
-    )
+    if job.procedure == FIT:
+        return Loaded(job.test, sut, 0, fields)
+    hits = compilations.hits()
+    fields["warmup"], fields["answers"] = warm_up(job, sut, beat)
+    fields["cache_hits"] = compilations.hits() - hits
+    slowest_ns = max(shape["second_ns"] for shape in fields["warmup"])
+    return Loaded(job.test, sut, slowest_ns, fields)
 
 
 def check_in_flight(job: Job, sut: Any) -> None:

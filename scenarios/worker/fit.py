@@ -25,6 +25,7 @@ from scenarios.worker import counters, disturbance, host_memory
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
 from scenarios.worker.qsl import Qsl
 from sut.contract import Batch, Evidence, Training
+from sut.evidence import compilations
 
 _clock = time.perf_counter_ns
 _LAST_STEP = 3.0  # times the mean: a longer last step surely waited for those before it
@@ -40,11 +41,13 @@ def train(job: Job, sut: Training, beat: Heartbeat, slowest_ns: float) -> dict[s
     batches, held_out = (_batches(path, job, sut) for path in (job.inputs, job.fresh))
     timer = Timer(job, beat, len(batches), sut.synchronise)
     beat.enter("warm-up", LOAD_LIMIT_S, 1)
+    hits = compilations.hits()
     timer.began_unix_ns, timer.began_ns = time.time_ns(), _clock()
     sut.fit(timer.hand_over(batches), len(batches), timer.on_step)
     if timer.steps != len(batches):
         raise ValueError(f"the SUT made {timer.steps} steps of {len(batches)} batches")
     timer.end()
+    hits = compilations.hits() - hits
     beat.enter("evaluation", LOAD_LIMIT_S)
     evaluation = _evaluate(sut, held_out)
     write_json(job.log_dir / "steps.json", timer.as_json(sut.trainable) | evaluation)
@@ -63,6 +66,7 @@ def train(job: Job, sut: Training, beat: Heartbeat, slowest_ns: float) -> dict[s
         "warmup": [
             {"row": 0, "first_ns": timer.first_ended_ns - timer.began_ns, "second_ns": mean_ns}
         ],
+        "cache_hits": hits,
         "test_start_ns": timer.monotonic_ns,
         "test_ns": timer.closed_ns - timer.started_ns,
         "evidence_before": dataclasses.asdict(before),

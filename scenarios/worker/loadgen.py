@@ -1,6 +1,4 @@
-"""The only module that imports mlperf_loadgen. Each OS process may call `run` only once, because a
-second FromConfig skips the embedded configuration.
-"""
+"""The only module that imports mlperf_loadgen."""
 
 from __future__ import annotations
 
@@ -114,13 +112,18 @@ def write_audit_config(job: Job) -> None:
 def run(
     job: Job, qsl: Qsl, issue: Callable[..., None], flush: Callable[[], None], trace: bool
 ) -> None:
-    """Run one LoadGen test that writes into job.log_dir. Raises ValueError for a user.conf that
-    LoadGen rejects, and any error of a callback.
+    """Run one LoadGen test that writes into job.log_dir. A process may run several, one after
+    another, unless a callback raised an error.
+
+    Raises ValueError for a user.conf that LoadGen rejects, and any error of a callback.
     """
     settings = lg.TestSettings()
-    code = settings.FromConfig(str(job.log_dir / "user.conf"), job.benchmark, job.scenario)
-    if code:
-        raise ValueError(f"user.conf: LoadGen's return code {code}")
+    # FromConfig of a user.conf reads LoadGen's embedded configuration first, but only once in a
+    # process. So both are read here: type 0 is the embedded one, and type 2 a file without it
+    # (test_settings_internal.cc). The settings are the same.
+    for path, kind in (("", 0), (str(job.log_dir / "user.conf"), 2)):
+        if code := settings.FromConfig(path, job.benchmark, job.scenario, kind):
+            raise ValueError(f"user.conf: LoadGen's return code {code}")
     settings.scenario = getattr(lg.TestScenario, job.scenario)
     settings.mode = (
         lg.TestMode.AccuracyOnly if job.test == ACCURACY else lg.TestMode.PerformanceOnly

@@ -45,7 +45,7 @@ compliance.scoring.own_choice has the same number.
 """
 
 _clock = time.perf_counter_ns
-_WINDOWS = 5
+_WINDOWS, _AGREE = 7, 1.05
 
 
 def find(name: str) -> Procedure:
@@ -139,9 +139,9 @@ def calibrate(
     would be wrong by a factor of up to two.
 
     If answers end at end tokens, the inputs themselves are used, because a random prompt's answer
-    has another length than a real one's. Windows grow until one lasts a tenth of
-    calibration_seconds; then four more of that size follow. The first of several windows is
-    dropped.
+    has another length than a real one's. Windows grow until one lasts a twentieth of
+    calibration_seconds. That one is dropped, and others of its size follow until two of them in a
+    row agree within 5 %, or until there are _WINDOWS or the time is over.
     """
     from scenarios.worker import loadgen
 
@@ -194,18 +194,26 @@ def _windows(
     windows: list[float] = []
     issued = 0
     deadline = _clock() + total_ns
-    while len(windows) < _WINDOWS and (not windows or _clock() < deadline):
+    while not _enough(windows) and (not windows or _clock() < deadline):
         rows = order[(issued + np.arange(samples)) % count].tolist()
         issued += samples
         start = _clock()
         issue(rows)
         elapsed = _clock() - start
-        if elapsed < total_ns / _WINDOWS / 2:
+        if elapsed < total_ns / 20 and not windows:
             samples, windows = samples * 2, []
             deadline = _clock() + total_ns
         else:
             windows.append(elapsed / samples)
     return windows[1:] or windows, samples
+
+
+def _enough(windows: list[float]) -> bool:
+    """Return whether the last two windows agree. The first window does not count."""
+    if len(windows) >= _WINDOWS:
+        return True
+    lesser, greater = sorted(windows[-2:]) if len(windows) > 2 else (0.0, 1.0)
+    return greater <= _AGREE * lesser
 
 
 def _plan(

@@ -1,4 +1,5 @@
-"""Counts the programs that a framework has compiled, without its profiler.
+"""Counts the programs that a framework has compiled, without its profiler, and those that it found
+in its cache on disk.
 
 A GPU profiler may slow down everything that runs after it. JAX's profiler reaches the GPU, so JAX's
 programs are counted here until a test is over.
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 _counters: list[Callable[[], int]] = []
+_hits: list[Callable[[], int]] = []
 
 
 def count_by(counter: Callable[[], int]) -> None:
@@ -21,3 +23,15 @@ def count() -> int | None:
     them.
     """
     return _counters[0]() if _counters else None
+
+
+def count_hits_by(counter: Callable[[], int]) -> None:
+    """From now on, let `counter` count the programs that were found in a cache on disk."""
+    _hits[:] = [counter]
+
+
+def hits() -> int:
+    """Return the number of programs that were found in a cache on disk so far. 0 if the framework
+    has no such cache.
+    """
+    return _hits[0]() if _hits else 0

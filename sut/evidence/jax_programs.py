@@ -25,6 +25,7 @@ from sut.evidence import compilations, matrix_library, matrix_rate, precision
 
 EXECUTIONS = ("xla",)
 _COMPILED = "/jax/core/compile/backend_compile_duration"
+_FOUND = "/jax/compilation_cache/cache_hits"
 _DUMP = re.compile(r"jax_ir\d+_jit_(.+)_compile\.mlir")
 _CALLBACK = re.compile(r"custom_call @\w*python\w*callback")
 # JAX's own names. Its default for float32 products is tf32 on an NVIDIA GPU. With JAX's
@@ -47,6 +48,7 @@ _RUN = re.compile(r"PjitFunction\((.+)\)")
 _POOL = "tf_XLAEigen"  # the threads of XLA's CPU client, for every library
 _HANDED_OVER = "stage"  # the program that hands an array over to the device
 _compilations: Counter[str] = Counter()
+_events: Counter[str] = Counter()  # JAX's events that are no durations
 _products: Counter[tuple[str, str, str]] = Counter()  # (program, dtype, precision) of each product
 _callbacks: Counter[str] = Counter()  # program → calls of Python from within it
 _moving: dict[str, bool] = {}  # program → whether it only moves values
@@ -112,7 +114,9 @@ def _bits(dtype: str) -> int:
 @cache
 def _listen() -> None:
     jax.monitoring.register_event_duration_secs_listener(_count)
+    jax.monitoring.register_event_listener(lambda event, **_: _events.update([event]))
     compilations.count_by(_compilations.total)
+    compilations.count_hits_by(lambda: _events[_FOUND])
 
 
 def configure(device: str, wanted: str) -> None:

@@ -12,14 +12,25 @@ from collections.abc import Callable
 _SMALLEST, _LARGEST, _LONG_ENOUGH_S, _TIMES = 512, 16384, 0.01, 4
 
 
+_known: list[float] = []
+
+
+def know(rate: float | None) -> None:
+    """From now on, let `measure` return this rate. None: it measures."""
+    _known[:] = [] if rate is None else [rate]
+
+
 def measure(product: Callable[[int], Callable[[], object]]) -> float:
-    """Return the floating-point operations a second of the largest of a few products, best of four.
+    """Return the floating-point operations a second of the largest of a few products, best of four,
+    or the rate that is known.
 
     Args:
         product: side n → a function that multiplies two n × n matrices in the measured precision,
             and waits for the result. Their values are random: a GPU multiplies matrices of equal
             values with less power, and faster.
     """
+    if _known:
+        return _known[0]
     side, rate = _SMALLEST, 0.0
     while True:
         try:

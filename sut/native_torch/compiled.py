@@ -16,6 +16,7 @@ import transformers
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, causal_mask_function
 
 from sut.contract import Unsupported
+from sut.evidence import compilations
 from sut.evidence.torch_profile import parts
 
 MODE, BACKEND = "reduce-overhead", "inductor"
@@ -69,6 +70,7 @@ def compile_forward(model: torch.nn.Module) -> None:
     compiled = torch.compile(
         model.forward, backend=BACKEND, mode=MODE, dynamic=False, fullgraph=True
     )
+    compilations.count_hits_by(_cache_hits)
     setattr(model, "forward", compiled)  # noqa: B010  a method of a class is replaced on purpose
 
 
@@ -185,13 +187,8 @@ def _innermost(backend: Any) -> Any:
 
 
 def detail(model: torch.nn.Module, device: str) -> dict[str, Any]:
-    """Return facts of Dynamo and Inductor about the model and this process, as JSON values.
-
-    A graph in Inductor's cache on disk is not compiled again. The first call is then much faster.
-    """
+    """Return facts of Dynamo and Inductor about the model and this process, as JSON values."""
     from torch._dynamo.utils import counters
-    from torch._inductor import config
-    from torch._inductor.runtime.cache_dir_utils import cache_dir, default_cache_dir
 
     inductor, (backends, told_cudagraphs) = counters["inductor"], _backends(model)
     return {
@@ -204,12 +201,14 @@ def detail(model: torch.nn.Module, device: str) -> dict[str, Any]:
             else None
         ),
         "recompile_limit": torch._dynamo.config.recompile_limit,
-        "inductor_cache": bool(config.fx_graph_cache) and not config.force_disable_caches,
-        "inductor_cache_folder": (
-            "torch's default" if cache_dir() == default_cache_dir() else "TORCHINDUCTOR_CACHE_DIR"
-        ),
         "inductor_cache_hits": int(inductor["fxgraph_cache_hit"]),
         "inductor_cache_misses": int(inductor["fxgraph_cache_miss"]),
-        "aot_cache_hits": int(counters["aot_autograd"]["autograd_cache_hit"]),
-        "aot_cache_misses": int(counters["aot_autograd"]["autograd_cache_miss"]),
     }
+
+
+def _cache_hits() -> int:
+    """Return the number of graphs that were found in torch's caches on disk."""
+    from torch._dynamo.utils import counters
+
+    inductor = counters["inductor"]["fxgraph_cache_hit"]
+    return int(inductor + counters["aot_autograd"]["autograd_cache_hit"])

@@ -1,4 +1,4 @@
-"""`python -m tests.broken.on_mock NAME JOB.json PARENT`: the real worker, with a broken SUT where
+"""`python -m tests.broken.on_mock NAME PARENT REPLIES`: the real worker, with a broken SUT where
 the registry has the mock.
 
 The mistakes are those that need no framework: wrong answers from some batch on, work before the
@@ -22,6 +22,7 @@ import numpy as np
 from scenarios.worker import __main__ as worker
 from sut import mock, registry
 from sut.contract import Batch, Evidence
+from tests.cheats import phase
 
 LATE = 420
 """More batches than an accuracy test of these inputs has, and fewer than a performance test."""
@@ -29,7 +30,9 @@ WORK_MS = 4.0
 
 
 class Late(mock.Mock):
-    """From some batch on, `late` takes the place of the right answers."""
+    """From some batch on, `late` takes the place of the right answers, until the accuracy test."""
+
+    until: str | None = "accuracy"
 
     def __init__(self, workload: Any):
         super().__init__(workload)
@@ -38,7 +41,7 @@ class Late(mock.Mock):
     def predict(self, batch: Batch) -> Any:
         answers, ready_ns = super().predict(batch)
         self.batches += 1
-        if self.batches > LATE:
+        if self.batches > LATE and phase() != self.until:
             answers = self.late(answers)
         self.last = answers
         return answers, ready_ns
@@ -52,6 +55,12 @@ class Stale(Late):
 
     def late(self, answers: Batch) -> Batch:
         return self.last
+
+
+class StaleForEver(Stale):
+    """Goes on in the accuracy test, which the same process does."""
+
+    until = None
 
 
 class Zeros(Late):

@@ -20,6 +20,7 @@ WATCHED, SCORE, FRESH = "answers-while-measuring", "accuracy-score", "fresh-inpu
 # SUT, scenario, task, the check that fails.
 JUDGED = [
     *(("Stale", scenario, task, WATCHED) for scenario in BOTH for task in TASKS[scenario]),
+    ("StaleForEver", "Offline", "predict", SCORE),
     ("Zeros", "Offline", "generate", WATCHED),
     ("NotANumber", "SingleStream", "predict", WATCHED),
     ("Shifted", "Offline", "predict", WATCHED),

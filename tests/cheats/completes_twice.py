@@ -1,4 +1,4 @@
-"""Gets hold of LoadGen in its own process and reports its first answers twice."""
+"""Gets hold of LoadGen in its own process and reports the first answers of each test twice."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ import mlperf_loadgen
 
 from sut import mock
 from sut.contract import Workload
+from tests import cheats
 
 
 def load(workload: Workload) -> mock.Mock:
-    complete, calls = mlperf_loadgen.QuerySamplesComplete, []
+    complete, tests = mlperf_loadgen.QuerySamplesComplete, set[str]()
 
     def twice(responses: list[Any]) -> None:
         complete(responses)
-        if not calls:
+        if cheats.phase() not in tests:
             complete(responses)
-        calls.append(1)
+        tests.add(cheats.phase())
 
     mlperf_loadgen.QuerySamplesComplete = twice
     return mock.Mock(workload)

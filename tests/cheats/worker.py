@@ -1,4 +1,4 @@
-"""`python -m tests.cheats.worker CHEAT JOB.json PARENT`: the real worker, with a cheat where the
+"""`python -m tests.cheats.worker CHEAT PARENT REPLIES`: the real worker, with a cheat where the
 registry has the mock.
 """
 

@@ -1,5 +1,5 @@
 """A scenario in ten lines, put into the table as a new one is; `python -m
-tests.support.multi_stream JOB.json PARENT` is its worker.
+tests.support.multi_stream PARENT REPLIES` is its worker.
 """
 
 from __future__ import annotations

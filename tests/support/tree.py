@@ -7,11 +7,9 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import os
 import shutil
-import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,9 +22,8 @@ from compliance.logs import files
 from compliance.scoring import accuracy
 from compliance.subject import LoadGenRun
 from formats.job import Job, Limits, read_job
-from formats.writing import write_json
 from harness.execution import loadgen_run
-from harness.execution.process import read_outcome
+from harness.execution.process import Worker, read_outcome
 from harness.submission import compliance_folders, inference
 from scenarios.worker.qsl import Qsl
 from scenarios.worker.reference import write_reference
@@ -76,7 +73,7 @@ def build(
     milliseconds: int = 300,
     **options: Any,
 ) -> Path:
-    """Two worker processes of about a second. `options`: the mock's, with _ for -.
+    """Two tests of about a second in one worker. `options`: the mock's, with _ for -.
 
     Raises WorkerFailed.
     """
@@ -103,33 +100,33 @@ def build(
     for seed, (path, rows) in enumerate(((inputs, _SAMPLES[task]), (synthetic, 33), (fresh, 32))):
         np.savez(path, **_inputs(task, rows, seed))
     reference = _reference(directory, workload, inputs)
-    for test in ("performance", "accuracy"):
-        _run(
-            Job(
-                sut="mock",
-                architecture="any",
-                workload=workload,
-                scenario=scenario,
-                test=test,
-                benchmark=f"{model}-tiny",
-                answer=answer,
-                inputs=inputs,
-                synthetic=synthetic,
-                fresh=fresh,
-                warmup_rows=1,
-                limits=Limits(
-                    min_duration_ms=milliseconds,
-                    min_query_count=1,
-                    performance_sample_count=_SAMPLES[task],
-                    equal_issue=task == "generate",
-                    calibration_seconds=0.1,
-                ),
-                log_dir=directory / "raw" / test,
-                reference=reference,
-                logits_rows=_LOGITS_ROWS if task == "generate" else 0,
+    jobs = [
+        Job(
+            sut="mock",
+            architecture="any",
+            workload=workload,
+            scenario=scenario,
+            test=test,
+            benchmark=f"{model}-tiny",
+            answer=answer,
+            inputs=inputs,
+            synthetic=synthetic,
+            fresh=fresh,
+            warmup_rows=1,
+            limits=Limits(
+                min_duration_ms=milliseconds,
+                min_query_count=1,
+                performance_sample_count=_SAMPLES[task],
+                equal_issue=task == "generate",
+                calibration_seconds=0.1,
             ),
-            worker,
+            log_dir=directory / "raw" / test,
+            reference=reference,
+            logits_rows=_LOGITS_ROWS if task == "generate" else 0,
         )
+        for test in ("performance", "accuracy")
+    ]
+    run_jobs(jobs, worker)
     record = _record(directory, scenario, task, batch, inputs)
     _write(directory / "record.json", record)
     _submit(directory, record)
@@ -193,7 +190,7 @@ def comply(
     names: Sequence[str] = (),
     of: rules.Rules | None = None,
 ) -> Path:
-    """Compliance tests after `build`, each in a process, and their folders in the tree. Raises
+    """Compliance tests after `build`, in one worker, and their folders in the tree. Raises
     WorkerFailed.
     """
     of, record = of or rules.load(), files.record(run / "record.json")
@@ -203,9 +200,13 @@ def comply(
     )
     assert outcome is not None
     performance = replace(performance, calibration=outcome.calibration)
-    for name in names or loadgen_run.applicable(performance, of):
-        job = loadgen_run.compliance_job(name, performance, of, record.benchmark.official)
-        _run(job, worker)
+    official = record.benchmark.official
+    jobs = [
+        loadgen_run.compliance_job(name, performance, of, official)
+        for name in names or loadgen_run.applicable(performance, of)
+    ]
+    run_jobs(jobs, worker)
+    for job in jobs:
         _packed(job.log_dir / "mlperf_log_trace.json")
     resubmit_compliance(run, of)
     return run
@@ -219,15 +220,15 @@ def resubmit_compliance(run: Path, of: rules.Rules | None = None) -> None:
     compliance_folders.write(run, record, of, scenario_folder(run), inference.score(run, record))
 
 
-def _run(job: Job, worker: Sequence[str]) -> None:
-    job.log_dir.mkdir(parents=True)
-    write_json(job.log_dir / "job.json", job)
-    command = [sys.executable, "-m", *worker, str(job.log_dir / "job.json"), str(os.getpid())]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    outcome = read_outcome(job.log_dir)
-    assert outcome is not None, done.stderr
-    if outcome.status != "ok":
-        raise WorkerFailed(f"{job.test}: {outcome.reason}")
+def run_jobs(jobs: Iterable[Job], module: Sequence[str] = HONEST) -> None:
+    """Run jobs in one worker, as a cell does. Raises WorkerFailed."""
+    with Worker(Path(sys.executable), {}) as worker:
+        worker.module = module
+        for job in jobs:
+            job.log_dir.mkdir(parents=True, exist_ok=True)
+            outcome = worker.run(job, lambda beat: None)
+            if outcome.status != "ok":
+                raise WorkerFailed(f"{job.test}: {outcome.reason}")
 
 
 def _record(directory: Path, scenario: str, task: str, batch: int, inputs: Path) -> dict[str, Any]:

@@ -31,6 +31,9 @@ def _sentences(comparison: Comparison) -> list[str]:
         "memory on the accelerator, at most": _least(rows, "peak_device_bytes", 1e-9, "GB"),
         "memory of the worker, at most": _least(rows, "peak_host_bytes", 1e-9, "GB"),
         "compiling takes": _least(rows, "compile_seconds", 1.0, "s"),
+        "with the compiled programs from the cache": _least(
+            rows, "cached_compile_seconds", 1.0, "s"
+        ),
     }
     return [f"{what}: {', '.join(each)}" for what, each in texts.items() if len(each) > 1]
 
@@ -41,8 +44,8 @@ def _least(rows: list[dict[str, Any]], column: str, factor: float, unit: str) ->
 
 
 _NOTE = (
-    "Compile time is that of the first calls of all shapes, less the second calls. It pays once the"
-    " saved time makes up for it."
+    "Compile time is that of the first calls of all shapes, less the second calls, when no compiled"
+    " program was kept on disk. It pays once the saved time makes up for it."
 )
 
 

@@ -23,6 +23,7 @@ from harness.commands import compliance as comply
 from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import loadgen_run
 from harness.execution.environments import ROOT
+from harness.execution.process import Worker
 from harness.inputs import user_weights
 from harness.measurement import run
 from harness.request import plan
@@ -201,11 +202,11 @@ def test_an_interrupt_leaves_the_earlier_result(complied, monkeypatch):
 
 
 def test_a_worker_that_fails_is_a_status_with_its_reason(measured, monkeypatch):
-    def killed(job, *_):
+    def killed(worker, job, watch):
         (job.log_dir / "worker.log").touch()
         return WorkerOutcome("oom", "the kernel killed the worker")
 
-    monkeypatch.setattr(loadgen_run.process, "run", killed)
+    monkeypatch.setattr(Worker, "run", killed)
     checks = run_comply(measured, "TEST01", "TEST04")
     assert [checks[f"{name.lower()}-run"].line() for name in ("TEST01", "TEST04")] == [
         f"[FAIL] {name} run: it ended with status oom: the kernel killed the worker"
@@ -399,15 +400,17 @@ def test_a_submission_runs_them_after_the_accuracy_test_and_says_how_long(
 def test_a_submission_whose_compliance_test_dies_has_its_status_and_goes_on_from_there(
     tmp_path, short_round, measured_once, monkeypatch
 ):
-    real = loadgen_run.process.run
+    real = Worker.run
 
-    def dying(job, *rest):
-        return WorkerOutcome("oom", "no memory left") if job.test == "TEST04" else real(job, *rest)
+    def dying(worker, job, watch):
+        if job.test == "TEST04":
+            return WorkerOutcome("oom", "no memory left")
+        return real(worker, job, watch)
 
-    monkeypatch.setattr(loadgen_run.process, "run", dying)
+    monkeypatch.setattr(Worker, "run", dying)
     found = run.run(submit(tmp_path), Reporter(), 0)
     assert (found.status, found.reason) == ("oom", "no memory left")
-    monkeypatch.setattr(loadgen_run.process, "run", real)
+    monkeypatch.setattr(Worker, "run", real)
     reporter = Reporter()
     again = run.run(submit(tmp_path), reporter, 0)
     assert (again.status, again.directory) == ("ok", found.directory)

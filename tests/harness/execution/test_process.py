@@ -113,7 +113,7 @@ def test_ctrl_c_ends_the_worker(tmp_path):
     assert not [
         p
         for p in psutil.process_iter(["cmdline"])
-        if str(job.log_dir / "job.json") in (p.info["cmdline"] or [])
+        if "scenarios.worker" in (p.info["cmdline"] or []) and p.ppid() == os.getpid()
     ]
 
 

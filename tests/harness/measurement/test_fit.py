@@ -417,7 +417,7 @@ def test_a_training_that_ends_badly_says_how_and_goes_on_where_it_was(tmp_path):
                     (worker,) = (
                         child
                         for child in psutil.Process().children()
-                        if any(str(word).endswith("job.json") for word in child.cmdline())
+                        if "scenarios.worker" in child.cmdline()
                     )
                     worker.kill()
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from harness import cli
-from harness.execution import loadgen_run, process
+from harness.execution import process
 from harness.sweep import loop
 
 
@@ -33,11 +33,11 @@ def sweep(tmp_path, capsys, monkeypatch):
 @pytest.fixture
 def tests_run(monkeypatch):
     """The LoadGen tests that really ran."""
-    ran, original = [], process.run
+    ran, original = [], process.Worker.run
 
-    def run(job, *rest):
+    def run(worker, job, watch):
         ran.append(job.test)
-        return original(job, *rest)
+        return original(worker, job, watch)
 
-    monkeypatch.setattr(loadgen_run.process, "run", run)
+    monkeypatch.setattr(process.Worker, "run", run)
     return ran

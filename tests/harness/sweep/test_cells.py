@@ -65,7 +65,7 @@ def test_a_second_task_is_a_cell_of_its_own_where_the_model_has_it():
         "mock gpt2 tiny Offline batch 4 float32",
         "mock gpt2 tiny Offline batch 4 float32 generate",
     ]
-    assert series[3].obstacle == "--task generate: bert has predict alone: leave it out"
+    assert series[3].obstacle == "--task generate: bert has only predict: leave it out"
     assert (series[0].request.benchmark, series[1].request.benchmark) == (
         "gpt2-tiny",
         "gpt2-tiny-generate",

@@ -168,17 +168,6 @@ def test_a_share_of_bandwidth_needs_eight_new_tokens(new_tokens, given):
     assert (share_of_bandwidth("mistral", "base", new_tokens=new_tokens) is not None) == given
 
 
-def test_jax_keeps_its_kernels_unless_the_user_says_where(tmp_path, monkeypatch):
-    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "mine")
-    monkeypatch.delenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", raising=False)
-    accelerator.save_time(tmp_path)
-    assert os.environ["JAX_COMPILATION_CACHE_DIR"] == "mine"
-    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
-    accelerator.save_time(tmp_path)
-    assert os.environ.pop("JAX_COMPILATION_CACHE_DIR") == str(tmp_path / "kernels")
-    assert os.environ.pop("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS") == "0"
-
-
 def test_a_block_with_a_limit_ends_in_time():
     start_s = time.monotonic()
     with pytest.raises(deadline.TimeUp, match="cut off after 0 s"):

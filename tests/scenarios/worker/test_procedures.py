@@ -31,7 +31,7 @@ def test_a_procedure_gets_a_loaded_and_warm_sut_and_tells_fields_of_the_outcome(
 ):
     monkeypatch.setitem(procedures.PROCEDURES, "count", count_batches)
     job = replace(mock_job.make(tmp_path), procedure="count", test="count")
-    outcome = worker.measure(job, Heartbeat(tmp_path / "heartbeat"))
+    outcome, _ = worker.measure(job, Heartbeat(tmp_path / "heartbeat"))
     assert (outcome.status, outcome.answered) == ("ok", {"samples": 4})
     assert outcome.test_ns == max(w["second_ns"] for w in outcome.warmup) > 0
     assert not (job.log_dir / "mlperf_log_detail.txt").exists()

@@ -88,17 +88,17 @@ def test_the_worker_imports_nothing_of_the_parents_side(tmp_path):
             "importtime",
             "-m",
             "scenarios.worker",
-            str(job.log_dir / "job.json"),
             str(os.getpid()),
+            "1",
         ],
+        input=f"{job.log_dir / 'job.json'}\n",
         capture_output=True,
         text=True,
         check=True,
     )
+    written = done.stderr + (job.log_dir / "worker.log").read_text()
     imported = {
-        line.split("|")[-1].strip().split(".")[0]
-        for line in done.stderr.splitlines()
-        if "|" in line
+        line.split("|")[-1].strip().split(".")[0] for line in written.splitlines() if "|" in line
     }
     assert not imported & {
         "harness",

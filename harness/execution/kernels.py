@@ -1,0 +1,58 @@
+"""The programs that JAX and torch have compiled are kept in the cache's folder `compiled`, so that
+later workers find them.
+
+A folder serves one environment on one kind of machine, because compiled programs fit only these. It
+also keeps how long the programs of each cell took to compile the first time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from pathlib import Path
+
+from formats.cell import Cell
+from formats.record import Machine
+from formats.writing import write_json
+from harness.execution.environments import Environment
+from sut.variables import keeping_kernels
+
+
+def folder(cache: Path, environment: Environment, machine: Machine, device: str) -> Path:
+    """The folder for the compiled programs of this environment, machine and device."""
+    accelerators = [accelerator.name for accelerator in machine.accelerators]
+    cpu = [machine.cpu, machine.cpu_family, machine.cpu_model, machine.cpu_flags]
+    parts = json.dumps([environment.lock_sha256, cpu, accelerators])
+    name = re.sub(r"\W+", "-", environment.name).strip("-")
+    digest = hashlib.sha256(parts.encode()).hexdigest()[:12]
+    return cache / "compiled" / f"{name}-{device}-{digest}"
+
+
+def variables(folder: Path) -> dict[str, str]:
+    """The variables by which a worker keeps its programs there. Variables that the user has set are
+    left out.
+    """
+    return {k: v for k, v in keeping_kernels(folder).items() if k not in os.environ}
+
+
+def first_seconds(folder: Path, cell: Cell) -> float | None:
+    """How long the cell's programs took to compile when none of them was in the folder. None: not
+    known.
+    """
+    try:
+        return float(json.loads(_file(folder, cell).read_text(encoding="utf-8"))["seconds"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def note_first_seconds(folder: Path, cell: Cell, seconds: float) -> None:
+    """Keep how long the cell's programs took to compile, none of which was in the folder."""
+    path = _file(folder, cell)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, {"cell": cell.name, "seconds": seconds})
+
+
+def _file(folder: Path, cell: Cell) -> Path:
+    return folder / "first" / f"{cell.name.replace('/', '-')}.json"

@@ -1,0 +1,63 @@
+"""Finds what an earlier repeat of the same cell in the same sweep has measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from formats import reading
+from formats.job import PERFORMANCE, Known
+from formats.outcome import WorkerOutcome
+from formats.result import Status
+from harness.execution import kernels, rundir
+from harness.execution.process import read_outcome
+from harness.measurement.attempt import Attempt
+
+
+def find(attempt: Attempt) -> Known | None:
+    """The measurements of the latest good repeat. None if there is none, or if the machine or
+    something that a test is made with has changed since then.
+    """
+    options = attempt.request.options
+    if options.sweep is None or attempt.request.trains:
+        return None
+    for directory in reversed(rundir.attempts(options.out / attempt.cell.name, options.mode)):
+        outcome = read_outcome(directory / "raw" / PERFORMANCE)
+        if outcome and _is_same(directory, attempt):
+            return _known(outcome)
+    return None
+
+
+def _is_same(directory: Path, attempt: Attempt) -> bool:
+    """Whether the repeat was good, of the attempt's sweep, and measured with the same things."""
+    options = attempt.request.options
+    assert options.sweep
+    try:
+        record = reading.from_file(directory / "record.json", reading.record)
+        job = reading.from_file(directory / "raw" / PERFORMANCE / "job.json", reading.job)
+        result = reading.from_file(directory / "result.json", reading.result)
+    except (OSError, ValueError):
+        return False
+    folder = kernels.folder(
+        options.cache, attempt.environment, record.machine, attempt.request.device
+    )
+    return (
+        result.status == Status.OK
+        and record.sweep is not None
+        and record.sweep.id == options.sweep.id
+        and job.made_with == attempt.made_with
+        and folder == attempt.kernels
+    )
+
+
+def _known(outcome: WorkerOutcome) -> Known | None:
+    """Returns None if the test counted no sample."""
+    samples = outcome.answered.get("samples")
+    if not samples:
+        return None
+    sample_ns = outcome.test_ns / samples
+    rate = {"fastest_sample_ns": sample_ns, "median_sample_ns": sample_ns, "spent_ns": 0}
+    return Known(
+        calibration={**outcome.calibration, **rate},
+        second_ns=tuple(shape["second_ns"] for shape in outcome.warmup),
+        matrix_flops=(outcome.evidence_after or {}).get("matrix_flops"),
+    )
