@@ -6,8 +6,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from compliance.rules import CURRENT
 from harness.execution import environments
@@ -22,19 +20,16 @@ _FRAMEWORKS = (
 )
 """Tests that start a framework. They run one at a time, because two need too much memory."""
 
-_AUDITS = ("tests/compliance", "tests/broken/test_on_mock.py")
-"""Tests of the audit. Most of their time they wait for LoadGen, as the tests of the harness do."""
-
 _SELECTS_NONE = ("--all", "--durations=")
-"""Beginnings of the arguments that all groups of tests get."""
+"""Beginnings of the arguments that both groups of tests get."""
 
 
 def main(arguments: list[str]) -> int:
     """Run the tests in an environment with core, LoadGen and the development tools. → the exit
     code. The arguments go to pytest.
 
-    If the arguments select no tests, three groups run in parallel: those that start a framework,
-    those of the audit, and all others. The output of the last two is printed at the end.
+    If the arguments select no tests, those that start a framework run in parallel with all others,
+    whose output is printed last.
     """
     directory = ROOT / ".cache" / "environments" / "dev"
     environments.make(
@@ -46,25 +41,18 @@ def main(arguments: list[str]) -> int:
     pytest = [str(directory / "bin" / "python"), "-P", "-m", "pytest", *arguments]
     if not all(argument.startswith(_SELECTS_NONE) for argument in arguments):
         return subprocess.run(pytest, cwd=ROOT, check=False).returncode
-    others = [f"--ignore={path}" for path in (*_FRAMEWORKS, *_AUDITS)]
-    with _beside([*pytest, *_AUDITS]) as audits, _beside([*pytest, *others]) as rest:
-        code = subprocess.run([*pytest, *_FRAMEWORKS], cwd=ROOT, check=False).returncode
-    return code or audits.returncode or rest.returncode
-
-
-@contextmanager
-def _beside(command: list[str]) -> Iterator[subprocess.Popen[str]]:
-    """Run the command meanwhile. Then wait for its end, and print its output."""
+    others = [*pytest, *(f"--ignore={path}" for path in _FRAMEWORKS)]
     with tempfile.TemporaryDirectory() as own, tempfile.TemporaryFile("w+") as output:
-        # The machine's lock file is in TMPDIR, so no process waits for another one's cells.
+        # The machine's lock file is in TMPDIR, so neither process waits for the other's cells.
         environment = {**os.environ, "TMPDIR": own}
         with subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT, text=True
-        ) as process:
+            others, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT
+        ) as beside:
             try:
-                yield process
+                code = subprocess.run([*pytest, *_FRAMEWORKS], cwd=ROOT, check=False).returncode
             except BaseException:  # SIGTERM reaches only this process
-                process.terminate()
+                beside.terminate()
                 raise
         output.seek(0)
         sys.stdout.write(output.read())
+    return code or beside.returncode
