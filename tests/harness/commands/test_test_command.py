@@ -23,12 +23,7 @@ def pytest_that(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("words", "code"),
-    [
-        ("--ignore", 1),
-        ("pytest tests/broken", 2),
-        ("no such words", 0),
-    ],
+    ("words", "code"), [("--ignore", 1), ("pytest tests/broken", 2), ("no such words", 0)]
 )
 def test_either_group_that_fails_fails_the_command(pytest_that, words, code):
     pytest_that(f'"{words}"', code)
