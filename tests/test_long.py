@@ -10,6 +10,7 @@ pytest_plugins = ["pytester"]
 @pytest.fixture
 def run(pytester, monkeypatch):
     """Arguments → (names of the tests that ran, the last lines)."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     (pytester.path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
     pytester.makefile(".ini", pytest="[pytest]\nmarkers = long")
     pytester.makepyfile(

@@ -9,11 +9,12 @@ import pytest
 from PIL import Image
 
 from formats.result import Status
-from harness import cli
 from harness.commands.list import matrix
 from harness.execution.environments import ROOT
 from harness.inputs import models
 from sut.registry import FIT
+from tests.support.commands import call
+from tests.support.long import long_unless
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DOCUMENTS = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")}
@@ -21,9 +22,11 @@ _COMMAND = re.compile(r"^    (\./run\.sh [^#\n…\[]+?) *(?:#.*)?$", re.M)
 COMMANDS = sorted(
     {command for text in (README, *DOCUMENTS.values()) for command in _COMMAND.findall(text)}
 )
+LARGE = ("./run.sh sweep hf-2019 --dry-run",)
+"""Commands that resolve hundreds of cells."""
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", long_unless(COMMANDS, lambda each: each not in LARGE))
 def test_a_command_of_the_documents_is_understood(command, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "prompts.txt").write_text("a prompt\n\nand another")
@@ -42,11 +45,7 @@ def test_a_command_of_the_documents_is_understood(command, tmp_path, monkeypatch
         words.append("--help")  # it would ask the package index
     elif words[0].startswith("-") or words[0] == "sweep":
         words.append("--dry-run")
-    try:
-        code = cli.main(words)
-    except SystemExit as ended:  # --help
-        code = ended.code
-    out, error = capfd.readouterr()
+    code, out, error = call(words, capfd)
     # There is no run here, and no folder of weights. A command may be refused for that, but not for
     # its words: those get a hint at --help.
     missing = words[0] in (

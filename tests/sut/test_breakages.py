@@ -96,8 +96,9 @@ def test_each_answer_ends_at_its_end_token_and_the_loop_stops_when_all_have_ende
 
 
 @LONG
-def test_what_is_unsupported_on_hf_tensorflow_was_tried(probed):
-    told = json.loads((probed("hf-tensorflow", "mistral").out / "lacks.json").read_text())
+@pytest.mark.parametrize("sut", ["hf-tensorflow"])
+def test_what_is_unsupported_on_hf_tensorflow_was_tried(probed, sut):
+    told = json.loads((probed(sut, "mistral").out / "lacks.json").read_text())
     assert "type bfloat16 that does not match type float32" in told.pop("mistral/bfloat16")
     assert {key: told.pop(key) for key in ("gemma", "llama", "mistral")} == {
         "gemma": False,

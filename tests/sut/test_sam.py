@@ -145,8 +145,9 @@ def test_every_tensor_of_the_checkpoint_is_one_variable_of_keras(seen, sut):
 
 
 @LONG
-def test_native_jax_loads_every_tensor_and_reads_all_that_an_answer_needs(seen):
-    names, read = (set(seen(JAX)[key]) for key in ("names", "read"))
+@pytest.mark.parametrize("sut", [JAX])
+def test_native_jax_loads_every_tensor_and_reads_all_that_an_answer_needs(seen, sut):
+    names, read = (set(seen(sut)[key]) for key in ("names", "read"))
     assert names == {t.name for t in TINY.tensors} - {FREQUENCIES}
     of_mask_prompts, of_single_answers = (
         "prompt_encoder.mask_downscaling.",
@@ -158,18 +159,20 @@ def test_native_jax_loads_every_tensor_and_reads_all_that_an_answer_needs(seen):
 
 
 @LONG
-def test_every_tensor_of_the_checkpoint_is_one_variable_of_transformers(seen):
-    assert sorted(seen(TRANSFORMERS)["names"]) == sorted(
+@pytest.mark.parametrize("sut", [TRANSFORMERS])
+def test_every_tensor_of_the_checkpoint_is_one_variable_of_transformers(seen, sut):
+    assert sorted(seen(sut)["names"]) == sorted(
         weight_map.transformers(t.name) for t in TINY.tensors
     )
 
 
 @LONG
-def test_what_is_unsupported_on_hf_tensorflow_was_tried(seen):
-    assert "sam/bfloat16" in SUTS[TRANSFORMERS].unsupported
+@pytest.mark.parametrize("sut", [TRANSFORMERS])
+def test_what_is_unsupported_on_hf_tensorflow_was_tried(seen, sut):
+    assert "sam/bfloat16" in SUTS[sut].unsupported
     assert (
         "`x` and `y` must have the same dtype, got tf.bfloat16 != tf.float32"
-        in seen(TRANSFORMERS)["bfloat16"]
+        in seen(sut)["bfloat16"]
     )
 
 

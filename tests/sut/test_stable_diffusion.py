@@ -166,13 +166,14 @@ def test_every_tensor_of_the_checkpoint_is_one_variable_of_keras(seen, sut):
 
 
 @LONG
-def test_native_jax_loads_every_tensor_that_makes_an_image(seen):
+@pytest.mark.parametrize("sut", [JAX])
+def test_native_jax_loads_every_tensor_that_makes_an_image(seen, sut):
     names = (
         t.name.replace("/text_model.", "/")
         for t in TINY.tensors
         if not t.name.startswith(OF_THE_ENCODER)
     )
-    assert sorted(seen(JAX)["names"]) == sorted(names)
+    assert sorted(seen(sut)["names"]) == sorted(names)
 
 
 @pytest.mark.parametrize("size", MODEL.sizes)
