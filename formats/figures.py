@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from formats.outcome import WorkerOutcome
-from formats.record import Record
 from formats.result import Metric
+
+if TYPE_CHECKING:  # `list` needs only the scenarios' figures
+    from formats.outcome import WorkerOutcome
+    from formats.record import Record
 
 TOKEN_BYTES = 4
 LATENCIES = {

@@ -12,6 +12,7 @@ from compliance.findings.check import Check, Fault, judge, mismatch, not_applica
 from compliance.folders import measurements_file
 from compliance.subject import BARE, Subject
 from formats import documents
+from formats.cell import IN_WORKLOAD
 from formats.record import Record
 
 _JOB = "raw/performance/job.json"
@@ -156,7 +157,7 @@ def _jobs(subject: Subject, record: Record) -> Iterator[Fault | str]:
             if one != other:
                 text = f"job.json: {key} differs between the performance and the {test.name} test"
                 yield Fault(text, shorten(one), shorten(other), f"raw/{test.name}/job.json")
-    for key in ("precision", "batch_size", "device", "model", "task"):
+    for key in IN_WORKLOAD:
         value, expected = getattr(first.workload, key), shorten(repr(getattr(record.cell, key)))
         if value != getattr(record.cell, key):
             yield Fault(

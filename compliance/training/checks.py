@@ -25,6 +25,7 @@ from compliance.training import mllog
 from compliance.training import steps as step_files
 from compliance.training.run_directory import COPIES, FOLDER, LOG, TrainingRun, limits, passes
 from formats import figures
+from formats.cell import IN_WORKLOAD
 from formats.figures import FIGURES
 from formats.job import Job
 from formats.record import Record
@@ -161,7 +162,7 @@ def _record(training: TrainingRun, record: Record) -> Iterator[Fault]:
         "execution": (work.execution, record.execution),
         "whether LoRA is trained": (bool(work.config.get("lora")), bool(cell.lora)),
     }
-    for key in ("model", "task", "precision", "batch_size", "device", "options"):
+    for key in IN_WORKLOAD:
         expected[key] = (getattr(work, key), getattr(cell, key))
     for test, job in training.jobs.items():
         expected[f"test of raw/{test}"] = (job and job.test, test)

@@ -143,8 +143,8 @@ def _bytes_below(directory: Path) -> int:
 
 
 def _by_rule(request: Request) -> Cost:
-    """Estimate the cost of two workers that start, load, compile and answer. One of them also runs
-    the performance test.
+    """Estimate the cost of a worker that starts, loads, compiles, and runs both tests. A training
+    has one worker for each test.
     """
     start_s, start_bytes = _start(request.spec.environment)
     weights = request.size.weight_bytes(request.precision) if request.spec.reads_weights else 0
@@ -164,9 +164,14 @@ def _by_rule(request: Request) -> Cost:
         + layers * _COMPILE_S_A_LAYER.get(request.spec.execution, 1.0)
         + 2 * request.batch_size * sample_s
     )
+    workers = 2 if request.trains else 1
     answers_s = max(samples, request.batch_size) * sample_s
     return Cost(
-        seconds=2 * worker_s + limits.calibration_seconds + performance_s + 1.5 * answers_s + 1,
+        seconds=workers * worker_s
+        + limits.calibration_seconds
+        + performance_s
+        + 1.5 * answers_s
+        + 1,
         disk_bytes=_LOGS[request.options.mode],
         memory_bytes=int(
             start_bytes + 0.5 * weights + (request.state_bytes(request.precision) if weights else 0)

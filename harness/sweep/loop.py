@@ -13,6 +13,7 @@ from harness import locks
 from harness.comparison.runs import read
 from harness.errors import EnvironmentFailure, HarnessError
 from harness.measurement import run
+from harness.messages import NotRun, SweepProgress
 from harness.request.estimate import Cost
 from harness.request.request import Request
 from harness.summary import speed
@@ -26,6 +27,8 @@ AGAIN_A_REPEAT = 2
 """The most times that a disturbed repeat is measured again at once."""
 FAILED = (Status.INVALID, Status.OOM, Status.ERROR, Status.SKIPPED)
 _AGAIN = (Status.ERROR, Status.OOM, Status.SKIPPED)
+_FIRST_REPEAT = ("waiting", "checkpoint", "reference", "compile", "calibration")
+"""Phases of a measurement that are short or absent in later repeats of the cell."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,13 +64,23 @@ class _Known:
     Attributes:
         results: (number of a series, repeat) → the last result.
         attempts: how many times each repeat was measured.
-        latest_s: number of a series → seconds of its last measurement; the first one may include
-            the reference.
+        next_s: number of a measured series → the seconds that its next repeat will take.
     """
 
     results: dict[tuple[int, int], Result]
     attempts: Counter[tuple[int, int]]
-    latest_s: dict[int, float] = field(default_factory=dict)
+    next_s: dict[int, float] = field(default_factory=dict)
+
+    def seconds_left(self, sweep: Sweep) -> float:
+        """Estimate the seconds of all repeats that are left. The costs of cells that were not
+        measured yet are estimates, which are scaled by those of the measured ones.
+        """
+        known = self.next_s
+        estimated_s = sum(sweep.costs[number].seconds for number in known if number in sweep.costs)
+        scale = sum(known.values()) / estimated_s if estimated_s else 1.0
+        left = schedule.steps(sweep.series, self.results, sweep.repeats)
+        costs = {number: scale * cost.seconds for number, cost in sweep.costs.items()}
+        return sum((costs | known).get(series.number, 0.0) for series, _ in left)
 
     def disturbed_again(self, sweep: Sweep, key: tuple[int, int]) -> bool:
         """Return whether a repeat was disturbed and may be measured again."""
@@ -89,8 +102,8 @@ def measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> Results:
             return _measure(sweep, reporter, fail_fast)
     except locks.Taken:
         raise EnvironmentFailure(
-            f"another process measures the sweep {sweep.folder}: wait for it, or start another with"
-            " --again"
+            f"another process measures the sweep {sweep.folder}: wait for it, or start a new sweep"
+            " with --again"
         ) from None
 
 
@@ -114,10 +127,10 @@ def _measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> Results:
             result = _repeat(sweep, *step, known, reporter)
             sweep.after_each(earlier | known.results)
             if fail_fast and result.status in FAILED:
-                reporter.say("--fail-fast: the sweep ends here; the same command goes on")
+                reporter.say(SweepProgress.FAIL_FAST)
                 return earlier | known.results
     if sweep.time_is_up:
-        reporter.say("the time is up; the same command goes on")
+        reporter.say(SweepProgress.TIME_IS_UP)
     return earlier | known.results
 
 
@@ -129,7 +142,7 @@ def _repeat(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: 
         if not known.disturbed_again(sweep, key):
             return result
         reporter.say(
-            f"    disturbed, so it is measured again ({known.attempts[key]} of {AGAIN_A_REPEAT})"
+            SweepProgress.MEASURED_AGAIN.format(number=known.attempts[key], most=AGAIN_A_REPEAT)
         )
 
 
@@ -138,21 +151,23 @@ def _one(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: Ter
     assert series.request is not None  # a series without one is never next
     results = known.results
     left = schedule.steps(sweep.series, results, sweep.repeats)
-    seconds = sum(
-        known.latest_s.get(s.number, sweep.costs[s.number].seconds)
-        for s, _ in left
-        if s.number in sweep.costs
-    )
     done = len(results.keys() - {(series.number, repeat)})
-    time_left = f"{duration(sweep.deadline.left_s)} left" if sweep.deadline else _left(seconds)
-    count = f"[{done + 1}/{len(results) + len(left)}]"
-    reporter.say(f"{count} {series.label}, repeat {repeat}; {time_left}")
+    reporter.say(
+        SweepProgress.CELL.format(
+            number=done + 1,
+            all=len(results) + len(left),
+            cell=series.label,
+            repeat=repeat,
+            left=_time_left(sweep, known),
+        )
+    )
     options = replace(series.request.options, sweep=journal.mark(sweep.folder.name, series, repeat))
     start_ns = time.monotonic_ns()
     result = _result(sweep, series.number, replace(series.request, options=options), reporter)
     if not result.directory:
         journal.keep_not_measured(sweep.folder, result)
-    known.latest_s[series.number] = (time.monotonic_ns() - start_ns) / 1e9
+    spent_s = (time.monotonic_ns() - start_ns) / 1e9
+    known.next_s[series.number] = spent_s - _first_repeat_s(result)
     known.attempts[series.number, repeat] += 1
     results[series.number, repeat] = result
     reporter.say(f"    {_outcome(series, sweep.series, results, result)}")
@@ -172,13 +187,27 @@ def _result(sweep: Sweep, number: int, request: Request, reporter: Terminal) -> 
             return run.run(request, reporter, time.monotonic_ns())
     except TimeUp as e:
         journal.note_cut_off(sweep.folder, number)
-        return run.not_measured(request, Status.SKIPPED, f"{e}; the same command goes on with it")
+        reason = NotRun.CUT_OFF_IN_SWEEP.format(reason=e)
+        return run.not_measured(request, Status.SKIPPED, reason)
     except HarnessError as e:
         return run.not_measured(request, Status.ERROR, str(e))
 
 
-def _left(seconds: float) -> str:
-    return f"about {duration(seconds)} left, until {until(seconds)}"
+def _time_left(sweep: Sweep, known: _Known) -> str:
+    """The time until the deadline, or the expected time of the measurements that are left."""
+    if sweep.deadline:
+        return SweepProgress.LEFT_OF_DEADLINE.format(duration=duration(sweep.deadline.left_s))
+    seconds = known.seconds_left(sweep)
+    return SweepProgress.LEFT.format(duration=duration(seconds), time=until(seconds))
+
+
+def _first_repeat_s(result: Result) -> float:
+    """The seconds of a measurement that only the first repeat of a cell takes."""
+    return sum(
+        seconds
+        for phase, seconds in result.seconds.items()
+        if phase in _FIRST_REPEAT or phase.startswith("environment ")
+    )
 
 
 def _outcome(
@@ -186,18 +215,23 @@ def _outcome(
 ) -> str:
     if result.status is not Status.OK or not result.metric:
         return f"{result.status}: {result.reason}"
-    noise = f"; disturbed: {why}" if (why := disturbed(result)) else ""
+    text = f"{result.status}: {speed(result)}"
     ratio = schedule.ratio_to_first(one, series, results)
-    rivals = [
-        s for s in series if s.comparison == one.comparison and schedule.figures(s.number, results)
-    ]
-    first = min(rivals, key=lambda s: (s.control, s.number))
-    compared = f"; {ratio.value:.3g} times as fast as {first.label}" if ratio else ""
-    return f"{result.status}: {speed(result)}{compared}{noise}"
+    if ratio:
+        rivals = [s for s in series if s.comparison == one.comparison]
+        measured = [s for s in rivals if schedule.figures(s.number, results)]
+        first = min(measured, key=lambda s: (s.control, s.number))
+        text += SweepProgress.RATIO.format(ratio=ratio.value, first=first.label)
+    why = disturbed(result)
+    if why:
+        text += SweepProgress.DISTURBED.format(why=why)
+    return text
 
 
 def disturbed(result: Result) -> str:
     """Why a disturbance makes the figure of a run with status ok unfit for ranking.
     Empty if the figure is fit, or if there is none.
     """
-    return read(result).disturbances[0] if result.status is Status.OK and result.directory else ""
+    if result.status is not Status.OK or not result.directory:
+        return ""
+    return read(result).disturbances[0]

@@ -66,7 +66,7 @@ KERAS_CANNOT: dict[str, tuple[str, dict[str, Any], str, str]] = {
     "wide heads": (
         "llama",
         {"head_dim": 32},
-        "Llama3Backbone has heads of hidden_size / num_attention_heads alone",
+        "Llama3Backbone has only heads of hidden_size / num_attention_heads",
         "ValueError",
     ),
     "linear": (

@@ -112,7 +112,7 @@ def test_advice_names_outliers_drift_disturbances_and_few_repeats():
     assert "repeat 3 is far from the others" in statistics.advice([100, 101, 70, 100, 99])[0]
     assert "drift by" in statistics.advice([100, 102, 104, 106, 108, 110])[0]
     assert statistics.advice([100]) == [
-        "1 repeat: measure at least 3, for two runs of one cell differ by chance"
+        "1 repeat: measure at least 3, because two runs of one cell differ by chance"
     ]
     assert statistics.advice([100, 100, 101], ["", "the worker stood still", ""])[-1].startswith(
         "1 of 3 repeats was disturbed (the worker"

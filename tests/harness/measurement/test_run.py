@@ -6,6 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
+import psutil
 import pytest
 
 from formats import reading
@@ -126,6 +127,28 @@ def test_after_ctrl_c_in_the_accuracy_test_the_performance_test_is_kept(tmp_path
     assert (directory / "raw/performance/mlperf_log_detail.txt").read_bytes() == before
 
 
+def test_after_a_kill_in_the_accuracy_test_the_performance_test_is_kept(tmp_path, made_environment):
+    asked = request(tmp_path, duration=1.5, options={"latency-ms": 20.0})
+
+    class Killer(Reporter):
+        """Kills the worker, which also ran the performance test."""
+
+        def watch(self, what):
+            def seen(beat):
+                if what == "accuracy" and beat.phase == "test":
+                    (worker,) = psutil.Process().children()
+                    worker.kill()
+
+            return seen
+
+    killed = run.run(asked, Killer(), 0)
+    assert killed.status == "error" and "SIGKILL" in killed.reason and killed.metric is not None
+    reporter = Reporter()
+    found = run.run(asked, reporter, 0)
+    assert (found.status, found.directory) == ("ok", killed.directory)
+    assert "performance: kept from an earlier attempt" in reporter.said
+
+
 def test_a_cell_is_measured_by_one_process_at_a_time(tmp_path, made_environment):
     found = run.run(request(tmp_path), Reporter(), 0)
     with (
@@ -169,7 +192,7 @@ def test_the_models_operations_stand_beside_those_of_a_large_product(tmp_path, m
     assert metrics(architecture="stable_diffusion") == {} == metrics(architecture="a newer one")
     assert (
         summary.computing({"flops_per_second": 52.14e9, "matrix_share": 0.27})
-        == "52.1 GFLOP/s at least, 27% of what a large matrix product of this framework reaches"
+        == "52.1 GFLOP/s at least, 27% of a large matrix product of this framework"
         " (193 GFLOP/s)"
     )
     assert [summary.flops(rate) for rate in (999.6e9, 1.234e15, 5e8)] == [

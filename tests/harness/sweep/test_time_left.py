@@ -1,0 +1,27 @@
+"""The time that a sweep says is left."""
+
+from collections import Counter
+from dataclasses import replace
+from types import SimpleNamespace
+
+from harness.request.estimate import Cost
+from harness.sweep import loop
+from harness.sweep.schedule import RepeatPlan
+from tests.harness.sweep.test_schedule import ended, make
+
+
+def test_costs_of_cells_that_were_not_measured_are_scaled_by_those_of_the_measured_ones():
+    series = make(batch_size="2,4")
+    cost = Cost(seconds=10.0, disk_bytes=0, memory_bytes=0, basis="")
+    costs = {one.number: cost for one in series}
+    sweep = SimpleNamespace(series=series, repeats=RepeatPlan(least=2, most=2), costs=costs)
+    known = loop._Known(results={}, attempts=Counter())
+    assert known.seconds_left(sweep) == 40
+    known.next_s[0] = 5.0
+    assert known.seconds_left(sweep) == 20
+
+
+def test_a_later_repeat_is_not_expected_to_compile_or_calibrate():
+    seconds = {"import": 2.0, "compile": 9.0, "calibration": 1.0, "environment x": 60.0}
+    (one,) = make()
+    assert loop._first_repeat_s(replace(ended(one), seconds=seconds)) == 70
