@@ -20,6 +20,7 @@ def test_the_cost_over_loadgen_alone_is_a_row_of_figures(tmp_path, monkeypatch, 
     assert len(re.findall(FIGURE, row)) == 3, row
 
 
+@pytest.mark.long
 def test_the_ratio_to_a_bare_loop_is_near_one_where_the_work_is_long(tmp_path):
     name, words, goal = overhead._TURNS[0]
     row = overhead._ratio_row(

@@ -18,6 +18,7 @@ from formats.result import Status
 from harness.execution.environments import ROOT
 from harness.inputs import models
 from sut.registry import SUTS
+from tests.support.commands import call
 from tests.support.synthetic_runs import cell, write
 
 
@@ -204,12 +205,12 @@ MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert"]
         (["audit", ".", "--mode", "gold"], "--mode gold: unknown; there are quick, valid"),
     ],
 )
-def test_a_mistake_gets_one_sentence_and_exit_code_2(arguments, words):
-    done = run_sh(*arguments)
-    assert done.returncode == 2
-    assert words in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert done.stdout == ""
+def test_a_mistake_gets_one_sentence_and_exit_code_2(arguments, words, capsys):
+    code, out, error = call(arguments, capsys)
+    assert code == 2
+    assert words in error
+    assert len(error.strip().splitlines()) == 1
+    assert out == ""
 
 
 def test_an_output_that_cannot_be_written_is_said(tmp_path):

@@ -26,7 +26,7 @@ SUT = "native-torch-compile"
 def told(
     interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Any]:
-    """Everything tests/sut/compile_cases.py left, from one process."""
+    """Everything tests/sut/compile_cases.py left, from one task."""
     out = tmp_path_factory.mktemp("compile")
     workloads = {name: tiny_workload(SUT, name, out) for name in ("bert", "mistral")}
     run_module(

@@ -492,7 +492,7 @@ def test_the_local_dates_are_of_a_time_zone(
     assert outcome is PASS or check.detail.startswith(f"{test}: power_")
 
 
-@pytest.mark.parametrize("zone", ["IST-5:30", "PST8"])
+@pytest.mark.parametrize("zone", ["IST-5:30", pytest.param("PST8", marks=pytest.mark.long)])
 def test_a_run_may_be_measured_anywhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str
 ) -> None:

@@ -77,6 +77,7 @@ def test_a_submission_holds_all_levels_and_carries_the_source_that_ran(measured)
     assert not list(source.rglob("__pycache__"))
 
 
+@pytest.mark.long
 def test_two_packs_of_the_same_cells_have_the_same_bytes(measured, tmp_path):
     chosen = [measured("single"), measured("offline")]
     checks = pack.pack(chosen, tmp_path / "one")

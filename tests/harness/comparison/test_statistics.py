@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from harness.comparison import statistics
 from tests.scale import ab_simulation
+from tests.support.long import long_unless
 
 FIGURES = st.lists(st.floats(1e-3, 1e6), min_size=3, max_size=9)
 
 
-@pytest.mark.parametrize("repeats", ab_simulation.REPEATS)
+@pytest.mark.parametrize("repeats", long_unless(ab_simulation.REPEATS, lambda repeats: repeats < 6))
 def test_equal_cells_are_seldom_called_different_and_intervals_hold_the_truth(repeats):
     outcome = ab_simulation.simulate(repeats, pairs=2000)
     assert outcome.different <= 0.05
