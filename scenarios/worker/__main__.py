@@ -67,7 +67,7 @@ def main(argv: list[str]) -> None:
     loaded: Loaded | None = None
     # Programs that a framework starts shall neither read jobs nor hold the replies open.
     jobs, pipe = os.fdopen(os.dup(0), encoding="utf-8"), os.dup(int(argv[2]))
-    with open(os.devnull, "rb") as nothing:
+    with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     os.close(int(argv[2]))
     with jobs, os.fdopen(pipe, "w", encoding="ascii", buffering=1) as replies:
