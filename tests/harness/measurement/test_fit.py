@@ -614,7 +614,7 @@ def test_compliance_tests_are_refused(good, capsys):
 
 
 def test_flags_that_say_nothing_of_a_training_are_refused_or_noted(tmp_path):
-    with pytest.raises(UsageError, match="nothing to submit: take --mode valid"):
+    with pytest.raises(UsageError, match="cannot be submitted: take --mode valid"):
         request(tmp_path, scenario="Fit", duration=None, mode="submission")
     with pytest.raises(
         UsageError, match="--lora matched: is for --scenario Fit of models that LoRA adapts"

@@ -136,7 +136,11 @@ def test_after_a_kill_in_the_accuracy_test_the_performance_test_is_kept(tmp_path
         def watch(self, what):
             def seen(beat):
                 if what == "accuracy" and beat.phase == "test":
-                    (worker,) = psutil.Process().children()
+                    (worker,) = (
+                        child
+                        for child in psutil.Process().children()
+                        if "scenarios.worker" in child.cmdline()
+                    )
                     worker.kill()
 
             return seen
