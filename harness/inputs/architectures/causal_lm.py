@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from harness.errors import UsageError
-from harness.inputs import tokenizer
+from harness.inputs import prompt_files, tokenizer
 from harness.inputs.architectures import (
     Architecture,
     Arrays,
@@ -54,7 +54,7 @@ def _read(
     model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None
 ) -> tuple[Arrays, tuple[str, ...]]:
     reader = own or tokenizer.of_bytes(closing=False)
-    prompts, unused = text.read(path)
+    prompts, unused = prompt_files.read(path)
     rows = text.encode(model, size, prompts, path, reader)
     new = [p.max_new_tokens or size.inputs["new_tokens"] for p in prompts]
     most = size.config["max_position_embeddings"]
@@ -190,7 +190,7 @@ ARCHITECTURE = Architecture(
     least_flops=_least_flops,
     counts_most=True,
     describe=_describe,
-    dataset=Dataset(count=text.count, read=_read),
+    dataset=Dataset(count=prompt_files.count, read=_read),
     with_tokens=_with_tokens,
     weights_inputs=_weights_inputs,
     show=_show,

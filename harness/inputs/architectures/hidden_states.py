@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from harness.errors import UsageError
+from harness.inputs import prompt_files
 from harness.inputs.architectures import Architecture, Arrays, Dataset, Description, text
 from harness.inputs.models import Model, Size
 from harness.inputs.tokenizer import Tokenizer
@@ -108,7 +109,7 @@ ARCHITECTURE = Architecture(
     synthetic=_synthetic,
     synthetic_like=_synthetic_like,
     describe=_describe,
-    dataset=Dataset(count=text.count, read=_read),
+    dataset=Dataset(count=prompt_files.count, read=_read),
     with_sequence_length=_with_sequence_length,
     weights_inputs=_weights_inputs,
     least_flops=_least_flops,

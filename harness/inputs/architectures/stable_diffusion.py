@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from harness.errors import UsageError
-from harness.inputs import models, tokenizer
+from harness.inputs import models, prompt_files, tokenizer
 from harness.inputs.architectures import Architecture, Arrays, Dataset, text
 from harness.inputs.models import Model, Size
 from harness.inputs.models.stable_diffusion import PARTS
@@ -106,7 +106,7 @@ def _read(
     model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None
 ) -> tuple[Arrays, tuple[str, ...]]:
     reader = own or tokenizer.of_bytes(closing=True)
-    prompts, unused = text.read(path)
+    prompts, unused = prompt_files.read(path)
     rows, most = (
         text.encode(model, size, prompts, path, reader),
         size.config["max_position_embeddings"],
@@ -257,7 +257,7 @@ ARCHITECTURE = Architecture(
     ),
     synthetic_like=_synthetic_like,
     least_flops=_least_flops,
-    dataset=Dataset(count=text.count, read=_read),
+    dataset=Dataset(count=prompt_files.count, read=_read),
     with_steps=_with_steps,
     weights_inputs=_weights_inputs,
     weights_config=_weights_config,
