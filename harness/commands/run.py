@@ -167,11 +167,10 @@ def _dry_run(request: Any, as_json: bool) -> int:
     from harness.measurement import reference
     from harness.request import plan
 
-    prompts = (
-        architectures.dataset_of(request.model, request.trains).count(request.options.dataset)
-        if request.options.dataset
-        else None
-    )
+    prompts = None
+    if request.options.dataset:
+        dataset = architectures.dataset_of(request.model, request.trains)
+        prompts = dataset.count(request.options.dataset, request.prompt_options)
     obstacle = plan.unsupported(request)
     if request.options.python:
         environments.adopt(

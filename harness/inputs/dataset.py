@@ -17,6 +17,7 @@ from harness.errors import UsageError
 from harness.inputs import architectures
 from harness.inputs.architectures import Architecture, Arrays, Description
 from harness.inputs.models import Model, Size
+from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
 
 # Streams of random values. The inputs use stream 0, and the warm-up rows of the synthetic
@@ -68,6 +69,7 @@ def prepare(
     batch_size: int = 1,
     trains: bool = False,
     standard: str | None = None,
+    options: PromptOptions | None = None,
 ) -> Inputs:
     """Write the inputs of a cell to a folder in cache/inputs/ that is named by their content.
     Raises UsageError if the user's file does not fit.
@@ -82,6 +84,7 @@ def prepare(
         trains: whether the inputs are for a training. Then they have a `label`, and there are
             `samples` of them for any file.
         standard: `synthetic` or `uneven`, if there is no file; None: the architecture's own.
+        options: how the prompts of the user's file are read; None: by default.
     """
     architecture, notes = architectures.of(model, trains), tuple[str, ...]()
     draw = architectures.drawn(model, standard or architecture.standard, trains)
@@ -89,7 +92,7 @@ def prepare(
         arrays = draw(size, samples, 0)
     else:
         arrays, notes = architectures.dataset_of(model, trains).read(
-            model, size, dataset, own, seq_len
+            model, size, dataset, own, seq_len, options or PromptOptions()
         )
     if trains:
         held_out = draw(size, _HELD_OUT * batch_size, _OTHERS)

@@ -121,7 +121,8 @@ def _samples(request: Request) -> int:
     """The number of inputs."""
     if request.options.dataset is None or request.trains:
         return request.samples
-    return architectures.dataset_of(request.model, request.trains).count(request.options.dataset)
+    dataset = architectures.dataset_of(request.model, request.trains)
+    return dataset.count(request.options.dataset, request.prompt_options)
 
 
 def _seconds_again(request: Request, result: Result) -> float:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from compliance import rules
 from harness.errors import UsageError
@@ -13,6 +14,7 @@ from harness.execution import machine
 from harness.execution.environments import LOCKS
 from harness.inputs import architectures, models, user_weights
 from harness.inputs.models import Model, Size
+from harness.inputs.prompt_files import PromptOptions
 from harness.request.options import Options
 from harness.request.request import STEPS, Request
 from scenarios.table import SCENARIOS
@@ -21,6 +23,9 @@ from sut import registry, variables
 from sut.devices import DEVICES, HOST
 from sut.keras.generate import FIRST_TOKEN
 from sut.registry import SUTS, SutSpec, of_keras
+
+if TYPE_CHECKING:  # it imports Jinja, which few runs need
+    from harness.inputs.chat import Template
 
 _DURATION_S, _LONGEST_DURATION_S = 10.0, 86_400
 _LARGEST_BATCH = 1 << 20  # inputs of this batch are gigabytes
@@ -45,6 +50,7 @@ def resolve(options: Options) -> Request:
     size = _size(options, model, weights, device, reasons)
     _check_duration(options.duration, options.mode)
     _check_files(options, model)
+    chat = _chat(options, model, weights, reasons)
     reasons += _of_training(options)
     reasons += _of_first_token(options, model, size)
     end_tokens, why = _end_tokens(options, model, weights)
@@ -60,6 +66,7 @@ def resolve(options: Options) -> Request:
         sut_options=options.sut_options,
         end_tokens=end_tokens,
         weights=weights,
+        chat=chat,
         variables=set_by_user,
         reasons=(*reasons, *why),
     )
@@ -272,6 +279,47 @@ def _user_weights(options: Options, model: Model) -> user_weights.Folder | None:
     return user_weights.look(options.weights, model)
 
 
+def _chat(
+    options: Options, model: Model, weights: user_weights.Folder | None, reasons: list[str]
+) -> Template | None:
+    """The chat template for the prompts. None without --chat."""
+    if options.chat is None:
+        if options.chat_option:
+            raise UsageError(
+                f"--chat-option {options.chat_option[0]}: sets a variable of the chat template:"
+                " give --chat too"
+            )
+        return None
+    if not architectures.of(model, options.trains).generates_tokens:
+        here = f" in {options.scenario}" if options.trains else ""
+        raise UsageError(
+            f"--chat: is for models that generate tokens, and {model.name} does not{here}: leave it"
+            " out"
+        )
+    if weights is None or options.dataset is None:
+        raise UsageError(
+            "--chat: applies the template of --weights DIR to the prompts of --dataset FILE: give"
+            " both"
+        )
+    if weights.tokenizer is None or weights.tokenizer.encode_marked is None:
+        raise UsageError(
+            f"--chat: only a tokenizer.json reads the marks of a template, and {weights.path} has"
+            " none: write one with"
+            ' AutoTokenizer.from_pretrained(DIR).backend_tokenizer.save("tokenizer.json")'
+        )
+    from harness.inputs import chat
+
+    template = chat.of_folder(weights.path, options.chat, options.chat_option)
+    chosen = f" with {' '.join(options.chat_option)}" if options.chat_option else ""
+    reasons.append(f"the chat template of {weights.path} is applied to each prompt{chosen}")
+    if template.dated:
+        reasons.append(
+            "the chat template may write today's date into each prompt, so a run of another day is"
+            " another cell"
+        )
+    return template
+
+
 def _check_duration(duration: float | None, mode: str) -> None:
     if duration is not None and mode != "quick":
         raise UsageError(
@@ -308,8 +356,14 @@ def _of_training(options: Options) -> Iterator[str]:
 def _check_files(options: Options, model: Model) -> None:
     if options.standard is not None:
         architectures.drawn(model, options.standard, options.trains)
-    if options.dataset is not None and architectures.dataset_of(model, options.trains).folder:
-        architectures.dataset_of(model, options.trains).count(options.dataset)
+    dataset = architectures.dataset_of(model, options.trains) if options.dataset else None
+    if options.field is not None and (dataset is None or dataset.folder):
+        raise UsageError(
+            f"--field {options.field}: names the prompts in a file of rows (--dataset FILE): leave"
+            " it out, or give such a file"
+        )
+    if options.dataset and dataset and dataset.folder:
+        dataset.count(options.dataset, PromptOptions())
     elif options.dataset is not None and not options.dataset.is_file():
         what = "is a directory" if options.dataset.is_dir() else "there is no such file"
         raise UsageError(f"--dataset {options.dataset}: {what}; give one file")

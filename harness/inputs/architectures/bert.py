@@ -18,6 +18,7 @@ from harness.errors import UsageError
 from harness.inputs import prompt_files
 from harness.inputs.architectures import Architecture, Arrays, Dataset, text
 from harness.inputs.models import Model, Size
+from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
 
 
@@ -46,9 +47,14 @@ def _labelled(draw: Callable[[Size, int, int], Arrays]) -> Callable[[Size, int, 
 
 
 def _read_labelled(
-    model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None
+    model: Model,
+    size: Size,
+    path: Path,
+    own: Tokenizer | None,
+    seq_len: int | None,
+    options: PromptOptions,
 ) -> tuple[Arrays, tuple[str, ...]]:
-    prompts, unused = prompt_files.read(path, labels=True)
+    prompts, unused = prompt_files.read(path, options, labels=True)
     classes = size.config["num_labels"]
     for prompt in prompts:
         if type(prompt.label) is not int or not 0 <= prompt.label < classes:

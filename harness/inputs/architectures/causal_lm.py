@@ -24,8 +24,13 @@ from harness.inputs.architectures import (
     text,
 )
 from harness.inputs.models import Model, Size
+from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
 from harness.samples import words
+
+_OF_PROMPTS = "new_tokens_of_prompts"
+"""Key of `Size.inputs`: the most tokens of an answer to a user's prompt by the user's weights."""
+_NEW_TOKENS = 128
 
 
 def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
@@ -51,13 +56,21 @@ def _uneven(size: Size, samples: int, stream: int) -> Arrays:
 
 
 def _read(
-    model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None
+    model: Model,
+    size: Size,
+    path: Path,
+    own: Tokenizer | None,
+    seq_len: int | None,
+    options: PromptOptions,
 ) -> tuple[Arrays, tuple[str, ...]]:
     reader = own or tokenizer.of_bytes(closing=False)
-    prompts, unused = prompt_files.read(path)
+    if options.chat and reader.encode_marked:
+        reader = replace(reader, encode=reader.encode_marked)
+    prompts, unused = prompt_files.read(path, options)
     rows = text.encode(model, size, prompts, path, reader)
-    new = [p.max_new_tokens or size.inputs["new_tokens"] for p in prompts]
     most = size.config["max_position_embeddings"]
+    default = _default_new_tokens(size, most - max(map(len, rows)))
+    new = [p.max_new_tokens or default for p in prompts]
     for prompt, row, count in zip(prompts, rows, new, strict=True):
         if len(row) + count > most:
             raise UsageError(
@@ -72,7 +85,23 @@ def _read(
         "max_new_tokens": np.array(new, np.int32),
     }
     first, *others = text.notes(path, size, rows, reader, own)
+    if default != size.inputs["new_tokens"] and not all(p.max_new_tokens for p in prompts):
+        others.append(
+            f"an answer has at most {default} tokens, the default for prompts of yours;"
+            " --new-tokens sets another number"
+        )
     return arrays, (first, *unused, *others)
+
+
+def _default_new_tokens(size: Size, room: int) -> int:
+    """The tokens of an answer if its prompt does not say: those of the size, and more for a user's
+    weights.
+
+    Args:
+        room: positions that the longest prompt leaves.
+    """
+    least = int(size.inputs["new_tokens"])
+    return max(least, min(size.inputs.get(_OF_PROMPTS, least), room))
 
 
 def _config(arrays: Arrays) -> dict[str, list[int]]:
@@ -134,6 +163,7 @@ def _with_tokens(model: Model, size: Size, prompt: int | None, new: int | None) 
     lengths = {
         name: int(size.inputs[name]) if value is None else value for name, value in flags.values()
     }
+    of_prompts = {} if new is None else {_OF_PROMPTS: new}
     most = size.config["max_position_embeddings"]
     if min(lengths.values()) < 1:
         raise UsageError(f"{told}: a prompt and an answer have at least 1 token")
@@ -143,7 +173,7 @@ def _with_tokens(model: Model, size: Size, prompt: int | None, new: int | None) 
             f"{told}: {asked} are more than the {most} positions of {model.name} {size.name}: ask"
             " for fewer"
         )
-    return replace(size, inputs={**size.inputs, **lengths})
+    return replace(size, inputs={**size.inputs, **lengths, **of_prompts})
 
 
 def _weights_inputs(
@@ -158,7 +188,8 @@ def _weights_inputs(
             " here"
         )
     trained = {name: min(full[name], most) for name in ("trained_tokens",) if name in full}
-    return {**full, **trained, "special_ids": text.special_ids(path, config, own)}
+    special_ids = text.special_ids(path, config, own)
+    return {**full, **trained, _OF_PROMPTS: _NEW_TOKENS, "special_ids": special_ids}
 
 
 def _least_flops(size: Size, arrays: Arrays) -> float:

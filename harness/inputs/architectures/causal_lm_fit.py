@@ -15,6 +15,7 @@ from harness.errors import UsageError
 from harness.inputs import prompt_files
 from harness.inputs.architectures import Architecture, Arrays, Dataset, text
 from harness.inputs.models import Model, Size
+from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
 
 NO_LABEL = -100
@@ -38,9 +39,14 @@ def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
 
 
 def _read(
-    model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None
+    model: Model,
+    size: Size,
+    path: Path,
+    own: Tokenizer | None,
+    seq_len: int | None,
+    options: PromptOptions,
 ) -> tuple[Arrays, tuple[str, ...]]:
-    prompts, unused = prompt_files.read(path)
+    prompts, unused = prompt_files.read(path, options)
     arrays, (first, *others) = text.of_one_length(
         model, size, prompts, path, own=own, seq_len=seq_len, closing=False
     )

@@ -18,6 +18,7 @@ from harness.errors import UsageError
 from harness.inputs import prompt_files
 from harness.inputs.architectures import Architecture, Arrays, Dataset, Description, text
 from harness.inputs.models import Model, Size
+from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
 
 
@@ -26,13 +27,18 @@ def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
 
 
 def _read(
-    model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None
+    model: Model,
+    size: Size,
+    path: Path,
+    own: Tokenizer | None,
+    seq_len: int | None,
+    options: PromptOptions,
 ) -> tuple[Arrays, tuple[str, ...]]:
     """Read a user's prompts, and replace the padding id by another one. Transformers' RoBERTa
     counts positions by that id, and KerasHub's does not. The mask marks padding. The tokenizer of
     bytes begins each prompt with that id.
     """
-    arrays, notes = text.read_padded(model, size, path, own, seq_len)
+    arrays, notes = text.read_padded(model, size, path, own, seq_len, options)
     if (padding := size.config.get("pad_token_id")) is None:
         return arrays, notes
     ids, mask = arrays["input_ids"], arrays["attention_mask"]

@@ -22,6 +22,7 @@ from harness.inputs import models, prompt_files, tokenizer
 from harness.inputs.architectures import Architecture, Arrays, Dataset, text
 from harness.inputs.models import Model, Size
 from harness.inputs.models.stable_diffusion import PARTS
+from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
 from harness.samples import images
 
@@ -103,10 +104,15 @@ def _arrays(size: Size, rows: list[list[int]], negative: list[list[int]], stream
 
 
 def _read(
-    model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None
+    model: Model,
+    size: Size,
+    path: Path,
+    own: Tokenizer | None,
+    seq_len: int | None,
+    options: PromptOptions,
 ) -> tuple[Arrays, tuple[str, ...]]:
     reader = own or tokenizer.of_bytes(closing=True)
-    prompts, unused = prompt_files.read(path)
+    prompts, unused = prompt_files.read(path, options)
     rows, most = (
         text.encode(model, size, prompts, path, reader),
         size.config["max_position_embeddings"],

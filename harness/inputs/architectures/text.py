@@ -15,7 +15,7 @@ from harness.errors import UsageError
 from harness.inputs import prompt_files, tokenizer
 from harness.inputs.architectures import Arrays, Description
 from harness.inputs.models import Model, Size
-from harness.inputs.prompt_files import Prompt
+from harness.inputs.prompt_files import Prompt, PromptOptions
 from harness.inputs.tokenizer import Tokenizer
 
 SEED = 20240611
@@ -140,12 +140,17 @@ def layer_weights(size: Size) -> int:
 
 
 def read_padded(
-    model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None
+    model: Model,
+    size: Size,
+    path: Path,
+    own: Tokenizer | None,
+    seq_len: int | None,
+    options: PromptOptions,
 ) -> tuple[Arrays, tuple[str, ...]]:
     """A `Dataset.read` for models that predict: prompts padded to one length. Raises UsageError for
     prompts that do not fit.
     """
-    prompts, unused = prompt_files.read(path)
+    prompts, unused = prompt_files.read(path, options)
     arrays, (first, *others) = of_one_length(
         model, size, prompts, path, own=own, seq_len=seq_len, closing=True
     )
