@@ -56,7 +56,8 @@ class Template:
     @property
     def dated(self) -> bool:
         """Whether the template may write today's date into a prompt."""
-        return _CLOCK in _names(self.text)
+        names = _syntax(self.text).find_all(nodes.Name)
+        return any(node.name == _CLOCK for node in names)
 
     def render(self, where: str, messages: Sequence[Mapping[str, Any]]) -> str:
         """Return the text of a conversation, up to where the model's answer begins.
@@ -153,7 +154,7 @@ def _variables(text: str, options: Iterable[str]) -> dict[str, Any]:
     """`--chat-option` as name → value. Raises UsageError for a variable that is not in the
     template.
     """
-    there = sorted(_names(text) - set(_compiled(text).environment.globals) - set(_GIVEN))
+    there = sorted(meta.find_undeclared_variables(_syntax(text)) - set(_GIVEN))
     values: dict[str, Any] = {}
     for option in options:
         name, equals, value = option.partition("=")
@@ -196,11 +197,8 @@ def _compiled(text: str) -> jinja2.Template:
     return environment.from_string(text)
 
 
-@cache
-def _names(text: str) -> frozenset[str]:
-    """The names that a template reads without setting them."""
-    syntax = _compiled(text).environment.parse(text)
-    return frozenset(meta.find_undeclared_variables(syntax))
+def _syntax(text: str) -> nodes.Template:
+    return _compiled(text).environment.parse(text)
 
 
 class _Generation(Extension):

@@ -87,6 +87,15 @@ def test_a_template_is_rendered_as_in_transformers(tmp_path, template, text):
     assert rendered(folder(tmp_path, template)) == text
 
 
+def test_a_template_that_reads_the_clock_is_told(chat_model, tmp_path):
+    folder(chat_model["weights"], "{{ strftime_now('%d') }}")
+    asked = request(tmp_path, **chat_model, chat="default")
+    assert any("a run of another day is another cell" in reason for reason in asked.reasons)
+    folder(chat_model["weights"], THINKING)
+    asked = request(tmp_path, **chat_model, chat="default")
+    assert not asked.chat.dated
+
+
 @pytest.mark.parametrize(
     ("template", "words"),
     [
