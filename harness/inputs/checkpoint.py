@@ -14,7 +14,7 @@ import math
 import os
 import shutil
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cache, partial
@@ -25,8 +25,9 @@ import numpy as np
 from blake3 import blake3
 
 from harness.errors import EnvironmentFailure
+from harness.inputs import stored_tensors
 from harness.inputs.models import Model, Size, Tensor
-from harness.inputs.user_weights import INDEX, Folder, check_finite
+from harness.inputs.user_weights import INDEX, SINGLE, Folder, check_finite
 from harness.locks import held
 
 _SEED = 20240611
@@ -103,8 +104,8 @@ def ensure(
 
 
 def of_folder(folder: Folder, model: Model, cache: Path) -> Checkpoint:
-    """The checkpoint of a user's weights: a folder with links to its files, and the config.json
-    completed by `user_weights.look`.
+    """The checkpoint of a user's weights: a folder with links to its files, or a copy of them if
+    their names must change, and the config.json completed by `user_weights.look`.
 
     The digest is that of the user's files: config.json, then the weights sorted by name. They are
     read whole each time, because size and date prove nothing.
@@ -116,17 +117,20 @@ def of_folder(folder: Folder, model: Model, cache: Path) -> Checkpoint:
             f"{part}/config.json": config
             for part, config in model.parts.configs(folder.size.config).items()
         }
+    if folder.index and not folder.names:
+        configs[INDEX] = {"metadata": {}, "weight_map": folder.index}
     texts = {name: json.dumps(config, indent=1) + "\n" for name, config in configs.items()}
-    links = {
-        name: folder.path.resolve() / name
-        for name in (*folder.files, *([INDEX] if folder.index else []))
-    }
+    links = {name: folder.path.resolve() / name for name in folder.files}
     told = {"config": texts, "links": {name: str(target) for name, target in links.items()}}
+    if folder.names:
+        told["names"] = dict(folder.names)
+        links = {}
     key = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:8]
     path = cache / "checkpoints" / f"{model.name}-own-{digest[:12]}-{key}"
     path.parent.mkdir(parents=True, exist_ok=True)
     with held(path.with_name(path.name + ".lock"), lambda: None):
-        if not _linked(path, texts, links):
+        copied = (SINGLE, _DIGEST) if folder.names else ()
+        if not _linked(path, texts, links, copied):
             check_finite(folder, model)
             shutil.rmtree(path, ignore_errors=True)
             for name, text in texts.items():
@@ -134,6 +138,8 @@ def of_folder(folder: Folder, model: Model, cache: Path) -> Checkpoint:
                 (path / name).write_text(text, encoding="utf-8")
             for name, target in links.items():
                 (path / name).symlink_to(target)
+            if folder.names:
+                _copy(folder, path)
     return Checkpoint(
         path,
         digest,
@@ -142,14 +148,43 @@ def of_folder(folder: Folder, model: Model, cache: Path) -> Checkpoint:
     )
 
 
-def _linked(path: Path, texts: Mapping[str, str], links: Mapping[str, Path]) -> bool:
-    """Return whether the folder contains exactly these texts and links. False if it is incomplete
-    or was changed by hand.
+def _copy(folder: Folder, path: Path) -> None:
+    """Copy a user's tensors under other names, and write the copy's digest.
+
+    Raises EnvironmentFailure if the disk is too small.
+    """
+    sources = [folder.path / name for name in folder.files]
+    _check_space(path, sum(file.stat().st_size for file in sources))
+    stored_tensors.copy(sources, folder.names, path / SINGLE)
+    (path / _DIGEST).write_text(digest_of([path / SINGLE]) + "\n", encoding="utf-8")
+
+
+def _check_space(path: Path, need: int) -> None:
+    """Raises EnvironmentFailure if the disk has fewer bytes free."""
+    if (free := shutil.disk_usage(path).free) < need:
+        raise EnvironmentFailure(
+            f"the checkpoint {path.name} takes {need / 1e9:.1f} GB and {path.parent} has"
+            f" {free / 1e9:.1f} GB free: free some space, or choose a smaller --size"
+        )
+
+
+def _linked(
+    path: Path, texts: Mapping[str, str], links: Mapping[str, Path], copied: Sequence[str]
+) -> bool:
+    """Return whether the folder contains exactly these texts, links and copied files. False if it
+    is incomplete or was changed by hand.
+
+    Args:
+        copied: names of the copy and of its digest; empty: nothing is copied.
     """
     if {
         p.relative_to(path).as_posix() for p in path.rglob("*") if p.is_symlink() or not p.is_dir()
-    } != {*texts, *links}:
+    } != {*texts, *links, *copied}:
         return False
+    if copied:
+        copy, digest = (path / name for name in copied)
+        if digest.read_text(encoding="utf-8").strip() != digest_of([copy]):
+            return False
     same = all((path / name).read_text(encoding="utf-8") == text for name, text in texts.items())
     return same and all(
         (path / name).is_symlink() and (path / name).readlink() == target
@@ -212,11 +247,7 @@ def _make(path: Path, model: Model, size: Size, recipe: dict[str, Any]) -> Check
         len(_header(tensors, recipe["dtype"])) for _, file, tensors in folders.values() if file
     )
     total += size.parameters * _ITEM_BYTES[recipe["dtype"]]
-    if (free := shutil.disk_usage(path).free) < total:
-        raise EnvironmentFailure(
-            f"the checkpoint {path.name} takes {total / 1e9:.1f} GB and {path.parent} has"
-            f" {free / 1e9:.1f} GB free: free some space, or choose a smaller --size"
-        )
+    _check_space(path, total)
     for folder, (config, file, tensors) in folders.items():
         (path / folder).mkdir(exist_ok=True)
         (path / folder / "config.json").write_text(
@@ -255,25 +286,12 @@ def _folders(
 
 
 def _header(tensors: tuple[Tensor, ...], dtype: str) -> bytes:
-    """The header of a safetensors file: its length in 8 bytes, then JSON, padded with spaces so
-    that the data start at a multiple of 8.
-
-    Source: https://github.com/huggingface/safetensors, "Format". Transformers refuses a file
-    without "format" in its metadata.
-    """
-    entries: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    offset = 0
-    for tensor in tensors:
-        end = offset + math.prod(tensor.shape) * _ITEM_BYTES[dtype]
-        entries[tensor.name.rpartition("/")[2]] = {
-            "dtype": dtype,
-            "shape": tensor.shape,
-            "data_offsets": [offset, end],
-        }
-        offset = end
-    text = json.dumps(entries, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text
+    """The header of a file with these tensors, all of one dtype."""
+    item_bytes = _ITEM_BYTES[dtype]
+    return stored_tensors.header(
+        (t.name.rpartition("/")[2], dtype, t.shape, math.prod(t.shape) * item_bytes)
+        for t in tensors
+    )
 
 
 def _write(path: Path, tensors: tuple[Tensor, ...], dtype: str) -> None:

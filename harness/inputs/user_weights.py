@@ -11,13 +11,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.inputs import architectures, tokenizer, user_config
+from harness.inputs import architectures, stored_tensors, tokenizer, user_config
 from harness.inputs.models import Model, Size
 from harness.inputs.models.drawn import Parts, Tensor
 from harness.inputs.tokenizer import Tokenizer
@@ -42,7 +42,10 @@ class Folder:
     Attributes:
         size: a size named "user". The SUTs read its `config`.
         files: the files with weights, within `path`, sorted by name. Those of a model with parts
-            are called `part/file`. `index`: whether an index lists them.
+            are called `part/file`.
+        index: tensor → its file, if an index lists several files; else empty.
+        names: name that the libraries read → stored name, if the tensors must be copied for that;
+            else empty.
         tokenizer: that of the folder; None: it has none.
         end_tokens: ids that end an answer, from the folder's generation_config.json or else its
             config.json.
@@ -52,7 +55,8 @@ class Folder:
     path: Path
     size: Size
     files: tuple[str, ...]
-    index: bool
+    index: Mapping[str, str]
+    names: Mapping[str, str] = field(default_factory=dict)
     tokenizer: Tokenizer | None
     end_tokens: tuple[int, ...]
     notes: tuple[str, ...]
@@ -73,6 +77,7 @@ def look(path: Path, model: Model) -> Folder:
     """Read the configuration, the tokenizer and the headers of the weights. Raises UsageError if
     SUTs would fail or differ.
     """
+    path = _snapshot(path)
     if path.suffix in _PICKLES and path.is_file():
         raise _pickle(path.parent, path.name, model)
     if not path.is_dir():
@@ -88,20 +93,26 @@ def look(path: Path, model: Model) -> Folder:
         raise UsageError(
             f"--weights {path}: {model.name} runs with its seeded weights only: leave it out"
         )
+    _check_links(path)
     _check_whole(path)
     config, notes = (
         (None, list[str]()) if architecture.weights_config else user_config.read(path, model)
     )
-    files, index = _files(path, model)
-    tensors = _tensors(path, files, index)
+    files, has_index = _files(path, model)
+    headers = _headers(path, files)
+    if has_index:
+        notes += _check_index(path, headers)
     if config is None:
         assert architecture.weights_config
         config = architecture.weights_config(
-            path, {name: shape for name, (shape, _) in tensors.items()}
+            path, {name: shape for name, (shape, _) in headers.tensors.items()}
         )
+    names = _names(model, config, headers)
+    tensors = {name: headers.tensors[stored_name] for name, stored_name in names.items()}
     expected = _expected(model, config, tensors)
-    stored, extra = _compare(path, model, expected, tensors)
-    notes = [*notes, *extra]
+    stored, extra = _compare(path, model, expected, tensors, names)
+    copied, reason = _copied(model, expected, names, headers)
+    notes = [*notes, *extra, *reason]
     user_tokenizer = tokenizer.of_folder(
         path / "tokenizer" if model.parts else path, model.user_weights.adds
     )
@@ -136,11 +147,40 @@ def look(path: Path, model: Model) -> Folder:
             make_inputs(path, model, config, user_tokenizer),
         ),
         files=files,
-        index=index,
+        index=headers.files if has_index else {},
+        names=copied,
         tokenizer=user_tokenizer,
         end_tokens=_end_tokens(path, config),
         notes=tuple(notes),
     )
+
+
+def _snapshot(path: Path) -> Path:
+    """The snapshot in a folder `models--…` of the Hub's cache: that of refs/main, or the only one.
+    Any other path is returned unchanged.
+    """
+    snapshots, main = path / "snapshots", path / "refs" / "main"
+    if not snapshots.is_dir() or (path / "config.json").exists():
+        return path
+    there = sorted(each for each in snapshots.iterdir() if each.is_dir())
+    newest = main.read_text(encoding="utf-8").strip() if main.is_file() else ""
+    named = [each for each in there if each.name == newest] or there
+    if len(named) != 1:
+        raise UsageError(
+            f"--weights {path}: {len(there)} snapshots are in it, and refs/main names none of them:"
+            f" give one of {snapshots}, or download the model again"
+        )
+    return named[0]
+
+
+def _check_links(path: Path) -> None:
+    """Raises UsageError for a link of the Hub's cache to a file that was removed."""
+    broken = [each.name for each in path.iterdir() if each.is_symlink() and not each.exists()]
+    if broken:
+        raise UsageError(
+            f"--weights {path}: {_named(sorted(broken))} is a link to a file that is missing:"
+            " download the model again"
+        )
 
 
 def _layout(model: Model) -> str:
@@ -274,14 +314,31 @@ def _weight_map(path: Path) -> dict[str, str]:
         ) from None
 
 
-def _tensors(
-    path: Path, files: Iterable[str], index: bool
-) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Name → (shape, dtype) from the files' headers."""
+@dataclass(frozen=True)
+class _Headers:
+    """The headers of all files with weights.
+
+    Attributes:
+        tensors: stored name → (shape, dtype).
+        files: stored name → its file.
+        shared: name that only the metadata has → the stored name of the same tensor.
+        readable: whether Transformers opens the files.
+    """
+
+    tensors: Mapping[str, tuple[tuple[int, ...], str]]
+    files: Mapping[str, str]
+    shared: Mapping[str, str]
+    readable: bool
+
+
+def _headers(path: Path, files: Iterable[str]) -> _Headers:
+    """Read the headers. Raises UsageError for a file that is not whole."""
     from safetensors import SafetensorError, safe_open
 
     tensors: dict[str, tuple[tuple[int, ...], str]] = {}
     held: dict[str, str] = {}
+    metadata: dict[str, str] = {}
+    readable = True
     for name in files:
         before = name[: name.find("/") + 1]
         try:
@@ -289,17 +346,62 @@ def _tensors(
                 for inside in f.keys():  # noqa: SIM118  not a dict
                     part, key = f.get_slice(inside), before + inside
                     tensors[key], held[key] = (tuple(part.get_shape()), part.get_dtype()), name
+                metadata |= f.metadata() or {}
+                readable = readable and stored_tensors.is_readable(f.metadata())
         except (SafetensorError, OSError) as e:
             raise UsageError(
                 f"--weights {path}: {name} is not a whole safetensors file ({e}): download or save"
                 " it again"
             ) from None
-    if index and (strays := sorted(set(held.items()) ^ set(_weight_map(path).items()))):
+    shared = {
+        name: other for name, other in metadata.items() if other in tensors and name not in tensors
+    }
+    return _Headers(tensors, held, shared, readable)
+
+
+def _check_index(path: Path, headers: _Headers) -> list[str]:
+    """Return notes on an index that names more tensors than there are. Raises UsageError if a
+    tensor is in another file than the index says.
+    """
+    listed = _weight_map(path)
+    strays = sorted(name for name, file in headers.files.items() if listed.get(name) != file)
+    if strays:
         raise UsageError(
-            f"--weights {path}: {INDEX} and its files do not agree on where {strays[0][0]} is: save"
+            f"--weights {path}: {INDEX} and its files do not agree on where {strays[0]} is: save"
             " the folder again"
         )
-    return tensors
+    more = sorted(listed.keys() - headers.files.keys())
+    return [f"{INDEX} names tensors that are in no file: {_named(more)}"] if more else []
+
+
+def _names(model: Model, config: Mapping[str, Any], headers: _Headers) -> dict[str, str]:
+    """Name that the libraries read → stored name, of all tensors. Models whose configuration
+    follows from their tensors, or with parts, are read as they are stored.
+    """
+    if model.parts or architectures.of(model).weights_config:
+        return {name: name for name in headers.tensors}
+    known = {tensor.name for tensor in model.tensors(config)} | model.user_weights.tied.keys()
+    return stored_tensors.readable_names(
+        headers.tensors, headers.shared, known, lambda name: _today(name, model)
+    )
+
+
+def _copied(
+    model: Model, expected: Iterable[Tensor], names: Mapping[str, str], headers: _Headers
+) -> tuple[dict[str, str], list[str]]:
+    """Return (name that the libraries read → stored name, a note) if the parameters must be copied
+    for that, else nothing.
+    """
+    parameters = {tensor.name for tensor in expected}
+    read = {name: stored for name, stored in names.items() if _today(name, model) in parameters}
+    renamed = sorted(name for name, stored in read.items() if name != stored)
+    if renamed:
+        why = f"{names[renamed[0]]} is {renamed[0]}"
+    elif headers.readable or model.parts or architectures.of(model).weights_config:
+        return {}, []
+    else:
+        why = "their file has metadata without a format, which Transformers refuses"
+    return read, [f"parameters are copied to the cache for the libraries to read them: {why}"]
 
 
 def _expected(model: Model, config: Mapping[str, Any], names: Iterable[str]) -> tuple[Tensor, ...]:
@@ -317,9 +419,13 @@ def _compare(
     model: Model,
     expected: Iterable[Tensor],
     tensors: Mapping[str, tuple[tuple[int, ...], str]],
+    names: Mapping[str, str],
 ) -> tuple[set[str], list[str]]:
     """Return (dtypes of the parameters, notes). Raises UsageError with the first names that are
     missing, unknown or of another shape.
+
+    Args:
+        names: name in `tensors` → stored name.
     """
     today = {_today(name, model): (name, *header) for name, header in tensors.items()}
     shapes = {t.name: t.shape for t in expected}
@@ -352,7 +458,10 @@ def _compare(
             " are not served, only F32, F16 and BF16; give the folder it was made from"
         )
     for name in tied:
-        _check_equal(path, today[name][0], today[model.user_weights.tied[name]][0])
+        stored = names[today[name][0]]
+        other = names[today[model.user_weights.tied[name]][0]]
+        if stored != other:
+            _check_equal(path, stored, other)
     notes = (
         [f"tensors that hold no parameter, not read: {_named(sorted(ignored))}"] if ignored else []
     )
@@ -380,8 +489,9 @@ def check_finite(folder: Folder, model: Model) -> None:
     from sut.checkpoint.weights_files import rows
 
     parameters = {tensor.name for tensor in folder.size.tensors}
-    for name in _tensors(folder.path, folder.files, folder.index):
-        if _today(name, model) not in parameters:
+    names = folder.names or {name: name for name in _headers(folder.path, folder.files).tensors}
+    for readable, name in names.items():
+        if _today(readable, model) not in parameters:
             continue
         for part in rows(folder.path, name):
             exponent, bits = _EXPONENTS[part.dtype.name]
@@ -471,7 +581,7 @@ def _size(
         model.sizes["full"],
         name="user",
         summary=(
-            f"{path.name}: {config['num_hidden_layers']} layers of {config['hidden_size']},"
+            f"{_title(path)}: {config['num_hidden_layers']} layers of {config['hidden_size']},"
             f" {_extent(config)}"
         ),
         precision=precision,
@@ -479,6 +589,13 @@ def _size(
         tensors=tensors,
         inputs=inputs,
     )
+
+
+def _title(path: Path) -> str:
+    """The name of a folder. A snapshot of the Hub's cache has that of its model."""
+    if path.parent.name != "snapshots":
+        return path.name
+    return path.parents[1].name.removeprefix("models--").replace("--", "/")
 
 
 def _extent(config: Mapping[str, Any]) -> str:
