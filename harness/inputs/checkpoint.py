@@ -154,17 +154,32 @@ def _copy(folder: Folder, path: Path) -> None:
     Raises EnvironmentFailure if the disk is too small.
     """
     sources = [folder.path / name for name in folder.files]
-    _check_space(path, sum(file.stat().st_size for file in sources))
+    need = sum(file.stat().st_size for file in sources)
+    _check_space(path, need, "free some space, or give another --cache")
     stored_tensors.copy(sources, folder.names, path / SINGLE)
-    (path / _DIGEST).write_text(digest_of([path / SINGLE]) + "\n", encoding="utf-8")
+    known = {"digest": digest_of([path / SINGLE]), "sources": folder.own_files}
+    (path / _DIGEST).write_text(json.dumps(known) + "\n", encoding="utf-8")
 
 
-def _check_space(path: Path, need: int) -> None:
+def source_files(path: Path) -> list[str]:
+    """The files from which the digest of a checkpoint is computed: its own (`files`), or those that
+    a copy was made of. Raises OSError if they are unknown, or if the copy has changed.
+    """
+    file = path / _DIGEST
+    known = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    if "sources" not in known:
+        return files(path)
+    if known["digest"] != digest_of([path / SINGLE]):
+        raise OSError(f"the copy {path / SINGLE} has changed")
+    return [str(name) for name in known["sources"]]
+
+
+def _check_space(path: Path, need: int, advice: str) -> None:
     """Raises EnvironmentFailure if the disk has fewer bytes free."""
     if (free := shutil.disk_usage(path).free) < need:
         raise EnvironmentFailure(
             f"the checkpoint {path.name} takes {need / 1e9:.1f} GB and {path.parent} has"
-            f" {free / 1e9:.1f} GB free: free some space, or choose a smaller --size"
+            f" {free / 1e9:.1f} GB free: {advice}"
         )
 
 
@@ -175,16 +190,16 @@ def _linked(
     is incomplete or was changed by hand.
 
     Args:
-        copied: names of the copy and of its digest; empty: nothing is copied.
+        copied: the copy and the file with its digest; empty: nothing is copied.
     """
     if {
         p.relative_to(path).as_posix() for p in path.rglob("*") if p.is_symlink() or not p.is_dir()
     } != {*texts, *links, *copied}:
         return False
-    if copied:
-        copy, digest = (path / name for name in copied)
-        if digest.read_text(encoding="utf-8").strip() != digest_of([copy]):
-            return False
+    try:
+        source_files(path)
+    except (OSError, ValueError):
+        return False
     same = all((path / name).read_text(encoding="utf-8") == text for name, text in texts.items())
     return same and all(
         (path / name).is_symlink() and (path / name).readlink() == target
@@ -247,7 +262,7 @@ def _make(path: Path, model: Model, size: Size, recipe: dict[str, Any]) -> Check
         len(_header(tensors, recipe["dtype"])) for _, file, tensors in folders.values() if file
     )
     total += size.parameters * _ITEM_BYTES[recipe["dtype"]]
-    _check_space(path, total)
+    _check_space(path, total, "free some space, or choose a smaller --size")
     for folder, (config, file, tensors) in folders.items():
         (path / folder).mkdir(exist_ok=True)
         (path / folder / "config.json").write_text(
