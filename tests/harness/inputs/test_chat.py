@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from datetime import datetime
 
 import numpy as np
@@ -11,6 +12,9 @@ import pytest
 from formats.cell import Cell
 from harness.errors import UsageError
 from harness.inputs import chat, dataset
+from harness.request import options
+from harness.request.flags import Parser
+from harness.sweep import cells
 from tests.support.cells import request
 from tests.support.tokens import bpe
 from tests.support.weights_folders import made
@@ -160,6 +164,29 @@ def test_a_template_brings_its_own_marks_and_is_part_of_the_cell(chat_model, tmp
     assert plain.cell().digest != asked.cell().digest
     thinking = request(tmp_path, **chat_model, chat="default", chat_option=("enable_thinking=1",))
     assert thinking.cell().chat != asked.cell().chat
+
+
+def test_a_sweep_and_its_commands_take_the_flags_of_a_chat(chat_model, tmp_path):
+    parser = Parser(prog="./run.sh sweep", allow_abbrev=False)
+    options.add_list_flags(parser)
+    words = ["--chat", "--chat-option", "enable_thinking=false", "--field", "prompt"]
+    flags = vars(parser.parse_args(words))
+    assert (flags["chat"], flags["chat_option"]) == ("default", ["enable_thinking=false"])
+    (tmp_path / "rows.csv").write_text("prompt\nhi\n")
+    grid = {
+        "sut": ["mock"],
+        "scenario": ["Offline"],
+        "model": ["llama"],
+        "weights": [str(chat_model["weights"])],
+        "dataset": [str(tmp_path / "rows.csv")],
+        "chat": ["default"],
+        "chat_option": flags["chat_option"],
+        "field": [flags["field"]],
+    }
+    (series,) = cells.make([grid], {}, control=False)
+    assert series.request.chat.variables["enable_thinking"] is False
+    assert "--chat default --chat-option enable_thinking=false" in series.command
+    assert options.parse(shlex.split(series.command)[1:]).chat == "default"
 
 
 def test_a_cell_without_a_template_has_the_digest_of_older_releases():
