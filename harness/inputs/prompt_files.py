@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import UsageError
+from harness.messages import InputNote
 
 if TYPE_CHECKING:  # it imports Jinja, which few runs need
     from harness.inputs.chat import Template
@@ -49,7 +50,12 @@ class PromptOptions:
 
 @dataclass(frozen=True)
 class Prompt:
-    """One prompt of a file. `line`: its first line, from 1. `label`: the value in the file."""
+    """One prompt of a file.
+
+    Attributes:
+        line: its first line, from 1.
+        label: the value in the file.
+    """
 
     text: str
     line: int
@@ -140,9 +146,7 @@ def _of_paragraphs(
     lines = paragraphs[0][0].count("\n") + 1 if len(paragraphs) == 1 else 1
     if lines == 1:
         return prompts, ()
-    return prompts, (
-        f"the {lines} lines of {path.name} are one prompt: an empty line ends a prompt",
-    )
+    return prompts, (InputNote.ONE_PROMPT.format(lines=lines, file=path.name),)
 
 
 def _paragraphs(text: str) -> Iterator[tuple[str, int]]:
@@ -257,20 +261,17 @@ def _notes(
     path: Path, rows: list[dict[str, Any]], field: str, options: PromptOptions, labels: bool
 ) -> Iterator[str]:
     if not options.field and _fields(str(path), rows[0], options) != ["prompt"]:
-        yield f"the prompts of {path.name} are its `{field}`; --field names another"
+        yield InputNote.FIELD.format(file=path.name, field=field)
     answered = sum(_answer_at_end(row[field]) for row in rows)
     if answered:
-        yield (
-            f"{path.name}: conversations that end with an answer: {answered}; it is left out,"
-            " because the model is to give it"
-        )
+        yield InputNote.ANSWERS_LEFT_OUT.format(file=path.name, count=answered)
     used = {field, "max_new_tokens"}
     if labels:
         used.add("label")
     if field == "instruction":
         used.add("input")
     if others := sorted(set().union(*rows) - used):
-        yield f"fields of {path.name} that are not used: {', '.join(others)}"
+        yield InputNote.UNUSED_FIELDS.format(file=path.name, fields=", ".join(others))
 
 
 def _prompt(path: Path, line: int, row: Any, field: str, options: PromptOptions) -> Prompt:
@@ -284,8 +285,8 @@ def _prompt(path: Path, line: int, row: Any, field: str, options: PromptOptions)
         )
     if not all(_encodable(message["content"]) for message in messages):
         raise UsageError(
-            f"{where}: the prompt holds half of a surrogate pair, which is no character: write it"
-            " as UTF-8"
+            f"{where}: the prompt contains half of a surrogate pair, which is no character: write"
+            " it as UTF-8"
         )
     return Prompt(
         _text_of(where, messages, options), line, _max_new_tokens(where, row), row.get("label")

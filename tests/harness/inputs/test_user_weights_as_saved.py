@@ -49,7 +49,7 @@ def test_a_tied_model_of_save_model_is_read_whichever_name_was_kept(made, tmp_pa
     save_model(folder, kept, removed)
     found, path = linked(folder, "gemma", tmp_path / "cache")
     assert same(values(path), whole)
-    assert any(note.startswith("parameters are copied to the cache") for note in found.notes)
+    assert any(note.startswith("the weights are copied to the cache") for note in found.notes)
 
 
 def test_shared_tensors_of_an_untied_model_are_both_read(made, tmp_path):
@@ -106,7 +106,9 @@ def test_legacy_names_in_a_wrapper_stay_those_that_libraries_read(made, tmp_path
 def test_two_tensors_for_one_place_are_refused(made):
     folder = made("llama")
     tensors(folder, lambda t: t.update({"module.model.norm.weight": t["model.norm.weight"] + 1}))
-    with pytest.raises(UsageError, match=r"holds module\.model\.norm\.weight, which llama has not"):
+    with pytest.raises(
+        UsageError, match=r"contains module\.model\.norm\.weight, which llama lacks"
+    ):
         user_weights.look(folder, MODELS["llama"])
 
 
@@ -160,7 +162,7 @@ def test_a_copy_that_was_changed_is_made_again_and_values_are_checked(made, tmp_
     linked(folder, "llama", tmp_path / "cache")
     assert (path / FILE).read_bytes() == good
     tensors(folder, lambda t: t["module." + HEAD].__setitem__((0, 0), np.nan))
-    with pytest.raises(UsageError, match="module.lm_head.weight holds 1 values that are NaN"):
+    with pytest.raises(UsageError, match="module.lm_head.weight has 1 values that are NaN"):
         linked(folder, "llama", tmp_path / "cache")
 
 
