@@ -611,7 +611,9 @@ class Files(StrEnum):
     REMOVED = "{size_gb:.2f} GB: removed"
     NOT_REMOVED = "{size_gb:.2f} GB: nothing was removed; --yes removes them"
     REMOVED_ENVIRONMENTS = "made again from their locks, over the network"
-    REMOVED_CHECKPOINTS = "seeded weights are drawn again; of your own weights only links are here"
+    REMOVED_CHECKPOINTS = (
+        "seeded weights are drawn again; of your own weights only links and copies are here"
+    )
     REMOVED_INPUTS = "made again in seconds"
     REMOVED_REFERENCES = "computed again by the reference's framework"
     REMOVED_COMPILED = "compiled again by JAX and torch"

@@ -175,7 +175,8 @@ def source_files(path: Path) -> list[str]:
 
 def _check_space(path: Path, need: int, advice: str) -> None:
     """Raises EnvironmentFailure if the disk has fewer bytes free."""
-    if (free := shutil.disk_usage(path).free) < need:
+    free = shutil.disk_usage(path).free
+    if free < need:
         raise EnvironmentFailure(
             f"the checkpoint {path.name} takes {need / 1e9:.1f} GB and {path.parent} has"
             f" {free / 1e9:.1f} GB free: {advice}"

@@ -270,7 +270,8 @@ def _notes(
         used.add("label")
     if field == "instruction":
         used.add("input")
-    if others := sorted(set().union(*rows) - used):
+    others = sorted(set().union(*rows) - used)
+    if others:
         yield InputNote.UNUSED_FIELDS.format(file=path.name, fields=", ".join(others))
 
 
@@ -283,14 +284,13 @@ def _prompt(path: Path, line: int, row: Any, field: str, options: PromptOptions)
             f"{where}: `{field}` is a list of messages, which only a chat template makes text of:"
             " give --chat"
         )
-    if not all(_encodable(message["content"]) for message in messages):
+    text = _text_of(where, messages, options)
+    if not _encodable(text):
         raise UsageError(
             f"{where}: the prompt contains half of a surrogate pair, which is no character: write"
             " it as UTF-8"
         )
-    return Prompt(
-        _text_of(where, messages, options), line, _max_new_tokens(where, row), row.get("label")
-    )
+    return Prompt(text, line, _max_new_tokens(where, row), row.get("label"))
 
 
 def _messages(where: str, row: Any, field: str) -> list[dict[str, Any]]:
@@ -333,13 +333,13 @@ def _text_of(where: str, messages: list[dict[str, Any]], options: PromptOptions)
 
 def _max_new_tokens(where: str, row: Mapping[str, Any]) -> int | None:
     new = row.get("max_new_tokens")
-    if new is not None and (not isinstance(new, int) or isinstance(new, bool) or new < 1):
+    if new is not None and (type(new) is not int or new < 1):
         raise UsageError(f"{where}: `max_new_tokens` is a whole number from 1 on; found {new!r}")
     return new
 
 
 def _shown(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)[:_SHOWN]
+    return repr(value)[:_SHOWN]
 
 
 def _encodable(text: str) -> bool:
