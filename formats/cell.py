@@ -62,6 +62,8 @@ class Cell:
             the size or the data set gives them.
         variables: environment variables that may change the figure, which the user has set; most
             cells have none.
+        chat: the first 12 hex digits of the digest of the chat template and its variables; None: no
+            template was applied to the prompts.
     """
 
     sut: str = field(metadata=about("framework, backend and execution", not_work=True, sweeps=10))
@@ -141,6 +143,14 @@ class Cell:
             "synthetic, uneven, or the first hex digits of the inputs' sha256",
             inputs=True,
             words="inputs {dataset}",
+        ),
+    )
+    chat: str | None = field(
+        default=None,
+        metadata=about(
+            "the first hex digits of the digest of the chat template and its variables",
+            late=True,
+            words="chat template {chat}",
         ),
     )
     weights: str = field(

@@ -58,6 +58,12 @@ class PlanReason(StrEnum):
     EOS_IGNORE = (
         "--eos ignore: an answer continues after its end token ({tokens}), and all its tokens count"
     )
+    CHAT = "the chat template of {path} is applied to each prompt"
+    CHAT_OPTIONS = "variables of the chat template: {options}"
+    CHAT_DATED = (
+        "the chat template may write today's date into each prompt, so a run of another day is"
+        " another cell"
+    )
     DURATION_NOT_USED = (
         "--duration {duration:g} is not used: {scenario} times {steps} steps in mode {mode}"
     )
@@ -135,6 +141,15 @@ class InputNote(StrEnum):
     PROMPTS = "{file}: {count} prompts of {shortest} to {longest} tokens{padding} ({tokenizer})"
     ONE_PROMPT = "the {lines} lines of {file} are one prompt: an empty line ends a prompt"
     UNUSED_FIELDS = "fields of {file} that are not used: {fields}"
+    FIELD = "the prompts of {file} are its `{field}`; --field names another"
+    ANSWERS_LEFT_OUT = (
+        "{file}: conversations that end with an answer: {count}; it is left out, because the model"
+        " is to give it"
+    )
+    DEFAULT_NEW_TOKENS = (
+        "an answer has at most {tokens} tokens, the default for prompts of yours; --new-tokens sets"
+        " another number"
+    )
     NO_NEW_TOKENS = "max_new_tokens of {file} is ignored: {model} predicts, and generates no tokens"
     NO_NEW_TOKENS_TRAINED = "max_new_tokens of {file} is ignored: a training generates no tokens"
     BYTES = (
@@ -158,6 +173,15 @@ class InputNote(StrEnum):
     )
     WEIGHTS_NO_PARAMETER = "tensors without parameters, not read: {tensors}"
     WEIGHTS_HEAD = "tensors of a head, which {model} here lacks, not read: {tensors}"
+    WEIGHTS_INDEX = "{index} names tensors that are in no file: {tensors}"
+    WEIGHTS_RENAMED = (
+        "the weights are copied to the cache under the names that the libraries read: {stored} is"
+        " {name}"
+    )
+    WEIGHTS_NO_FORMAT = (
+        "the weights are copied to the cache: their file has metadata without a format, which"
+        " Transformers refuses"
+    )
     WEIGHTS_TIED = "{tensor} equals {other}, with which it is tied: not read"
 
 
@@ -587,7 +611,9 @@ class Files(StrEnum):
     REMOVED = "{size_gb:.2f} GB: removed"
     NOT_REMOVED = "{size_gb:.2f} GB: nothing was removed; --yes removes them"
     REMOVED_ENVIRONMENTS = "made again from their locks, over the network"
-    REMOVED_CHECKPOINTS = "seeded weights are drawn again; of your own weights only links are here"
+    REMOVED_CHECKPOINTS = (
+        "seeded weights are drawn again; of your own weights only links and copies are here"
+    )
     REMOVED_INPUTS = "made again in seconds"
     REMOVED_REFERENCES = "computed again by the reference's framework"
     REMOVED_COMPILED = "compiled again by JAX and torch"

@@ -29,8 +29,7 @@ from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import environments, kernels, loadgen_run, machine, rundir
 from harness.execution.loadgen_run import Reporter
 from harness.execution.process import Worker, read_outcome
-from harness.inputs.checkpoint import digest_of
-from harness.inputs.checkpoint import files as weight_files
+from harness.inputs.checkpoint import digest_of, source_files
 from harness.measurement import tests as measurement
 from harness.request.flags import Parser, add_common, known_name
 from harness.submission import inference
@@ -244,7 +243,7 @@ def _weights_digest(checkpoint: Path, record: Record) -> str:
     # A user's folder of some models has no config.json. Its values are derived from the tensors.
     return digest_of(
         folder / name
-        for name in weight_files(checkpoint)
+        for name in source_files(checkpoint)
         if name != "config.json" or (folder / name).exists()
     )
 

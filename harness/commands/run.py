@@ -180,7 +180,7 @@ def _dry_run(request: Any, as_json: bool) -> int:
     prompts = None
     if options_.dataset:
         kind = architectures.dataset_of(request.model, request.trains)
-        prompts = kind.count(options_.dataset)
+        prompts = kind.count(options_.dataset, request.prompt_options)
     obstacle = plan.unsupported(request)
     if options_.python:
         environments.adopt(

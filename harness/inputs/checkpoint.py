@@ -14,7 +14,7 @@ import math
 import os
 import shutil
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cache, partial
@@ -25,9 +25,10 @@ import numpy as np
 from blake3 import blake3
 
 from harness.errors import EnvironmentFailure
+from harness.inputs import stored_tensors
 from harness.inputs.models import Model, Size, Tensor
 from harness.inputs.user_tensors import INDEX
-from harness.inputs.user_weights import Folder, check_finite
+from harness.inputs.user_weights import SINGLE, Folder, check_finite
 from harness.locks import held
 from harness.messages import Waiting
 
@@ -107,8 +108,8 @@ def ensure(
 
 
 def of_folder(folder: Folder, model: Model, cache: Path) -> Checkpoint:
-    """The checkpoint of a user's weights: a folder with links to its files, and the config.json
-    completed by `user_weights.look`.
+    """The checkpoint of a user's weights: a folder with links to its files, or a copy of them if
+    their names must change, and the config.json completed by `user_weights.look`.
 
     The digest is that of the user's files: config.json, then the weights sorted by name. They are
     read whole each time, because size and date prove nothing.
@@ -118,15 +119,21 @@ def of_folder(folder: Folder, model: Model, cache: Path) -> Checkpoint:
     if model.parts:
         for part, config in model.parts.configs(folder.size.config).items():
             configs[f"{part}/config.json"] = config
+    if folder.index and not folder.names:
+        configs[INDEX] = {"metadata": {}, "weight_map": folder.index}
     texts = {name: json.dumps(config, indent=1) + "\n" for name, config in configs.items()}
-    linked = [*folder.files, INDEX] if folder.index else folder.files
-    links = {name: folder.path.resolve() / name for name in linked}
+    links = {name: folder.path.resolve() / name for name in folder.files}
     targets = {name: str(target) for name, target in links.items()}
-    key = _sha256_of({"config": texts, "links": targets})[:8]
+    recipe = {"config": texts, "links": targets}
+    if folder.names:
+        recipe["names"] = dict(folder.names)
+        links = {}
+    key = _sha256_of(recipe)[:8]
     path = cache / "checkpoints" / f"{model.name}-own-{digest[:12]}-{key}"
     path.parent.mkdir(parents=True, exist_ok=True)
     with held(path.with_name(path.name + ".lock"), lambda: None):
-        if not _linked(path, texts, links):
+        copied = (SINGLE, _DIGEST) if folder.names else ()
+        if not _linked(path, texts, links, copied):
             check_finite(folder, model)
             shutil.rmtree(path, ignore_errors=True)
             for name, text in texts.items():
@@ -134,16 +141,63 @@ def of_folder(folder: Folder, model: Model, cache: Path) -> Checkpoint:
                 (path / name).write_text(text, encoding="utf-8")
             for name, target in links.items():
                 (path / name).symlink_to(target)
+            if folder.names:
+                _copy(folder, path)
     size_bytes = sum((folder.path / name).stat().st_size for name in folder.files)
     return Checkpoint(path, digest, folder.size.parameters, size_bytes)
 
 
-def _linked(path: Path, texts: Mapping[str, str], links: Mapping[str, Path]) -> bool:
-    """Return whether the folder contains exactly these texts and links. False if it is incomplete
-    or was changed by hand.
+def _copy(folder: Folder, path: Path) -> None:
+    """Copy a user's tensors under other names, and write the copy's digest.
+
+    Raises EnvironmentFailure if the disk is too small.
+    """
+    sources = [folder.path / name for name in folder.files]
+    need = sum(file.stat().st_size for file in sources)
+    _check_space(path, need, "free some space, or give another --cache")
+    stored_tensors.copy(sources, folder.names, path / SINGLE)
+    known = {"digest": digest_of([path / SINGLE]), "sources": folder.own_files}
+    (path / _DIGEST).write_text(json.dumps(known) + "\n", encoding="utf-8")
+
+
+def source_files(path: Path) -> list[str]:
+    """The files from which the digest of a checkpoint is computed: its own (`files`), or those that
+    a copy was made of. Raises OSError if they are unknown, or if the copy has changed.
+    """
+    file = path / _DIGEST
+    known = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    if "sources" not in known:
+        return files(path)
+    if known["digest"] != digest_of([path / SINGLE]):
+        raise OSError(f"the copy {path / SINGLE} has changed")
+    return [str(name) for name in known["sources"]]
+
+
+def _check_space(path: Path, need: int, advice: str) -> None:
+    """Raises EnvironmentFailure if the disk has fewer bytes free."""
+    free = shutil.disk_usage(path).free
+    if free < need:
+        raise EnvironmentFailure(
+            f"the checkpoint {path.name} takes {need / 1e9:.1f} GB and {path.parent} has"
+            f" {free / 1e9:.1f} GB free: {advice}"
+        )
+
+
+def _linked(
+    path: Path, texts: Mapping[str, str], links: Mapping[str, Path], copied: Sequence[str]
+) -> bool:
+    """Return whether the folder contains exactly these texts, links and copied files. False if it
+    is incomplete or was changed by hand.
+
+    Args:
+        copied: the copy and the file with its digest; empty: nothing is copied.
     """
     files = [file for file in path.rglob("*") if file.is_symlink() or not file.is_dir()]
-    if {file.relative_to(path).as_posix() for file in files} != {*texts, *links}:
+    if {file.relative_to(path).as_posix() for file in files} != {*texts, *links, *copied}:
+        return False
+    try:
+        source_files(path)
+    except (OSError, ValueError):
         return False
     for name, text in texts.items():
         if (path / name).read_text(encoding="utf-8") != text:
@@ -206,12 +260,7 @@ def _make(path: Path, model: Model, size: Size, recipe: dict[str, Any]) -> Check
     folders = _folders(model, size, recipe["config"])
     headers = [_header(tensors, dtype) for _, file, tensors in folders.values() if file]
     total = sum(map(len, headers)) + size.parameters * _ITEM_BYTES[dtype]
-    free = shutil.disk_usage(path).free
-    if free < total:
-        raise EnvironmentFailure(
-            f"the checkpoint {path.name} takes {total / 1e9:.1f} GB and {path.parent} has"
-            f" {free / 1e9:.1f} GB free: free some space, or choose a smaller --size"
-        )
+    _check_space(path, total, "free some space, or choose a smaller --size")
     for folder, (config, file, tensors) in folders.items():
         (path / folder).mkdir(exist_ok=True)
         text = json.dumps(config, indent=1) + "\n"
@@ -246,25 +295,12 @@ def _folders(model: Model, size: Size, config: Mapping[str, Any]) -> dict[str, _
 
 
 def _header(tensors: tuple[Tensor, ...], dtype: str) -> bytes:
-    """The header of a safetensors file: its length in 8 bytes, then JSON, padded with spaces so
-    that the data start at a multiple of 8.
-
-    Source: https://github.com/huggingface/safetensors, "Format". Transformers refuses a file
-    without "format" in its metadata.
-    """
-    entries: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    offset = 0
-    for tensor in tensors:
-        end = offset + math.prod(tensor.shape) * _ITEM_BYTES[dtype]
-        entries[tensor.name.rpartition("/")[2]] = {
-            "dtype": dtype,
-            "shape": tensor.shape,
-            "data_offsets": [offset, end],
-        }
-        offset = end
-    text = json.dumps(entries, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text
+    """The header of a file with these tensors, all of one dtype."""
+    item_bytes = _ITEM_BYTES[dtype]
+    return stored_tensors.header(
+        (t.name.rpartition("/")[2], dtype, t.shape, math.prod(t.shape) * item_bytes)
+        for t in tensors
+    )
 
 
 def _write(path: Path, tensors: tuple[Tensor, ...], dtype: str) -> None:

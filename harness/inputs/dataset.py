@@ -17,6 +17,7 @@ from harness.errors import UsageError
 from harness.inputs import architectures
 from harness.inputs.architectures import Architecture, Arrays, Description
 from harness.inputs.models import Model, Size
+from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
 from harness.messages import InputNote
 
@@ -72,6 +73,7 @@ def prepare(
     batch_size: int = 1,
     trains: bool = False,
     standard: str | None = None,
+    options: PromptOptions | None = None,
 ) -> Inputs:
     """Write the inputs of a cell to a folder in cache/inputs/ that is named by their content.
     Raises UsageError if the user's file does not fit.
@@ -86,6 +88,7 @@ def prepare(
         trains: whether the inputs are for a training. Then they have a `label`, and there are
             `samples` of them for any file.
         standard: `synthetic` or `uneven`, if there is no file; None: the architecture's own.
+        options: how the prompts of the user's file are read; None: by default.
     """
     architecture = architectures.of(model, trains)
     notes: tuple[str, ...] = ()
@@ -94,7 +97,8 @@ def prepare(
         arrays = draw(size, samples, 0)
     else:
         reader = architectures.dataset_of(model, trains)
-        arrays, notes = reader.read(model, size, dataset, own, seq_len)
+        options = options or PromptOptions()
+        arrays, notes = reader.read(model, size, dataset, own, seq_len, options)
     if trains:
         held_out = draw(size, _HELD_OUT * batch_size, _OTHERS)
         if dataset is not None:

@@ -34,6 +34,7 @@ class Tokenizer:
         special: ids that mean no text.
         encode: text → ids, with the marks (beginning, end) that this tokenizer adds.
         decode: ids → text without special ids.
+        encode_marked: text that contains its marks → ids; None: this kind of file cannot.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Tokenizer:
     special: tuple[int, ...]
     encode: Callable[[str], list[int]]
     decode: Callable[[Sequence[int]], str]
+    encode_marked: Callable[[str], list[int]] | None = None
 
 
 def encode(text: str) -> list[int]:
@@ -125,6 +127,7 @@ def _json(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]) -> 
         tuple(special),
         lambda text: list(reader.encode(text).ids),
         reader.decode,
+        lambda text: list(reader.encode(text, add_special_tokens=False).ids),
     )
 
 

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.inputs import architectures
+from harness.inputs import architectures, stored_tensors
 from harness.inputs.models import Model
 from harness.inputs.models.drawn import Tensor
 from harness.messages import InputNote
@@ -23,18 +24,31 @@ DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 _NAMED = 3
 
 
-def headers(
-    path: Path, files: Iterable[str], index: bool
-) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Name → (shape, dtype) of each tensor, from the files' headers.
+@dataclass(frozen=True)
+class Headers:
+    """The headers of all files with weights.
 
-    Raises UsageError if a file is damaged, or if the files contradict the index. `index`: whether
-    there is one.
+    Attributes:
+        tensors: stored name → (shape, dtype).
+        files: stored name → its file.
+        shared: name that only the metadata has → the stored name of the same tensor.
+        readable: whether Transformers opens the files.
     """
+
+    tensors: Mapping[str, tuple[tuple[int, ...], str]]
+    files: Mapping[str, str]
+    shared: Mapping[str, str]
+    readable: bool
+
+
+def headers(path: Path, files: Iterable[str]) -> Headers:
+    """Read the headers. Raises UsageError if a file is damaged."""
     from safetensors import SafetensorError, safe_open
 
     tensors: dict[str, tuple[tuple[int, ...], str]] = {}
     file_of: dict[str, str] = {}
+    metadata: dict[str, str] = {}
+    readable = True
     for name in files:
         before = name[: name.find("/") + 1]
         try:
@@ -43,19 +57,66 @@ def headers(
                     part = f.get_slice(inside)
                     tensors[before + inside] = (tuple(part.get_shape()), part.get_dtype())
                     file_of[before + inside] = name
+                metadata |= f.metadata() or {}
+                readable = readable and stored_tensors.is_readable(f.metadata())
         except (SafetensorError, OSError) as e:
             raise UsageError(
                 f"--weights {path}: {name} is not a whole safetensors file ({e}): download or save"
                 " it again"
             ) from None
-    if index:
-        strays = sorted(set(file_of.items()) ^ set(weight_map(path).items()))
-        if strays:
-            raise UsageError(
-                f"--weights {path}: {INDEX} and its files do not agree on the place of"
-                f" {strays[0][0]}: save the folder again"
-            )
-    return tensors
+    shared = {
+        name: other for name, other in metadata.items() if other in tensors and name not in tensors
+    }
+    return Headers(tensors, file_of, shared, readable)
+
+
+def check_index(path: Path, headers: Headers) -> list[str]:
+    """Return notes on an index that names more tensors than there are. Raises UsageError if a
+    tensor is in another file than the index says.
+    """
+    listed = weight_map(path)
+    strays = sorted(name for name, file in headers.files.items() if listed.get(name) != file)
+    if strays:
+        raise UsageError(
+            f"--weights {path}: {INDEX} and its files do not agree on the place of {strays[0]}:"
+            " save the folder again"
+        )
+    more = sorted(listed.keys() - headers.files.keys())
+    return [InputNote.WEIGHTS_INDEX.format(index=INDEX, tensors=named(more))] if more else []
+
+
+def readable_names(model: Model, config: Mapping[str, Any], headers: Headers) -> dict[str, str]:
+    """Name that the libraries read → stored name, of all tensors. Models whose configuration
+    follows from their tensors, or with parts, are read as they are stored.
+    """
+    if model.parts or architectures.of(model).weights_config:
+        return {name: name for name in headers.tensors}
+    known = {tensor.name for tensor in model.tensors(config)} | model.user_weights.tied.keys()
+    return stored_tensors.readable_names(
+        headers.tensors, headers.shared, known, lambda name: todays_name(name, model)
+    )
+
+
+def copied(
+    model: Model, expected: Iterable[Tensor], names: Mapping[str, str], headers: Headers
+) -> tuple[dict[str, str], list[str]]:
+    """Return (name that the libraries read → stored name, notes) of the parameters, if they must be
+    copied for that. Else both are empty.
+
+    Args:
+        names: those of `readable_names`.
+    """
+    parameters = {tensor.name for tensor in expected}
+    read = {
+        name: stored for name, stored in names.items() if todays_name(name, model) in parameters
+    }
+    renamed = sorted(name for name, stored in read.items() if name != stored)
+    if renamed:
+        first = renamed[0]
+        return read, [InputNote.WEIGHTS_RENAMED.format(stored=names[first], name=first)]
+    if headers.readable or model.parts or architectures.of(model).weights_config:
+        return {}, []
+    return read, [InputNote.WEIGHTS_NO_FORMAT]
 
 
 def weight_map(path: Path) -> dict[str, str]:
@@ -83,9 +144,13 @@ def compare(
     model: Model,
     expected: Iterable[Tensor],
     tensors: Mapping[str, tuple[tuple[int, ...], str]],
+    names: Mapping[str, str],
 ) -> tuple[set[str], list[str]]:
     """Return (dtypes of the parameters, notes). Raises UsageError with the first names that are
     missing, unknown or of another shape.
+
+    Args:
+        names: name in `tensors` → stored name.
     """
     found = {todays_name(name, model): (name, *header) for name, header in tensors.items()}
     shapes = {t.name: t.shape for t in expected}
@@ -120,13 +185,16 @@ def compare(
             " are not supported, only F32, F16 and BF16; give the folder from which it was made"
         )
     for name in tied:
-        _check_equal(path, found[name][0], found[rules.tied[name]][0])
+        stored = names[found[name][0]]
+        other = names[found[rules.tied[name]][0]]
+        if stored != other:
+            _check_equal(path, stored, other)
     notes = []
     if ignored:
         notes.append(InputNote.WEIGHTS_NO_PARAMETER.format(tensors=named(sorted(ignored))))
     if head:
-        names = sorted(found[name][0] for name in head)
-        notes.append(InputNote.WEIGHTS_HEAD.format(model=model.name, tensors=named(names)))
+        of_head = named(sorted(found[name][0] for name in head))
+        notes.append(InputNote.WEIGHTS_HEAD.format(model=model.name, tensors=of_head))
     for name in sorted(tied):
         notes.append(InputNote.WEIGHTS_TIED.format(tensor=name, other=rules.tied[name]))
     return {found[name][2] for name in shapes}, notes

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,10 @@ class Folder:
     Attributes:
         size: a size named "user". The SUTs read its `config`.
         files: the files with weights, within `path`, sorted by name. Those of a model with parts
-            are called `part/file`. `index`: whether an index lists them.
+            are called `part/file`.
+        index: tensor → its file, if an index lists several files; else empty.
+        names: name that the libraries read → stored name, if the parameters must be copied for
+            that; else empty.
         tokenizer: that of the folder; None: it has none.
         end_tokens: ids that end an answer, from the folder's generation_config.json or else its
             config.json.
@@ -51,10 +54,11 @@ class Folder:
     path: Path
     size: Size
     files: tuple[str, ...]
-    index: bool
+    index: Mapping[str, str]
     tokenizer: Tokenizer | None
     end_tokens: tuple[int, ...]
     notes: tuple[str, ...]
+    names: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def own_files(self) -> tuple[str, ...]:
@@ -72,6 +76,7 @@ def look(path: Path, model: Model) -> Folder:
     """Read the configuration, the tokenizer and the headers of the weights. Raises UsageError if
     SUTs would fail or differ.
     """
+    path = _snapshot(path)
     if path.suffix in _PICKLES and path.is_file():
         raise _pickle(path.parent, path.name, model)
     if not path.is_dir():
@@ -87,20 +92,26 @@ def look(path: Path, model: Model) -> Folder:
         raise UsageError(
             f"--weights {path}: {model.name} runs with its seeded weights only: leave it out"
         )
+    _check_links(path)
     _check_whole(path)
     config: dict[str, Any] | None = None
     notes: list[str] = []
     if architecture.weights_config is None:
         config, notes = user_config.read(path, model)
-    files, index = _files(path, model)
-    tensors = user_tensors.headers(path, files, index)
+    files, has_index = _files(path, model)
+    headers = user_tensors.headers(path, files)
+    if has_index:
+        notes += user_tensors.check_index(path, headers)
     if config is None:
         assert architecture.weights_config
-        shapes = {name: shape for name, (shape, _) in tensors.items()}
+        shapes = {name: shape for name, (shape, _) in headers.tensors.items()}
         config = architecture.weights_config(path, shapes)
+    names = user_tensors.readable_names(model, config, headers)
+    tensors = {name: headers.tensors[stored_name] for name, stored_name in names.items()}
     expected = user_tensors.expected(model, config, tensors)
-    stored, more_notes = user_tensors.compare(path, model, expected, tensors)
-    notes += more_notes
+    stored, more_notes = user_tensors.compare(path, model, expected, tensors, names)
+    copied, copy_notes = user_tensors.copied(model, expected, names, headers)
+    notes += [*more_notes, *copy_notes]
     user_tokenizer = _tokenizer(path, model, config)
     precision = _precision(config, stored)
     if "F16" in stored:
@@ -116,11 +127,41 @@ def look(path: Path, model: Model) -> Folder:
         path=path,
         size=_size(path, model, config, precision, expected, inputs),
         files=files,
-        index=index,
+        index=headers.files if has_index else {},
+        names=copied,
         tokenizer=user_tokenizer,
         end_tokens=_end_tokens(path, config),
         notes=tuple(notes),
     )
+
+
+def _snapshot(path: Path) -> Path:
+    """The snapshot in a folder `models--…` of the Hub's cache: that of refs/main, or the only one.
+    Any other path is returned unchanged.
+    """
+    snapshots = path / "snapshots"
+    if not snapshots.is_dir() or (path / "config.json").exists():
+        return path
+    found = sorted(each for each in snapshots.iterdir() if each.is_dir())
+    main = path / "refs" / "main"
+    newest = main.read_text(encoding="utf-8").strip() if main.is_file() else ""
+    chosen = [each for each in found if each.name == newest] or found
+    if len(chosen) != 1:
+        raise UsageError(
+            f"--weights {path}: {len(found)} snapshots are in it, and refs/main names none of them:"
+            f" give one of {snapshots}, or download the model again"
+        )
+    return chosen[0]
+
+
+def _check_links(path: Path) -> None:
+    """Raises UsageError for a link of the Hub's cache to a file that was removed."""
+    broken = [each.name for each in path.iterdir() if each.is_symlink() and not each.exists()]
+    if broken:
+        raise UsageError(
+            f"--weights {path}: {named(sorted(broken))} is a link to a file that is missing:"
+            " download the model again"
+        )
 
 
 def _tokenizer(path: Path, model: Model, config: Mapping[str, Any]) -> Tokenizer | None:
@@ -253,8 +294,12 @@ def check_finite(folder: Folder, model: Model) -> None:
     from sut.checkpoint.weights_files import rows
 
     parameters = {tensor.name for tensor in folder.size.tensors}
-    for name in user_tensors.headers(folder.path, folder.files, folder.index):
-        if todays_name(name, model) not in parameters:
+    names = folder.names
+    if not names:
+        stored = user_tensors.headers(folder.path, folder.files).tensors
+        names = {name: name for name in stored}
+    for readable, name in names.items():
+        if todays_name(readable, model) not in parameters:
             continue
         for part in rows(folder.path, name):
             exponent, bits = _EXPONENTS[part.dtype.name]
@@ -290,7 +335,7 @@ def _size(
         model.sizes["full"],
         name="user",
         summary=(
-            f"{path.name}: {config['num_hidden_layers']} layers of {config['hidden_size']},"
+            f"{_title(path)}: {config['num_hidden_layers']} layers of {config['hidden_size']},"
             f" {_extent(config)}"
         ),
         precision=precision,
@@ -298,6 +343,13 @@ def _size(
         tensors=tensors,
         inputs=inputs,
     )
+
+
+def _title(path: Path) -> str:
+    """The name of a folder. A snapshot of the Hub's cache has that of its model."""
+    if path.parent.name != "snapshots":
+        return path.name
+    return path.parents[1].name.removeprefix("models--").replace("--", "/")
 
 
 def _extent(config: Mapping[str, Any]) -> str:

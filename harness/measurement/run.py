@@ -122,6 +122,7 @@ def _inputs(request: Request) -> dataset.Inputs:
         batch_size=request.batch_size,
         trains=request.trains,
         standard=request.inputs,
+        options=request.prompt_options,
     )
 
 

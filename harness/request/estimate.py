@@ -32,6 +32,7 @@ _COMPILE_S_A_LAYER = {"eager": 0.05, "graph": 0.5, "xla": 0.7, "compile": 4.0}
 # small.
 _EFFICIENCY, _GENERATING_EFFICIENCY = 0.3, 0.15
 _PARAMETERS_A_SECOND = 50e6  # to draw and write them
+_COPIED_A_SECOND = 300e6  # bytes
 _LOGS = {"quick": 3_000_000, "valid": 300_000_000, "submission": 600_000_000}
 _SETUP = ("waiting", "inputs", "checkpoint", "reference")
 _SUMS = ("until_measuring", "total")
@@ -121,7 +122,8 @@ def _samples(request: Request) -> int:
     """The number of inputs."""
     if request.options.dataset is None or request.trains:
         return request.samples
-    return architectures.dataset_of(request.model, request.trains).count(request.options.dataset)
+    dataset = architectures.dataset_of(request.model, request.trains)
+    return dataset.count(request.options.dataset, request.prompt_options)
 
 
 def _seconds_again(request: Request, result: Result) -> float:
@@ -203,6 +205,9 @@ def _made_once(
                 weights,
             ),
         )
+    if weights and request.weights and request.weights.names:
+        stored = request.size.weight_bytes(request.size.precision)
+        yield "copy of the weights", (stored / _COPIED_A_SECOND, stored)
     if (
         request.options.dataset
         or request.weights

@@ -168,13 +168,33 @@ class Options:
         default=None,
     )
     dataset: Path | None = _flag(
-        "your prompts: text, one a paragraph; or .jsonl with `prompt` and perhaps `max_new_tokens`,"
-        " or `label` to train on; for sam a folder of JPEG and PNG files; or uneven: random inputs"
-        " of seeded lengths, from a tenth of the full length on (default of bert); synthetic:"
-        " random inputs of full length (default of the other models)",
+        "your prompts: text, one a paragraph; or .jsonl, .csv or .tsv with `prompt` and perhaps"
+        " `max_new_tokens`, or `label` to train on; for sam a folder of JPEG and PNG files; or"
+        " uneven: random inputs of seeded lengths, from a tenth of the full length on (default of"
+        " bert); synthetic: random inputs of full length (default of the other models)",
         type=_dataset,
         metavar="FILE",
         default=None,
+    )
+    field: str | None = _flag(
+        "the field or column of --dataset with the prompts, such as question; default: the first of"
+        " prompt, text, question, instruction, input and messages that is there",
+        metavar="NAME",
+        default=None,
+    )
+    chat: str | None = _flag(
+        "apply the chat template of --weights to each prompt; NAME: which one of several",
+        nargs="?",
+        const="default",
+        metavar="NAME",
+        default=None,
+    )
+    chat_option: tuple[str, ...] = _flag(
+        "a variable of the chat template, such as enable_thinking=false; may be repeated",
+        read=tuple,
+        default=(),
+        action="append",
+        metavar="NAME=VALUE",
     )
     weights: Path | None = _flag(
         "your own weights of the model: a Hugging Face folder with config.json, safetensors and"
@@ -302,7 +322,9 @@ def add_list_flags(parser: Parser) -> None:
     several, separated by commas.
     """
     for each in _flags():
-        metavar = "A,B" if each.name in LISTS else each.metadata["arguments"].get("metavar")
+        arguments = each.metadata["arguments"]
+        metavar = "A,B" if each.name in LISTS else arguments.get("metavar")
+        optional = {name: arguments[name] for name in ("nargs", "const") if name in arguments}
         parser.add_argument(
             flag(each.name),
             *each.metadata["former"],
@@ -310,6 +332,7 @@ def add_list_flags(parser: Parser) -> None:
             action="append" if each.default == () else "store",
             metavar=metavar,
             help=_told(each.metadata["help"]),
+            **optional,
         )
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from compliance import rules
 from harness.errors import UsageError
@@ -13,6 +14,7 @@ from harness.execution import machine
 from harness.execution.environments import LOCKS
 from harness.inputs import architectures, models, user_weights
 from harness.inputs.models import Model, Size
+from harness.inputs.prompt_files import PromptOptions
 from harness.messages import KerasGenerates, NotRun, PlanReason
 from harness.request.options import Options
 from harness.request.request import STEPS, Request
@@ -21,6 +23,9 @@ from scenarios.worker.preflight import available_memory_bytes
 from sut import registry, variables
 from sut.devices import DEVICES, HOST
 from sut.registry import SUTS, SutSpec, of_keras
+
+if TYPE_CHECKING:  # it imports Jinja, which few runs need
+    from harness.inputs.chat import Template
 
 _DURATION_S, _LONGEST_DURATION_S = 10.0, 86_400
 _LARGEST_BATCH = 1 << 20  # inputs of this batch are gigabytes
@@ -46,6 +51,7 @@ def resolve(options: Options) -> Request:
     size = _size(options, model, weights, device, reasons)
     _check_duration(options.duration, options.mode)
     _check_files(options, model)
+    chat = _chat(options, model, weights, reasons)
     reasons += _of_training(options)
     reasons += _of_first_token(options, model, size)
     end_tokens, why = _end_tokens(options, model, weights)
@@ -61,6 +67,7 @@ def resolve(options: Options) -> Request:
         sut_options=options.sut_options,
         end_tokens=end_tokens,
         weights=weights,
+        chat=chat,
         variables=set_by_user,
         reasons=(*reasons, *why),
     )
@@ -259,6 +266,41 @@ def _user_weights(options: Options, model: Model) -> user_weights.Folder | None:
     return user_weights.look(options.weights, model)
 
 
+def _chat(
+    options: Options, model: Model, weights: user_weights.Folder | None, reasons: list[str]
+) -> Template | None:
+    """The chat template for the prompts. None without --chat."""
+    if options.chat is None:
+        if options.chat_option:
+            raise UsageError(
+                f"--chat-option {options.chat_option[0]}: sets a variable of the chat template:"
+                " give --chat too"
+            )
+        return None
+    if not architectures.of(model, options.trains).generates_tokens:
+        raise _no_tokens("--chat", options, model)
+    if weights is None or options.dataset is None:
+        raise UsageError(
+            "--chat: applies the template of --weights DIR to the prompts of --dataset FILE: give"
+            " both"
+        )
+    if weights.tokenizer is None or weights.tokenizer.encode_marked is None:
+        raise UsageError(
+            f"--chat: only a tokenizer.json reads the marks of a template, and {weights.path} has"
+            " none: write one with"
+            ' AutoTokenizer.from_pretrained(DIR).backend_tokenizer.save("tokenizer.json")'
+        )
+    from harness.inputs import chat
+
+    template = chat.of_folder(weights.path, options.chat, options.chat_option)
+    reasons.append(PlanReason.CHAT.format(path=weights.path))
+    if options.chat_option:
+        reasons.append(PlanReason.CHAT_OPTIONS.format(options=" ".join(options.chat_option)))
+    if template.dated:
+        reasons.append(PlanReason.CHAT_DATED)
+    return template
+
+
 def _check_duration(duration: float | None, mode: str) -> None:
     if duration is not None and mode != "quick":
         raise UsageError(
@@ -299,13 +341,19 @@ def _of_training(options: Options) -> Iterator[str]:
 def _check_files(options: Options, model: Model) -> None:
     if options.standard is not None:
         architectures.drawn(model, options.standard, options.trains)
+    dataset = None
     if options.dataset is not None:
         dataset = architectures.dataset_of(model, options.trains)
         if dataset.folder:
-            dataset.count(options.dataset)
+            dataset.count(options.dataset, PromptOptions())
         elif not options.dataset.is_file():
             fault = "is a directory" if options.dataset.is_dir() else "there is no such file"
             raise UsageError(f"--dataset {options.dataset}: {fault}; give one file")
+    if options.field is not None and (dataset is None or dataset.folder):
+        raise UsageError(
+            f"--field {options.field}: names the prompts in a file of rows (--dataset FILE): leave"
+            " it out, or give such a file"
+        )
     if options.python is not None and SUTS[options.sut].environment == "core":
         raise UsageError(
             f"--python {options.python}: {options.sut} runs in the harness' own environment; leave"

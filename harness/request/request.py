@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from compliance import rules
 from formats.cell import LORA, Cell
@@ -13,10 +13,14 @@ from formats.job import Limits
 from harness.inputs import architectures, user_weights
 from harness.inputs.architectures import Architecture
 from harness.inputs.models import Model, Size
+from harness.inputs.prompt_files import PromptOptions
 from harness.request.options import Options
 from scenarios.table import UNTIMED_STEPS
 from sut import adapters, registry
 from sut.registry import SUTS, SutSpec
+
+if TYPE_CHECKING:  # it imports Jinja, which few runs need
+    from harness.inputs.chat import Template
 
 _QUICK_SAMPLES = 64
 STEPS = {"quick": 20, "valid": 100}
@@ -59,6 +63,7 @@ class Request:
     sut_options: Mapping[str, Any]
     end_tokens: tuple[int, ...] = ()
     weights: user_weights.Folder | None = None
+    chat: Template | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
 
@@ -106,6 +111,8 @@ class Request:
         more = [self.model.second_task]
         if self.inputs != self.architecture.standard:
             more.append(self.inputs)
+        if self.chat:
+            more.append("chat")
         if self.options.seq_len:
             more.append(f"{self.options.seq_len} tokens")
         if self.options.steps:
@@ -160,7 +167,13 @@ class Request:
             steps=self.size.config.get("denoising_steps"),
             prompt_tokens=self.tokens and self.tokens[0],
             new_tokens=self.tokens and self.tokens[1],
+            chat=self.chat.digest[:12] if self.chat else None,
         )
+
+    @property
+    def prompt_options(self) -> PromptOptions:
+        """How the prompts of --dataset are read."""
+        return PromptOptions(field=self.options.field, chat=self.chat)
 
     @property
     def eos(self) -> str | None:

@@ -47,7 +47,7 @@ def folder(out: Path, name: str, series: Sequence[Series], again: bool) -> Path:
 
 def _brought(request: Request | None) -> list[object]:
     """List what decides a cell in addition to its flags: the standard inputs, variables, digests of
-    the data set's files, and names, sizes and dates of weight files.
+    the data set's files, names, sizes and dates of weight files, and the chat template's digest.
 
     Empty without a request.
     """
@@ -61,7 +61,8 @@ def _brought(request: Request | None) -> list[object]:
     weights = request.weights
     weight_files = [weights.path / name for name in weights.own_files] if weights else []
     stats = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in weight_files]
-    return [request.inputs, sorted(request.variables.items()), digests, stats]
+    chat = request.chat.digest if request.chat else None
+    return [request.inputs, sorted(request.variables.items()), digests, stats, chat]
 
 
 def _files_of(dataset: Path) -> list[Path]:

@@ -25,7 +25,8 @@ _MISSING = ("what", "why")
 Values = Mapping[str, list[str]]
 """Name of a flag, as a field of `Options` → its values, as a user would type them.
 
-Each of several values gives further cells. Those of `sut_option` all go into every cell.
+Each of several values gives further cells. Those of `sut_option` and `chat_option` all go into
+every cell.
 """
 
 
@@ -99,7 +100,7 @@ def _values(path: Path, where: str, table: Any) -> dict[str, list[str]]:
     if not isinstance(table, dict):
         raise UsageError(f"recipe {path}: {where} is a table of flags")
     _check_keys(path, where, table, tuple(name.replace("_", "-") for name in _FLAGS))
-    values, lists = {}, (*options.LISTS, "sut_option")
+    values, lists = {}, (*options.LISTS, "sut_option", "chat_option")
     for key, value in table.items():
         name = key.replace("-", "_")
         typed = value if isinstance(value, list) else [value]

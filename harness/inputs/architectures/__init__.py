@@ -16,6 +16,7 @@ import numpy as np
 from formats.cell import STANDARD_INPUTS
 from harness.errors import UsageError
 from harness.inputs.models import Model, Size
+from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
 
 Arrays = dict[str, np.ndarray]
@@ -57,14 +58,15 @@ class Dataset:
 
     Attributes:
         folder: whether `--dataset` is a folder.
-        count: file → the number of its inputs.
-        read: (model, size, file, tokenizer of the user's weights or None, `--seq-len` or None) →
-            (inputs, notes for the reader).
+        count: (file, options) → the number of its inputs.
+        read: (model, size, file, tokenizer of the user's weights or None, `--seq-len` or None,
+            options) → (inputs, notes for the reader).
     """
 
-    count: Callable[[Path], int]
+    count: Callable[[Path, PromptOptions], int]
     read: Callable[
-        [Model, Size, Path, Tokenizer | None, int | None], tuple[Arrays, tuple[str, ...]]
+        [Model, Size, Path, Tokenizer | None, int | None, PromptOptions],
+        tuple[Arrays, tuple[str, ...]],
     ]
     folder: bool = False
 

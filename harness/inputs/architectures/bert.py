@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 
 from harness.errors import UsageError
+from harness.inputs import prompt_files
 from harness.inputs.architectures import Architecture, Arrays, Dataset, text
 from harness.inputs.models import Model, Size
+from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
 
 
@@ -45,9 +47,14 @@ def _labelled(draw: Callable[[Size, int, int], Arrays]) -> Callable[[Size, int, 
 
 
 def _read_labelled(
-    model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None
+    model: Model,
+    size: Size,
+    path: Path,
+    own: Tokenizer | None,
+    seq_len: int | None,
+    options: PromptOptions,
 ) -> tuple[Arrays, tuple[str, ...]]:
-    prompts, unused = text.read(path, labels=True)
+    prompts, unused = prompt_files.read(path, options, labels=True)
     classes = size.config["num_labels"]
     for prompt in prompts:
         if type(prompt.label) is not int or not 0 <= prompt.label < classes:
@@ -89,7 +96,7 @@ _ANSWERS = Architecture(
     least_flops=_least_flops,
     counts_most=True,
     describe=text.describe_padded,
-    dataset=Dataset(count=text.count, read=text.read_padded),
+    dataset=Dataset(count=prompt_files.count, read=text.read_padded),
     with_sequence_length=text.with_sequence_length,
     weights_inputs=_weights_inputs,
 )
@@ -97,6 +104,6 @@ _TRAINED = replace(
     _ANSWERS,
     synthetic=_labelled(_synthetic),
     uneven=_labelled(_uneven),
-    dataset=Dataset(count=text.count, read=_read_labelled),
+    dataset=Dataset(count=prompt_files.count, read=_read_labelled),
 )
 ARCHITECTURE = replace(_ANSWERS, trained=_TRAINED)

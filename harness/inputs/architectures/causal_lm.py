@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from harness.errors import UsageError
-from harness.inputs import tokenizer
+from harness.inputs import prompt_files, tokenizer
 from harness.inputs.architectures import (
     Architecture,
     Arrays,
@@ -24,8 +24,14 @@ from harness.inputs.architectures import (
     text,
 )
 from harness.inputs.models import Model, Size
+from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
+from harness.messages import InputNote
 from harness.samples import words
+
+_OF_PROMPTS = "new_tokens_of_prompts"
+"""Key of `Size.inputs`: the most tokens of an answer to a user's prompt by the user's weights."""
+_NEW_TOKENS = 128
 
 
 def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
@@ -51,13 +57,21 @@ def _uneven(size: Size, samples: int, stream: int) -> Arrays:
 
 
 def _read(
-    model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None
+    model: Model,
+    size: Size,
+    path: Path,
+    own: Tokenizer | None,
+    seq_len: int | None,
+    options: PromptOptions,
 ) -> tuple[Arrays, tuple[str, ...]]:
     reader = own or tokenizer.of_bytes(closing=False)
-    prompts, unused = text.read(path)
+    if options.chat and reader.encode_marked:
+        reader = replace(reader, encode=reader.encode_marked)
+    prompts, unused = prompt_files.read(path, options)
     rows = text.encode(model, size, prompts, path, reader)
-    new = [p.max_new_tokens or size.inputs["new_tokens"] for p in prompts]
     most = size.config["max_position_embeddings"]
+    default = _default_new_tokens(size, most - max(map(len, rows)))
+    new = [p.max_new_tokens or default for p in prompts]
     for prompt, row, count in zip(prompts, rows, new, strict=True):
         if len(row) + count > most:
             raise UsageError(
@@ -72,7 +86,20 @@ def _read(
         "max_new_tokens": np.array(new, np.int32),
     }
     first, *others = text.notes(path, size, rows, reader, own)
+    if default != size.inputs["new_tokens"] and not all(p.max_new_tokens for p in prompts):
+        others.append(InputNote.DEFAULT_NEW_TOKENS.format(tokens=default))
     return arrays, (first, *unused, *others)
+
+
+def _default_new_tokens(size: Size, room: int) -> int:
+    """The tokens of an answer if its prompt does not say: those of the size, and more for a user's
+    weights.
+
+    Args:
+        room: positions that the longest prompt leaves.
+    """
+    least = int(size.inputs["new_tokens"])
+    return max(least, min(size.inputs.get(_OF_PROMPTS, least), room))
 
 
 def _config(arrays: Arrays) -> dict[str, list[int]]:
@@ -129,10 +156,12 @@ def _with_tokens(model: Model, size: Size, prompt: int | None, new: int | None) 
     few positions.
     """
     flags = []
+    of_prompts: dict[str, int] = {}
     if prompt is not None:
         flags.append(f"--prompt-tokens {prompt}")
     if new is not None:
         flags.append(f"--new-tokens {new}")
+        of_prompts = {_OF_PROMPTS: new}
     given = " ".join(flags)
     if prompt is None:
         prompt = int(size.inputs["prompt_length"])
@@ -146,7 +175,8 @@ def _with_tokens(model: Model, size: Size, prompt: int | None, new: int | None) 
             f"{given}: {prompt} + {new} tokens are more than the {most} positions of {model.name}"
             f" {size.name}: request fewer"
         )
-    return replace(size, inputs={**size.inputs, "prompt_length": prompt, "new_tokens": new})
+    lengths = {"prompt_length": prompt, "new_tokens": new, **of_prompts}
+    return replace(size, inputs={**size.inputs, **lengths})
 
 
 def _weights_inputs(
@@ -161,7 +191,8 @@ def _weights_inputs(
             f"--weights {path}: max_position_embeddings {most}: {model.name} takes {lengths} tokens"
             " here"
         )
-    inputs = {**full, "special_ids": text.special_ids(path, config, own)}
+    special_ids = text.special_ids(path, config, own)
+    inputs = {**full, _OF_PROMPTS: _NEW_TOKENS, "special_ids": special_ids}
     if "trained_tokens" in full:
         inputs["trained_tokens"] = min(full["trained_tokens"], most)
     return inputs
@@ -194,7 +225,7 @@ ARCHITECTURE = Architecture(
     least_flops=_least_flops,
     counts_most=True,
     describe=_describe,
-    dataset=Dataset(count=text.count, read=_read),
+    dataset=Dataset(count=prompt_files.count, read=_read),
     with_tokens=_with_tokens,
     weights_inputs=_weights_inputs,
     show=_show,

@@ -12,8 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from harness.errors import UsageError
+from harness.inputs import prompt_files
 from harness.inputs.architectures import Architecture, Arrays, Dataset, text
 from harness.inputs.models import Model, Size
+from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
 from harness.messages import InputNote
 
@@ -40,9 +42,14 @@ def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
 
 
 def _read(
-    model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None
+    model: Model,
+    size: Size,
+    path: Path,
+    own: Tokenizer | None,
+    seq_len: int | None,
+    options: PromptOptions,
 ) -> tuple[Arrays, tuple[str, ...]]:
-    prompts, unused = text.read(path)
+    prompts, unused = prompt_files.read(path, options)
     arrays, (first, *others) = text.of_one_length(
         model, size, prompts, path, own=own, seq_len=seq_len, closing=False
     )
@@ -70,6 +77,6 @@ ARCHITECTURE = Architecture(
     synthetic=_synthetic,
     least_flops=_least_flops,
     describe=text.describe_padded,
-    dataset=Dataset(count=text.count, read=_read),
+    dataset=Dataset(count=prompt_files.count, read=_read),
     with_sequence_length=text.with_sequence_length,
 )

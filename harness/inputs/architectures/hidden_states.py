@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 
 from harness.errors import UsageError
+from harness.inputs import prompt_files
 from harness.inputs.architectures import Architecture, Arrays, Dataset, Description, text
 from harness.inputs.models import Model, Size
+from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
 
 
@@ -25,13 +27,18 @@ def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
 
 
 def _read(
-    model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None
+    model: Model,
+    size: Size,
+    path: Path,
+    own: Tokenizer | None,
+    seq_len: int | None,
+    options: PromptOptions,
 ) -> tuple[Arrays, tuple[str, ...]]:
     """Read a user's prompts, and replace the padding id by another one. Transformers' RoBERTa
     counts positions by that id, and KerasHub's does not. The mask marks padding. The tokenizer of
     bytes begins each prompt with that id.
     """
-    arrays, notes = text.read_padded(model, size, path, own, seq_len)
+    arrays, notes = text.read_padded(model, size, path, own, seq_len, options)
     padding = size.config.get("pad_token_id")
     if padding is None:
         return arrays, notes
@@ -107,7 +114,7 @@ ARCHITECTURE = Architecture(
     synthetic=_synthetic,
     synthetic_like=_synthetic_like,
     describe=_describe,
-    dataset=Dataset(count=text.count, read=_read),
+    dataset=Dataset(count=prompt_files.count, read=_read),
     with_sequence_length=_with_sequence_length,
     weights_inputs=_weights_inputs,
     least_flops=_least_flops,

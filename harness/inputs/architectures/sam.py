@@ -19,6 +19,7 @@ from harness.errors import UsageError
 from harness.inputs import pictures
 from harness.inputs.architectures import Architecture, Arrays, Dataset
 from harness.inputs.models import Model, Size
+from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
 from harness.samples import masks
 
@@ -105,7 +106,12 @@ def _least_flops(size: Size, arrays: Arrays) -> float:
 
 
 def _read(
-    model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None
+    model: Model,
+    size: Size,
+    path: Path,
+    own: Tokenizer | None,
+    seq_len: int | None,
+    options: PromptOptions,
 ) -> tuple[Arrays, tuple[str, ...]]:
     return pictures.read(path, size.config["image_size"])
 
@@ -167,7 +173,7 @@ ARCHITECTURE = Architecture(
     synthetic_like=_synthetic_like,
     least_flops=_least_flops,
     counts_most=True,
-    dataset=Dataset(count=lambda path: len(pictures.files(path)), read=_read, folder=True),
+    dataset=Dataset(count=lambda path, options: len(pictures.files(path)), read=_read, folder=True),
     weights_inputs=lambda path, model, config, own: dict(model.sizes["full"].inputs),
     weights_config=_weights_config,
     show=lambda directory, inputs, reader: masks.write(directory, inputs, pictures.MEAN),

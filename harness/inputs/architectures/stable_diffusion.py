@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 
 from harness.errors import UsageError
-from harness.inputs import models, tokenizer
+from harness.inputs import models, prompt_files, tokenizer
 from harness.inputs.architectures import Architecture, Arrays, Dataset, text
 from harness.inputs.models import Model, Size
 from harness.inputs.models.stable_diffusion import PARTS
+from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
 from harness.samples import images
 
@@ -97,10 +98,15 @@ def _arrays(size: Size, rows: list[list[int]], negative: list[list[int]], stream
 
 
 def _read(
-    model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None
+    model: Model,
+    size: Size,
+    path: Path,
+    own: Tokenizer | None,
+    seq_len: int | None,
+    options: PromptOptions,
 ) -> tuple[Arrays, tuple[str, ...]]:
     reader = own or tokenizer.of_bytes(closing=True)
-    prompts, unused = text.read(path)
+    prompts, unused = prompt_files.read(path, options)
     rows = text.encode(model, size, prompts, path, reader)
     most = size.config["max_position_embeddings"]
     for prompt, row in zip(prompts, rows, strict=True):
@@ -244,7 +250,7 @@ ARCHITECTURE = Architecture(
     trained=Architecture(synthetic=_synthetic_latents, least_flops=_least_flops_of_encoder),
     synthetic_like=_synthetic_like,
     least_flops=_least_flops,
-    dataset=Dataset(count=text.count, read=_read),
+    dataset=Dataset(count=prompt_files.count, read=_read),
     with_steps=_with_steps,
     weights_inputs=_weights_inputs,
     weights_config=_weights_config,

@@ -1,23 +1,21 @@
-"""Shared by all architectures that read text: read the prompts of a user's file, encode them as
-ids, and draw random ids.
-"""
+"""Shared by all architectures that read text: encode prompts as ids, and draw random ids."""
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from harness.errors import UsageError
-from harness.inputs import tokenizer
+from harness.inputs import prompt_files, tokenizer
 from harness.inputs.architectures import Arrays, Description
 from harness.inputs.models import Model, Size
+from harness.inputs.prompt_files import Prompt, PromptOptions
 from harness.inputs.tokenizer import Tokenizer
 from harness.messages import InputNote
 
@@ -41,128 +39,6 @@ _SPECIAL_KEYS = (
     "unk_token_id",
 )
 """The keys of config.json whose values are ids, or lists of ids, that mean no text."""
-
-
-@dataclass(frozen=True)
-class Prompt:
-    """One prompt of a file.
-
-    Attributes:
-        line: its first line, from 1.
-        label: the value in the file.
-    """
-
-    text: str
-    line: int
-    max_new_tokens: int | None = None
-    label: Any = None
-
-
-def read(path: Path, labels: bool = False) -> tuple[list[Prompt], tuple[str, ...]]:
-    """Read the prompts of a .jsonl file (one object with `prompt` a line) or of any other text (one
-    prompt a paragraph). Also returns notes about the file.
-
-    Args:
-        labels: whether labels are used; if not, a note says so.
-
-    Raises UsageError with file and line for anything that is not a prompt. Nothing is skipped.
-    """
-    if path.suffix.lower() in (".json", ".csv", ".tsv"):
-        raise UsageError(
-            f"--dataset {path}: is neither text nor JSON Lines (.jsonl, one object with `prompt` a"
-            " line): convert the file"
-        )
-    try:
-        raw = path.read_bytes()
-    except OSError as e:
-        raise UsageError(f"--dataset {path}: cannot be read ({e.strerror})") from None
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as e:
-        line = raw[: e.start].count(b"\n") + 1
-        raise UsageError(
-            f"{path}:{line}: not UTF-8 (byte 0x{raw[e.start]:02x}): convert the file"
-        ) from None
-    notes: tuple[str, ...] = ()
-    if path.suffix.lower() in (".jsonl", ".ndjson"):
-        prompts, notes = _json_lines(path, text, labels)
-    else:
-        prompts = _paragraphs(text)
-        lines = prompts[0].text.count("\n") + 1 if len(prompts) == 1 else 1
-        if lines > 1:
-            notes = (InputNote.ONE_PROMPT.format(lines=lines, file=path.name),)
-    if not prompts:
-        raise UsageError(
-            f"--dataset {path}: no prompt in it: one paragraph of text, or one JSON object with"
-            " `prompt` a line (.jsonl)"
-        )
-    return prompts, notes
-
-
-def _paragraphs(text: str) -> list[Prompt]:
-    prompts: list[Prompt] = []
-    block: list[str] = []
-    lines = text.split("\n")
-    for number, line in enumerate([*lines, ""], 1):
-        if line.strip():
-            block.append(line.rstrip("\r"))
-        elif block:
-            prompts.append(Prompt("\n".join(block), number - len(block)))
-            block = []
-    return prompts
-
-
-def _json_lines(path: Path, text: str, labels: bool) -> tuple[list[Prompt], tuple[str, ...]]:
-    if not text.strip():
-        return [], ()
-    prompts = []
-    used = {"prompt", "max_new_tokens"}
-    if labels:
-        used.add("label")
-    unused: set[str] = set()
-    for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
-        where = f"{path}:{number}"
-        if not line.strip():
-            raise UsageError(f"{where}: an empty line: each line is an object with `prompt`")
-        try:
-            row = json.loads(line)
-        except ValueError as e:
-            raise UsageError(
-                f'{where}: not JSON ({e}): each line is an object such as {{"prompt": "…"}}'
-            ) from None
-        if not isinstance(row, dict) or not isinstance(row.get("prompt"), str) or not row["prompt"]:
-            raise UsageError(
-                f"{where}: each line is an object with a non-empty string `prompt`; found"
-                f" {line[:60]!r}"
-            )
-        if not _encodable(row["prompt"]):
-            raise UsageError(
-                f"{where}: the prompt contains half of a surrogate pair, which is no character:"
-                " write it as UTF-8"
-            )
-        new = row.get("max_new_tokens")
-        if new is not None and (type(new) is not int or new < 1):
-            raise UsageError(
-                f"{where}: `max_new_tokens` is a whole number from 1 on; found {new!r}"
-            )
-        unused |= set(row) - used
-        prompts.append(Prompt(row["prompt"], number, new, row.get("label")))
-    if not unused:
-        return prompts, ()
-    names = ", ".join(sorted(unused))
-    return prompts, (InputNote.UNUSED_FIELDS.format(file=path.name, fields=names),)
-
-
-def _encodable(text: str) -> bool:
-    """False if the text contains half of a surrogate pair, which JSON allows and UTF-8 cannot
-    encode.
-    """
-    return not any("\ud800" <= character <= "\udfff" for character in text)
-
-
-def count(path: Path) -> int:
-    """The number of prompts in a file. Raises UsageError as `read` does."""
-    return len(read(path)[0])
 
 
 def random_ids(size: Size, shape: tuple[int, int], stream: int) -> np.ndarray:
@@ -273,12 +149,17 @@ def layer_weights(size: Size) -> int:
 
 
 def read_padded(
-    model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None
+    model: Model,
+    size: Size,
+    path: Path,
+    own: Tokenizer | None,
+    seq_len: int | None,
+    options: PromptOptions,
 ) -> tuple[Arrays, tuple[str, ...]]:
     """A `Dataset.read` for models that predict: prompts padded to one length. Raises UsageError for
     prompts that do not fit.
     """
-    prompts, unused = read(path)
+    prompts, unused = prompt_files.read(path, options)
     arrays, (first, *others) = of_one_length(
         model, size, prompts, path, own=own, seq_len=seq_len, closing=True
     )

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
-from harness.inputs import dataset, models, tokenizer
-from harness.inputs.architectures import Description, bert, text
+from harness.inputs import dataset, models, prompt_files, tokenizer
+from harness.inputs.architectures import Description, bert
 
 BERT, MISTRAL = models.load("bert"), models.load("mistral")
 
@@ -33,7 +33,7 @@ def test_whatever_a_model_generates_can_be_decoded(ids):
 def test_text_is_one_prompt_a_paragraph_with_its_line(tmp_path):
     path = tmp_path / "text"
     path.write_text("first line\n  second line\n\n\n \nnext paragraph", encoding="utf-8")
-    prompts, notes = text.read(path)
+    prompts, notes = prompt_files.read(path)
     assert [(p.text, p.line) for p in prompts] == [
         ("first line\n  second line", 1),
         ("next paragraph", 6),
@@ -44,7 +44,7 @@ def test_text_is_one_prompt_a_paragraph_with_its_line(tmp_path):
 def test_windows_line_ends_and_a_byte_order_mark_are_no_part_of_a_prompt(tmp_path):
     path = tmp_path / "text.txt"
     path.write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n\r\nthree\r\n")
-    assert [p.text for p in text.read(path)[0]] == ["one\ntwo", "three"]
+    assert [p.text for p in prompt_files.read(path)[0]] == ["one\ntwo", "three"]
 
 
 @given(
@@ -58,7 +58,7 @@ def test_json_lines_come_back_as_they_were_written(tmp_path_factory, prompts, co
     ]
     path = tmp_path_factory.mktemp("rows") / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    assert [(p.text, p.max_new_tokens) for p in text.read(path)[0]] == [
+    assert [(p.text, p.max_new_tokens) for p in prompt_files.read(path)[0]] == [
         (r["prompt"], r.get("max_new_tokens")) for r in rows
     ]
 
@@ -82,31 +82,31 @@ def test_a_bad_row_is_named_by_file_and_line(tmp_path, bad, words):
     path = tmp_path / "rows.jsonl"
     path.write_text('{"prompt": "good"}\n' + bad + '\n{"prompt": "good"}\n')
     with pytest.raises(UsageError, match=rf"rows\.jsonl:2: .*{words}"):
-        text.read(path)
+        prompt_files.read(path)
 
 
 def test_bytes_that_are_no_text_are_named_by_line(tmp_path):
     path = tmp_path / "text"
     path.write_bytes(b"fine\n\nbad \xff byte\n")
     with pytest.raises(UsageError, match=r"text:3: not UTF-8 \(byte 0xff\)"):
-        text.read(path)
+        prompt_files.read(path)
 
 
 def test_an_empty_file_is_no_data_set(tmp_path):
     (tmp_path / "empty").write_text("\n \n")
     with pytest.raises(UsageError, match="no prompt in it"):
-        text.read(tmp_path / "empty")
+        prompt_files.read(tmp_path / "empty")
 
 
 @pytest.mark.parametrize("name", ["ROWS.JSONL", "rows.Jsonl", "rows.NDJSON"])
 def test_json_lines_are_known_by_their_ending_in_any_case(tmp_path, name):
     (tmp_path / name).write_text('{"prompt": "one"}\n{"prompt": "two"}\n')
-    assert [p.text for p in text.read(tmp_path / name)[0]] == ["one", "two"]
+    assert [p.text for p in prompt_files.read(tmp_path / name)[0]] == ["one", "two"]
 
 
 def test_a_whole_surrogate_pair_is_a_character(tmp_path):
     (tmp_path / "rows.jsonl").write_text('{"prompt": "\\ud83d\\ude00"}\n')
-    assert text.read(tmp_path / "rows.jsonl")[0][0].text == "\U0001f600"
+    assert prompt_files.read(tmp_path / "rows.jsonl")[0][0].text == "\U0001f600"
 
 
 @pytest.mark.parametrize("name", ["bert", "mistral"])
@@ -123,7 +123,7 @@ def test_one_file_of_prompts_serves_all_text_models(tmp_path, name):
 def test_fields_that_are_not_used_are_told(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text('{"prompt": "a", "id": 1}\n{"prompt": "b", "source": "x"}\n')
-    assert text.read(path)[1] == ("fields of rows.jsonl that are not used: id, source",)
+    assert prompt_files.read(path)[1] == ("fields of rows.jsonl that are not used: id, source",)
 
 
 def test_synthetic_inputs_are_the_same_every_time_and_differ_from_the_inputs(tmp_path):

@@ -12,6 +12,7 @@ from PIL import Image
 
 from harness.errors import UsageError
 from harness.inputs import architectures, dataset, models, pictures
+from harness.inputs.prompt_files import PromptOptions
 
 SIDE = 32
 RED, GREEN = (200, 20, 10), (10, 180, 30)
@@ -186,7 +187,7 @@ def test_the_warm_up_shows_as_many_points_and_boxes_as_the_pictures_have(tmp_pat
     }
     (folder / pictures.PROMPTS).write_text(json.dumps(prompts))
     found = dataset.prepare(sam, sam.sizes["tiny"], 64, folder, tmp_path / "cache")
-    assert found.count == 2 == architectures.dataset_of(sam).count(folder)
+    assert found.count == 2 == architectures.dataset_of(sam).count(folder, PromptOptions())
     with np.load(found.path) as inputs, np.load(found.synthetic) as synthetic:
         assert {k: v.shape[1:] for k, v in inputs.items()} == {
             k: v.shape[1:] for k, v in synthetic.items()

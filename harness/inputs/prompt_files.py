@@ -1,0 +1,349 @@
+"""Read the prompts of a user's file (`--dataset FILE`): text, JSON Lines, CSV or TSV."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import json
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import UsageError
+from harness.messages import InputNote
+
+if TYPE_CHECKING:  # it imports Jinja, which few runs need
+    from harness.inputs.chat import Template
+
+_FIELDS = ("prompt", "text", "question", "instruction", "input")
+"""The names of a prompt, the most specific first."""
+_MESSAGES = "messages"
+_SHOWN = 60
+_OF_PARQUET = (
+    "import pandas, sys; pandas.read_parquet(sys.argv[1])"
+    '.to_json(sys.argv[2], orient="records", lines=True)'
+)
+_OF_JSON = (
+    'import json, sys; rows = json.load(open(sys.argv[1], "rb"));'
+    ' open(sys.argv[2], "w").writelines(json.dumps(row) + "\\n" for row in rows)'
+)
+_CONVERSIONS = {".parquet": _OF_PARQUET, ".json": _OF_JSON}
+"""Ending of files that are not read → a Python program that makes JSON Lines of one."""
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+@dataclass(frozen=True)
+class PromptOptions:
+    """How the prompts of a file are read.
+
+    Attributes:
+        field: `--field`: the name of the prompt in a row; None: the first that is there.
+        chat: the template that is applied to each prompt; None: none.
+    """
+
+    field: str | None = None
+    chat: Template | None = None
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One prompt of a file.
+
+    Attributes:
+        line: its first line, from 1.
+        label: the value in the file.
+    """
+
+    text: str
+    line: int
+    max_new_tokens: int | None = None
+    label: Any = None
+
+
+def read(
+    path: Path, options: PromptOptions | None = None, labels: bool = False
+) -> tuple[list[Prompt], tuple[str, ...]]:
+    """Read the prompts of a .jsonl, .csv or .tsv file (one a row) or of any other text (one a
+    paragraph). Also returns notes about the file.
+
+    Args:
+        labels: whether labels are used; if not, a note says so.
+
+    Raises UsageError with file and line for anything that is not a prompt. Nothing is skipped.
+    """
+    options = options or PromptOptions()
+    ending = path.suffix.lower()
+    if ending in _CONVERSIONS:
+        raise UsageError(_conversion(path, _CONVERSIONS[ending]))
+    text = _text(path)
+    if ending in _ROWS:
+        prompts, notes = _of_rows(path, _ROWS[ending](path, text), options, labels)
+    else:
+        prompts, notes = _of_paragraphs(path, text, options)
+    if not prompts:
+        raise UsageError(
+            f"--dataset {path}: no prompt in it: one paragraph of text, or one JSON object with"
+            " `prompt` a line (.jsonl)"
+        )
+    return prompts, notes
+
+
+def count(path: Path, options: PromptOptions | None = None) -> int:
+    """The number of prompts in a file. Raises UsageError as `read` does."""
+    return len(read(path, options)[0])
+
+
+def _conversion(path: Path, program: str) -> str:
+    new = path.with_suffix(".jsonl")
+    command = shlex.join(["python", "-c", program, str(path), str(new)])
+    return (
+        f"--dataset {path}: {path.suffix} is not read; convert it to JSON Lines, and give the new"
+        f" file: {command}"
+    )
+
+
+def _text(path: Path) -> str:
+    """The file's text, in UTF-8, or in UTF-16 with a byte-order mark. Lines end with LF."""
+    try:
+        raw = path.read_bytes()
+    except OSError as e:
+        raise UsageError(f"--dataset {path}: cannot be read ({e.strerror})") from None
+    encoding, name = ("utf-16", "UTF-16") if raw.startswith(_UTF_16) else ("utf-8-sig", "UTF-8")
+    try:
+        text = raw.decode(encoding)
+    except UnicodeDecodeError as e:
+        # The mark of UTF-8 is no part of `e.object`.
+        before = e.object[: e.start].decode(encoding, errors="ignore")
+        line = before.count("\n") + 1
+        raise UsageError(
+            f"{path}:{line}: not {name} (byte 0x{e.object[e.start]:02x}): convert the file"
+        ) from None
+    if "\0" in text:
+        line = text[: text.index("\0")].count("\n") + 1
+        raise UsageError(
+            f"{path}:{line}: a character is zero, so the file is no text, or UTF-16 without a"
+            " byte-order mark: convert it to UTF-8"
+        )
+    return text.replace("\r\n", "\n")
+
+
+def _of_paragraphs(
+    path: Path, text: str, options: PromptOptions
+) -> tuple[list[Prompt], tuple[str, ...]]:
+    if options.field is not None:
+        raise UsageError(
+            f"--field {options.field}: names a field of {', '.join(_ROWS)}, and {path.name} is read"
+            " as text, one prompt a paragraph: leave it out"
+        )
+    paragraphs = list(_paragraphs(text))
+    prompts = [
+        Prompt(_text_of(f"{path}:{line}", _by_user(paragraph), options), line)
+        for paragraph, line in paragraphs
+    ]
+    lines = paragraphs[0][0].count("\n") + 1 if len(paragraphs) == 1 else 1
+    if lines == 1:
+        return prompts, ()
+    return prompts, (InputNote.ONE_PROMPT.format(lines=lines, file=path.name),)
+
+
+def _paragraphs(text: str) -> Iterator[tuple[str, int]]:
+    """Yield (paragraph, its first line)."""
+    block: list[str] = []
+    for number, line in enumerate([*text.split("\n"), ""], 1):
+        if line.strip():
+            block.append(line)
+        elif block:
+            yield "\n".join(block), number - len(block)
+            block = []
+
+
+def _json_lines(path: Path, text: str) -> Iterator[tuple[int, Any]]:
+    """Yield (line, its value)."""
+    lines = text.removesuffix("\n").split("\n") if text.strip() else []
+    for number, line in enumerate(lines, 1):
+        where = f"{path}:{number}"
+        if not line.strip():
+            raise UsageError(f"{where}: an empty line: each line is an object with `prompt`")
+        try:
+            row = json.loads(line)
+        except ValueError as e:
+            raise UsageError(
+                f'{where}: not JSON ({e}): each line is an object such as {{"prompt": "…"}}'
+            ) from None
+        yield number, row
+
+
+def _table(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (first line, name of the column → value) of each row of a CSV or TSV file."""
+    delimiter = _delimiter(path, text.partition("\n")[0])
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    header: list[str] = []
+    while True:
+        line = reader.line_num + 1
+        try:
+            row = next(reader, None)
+        except csv.Error as e:
+            raise UsageError(f"{path}:{line}: not CSV ({e})") from None
+        if row is None:
+            return
+        if not header:
+            header = _header(path, line, row)
+        elif row and len(row) != len(header):
+            raise UsageError(
+                f"{path}:{line}: {len(row)} fields, and the header names {len(header)}: write a"
+                " field that contains the separator in double quotes"
+            )
+        elif row:
+            yield line, dict(zip(header, map(_cell, header, row), strict=True))
+
+
+def _delimiter(path: Path, header: str) -> str:
+    """Spreadsheets of some languages write semicolons into a .csv."""
+    if path.suffix.lower() == ".tsv":
+        return "\t"
+    return ";" if ";" in header and "," not in header else ","
+
+
+def _header(path: Path, line: int, row: list[str]) -> list[str]:
+    names = [name.strip() for name in row]
+    if len(set(names)) < len(names):
+        raise UsageError(
+            f"{path}:{line}: the header names a column twice ({', '.join(names)}): rename one"
+        )
+    return names
+
+
+def _cell(column: str, value: str) -> Any:
+    """The value of a cell. All are text, and these two columns hold numbers."""
+    if column not in ("max_new_tokens", "label"):
+        return value
+    return int(value) if value.strip().isdecimal() else value or None
+
+
+_ROWS: Mapping[str, Callable[[Path, str], Iterator[tuple[int, Any]]]] = {
+    ".jsonl": _json_lines,
+    ".ndjson": _json_lines,
+    ".csv": _table,
+    ".tsv": _table,
+}
+"""Ending → the reader of its rows."""
+
+
+def _of_rows(
+    path: Path, rows: Iterator[tuple[int, Any]], options: PromptOptions, labels: bool
+) -> tuple[list[Prompt], tuple[str, ...]]:
+    every = list(rows)
+    if not every:
+        return [], ()
+    line, first = every[0]
+    field = options.field or _fields(f"{path}:{line}", first, options)[0]
+    prompts = [_prompt(path, line, row, field, options) for line, row in every]
+    values = [row for _, row in every]
+    return prompts, tuple(_notes(path, values, field, options, labels))
+
+
+def _fields(where: str, row: Any, options: PromptOptions) -> list[str]:
+    """The fields of a row that fit, the best first. With a chat template, that is `messages`."""
+    order = (_MESSAGES, *_FIELDS) if options.chat else (*_FIELDS, _MESSAGES)
+    fits = [name for name in order if isinstance(row, dict) and name in row]
+    if not fits:
+        raise UsageError(
+            f"{where}: no field is a prompt ({', '.join(order)}): name one with --field; found"
+            f" {_shown(row)}"
+        )
+    return fits
+
+
+def _notes(
+    path: Path, rows: list[dict[str, Any]], field: str, options: PromptOptions, labels: bool
+) -> Iterator[str]:
+    if not options.field and _fields(str(path), rows[0], options) != ["prompt"]:
+        yield InputNote.FIELD.format(file=path.name, field=field)
+    answered = sum(_answer_at_end(row[field]) for row in rows)
+    if answered:
+        yield InputNote.ANSWERS_LEFT_OUT.format(file=path.name, count=answered)
+    used = {field, "max_new_tokens"}
+    if labels:
+        used.add("label")
+    if field == "instruction":
+        used.add("input")
+    others = sorted(set().union(*rows) - used)
+    if others:
+        yield InputNote.UNUSED_FIELDS.format(file=path.name, fields=", ".join(others))
+
+
+def _prompt(path: Path, line: int, row: Any, field: str, options: PromptOptions) -> Prompt:
+    """The prompt of a row, by the chat template if there is one."""
+    where = f"{path}:{line}"
+    messages = _messages(where, row, field)
+    if options.chat is None and isinstance(row[field], list):
+        raise UsageError(
+            f"{where}: `{field}` is a list of messages, which only a chat template makes text of:"
+            " give --chat"
+        )
+    text = _text_of(where, messages, options)
+    if not _encodable(text):
+        raise UsageError(
+            f"{where}: the prompt contains half of a surrogate pair, which is no character: write"
+            " it as UTF-8"
+        )
+    return Prompt(text, line, _max_new_tokens(where, row), row.get("label"))
+
+
+def _messages(where: str, row: Any, field: str) -> list[dict[str, Any]]:
+    """The prompt as messages. A text is one message of the user."""
+    value = row.get(field) if isinstance(row, dict) else None
+    if isinstance(value, list) and value:
+        for message in value:
+            if not _is_message(message):
+                raise UsageError(
+                    f"{where}: each message of `{field}` is an object with the strings `role` and"
+                    f" `content`; found {_shown(message)}"
+                )
+        return value[:-1] if _answer_at_end(value) else value
+    if not isinstance(value, str) or not value:
+        raise UsageError(f"{where}: each row has a non-empty string `{field}`; found {_shown(row)}")
+    more = row.get("input") if field == "instruction" else None
+    return _by_user(f"{value}\n\n{more}" if isinstance(more, str) and more else value)
+
+
+def _is_message(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(value.get(key), str) for key in ("role", "content")
+    )
+
+
+def _answer_at_end(value: Any) -> bool:
+    """Whether a conversation ends with an answer, as those for training do."""
+    return isinstance(value, list) and len(value) > 1 and value[-1]["role"] == "assistant"
+
+
+def _by_user(text: str) -> list[dict[str, Any]]:
+    return [{"role": "user", "content": text}]
+
+
+def _text_of(where: str, messages: list[dict[str, Any]], options: PromptOptions) -> str:
+    if options.chat is None:
+        return str(messages[0]["content"])
+    return options.chat.render(where, messages)
+
+
+def _max_new_tokens(where: str, row: Mapping[str, Any]) -> int | None:
+    new = row.get("max_new_tokens")
+    if new is not None and (type(new) is not int or new < 1):
+        raise UsageError(f"{where}: `max_new_tokens` is a whole number from 1 on; found {new!r}")
+    return new
+
+
+def _shown(value: Any) -> str:
+    return repr(value)[:_SHOWN]
+
+
+def _encodable(text: str) -> bool:
+    """False if the text contains half of a surrogate pair, which JSON allows and UTF-8 cannot
+    encode.
+    """
+    return not any("\ud800" <= character <= "\udfff" for character in text)

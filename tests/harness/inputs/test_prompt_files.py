@@ -1,0 +1,165 @@
+"""Prompts in the files that people have: rows, columns, encodings, messages."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from harness.errors import UsageError
+from harness.inputs.chat import Template
+from harness.inputs.prompt_files import PromptOptions, read
+
+ROLES = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}[assistant]"
+CHAT = PromptOptions(chat=Template(ROLES, {}))
+
+
+def texts(tmp_path, name, data, options=None):
+    path = tmp_path / name
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    prompts, notes = read(path, options)
+    return [prompt.text for prompt in prompts], notes
+
+
+def refused(tmp_path, name, data, words, options=None):
+    with pytest.raises(UsageError, match=words) as error:
+        texts(tmp_path, name, data, options)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("field", ["text", "question", "instruction", "input"])
+def test_the_usual_names_of_a_prompt_are_known_and_told(tmp_path, field):
+    found, notes = texts(tmp_path, "rows.jsonl", json.dumps({field: "one"}) + "\n")
+    assert (found, notes) == (
+        ["one"],
+        (f"the prompts of rows.jsonl are its `{field}`; --field names another",),
+    )
+
+
+def test_the_first_of_several_names_is_taken_and_another_can_be_named(tmp_path):
+    rows = json.dumps({"text": "whole", "prompt": "short", "mine": "own"})
+    found, notes = texts(tmp_path, "rows.jsonl", rows)
+    assert (found, notes[0]) == (
+        ["short"],
+        "the prompts of rows.jsonl are its `prompt`; --field names another",
+    )
+    found, notes = texts(tmp_path, "rows.jsonl", rows, PromptOptions(field="mine"))
+    assert (found, notes) == (
+        ["own"],
+        ("fields of rows.jsonl that are not used: prompt, text",),
+    )
+
+
+def test_the_input_of_an_instruction_follows_it(tmp_path):
+    rows = '{"instruction": "Add.", "input": "1 2", "output": "3"}\n{"instruction": "Hi", "input": ""}\n'
+    found, notes = texts(tmp_path, "rows.jsonl", rows)
+    assert found == ["Add.\n\n1 2", "Hi"]
+    assert notes[-1] == "fields of rows.jsonl that are not used: output"
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.csv", 'id,question\n1,"one, two"\n2,"a ""b""\nc"\n'),
+        ("a.CSV", 'id;question\r\n1;one, two\r\n2;"a ""b""\r\nc"\r\n'),
+        ("a.tsv", 'id\tquestion\n1\tone, two\n2\t"a ""b""\nc"'),
+    ],
+)
+def test_a_column_of_a_table_has_the_prompts(tmp_path, name, data):
+    found, notes = texts(tmp_path, name, data)
+    assert found == ["one, two", 'a "b"\nc']
+    assert notes[-1] == f"fields of {name} that are not used: id"
+
+
+def test_numbers_of_a_table_are_numbers_and_lines_those_of_the_file(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('prompt,max_new_tokens,label\n"a\nb",7,1\n\nc,,2\n')
+    prompts, _ = read(path, labels=True)
+    assert [(p.line, p.max_new_tokens, p.label) for p in prompts] == [(2, 7, 1), (5, None, 2)]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_encodings_with_a_mark_and_line_ends_of_windows_change_nothing(tmp_path, encoding, end):
+    for name, lines in (
+        ("a.txt", ["süß", "und", "", "日本"]),
+        ("a.jsonl", ['{"prompt": "süß\\nund"}', '{"prompt": "日本"}', ""]),
+        ("a.csv", ["prompt", '"süß', 'und"', "日本", ""]),
+    ):
+        found, notes = texts(tmp_path, name, end.join(lines).encode(encoding))
+        assert (found, notes) == (["süß\nund", "日本"], ())
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "words"),
+    [
+        ("a.jsonl", '{"id": "x"}', r"a\.jsonl:1: no field is a prompt \(prompt, text, .*--field"),
+        ("a.jsonl", '{"text": "x"}\n{"prompt": "y"}', r"a\.jsonl:2: .*non-empty string `text`"),
+        ("a.csv", "prompt,id\nx,1\ny\n", r"a\.csv:3: 1 fields, and the header names 2"),
+        ("a.csv", "prompt,id\nx,1\n,2\n", r"a\.csv:3: .*non-empty string `prompt`"),
+        ("a.csv", "prompt,prompt\nx,1\n", r"a\.csv:1: the header names a column twice"),
+        ("a.csv", 'prompt,id\n"x"y,1\n', r"a\.csv:2: not CSV"),
+        ("a.csv", "prompt,max_new_tokens\nx,many\n", r"a\.csv:2: .*whole number .* 'many'"),
+        ("a.csv", "prompt\n", "no prompt in it"),
+        ("a.txt", "a\nb".encode("utf-16-le"), r"a\.txt:1: a character is zero"),
+        ("a.txt", b"\xff\xfea\0\n\0b", r"a\.txt:2: not UTF-16 \(byte 0x62\)"),
+        ("a.txt", b"\xef\xbb\xbfa\n\xff", r"a\.txt:2: not UTF-8 \(byte 0xff\)"),
+        ("a.jsonl", '{"messages": [{"role": "user", "content": "x"}]}', ":1: .*give --chat"),
+    ],
+)
+def test_a_bad_line_is_named_with_its_rule(tmp_path, name, data, words):
+    refused(tmp_path, name, data, words)
+
+
+def test_a_field_of_a_text_is_refused(tmp_path):
+    words = r"--field x: names a field of \.jsonl, .*a\.txt is read as text"
+    refused(tmp_path, "a.txt", "one", words, PromptOptions(field="x"))
+
+
+def test_json_is_refused_with_the_command_that_converts_it(tmp_path):
+    path = tmp_path / "ein Satz.json"
+    path.write_text('[{"prompt": "süß"}, {"prompt": "b"}]', encoding="utf-8")
+    with pytest.raises(UsageError, match=r"\.json is not read") as error:
+        read(path)
+    _, *rest = shlex.split(str(error.value).partition("new file: ")[2])
+    subprocess.run([sys.executable, *rest], check=True)
+    assert [p.text for p in read(tmp_path / "ein Satz.jsonl")[0]] == ["süß", "b"]
+
+
+def test_parquet_is_refused_with_the_command_that_converts_it(tmp_path):
+    words = re.escape("python -c 'import pandas, sys; pandas.read_parquet(sys.argv[1])")
+    refused(tmp_path, "a.parquet", b"PAR1", words)
+
+
+def test_a_chat_template_makes_one_turn_of_a_text(tmp_path):
+    assert texts(tmp_path, "a.txt", "one\n\ntwo", CHAT)[0] == [
+        "[user]one[assistant]",
+        "[user]two[assistant]",
+    ]
+    assert texts(tmp_path, "a.csv", "prompt\none\n", CHAT)[0] == ["[user]one[assistant]"]
+
+
+def test_messages_are_rendered_without_the_answer_at_their_end(tmp_path):
+    talk = [("system", "be brief"), ("user", "hi"), ("assistant", "ho"), ("user", "more")]
+    rows = [[{"role": role, "content": content} for role, content in talk[:n]] for n in (4, 3)]
+    data = "".join(json.dumps({"prompt": "x", "messages": row}) + "\n" for row in rows)
+    found, notes = texts(tmp_path, "a.jsonl", data, CHAT)
+    assert found == [
+        "[system]be brief[user]hi[assistant]ho[user]more[assistant]",
+        "[system]be brief[user]hi[assistant]",
+    ]
+    assert notes[:2] == (
+        "the prompts of a.jsonl are its `messages`; --field names another",
+        "a.jsonl: conversations that end with an answer: 1; it is left out, because the model is to"
+        " give it",
+    )
+
+
+@pytest.mark.parametrize("message", [3, {"role": "user"}, {"role": "user", "content": ["x"]}])
+def test_a_bad_message_is_named_by_its_line(tmp_path, message):
+    data = json.dumps({"messages": [message]})
+    refused(tmp_path, "a.jsonl", data, ":1: each message of `messages` is an object", CHAT)
