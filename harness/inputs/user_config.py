@@ -22,6 +22,8 @@ _DROPPED = (
     "attn_implementation",
     "_attn_implementation",
 )
+_NUMBERS = ("vocab_size", "num_hidden_layers", "hidden_size", "max_position_embeddings")
+"""The numbers of a language model that the harness reads."""
 _ROPE = {
     "linear": ("factor",),
     "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
@@ -36,28 +38,15 @@ def read(path: Path, model: Model) -> tuple[dict[str, Any], list[str]]:
     """Return (the configuration for the SUTs, notes). Raises UsageError with one sentence if it
     does not fit.
     """
-    config = _load(path)
-    _check_kind(path, model, config)
+    config = load(path)
+    if not model.like:
+        _check_kind(path, model, config)
     if "quantization_config" in config:
         raise UsageError(
             f"--weights {path}: config.json has a quantization_config, and quantised weights are"
             " not served: give the whole ones"
         )
-    config = {
-        **model.user_weights.defaults,
-        **_rope(path, model, config),
-        **model.user_weights.always,
-    }
-    config |= {name: config[other] for name, other in model.also_called.items() if other in config}
-    _derive(config, model)
-    _check_dimensions(path, model, config)
-    for key, accepted in model.user_weights.only.items():
-        if (value := config.get(key)) is not None and value not in accepted:
-            there = " or ".join(json.dumps(a) for a in accepted)
-            raise UsageError(
-                f"--weights {path}: config.json says {key} {json.dumps(value)}, and {model.name}"
-                f" here is computed with {there} only: not every SUT has another"
-            )
+    config = _of_unlisted(path, model, config) if model.like else _complete(path, model, config)
     config["dtype"] = (
         str(config.get("dtype") or config.get("torch_dtype") or "").removeprefix("torch.") or None
     )
@@ -67,11 +56,57 @@ def read(path: Path, model: Model) -> tuple[dict[str, Any], list[str]]:
         else []
     )
     kept = {k: v for k, v in config.items() if k not in _DROPPED}
+    if model.like:
+        return kept, [*notes, _unmeasured(model)]
     kept |= {other: kept[name] for name, other in model.also_called.items()}
     return {**kept, "architectures": [model.native_class]}, notes
 
 
-def _load(path: Path) -> dict[str, Any]:
+def _unmeasured(model: Model) -> str:
+    return (
+        f"how far an honest SUT is from the reference was not measured for {model.name}: the limits"
+        f" of accuracy follow from those of {model.like}, by precision, depth and width"
+    )
+
+
+def _complete(path: Path, model: Model, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration of a listed model, with every default written out."""
+    complete = {
+        **model.user_weights.defaults,
+        **_rope(path, model, config),
+        **model.user_weights.always,
+    }
+    named = {name: other for name, other in model.also_called.items() if other in complete}
+    complete |= {name: complete[other] for name, other in named.items()}
+    _derive(complete, model)
+    _check_dimensions(path, model, complete)
+    for key, accepted in model.user_weights.only.items():
+        if (value := complete.get(key)) is not None and value not in accepted:
+            there = " or ".join(json.dumps(a) for a in accepted)
+            raise UsageError(
+                f"--weights {path}: config.json says {key} {json.dumps(value)}, and {model.name}"
+                f" here is computed with {there} only: not every SUT has another"
+            )
+    return complete
+
+
+def _of_unlisted(path: Path, model: Model, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration of an unlisted model as it is, with `_NUMBERS` under these names. The
+    libraries know the defaults.
+    """
+    complete = {**config, **{name: config[other] for name, other in model.also_called.items()}}
+    for name in _NUMBERS:
+        if not _whole(complete.get(name)):
+            value = json.dumps(complete[name]) if name in complete else "no"
+            raise UsageError(
+                f"--weights {path}: config.json has {value} {name}, and the harness needs a whole"
+                " number from 1 on: write it there"
+            )
+    return complete
+
+
+def load(path: Path) -> dict[str, Any]:
+    """The content of a folder's config.json. Raises UsageError."""
     file = path / "config.json"
     if not file.is_file():
         raise UsageError(
@@ -95,16 +130,8 @@ def _load(path: Path) -> dict[str, Any]:
 def _check_kind(path: Path, model: Model, config: Mapping[str, Any]) -> None:
     kind, expected_kind = config.get("model_type"), model.config["model_type"]
     if kind != expected_kind:
-        # A model whose name is its type comes before similar ones.
-        names = sorted(models.names(), key=lambda name: name != kind)
-        other = next(
-            (name for name in names if models.load(name).config["model_type"] == kind), None
-        )
-        advice = (
-            f"--model {other}"
-            if other
-            else f"no SUT here has {kind}; give a folder of {', '.join(models.names())}"
-        )
+        other = models.of_type(kind)
+        advice = f"--model {other}" if other else "leave --model out, and the folder decides"
         raise UsageError(
             f"--weights {path}: config.json says model_type {kind}, and --model {model.name} is"
             f" {expected_kind}: {advice}"

@@ -302,13 +302,31 @@ def _tensors(
     return tensors
 
 
-def _expected(model: Model, config: Mapping[str, Any], names: Iterable[str]) -> tuple[Tensor, ...]:
+def _expected(
+    model: Model, config: Mapping[str, Any], tensors: Mapping[str, tuple[tuple[int, ...], str]]
+) -> tuple[Tensor, ...]:
     """The tensors that a folder must contain, and the optional ones that it contains."""
-    there = {_today(name, model) for name in names}
+    if model.like:
+        return _stored(model, config, tensors)
+    there = {_today(name, model) for name in tensors}
     return tuple(
         t
         for t in model.tensors(config)
         if t.name in there or not t.name.endswith(model.user_weights.optional)
+    )
+
+
+def _stored(
+    model: Model, config: Mapping[str, Any], tensors: Mapping[str, tuple[tuple[int, ...], str]]
+) -> tuple[Tensor, ...]:
+    """The parameters of an unlisted model's folder. A head tied to the embedding is not one."""
+    ignored = model.user_weights.ignored
+    ties = model.user_weights.tied if config.get("tie_word_embeddings") else {}
+    tied = [name for name, other in ties.items() if other in tensors]
+    return tuple(
+        Tensor(name=name, shape=shape, mean=0.0, std=0.0)
+        for name, (shape, _) in tensors.items()
+        if name not in tied and not name.endswith(ignored)
     )
 
 

@@ -59,13 +59,16 @@ def load_model(workload: Workload, **config: Any) -> Any:
     """
     products_in_float32()
     kind = getattr(transformers, workload.config["classes"]["transformers"])
-    model = kind.from_pretrained(
+    model, loading = kind.from_pretrained(
         workload.checkpoint,
         local_files_only=True,
         dtype=torch.float32,
         attn_implementation="eager",
+        output_loading_info=True,
         **config,
     )
+    if kind is transformers.AutoModelForCausalLM and loading["missing_keys"]:
+        raise ValueError(f"the folder lacks {', '.join(sorted(loading['missing_keys']))}")
     return model.to(workload.device).eval()
 
 

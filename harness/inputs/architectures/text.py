@@ -241,11 +241,13 @@ def of_one_length(
 def layer_weights(size: Size) -> int:
     """Return the number of weights in the matrices of all layers. XLNet's matrices have three axes:
     in, heads and the width of a head.
+
+    Experts are left out, because a token passes only some of them.
     """
     return sum(
         math.prod(t.shape)
         for t in size.tensors
-        if len(t.shape) in (2, 3) and re.search(r"\.\d+\.", t.name)
+        if len(t.shape) in (2, 3) and re.search(r"\.\d+\.", t.name) and ".experts." not in t.name
     )
 
 

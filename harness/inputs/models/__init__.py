@@ -144,6 +144,8 @@ class Model:
             `ruleset` of MLPerf Training whose keys its log has. `lora`: `rank` and `alpha`, if only
             LoRA's factors are trained. `trained`: the beginnings of the names of the tensors that
             are trained, if not all are.
+        like: for an unlisted model (harness.inputs.unlisted), the listed one whose measured
+            disagreements count. Empty: the model is listed.
     """
 
     name: str
@@ -164,6 +166,7 @@ class Model:
     also_called: Mapping[str, str]
     user_weights: UserWeightsRules
     fit: Mapping[str, Any]
+    like: str = ""
 
     @property
     def second_task(self) -> str | None:
@@ -274,6 +277,15 @@ def _of_task(data: dict[str, Any], task: str, change: dict[str, Any]) -> dict[st
         for key, size in data["size"].items()
     }
     return {**_merged(kept, change), "task": task, "weights": list(rows.values())}
+
+
+def of_type(model_type: Any) -> str | None:
+    """The name of the model with this `model_type` in its config.json. None: there is none.
+
+    A model whose name is its type comes before similar ones.
+    """
+    similar = sorted(names(), key=lambda name: name != model_type)
+    return next((n for n in similar if load(n).config["model_type"] == model_type), None)
 
 
 def in_group(group: str) -> list[str]:
