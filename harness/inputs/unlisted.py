@@ -43,6 +43,13 @@ def model_of(path: Path, task: str | None = None) -> Model:
 
     Raises UsageError if config.json does not name a model that can be measured.
     """
+    if not path.is_dir():
+        raise UsageError(
+            f"--weights {path}: is not a directory (names of the Hub are not downloaded); give a"
+            " folder with config.json and model.safetensors"
+        )
+    if not (path / "config.json").is_file():
+        raise _unnamed(path, "there is no config.json in it")
     config = user_config.load(path)
     kind = config.get("model_type")
     heads = _strings(config.get("architectures"))
@@ -55,18 +62,22 @@ def model_of(path: Path, task: str | None = None) -> Model:
             raise UsageError(f"--task {task}: {known} has only {' and '.join(tasks)}: leave it out")
         return models.load(known, task)
     if not isinstance(kind, str) or not re.fullmatch(r"[\w.-]+", kind):
-        raise UsageError(
-            f"--weights {path}: config.json has no model_type, so the model is not known: name it"
-            f" with --model ({', '.join(models.names())})"
-        )
+        raise _unnamed(path, "config.json has no model_type")
     if heads and not generates:
         raise UsageError(
-            f"--weights {path}: holds {', '.join(heads)}, and of {kind} only language models that"
-            f" generate are measured ({' or '.join(f'…{end}' for end in _HEADS)})"
+            f"--weights {path}: holds {', '.join(heads)}. A folder of {kind} is measured only if it"
+            f" holds a language model that generates ({' or '.join(f'…{end}' for end in _HEADS)})"
         )
     if task not in (None, "generate"):
         raise UsageError(f"--task {task}: {kind} only generates: leave it out")
     return _unlisted(kind, config)
+
+
+def _unnamed(path: Path, why: str) -> UsageError:
+    return UsageError(
+        f"--weights {path}: {why}, so the model is not known: name it with --model"
+        f" ({', '.join(models.names())})"
+    )
 
 
 def _strings(value: Any) -> list[str]:
