@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
+from huggingface_hub.errors import StrictDataclassError
 
 from sut.contract import Evidence, Unsupported, Workload
 from sut.devices import DEVICES
@@ -92,7 +93,7 @@ def _from_folder(workload: Workload, **arguments: Any) -> torch.nn.Module:
         model, loading = kind.from_pretrained(
             workload.checkpoint, trust_remote_code=False, output_loading_info=True, **arguments
         )
-    except (ValueError, KeyError, ImportError) as e:
+    except (ValueError, KeyError, ImportError, StrictDataclassError) as e:
         words = " ".join(str(e).split())
         raise Unsupported(f"Transformers does not load this {workload.model}: {words}") from None
     if missing := sorted(loading["missing_keys"]):

@@ -62,7 +62,7 @@ def test_an_unlisted_model_agrees_to_rounding(saved, tmp_path, capsys, sut, name
         (
             "native-torch-eager",
             "qwen3",
-            {"num_hidden_layers": 3},
+            {"num_hidden_layers": 3, "layer_types": ["full_attention"] * 3},
             "the folder lacks 11 tensors that Transformers' Qwen3ForCausalLM has",
         ),
         (
