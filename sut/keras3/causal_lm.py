@@ -16,13 +16,12 @@ import keras
 import keras_hub
 import numpy as np
 from keras import ops
-from safetensors import SafetensorError
 
 from sut import adapters
 from sut.contract import Batch, Unsupported, Workload
 from sut.keras.causal_lm import KerasCausalLM, check_positions
 from sut.keras.training import KerasTraining
-from sut.keras3 import exact, runtime, training
+from sut.keras3 import converted, exact, runtime, training
 from sut.registry import PER_HEAD
 
 _NO_LABEL = -100
@@ -93,7 +92,7 @@ def load(workload: Workload) -> KerasCausalLM:
     config = workload.config["model"]
     kind = getattr(keras_hub.models, workload.config["classes"]["keras_hub"])
     if kind is keras_hub.models.CausalLM:
-        model = _converted(workload)
+        model = converted.load_model(workload)
     else:
         check(kind.backbone_cls, config)
         check_positions(workload)
@@ -117,46 +116,6 @@ def load(workload: Workload) -> KerasCausalLM:
         runtime,
         {"stop_token_ids": tuple(workload.config.get("end_tokens", ())) or None},
     )
-
-
-def _converted(workload: Workload) -> Any:
-    """Return the model that KerasHub's converter makes of an unlisted model's folder.
-
-    Raises Unsupported, in KerasHub's words if it has no converter or if the converter fails. A
-    converter ignores values of config.json that its model lacks. This function detects tensors that
-    were not read and scaled rotary positions; the accuracy test detects others.
-    """
-    try:
-        model = runtime.load_model(workload)
-    except (AttributeError, KeyError, TypeError, ValueError, SafetensorError) as e:
-        words = f"{type(e).__name__}: {' '.join(str(e).split())}"
-        raise Unsupported(f"KerasHub does not load this {workload.model}: {words}") from None
-    backbone = model.backbone
-    name = type(backbone).__name__
-    stored, read = workload.config["parameters"], backbone.count_params()
-    if read != stored:
-        raise Unsupported(
-            f"KerasHub's {name} has {read} parameters, and the folder has {stored}: take"
-            " native-torch"
-        )
-    values = [value for value in backbone.get_config().values() if isinstance(value, float)]
-    for scaling in _scalings(workload.config["model"]):
-        if scaling.get("factor") not in values:
-            scaled = scaling.get("rope_type", scaling.get("type"))
-            raise Unsupported(
-                f"KerasHub's converter does not read how rotary positions are scaled ({scaled}):"
-                " take native-torch"
-            )
-    return model
-
-
-def _scalings(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return each way in which config.json scales rotary positions. A model with windows may have
-    one for each type of layer.
-    """
-    ways = [config.get(key) or {} for key in ("rope_scaling", "rope_parameters")]
-    ways += [way for outer in ways for way in outer.values() if isinstance(way, dict)]
-    return [way for way in ways if way.get("rope_type", way.get("type")) not in (None, "default")]
 
 
 class Adapter(keras.layers.Layer):

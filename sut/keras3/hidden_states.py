@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from sut.contract import Batch, Workload
+from sut.contract import Batch, Unsupported, Workload
 from sut.keras.predictor import KerasPredictor
-from sut.keras3 import exact, runtime, xlnet
+from sut.keras3 import converted, exact, runtime, xlnet
 
 
 def prepare(inputs: Batch) -> Batch:
@@ -20,11 +22,25 @@ def to_host(outputs: np.ndarray) -> Batch:
     return {"hidden": np.ascontiguousarray(outputs[..., ::7], np.float32)}
 
 
+def _check(backbone: Any) -> None:
+    """Raises Unsupported for a converted backbone with other inputs, or with several outputs."""
+    inputs, outputs = set(backbone.input), backbone.output
+    if inputs != {"token_ids", "padding_mask"} or isinstance(outputs, dict | list | tuple):
+        raise Unsupported(
+            f"KerasHub's {type(backbone).__name__} takes {', '.join(sorted(inputs))}, and is run"
+            " only with token_ids and padding_mask, for one output: take native-torch"
+        )
+
+
 def load(workload: Workload) -> KerasPredictor:
     """The checkpoint's backbone."""
     config = workload.config["model"]
     own = xlnet if config["model_type"] == "xlnet" else None
-    model = own.load_model(workload) if own else runtime.load_model(workload)
+    if workload.config["classes"]["keras_hub"] == "Backbone":
+        model = converted.load_model(workload)
+        _check(model)
+    else:
+        model = own.load_model(workload) if own else runtime.load_model(workload)
     if epsilon := config.get("layer_norm_eps", config.get("layer_norm_epsilon")):
         exact.epsilon(model, epsilon)
     exact.token_types(model, workload.checkpoint)

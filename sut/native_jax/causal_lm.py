@@ -25,7 +25,6 @@ from sut.native_jax.runtime import Weights
 from sut.native_jax.training import JaxTraining, cross_entropy
 
 Config = Mapping[str, Any]
-_LAYOUTS = ("gemma", "llama", "mistral")
 Cache = list[tuple[jax.Array, jax.Array]]
 """Keys and values of each layer, each [batch, heads of keys, columns, size of a head]."""
 
@@ -278,11 +277,6 @@ def load_weights(workload: Workload) -> dict[str, jax.Array]:
     another way than Llama 3.1's.
     """
     config = workload.config["model"]
-    if config["model_type"] not in _LAYOUTS:
-        raise Unsupported(
-            f"native JAX has the layouts of {', '.join(_LAYOUTS)}, and not of"
-            f" {config['model_type']}: take native-torch"
-        )
     if (kind := config.get("rope_scaling", {}).get("rope_type", "llama3")) != "llama3":
         raise Unsupported(
             f"native JAX scales rotary positions as llama3 does and not otherwise ({kind}): take"

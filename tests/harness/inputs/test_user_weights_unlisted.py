@@ -131,6 +131,8 @@ def test_limits_are_those_of_llama_and_more_for_a_wider_one(qwen3):
         ),
         ({"model_type": "../x"}, "has no model_type"),
         ({"architectures": ["T5ForConditionalGeneration"]}, "holds T5ForConditionalGeneration. A"),
+        ({"architectures": ["T5Model"], "is_encoder_decoder": True}, "holds T5Model. A folder of"),
+        ({"architectures": DROP}, "holds no named class. A folder of qwen3 is measured if"),
         (
             {"max_position_embeddings": DROP},
             "has no max_position_embeddings, and the harness needs",
@@ -166,8 +168,10 @@ def test_integers_are_quantised_weights(qwen3):
     [
         ("native-torch-eager", None),
         ("keras3-jax", None),
-        ("hf-tensorflow", "no class of its library loads a qwen3 without a file of ours"),
-        ("keras2-tensorflow", "no class of its library loads a qwen3 without a file of ours"),
+        ("mock", None),
+        ("hf-tensorflow", "qwen3 has no file here, and this SUT has no general class"),
+        ("keras2-tensorflow", "qwen3 has no file here, and this SUT has no general class"),
+        ("native-jax", "qwen3 has no file here, and this SUT has no general class"),
     ],
 )
 def test_libraries_with_a_general_class_are_tried(qwen3, tmp_path, sut, reason):
@@ -180,8 +184,33 @@ def test_libraries_with_a_general_class_are_tried(qwen3, tmp_path, sut, reason):
 def test_a_training_and_a_task_that_it_has_not_are_refused(qwen3, tmp_path):
     fit = request(tmp_path, scenario="Fit", duration=None, model=None, weights=qwen3)
     assert "nobody has said yet how it is trained" in (plan.unsupported(fit) or "")
-    with pytest.raises(UsageError, match="--task predict: qwen3 only generates: leave it out"):
+    with pytest.raises(UsageError, match="--task predict: this qwen3 has only generate: leave it"):
         request(tmp_path, model=None, weights=qwen3, task="predict")
+
+
+@pytest.mark.parametrize(
+    ("head", "like", "classes"),
+    [
+        (
+            "XForSequenceClassification",
+            "bert",
+            {"transformers": "AutoModelForSequenceClassification"},
+        ),
+        ("XModel", "distilbert", {"transformers": "AutoModel", "keras_hub": "Backbone"}),
+        ("XForMaskedLM", "distilbert", {"transformers": "AutoModel", "keras_hub": "Backbone"}),
+    ],
+)
+def test_an_encoder_is_judged_like_a_listed_one(made, head, like, classes):
+    folder = made("roberta")
+    config(folder, model_type="x", architectures=[head])
+    model, found = unlisted.model_of(folder), look(folder)
+    assert (model.name, model.task, model.classes) == ("x", "predict", classes)
+    assert model.architecture == models.load(like).architecture
+    assert found.size.parameters == MODELS["roberta"].sizes["tiny"].parameters
+    assert (
+        limits.limits(model, found.size, "float32", "cpu").keys()
+        == models.load(like).tolerance["float32"].keys()
+    )
 
 
 def test_a_sweep_needs_no_model_beside_weights(qwen3):
