@@ -35,15 +35,17 @@ def _check(backbone: Any) -> None:
 def load(workload: Workload) -> KerasPredictor:
     """The checkpoint's backbone."""
     config = workload.config["model"]
-    own = xlnet if config["model_type"] == "xlnet" else None
-    if workload.config["classes"]["keras_hub"] == "Backbone":
+    names = prepare
+    if config["model_type"] == "xlnet":
+        model = xlnet.load_model(workload)
+        names = xlnet.prepare
+    elif workload.config["classes"]["keras_hub"] == "Backbone":
         model = converted.load_model(workload)
         _check(model)
     else:
-        model = own.load_model(workload) if own else runtime.load_model(workload)
-    if epsilon := config.get("layer_norm_eps", config.get("layer_norm_epsilon")):
+        model = runtime.load_model(workload)
+    epsilon = config.get("layer_norm_eps", config.get("layer_norm_epsilon"))
+    if epsilon:
         exact.epsilon(model, epsilon)
     exact.token_types(model, workload.checkpoint)
-    return KerasPredictor(
-        model, workload, runtime, prepare=own.prepare if own else prepare, to_host=to_host
-    )
+    return KerasPredictor(model, workload, runtime, prepare=names, to_host=to_host)

@@ -138,7 +138,7 @@ def test_limits_are_those_of_llama_and_more_for_a_wider_one(qwen3):
             "has no max_position_embeddings, and the harness needs",
         ),
         ({"num_hidden_layers": "two"}, 'has "two" num_hidden_layers'),
-        ({"quantization_config": {}}, "quantised weights are not served"),
+        ({"quantization_config": {}}, "quantised weights are not supported"),
     ],
 )
 def test_a_folder_that_cannot_be_measured_is_one_sentence(qwen3, changes, words):
@@ -159,7 +159,7 @@ def test_a_folder_without_config_json_needs_the_models_name(qwen3):
 
 def test_integers_are_quantised_weights(qwen3):
     tensors(qwen3, lambda t: t.update({NORM: np.ones(16, np.int8)}))
-    with pytest.raises(UsageError, match="quantised weights are not served"):
+    with pytest.raises(UsageError, match="quantised weights are not supported"):
         look(qwen3)
 
 
@@ -183,7 +183,7 @@ def test_libraries_with_a_general_class_are_tried(qwen3, tmp_path, sut, reason):
 
 def test_a_training_and_a_task_that_it_has_not_are_refused(qwen3, tmp_path):
     fit = request(tmp_path, scenario="Fit", duration=None, model=None, weights=qwen3)
-    assert "nobody has said yet how it is trained" in (plan.unsupported(fit) or "")
+    assert "qwen3.toml has no [fit]" in (plan.unsupported(fit) or "")
     with pytest.raises(UsageError, match="--task predict: this qwen3 has only generate: leave it"):
         request(tmp_path, model=None, weights=qwen3, task="predict")
 
