@@ -24,11 +24,12 @@ def to_host(outputs: np.ndarray) -> Batch:
 
 def _check(backbone: Any) -> None:
     """Raises Unsupported for a converted backbone with other inputs, or with several outputs."""
-    inputs, outputs = set(backbone.input), backbone.output
-    if inputs != {"token_ids", "padding_mask"} or isinstance(outputs, dict | list | tuple):
+    inputs = backbone.input
+    fits = isinstance(inputs, dict) and set(inputs) == {"token_ids", "padding_mask"}
+    if not fits or isinstance(backbone.output, dict | list | tuple):
         raise Unsupported(
-            f"KerasHub's {type(backbone).__name__} takes {', '.join(sorted(inputs))}, and is run"
-            " only with token_ids and padding_mask, for one output: take native-torch"
+            f"KerasHub's {type(backbone).__name__} has other inputs than token_ids and padding_mask,"
+            " or several outputs: take native-torch"
         )
 
 
