@@ -41,7 +41,8 @@ _KINDS = (
         like="llama",
         classes={"transformers": "AutoModelForCausalLM", "keras_hub": "CausalLM"},
     ),
-    # KerasHub's converters leave the head out.
+    # KerasHub's converters leave the head out. An XLM-RoBERTa that KerasHub converted gave other
+    # hidden states than Transformers.
     _Kind(
         ends=("ForSequenceClassification",),
         like="bert",
@@ -50,7 +51,7 @@ _KINDS = (
     _Kind(
         ends=("Model", "ForMaskedLM"),
         like="distilbert",
-        classes={"transformers": "AutoModel", "keras_hub": "Backbone"},
+        classes={"transformers": "AutoModel"},
     ),
 )
 """The first one with a fitting end counts."""

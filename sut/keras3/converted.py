@@ -1,4 +1,4 @@
-"""Loads an unlisted model (harness.inputs.unlisted) by KerasHub's own converter."""
+"""Loads an unlisted language model (harness.inputs.unlisted) by KerasHub's own converter."""
 
 from __future__ import annotations
 
@@ -12,23 +12,22 @@ from sut.keras3 import runtime
 
 
 def load_model(workload: Workload) -> Any:
-    """Return the model that KerasHub's converter makes of an unlisted model's folder.
+    """Return the language model that KerasHub's converter makes of an unlisted model's folder.
 
     Raises Unsupported, in KerasHub's words if it has no converter or if the converter fails. A
-    converter ignores values of config.json that its model lacks. This function detects scaled rotary
-    positions, and tensors of a language model that were not read. The accuracy test detects others.
+    converter ignores values of config.json that its model lacks. This function detects tensors that
+    were not read and scaled rotary positions. The accuracy test detects others.
     """
     try:
         model = runtime.load_model(workload)
     except (AttributeError, KeyError, TypeError, ValueError, SafetensorError) as e:
         words = f"{type(e).__name__}: {' '.join(str(e).split())}"
         raise Unsupported(f"KerasHub does not load this {workload.model}: {words}") from None
-    backbone = getattr(model, "backbone", model)
+    backbone = model.backbone
     name = type(backbone).__name__
     stored = workload.config["parameters"]
     read = backbone.count_params()
-    # A backbone of its own lacks the folder's pooler and head.
-    if backbone is not model and read != stored:
+    if read != stored:
         raise Unsupported(
             f"KerasHub's {name} has {read} parameters, and the folder has {stored}: take"
             " native-torch"

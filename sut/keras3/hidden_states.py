@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from sut.contract import Batch, Unsupported, Workload
+from sut.contract import Batch, Workload
 from sut.keras.predictor import KerasPredictor
-from sut.keras3 import converted, exact, runtime, xlnet
+from sut.keras3 import exact, runtime, xlnet
 
 
 def prepare(inputs: Batch) -> Batch:
@@ -22,29 +20,15 @@ def to_host(outputs: np.ndarray) -> Batch:
     return {"hidden": np.ascontiguousarray(outputs[..., ::7], np.float32)}
 
 
-def _check(backbone: Any) -> None:
-    """Raises Unsupported for a converted backbone with other inputs, or with several outputs."""
-    inputs = backbone.input
-    fits = isinstance(inputs, dict) and set(inputs) == {"token_ids", "padding_mask"}
-    if not fits or isinstance(backbone.output, dict | list | tuple):
-        raise Unsupported(
-            f"KerasHub's {type(backbone).__name__} has other inputs than token_ids and padding_mask,"
-            " or several outputs: take native-torch"
-        )
-
-
 def load(workload: Workload) -> KerasPredictor:
     """The checkpoint's backbone."""
     config = workload.config["model"]
-    names = prepare
     if config["model_type"] == "xlnet":
         model = xlnet.load_model(workload)
         names = xlnet.prepare
-    elif workload.config["classes"]["keras_hub"] == "Backbone":
-        model = converted.load_model(workload)
-        _check(model)
     else:
         model = runtime.load_model(workload)
+        names = prepare
     epsilon = config.get("layer_norm_eps", config.get("layer_norm_epsilon"))
     if epsilon:
         exact.epsilon(model, epsilon)

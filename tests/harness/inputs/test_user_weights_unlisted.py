@@ -196,8 +196,8 @@ def test_a_training_and_a_task_that_it_has_not_are_refused(qwen3, tmp_path):
             "bert",
             {"transformers": "AutoModelForSequenceClassification"},
         ),
-        ("XModel", "distilbert", {"transformers": "AutoModel", "keras_hub": "Backbone"}),
-        ("XForMaskedLM", "distilbert", {"transformers": "AutoModel", "keras_hub": "Backbone"}),
+        ("XModel", "distilbert", {"transformers": "AutoModel"}),
+        ("XForMaskedLM", "distilbert", {"transformers": "AutoModel"}),
     ],
 )
 def test_an_encoder_is_judged_like_a_listed_one(made, head, like, classes):
