@@ -73,6 +73,10 @@ class NotRun(StrEnum):
     """Why a cell is unsupported or skipped, in addition to the reasons of `sut/registry.py`."""
 
     NO_FIT = "{model}.toml has no [fit], which says how the model is trained"
+    UNLISTED = (
+        "{model} has no file here, and this SUT has no general class that loads it: take"
+        " native-torch-eager"
+    )
     MEMORY = (
         "{model} {size} in {precision} needs about {need:.1f} GB of memory and {available:.1f} GB"
         " are available: choose {smaller}, or a machine with more memory"
@@ -167,6 +171,10 @@ class InputNote(StrEnum):
     WEIGHTS = "weights of {path}"
     WEIGHTS_AND_TOKENIZER = "weights of {path}, tokenizer {tokenizer}"
     AUTO_MAP = "config.json names code of its own (auto_map), which is not run"
+    UNLISTED = (
+        "the distance of honest SUTs from the reference was not measured for {model}: the limits of"
+        " accuracy follow from those of {like}, by precision, depth and width"
+    )
     WEIGHTS_FLOAT16 = (
         "stored in float16, in which no SUT computes: {precision} is used unless --precision says"
         " otherwise"

@@ -180,7 +180,8 @@ def _recipe(name: str | None, values: Mapping[str, list[str]]) -> Recipe:
     if name:
         chosen = recipe.read(name)
         return replace(chosen, grids=tuple({**grid, **values} for grid in chosen.grids))
-    lacking = [options.flag(key) for key in ("sut", "scenario", "model") if key not in values]
+    needed = ("sut", "scenario") if "weights" in values else ("sut", "scenario", "model")
+    lacking = [options.flag(key) for key in needed if key not in values]
     if lacking:
         raise UsageError(
             f"a sweep needs {', '.join(lacking)}, or the name of a recipe:"

@@ -61,9 +61,10 @@ def limits(
 
     Each is FACTOR times the largest measured disagreement of this model, size, precision and
     device. If that was not measured, it is twice that of size base on a CPU, and more in proportion
-    to the number of layers. No limit is looser than the model's (`answer.tolerance`), which is the
-    only limit if the model was not measured. Measurements of long answers count only if the answers
-    are longer than the size's.
+    to the number of layers. An unlisted model has the measurements of another one (`Model.like`),
+    and more in proportion to the root of its width. No limit is looser than the model's
+    (`answer.tolerance`), which is the only limit if the model was not measured. Measurements of
+    long answers count only if the answers are longer than the size's.
 
     `logit_rms` is RMS_FACTOR times the largest value of the SUTs on the same framework, because
     frameworks round at different places. It is limited only if that was measured and there are
@@ -84,6 +85,8 @@ def limits(
     if not rows:
         return {name: bound for name, bound in loosest.items() if name != _RMS}
     room = 1.0 if same else _UNMEASURED * _depth(model, size)
+    if model.like:
+        room *= _width(model, size)
     factor = FACTOR[precision] * room
     derived = {}
     for name, bound in loosest.items():
@@ -159,7 +162,7 @@ def of_training(model: Model, size: Size, precision: str, device: str) -> dict[s
 
 def _rows(model: Model, *place: str, kind: str = "measured") -> list[Mapping[str, Any]]:
     keys = ("model", "task", "precision", "size", "device")
-    cell = (model.name, model.second_task, *place)
+    cell = (model.like or model.name, model.second_task, *place)
     return [row for row in measurements(kind) if tuple(map(row.get, keys)) == cell]
 
 
@@ -168,3 +171,12 @@ def _depth(model: Model, size: Size) -> float:
     measured = model.sizes[_LARGEST_SIZE]
     ratio = size.config["num_hidden_layers"] / measured.config["num_hidden_layers"]
     return max(1.0, ratio)
+
+
+def _width(model: Model, size: Size) -> float:
+    """The factor by which the rounding error of a sum grows with its length: the root of the width
+    of a size over that of the largest measured size; at least 1.
+    """
+    measured = model.sizes[_LARGEST_SIZE]
+    ratio = size.config["hidden_size"] / measured.config["hidden_size"]
+    return max(1.0, math.sqrt(ratio))

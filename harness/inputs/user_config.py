@@ -23,6 +23,8 @@ _DROPPED = (
     "attn_implementation",
     "_attn_implementation",
 )
+_NUMBERS = ("vocab_size", "num_hidden_layers", "hidden_size", "max_position_embeddings")
+"""The numbers of a language model that the harness reads."""
 _ROPE = {
     "linear": ("factor",),
     "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
@@ -37,38 +39,64 @@ def read(path: Path, model: Model) -> tuple[dict[str, Any], list[str]]:
     """Return (the configuration for the SUTs, notes). Raises UsageError with one sentence if it
     does not fit.
     """
-    config = _load(path)
-    _check_kind(path, model, config)
+    config = load(path)
+    if not model.like:
+        _check_kind(path, model, config)
     if "quantization_config" in config:
         raise UsageError(
             f"--weights {path}: config.json has a quantization_config, and quantised weights are"
             " not supported: give the weights from which they were made"
         )
-    config = {
+    config = _of_unlisted(path, model, config) if model.like else _complete(path, model, config)
+    dtype = str(config.get("dtype") or config.get("torch_dtype") or "")
+    config["dtype"] = dtype.removeprefix("torch.") or None
+    notes: list[str] = [InputNote.AUTO_MAP] if "auto_map" in config else []
+    kept = {key: value for key, value in config.items() if key not in _DROPPED}
+    if model.like:
+        return kept, [*notes, InputNote.UNLISTED.format(model=model.name, like=model.like)]
+    kept |= {other: kept[name] for name, other in model.also_called.items()}
+    return {**kept, "architectures": [model.native_class]}, notes
+
+
+def _complete(path: Path, model: Model, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration of a listed model, with every default written out."""
+    complete = {
         **model.user_weights.defaults,
         **_rope(path, model, config),
         **model.user_weights.always,
     }
-    config |= {name: config[other] for name, other in model.also_called.items() if other in config}
-    _derive(config, model)
-    _check_dimensions(path, model, config)
+    named = {name: other for name, other in model.also_called.items() if other in complete}
+    complete |= {name: complete[other] for name, other in named.items()}
+    _derive(complete, model)
+    _check_dimensions(path, model, complete)
     for key, accepted in model.user_weights.only.items():
-        value = config.get(key)
+        value = complete.get(key)
         if value is not None and value not in accepted:
             there = " or ".join(map(json.dumps, accepted))
             raise UsageError(
                 f"--weights {path}: config.json says {key} {json.dumps(value)}, and {model.name}"
                 f" here is computed with {there} only: not every SUT has another"
             )
-    dtype = str(config.get("dtype") or config.get("torch_dtype") or "")
-    config["dtype"] = dtype.removeprefix("torch.") or None
-    notes: list[str] = [InputNote.AUTO_MAP] if "auto_map" in config else []
-    kept = {key: value for key, value in config.items() if key not in _DROPPED}
-    kept |= {other: kept[name] for name, other in model.also_called.items()}
-    return {**kept, "architectures": [model.native_class]}, notes
+    return complete
 
 
-def _load(path: Path) -> dict[str, Any]:
+def _of_unlisted(path: Path, model: Model, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration of an unlisted model as it is, with `_NUMBERS` under these names. The
+    libraries know the defaults.
+    """
+    complete = {**config, **{name: config[other] for name, other in model.also_called.items()}}
+    for name in _NUMBERS:
+        if not _whole(complete.get(name)):
+            value = json.dumps(complete[name]) if name in complete else "no"
+            raise UsageError(
+                f"--weights {path}: config.json has {value} {name}, and the harness needs a whole"
+                " number from 1 on: write it there"
+            )
+    return complete
+
+
+def load(path: Path) -> dict[str, Any]:
+    """The content of a folder's config.json. Raises UsageError."""
     file = path / "config.json"
     if not file.is_file():
         raise UsageError(
@@ -93,14 +121,8 @@ def _check_kind(path: Path, model: Model, config: Mapping[str, Any]) -> None:
     kind = config.get("model_type")
     expected_kind = model.config["model_type"]
     if kind != expected_kind:
-        # A model whose name is its type comes before similar ones.
-        names = sorted(models.names(), key=lambda name: name != kind)
-        of_kind = [name for name in names if models.load(name).config["model_type"] == kind]
-        advice = (
-            f"--model {of_kind[0]}"
-            if of_kind
-            else f"no SUT here has {kind}; give a folder of {', '.join(models.names())}"
-        )
+        other = models.of_type(kind)
+        advice = f"--model {other}" if other else "leave --model out, and the folder decides"
         raise UsageError(
             f"--weights {path}: config.json says model_type {kind}, and --model {model.name} is"
             f" {expected_kind}: {advice}"

@@ -131,12 +131,30 @@ def weight_map(path: Path) -> dict[str, str]:
         ) from None
 
 
-def expected(model: Model, config: Mapping[str, Any], names: Iterable[str]) -> tuple[Tensor, ...]:
+def expected(
+    model: Model, config: Mapping[str, Any], tensors: Mapping[str, tuple[tuple[int, ...], str]]
+) -> tuple[Tensor, ...]:
     """The tensors that a folder must contain, and the optional ones that it contains."""
-    there = {todays_name(name, model) for name in names}
+    if model.like:
+        return _stored(model, config, tensors)
+    there = {todays_name(name, model) for name in tensors}
     optional = model.user_weights.optional
     every = model.tensors(config)
     return tuple(t for t in every if t.name in there or not t.name.endswith(optional))
+
+
+def _stored(
+    model: Model, config: Mapping[str, Any], tensors: Mapping[str, tuple[tuple[int, ...], str]]
+) -> tuple[Tensor, ...]:
+    """The parameters of an unlisted model's folder. A head tied to the embedding is not one."""
+    ignored = model.user_weights.ignored
+    ties = model.user_weights.tied if config.get("tie_word_embeddings") else {}
+    tied = [name for name, other in ties.items() if other in tensors]
+    return tuple(
+        Tensor(name=name, shape=shape, mean=0.0, std=0.0)
+        for name, (shape, _) in tensors.items()
+        if name not in tied and not name.endswith(ignored)
+    )
 
 
 def compare(

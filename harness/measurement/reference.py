@@ -209,11 +209,13 @@ def workload_config(request: Request, inputs: Inputs) -> dict[str, object]:
     """Return the description of the model for a SUT: its configuration, class names, the shapes of
     its inputs and the end tokens.
 
-    For a training it also contains the optimizer and the LoRA settings.
+    For an unlisted model it also contains the number of parameters in the folder. For a training it
+    also contains the optimizer and the LoRA settings.
     """
     ends = {"end_tokens": list(request.end_tokens)} if request.architecture.generates_tokens else {}
     trains = {"optimizer": request.optimizer} if request.trains else {}
     lora = {"lora": request.lora_config} if request.lora_config else {}
+    counted = {"parameters": request.size.parameters} if request.model.like else {}
     return {
         "model": dict(request.size.config),
         "classes": dict(request.model.classes),
@@ -221,6 +223,7 @@ def workload_config(request: Request, inputs: Inputs) -> dict[str, object]:
         **ends,
         **trains,
         **lora,
+        **counted,
     }
 
 

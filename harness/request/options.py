@@ -94,8 +94,13 @@ class Options:
         lambda: " or ".join(f"{s.name} ({s.measures})" for s in SCENARIOS.values()),
         read=_one_of(lambda: SCENARIOS, "--scenario"),
     )
-    model: str = _flag(
-        lambda: f"{', '.join(model_names())} (see list)", read=_one_of(model_names, "--model")
+    model: str | None = _flag(
+        lambda: (
+            f"{', '.join(model_names())} (see list); default: with --weights what its"
+            " config.json says"
+        ),
+        read=_one_of(model_names, "--model"),
+        default=None,
     )
     task: str | None = _flag(
         "predict or generate; default: the first task of the model; most have only one (see list)",

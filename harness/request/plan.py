@@ -12,7 +12,7 @@ from compliance import rules
 from harness.errors import UsageError
 from harness.execution import machine
 from harness.execution.environments import LOCKS
-from harness.inputs import architectures, models, user_weights
+from harness.inputs import architectures, models, unlisted, user_weights
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import PromptOptions
 from harness.messages import KerasGenerates, NotRun, PlanReason
@@ -52,7 +52,7 @@ def resolve(options: Options) -> Request:
     _check_duration(options.duration, options.mode)
     _check_files(options, model)
     chat = _chat(options, model, weights, reasons)
-    reasons += _of_training(options)
+    reasons += _of_training(options, model)
     reasons += _of_first_token(options, model, size)
     end_tokens, why = _end_tokens(options, model, weights)
     return Request(
@@ -74,14 +74,18 @@ def resolve(options: Options) -> Request:
 
 
 def _model(options: Options) -> Model:
-    model = models.load(options.model)
-    if options.task is None:
-        return model
-    if options.trains:
+    if options.trains and options.task is not None:
         raise UsageError(
             f"--task {options.task}: {options.scenario} trains, and only the other scenarios have"
             " tasks: leave it out"
         )
+    if options.model is None:
+        if options.weights is None:
+            raise UsageError(f"--model is needed, or --weights DIR: {', '.join(models.names())}")
+        return unlisted.model_of(options.weights, options.task)
+    model = models.load(options.model)
+    if options.task is None:
+        return model
     if options.task not in model.tasks:
         raise UsageError(
             f"--task {options.task}: {model.name} has only {' and '.join(model.tasks)}:"
@@ -311,13 +315,11 @@ def _check_duration(duration: float | None, mode: str) -> None:
         raise UsageError(f"--duration {duration:g}: more than 0 and at most {_LONGEST_DURATION_S}")
 
 
-def _of_training(options: Options) -> Iterator[str]:
+def _of_training(options: Options, model: Model) -> Iterator[str]:
     """Yield notes for a reader on the flags of a training. Raises UsageError for flags that it does
     not take.
     """
-    if options.lora is not None and not (
-        options.trains and "lora" in models.load(options.model).fit
-    ):
+    if options.lora is not None and not (options.trains and "lora" in model.fit):
         raise UsageError(
             f"--lora {options.lora}: is for --scenario Fit and models that are trained by LoRA:"
             " leave it out"
@@ -412,9 +414,13 @@ def unsupported(request: Request) -> str | None:
         precision=request.precision,
         device=request.device,
     )
-    if not reason and request.trains and not model.fit:
+    if reason:
+        return reason
+    if request.trains and not model.fit:
         return NotRun.NO_FIT.format(model=model.name)
-    return reason
+    if model.like and request.spec.reads_weights and request.spec.classes not in model.classes:
+        return NotRun.UNLISTED.format(model=model.name)
+    return None
 
 
 def memory_shortage(request: Request, precision: str) -> str | None:

@@ -71,6 +71,8 @@ def bandwidth_share(result: Result, copied: float) -> float | None:
     tokens = result.metrics.get("tokens_per_second")
     if not copied or not tokens or cell.task != "generate":
         return None
+    if cell.model not in models.names():
+        return None
     size = models.load(cell.model, cell.task).sizes.get(cell.size)
     if size is None:  # the size of a user's weights
         return None

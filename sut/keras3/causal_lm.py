@@ -21,7 +21,7 @@ from sut import adapters
 from sut.contract import Batch, Unsupported, Workload
 from sut.keras.causal_lm import KerasCausalLM, check_positions
 from sut.keras.training import KerasTraining
-from sut.keras3 import exact, runtime, training
+from sut.keras3 import converted, exact, runtime, training
 from sut.registry import PER_HEAD
 
 _NO_LABEL = -100
@@ -96,11 +96,15 @@ def load(workload: Workload) -> KerasCausalLM:
     """The checkpoint's model, compiled for greedy generation."""
     config = workload.config["model"]
     kind = getattr(keras_hub.models, workload.config["classes"]["keras_hub"])
-    check(kind.backbone_cls, config)
-    check_positions(workload)
-    model = runtime.load_model(workload)
-    key = "rms_norm_eps" if "rms_norm_eps" in config else "layer_norm_epsilon"
-    exact.epsilon(model, config[key])
+    if kind is keras_hub.models.CausalLM:
+        model = converted.load_model(workload)
+    else:
+        check(kind.backbone_cls, config)
+        check_positions(workload)
+        model = runtime.load_model(workload)
+    epsilon = config.get("rms_norm_eps", config.get("layer_norm_epsilon"))
+    if epsilon is not None:
+        exact.epsilon(model, epsilon)
     sampler: Any = "greedy"
     if workload.execution != "eager":
         sampler = _Greedy(workload.config["prompt_buckets"])

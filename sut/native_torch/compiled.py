@@ -4,6 +4,7 @@ call enters. It raises an error instead of running eagerly.
 
 from __future__ import annotations
 
+import copy
 import os
 import shutil
 import sysconfig
@@ -75,6 +76,9 @@ def compile_forward(model: torch.nn.Module) -> None:
     setattr(model, "forward", compiled)  # noqa: B010  a method of a class is replaced on purpose
 
 
+_ATTENTION = ("full_attention", "sliding_attention")
+
+
 class StaticCaches:
     """Caches of keys and values with fixed shape and address, one for each number of rows. Every
     call empties its cache and uses it again.
@@ -82,7 +86,8 @@ class StaticCaches:
     `generate` would create a new cache at each call, and CUDA graphs would be recorded again for
     its new addresses. Each cache has room for the longest prompt and its answer, so that all
     prompts share one decoding graph. A prompt bucket is one more graph. The constructor changes the
-    model's window, mask function and generation config.
+    model's mask function and generation config, and the window of a model whose layers are of one
+    type.
     """
 
     def __init__(self, model: Any, config: Mapping[str, Any]):
@@ -99,7 +104,7 @@ class StaticCaches:
         # The window is never exceeded here, so answers do not change without it. With it, the
         # library's cache for windows would count tokens in Python and create a new graph at every
         # step.
-        model.config.sliding_window = None
+        self.layout = _without_windows(model.config)
         model.create_masks_for_generate = _mask
         # On CUDA, `generate` would compile its decoding steps again, around the compiled forward.
         model.generation_config.update(disable_compile=True)
@@ -107,7 +112,7 @@ class StaticCaches:
     def emptied(self, rows: int) -> Any:
         """Return the StaticCache for this number of rows, emptied."""
         if rows not in self.by_rows:
-            cache = transformers.StaticCache(config=self.model.config, max_cache_len=self.length)
+            cache = transformers.StaticCache(config=self.layout, max_cache_len=self.length)
             heads, size = self._shape()
             # This happens before the first call, because tensors cannot be marked as having a fixed
             # address within a compiled graph.
@@ -124,6 +129,29 @@ class StaticCaches:
         return heads, size or config.hidden_size // config.num_attention_heads
 
 
+def _without_windows(config: Any) -> Any:
+    """Return the configuration for the cache, in which no layer has a window.
+
+    Raises Unsupported for layers other than attention.
+
+    A model with types of layers keeps its own configuration, because it chooses masks and positions
+    by type.
+    """
+    kinds = getattr(config, "layer_types", None)
+    if not kinds:
+        config.sliding_window = None
+        return config
+    if others := sorted(set(kinds) - set(_ATTENTION)):
+        raise Unsupported(
+            f"the model has layers of {', '.join(others)}, for which there is no static cache here:"
+            " take --sut native-torch-eager"
+        )
+    layout = copy.copy(config)
+    layout.sliding_window = None
+    layout.layer_types = ["full_attention"] * len(kinds)
+    return layout
+
+
 def _mask(
     config: Any,
     inputs_embeds: torch.Tensor,
@@ -132,7 +160,7 @@ def _mask(
     **rest: Any,
 ) -> Any:
     """Return Transformers' own causal mask, bool [rows, 1, queries, cache], with and without
-    padding.
+    padding. For a model with types of layers, return it for each type.
 
     The library looks at the prompts' values, and leaves the mask out if there is no padding. Each
     prompt bucket would then have a second graph. The warm-up's prompts fill their buckets, so one
@@ -141,8 +169,8 @@ def _mask(
     rows, queries = inputs_embeds.shape[:2]
     if attention_mask is not None:
         attention_mask = attention_mask.to(inputs_embeds.device, torch.bool)
-    mask = ALL_MASK_ATTENTION_FUNCTIONS[config._attn_implementation]
-    return mask(
+    made = ALL_MASK_ATTENTION_FUNCTIONS[config._attn_implementation]
+    mask = made(
         batch_size=rows,
         q_length=queries,
         kv_length=past_key_values.get_mask_sizes(queries, 0)[0],
@@ -154,6 +182,8 @@ def _mask(
         config=config,
         device=inputs_embeds.device,
     )
+    kinds = getattr(config, "layer_types", None)
+    return dict.fromkeys(kinds, mask) if kinds else mask
 
 
 def _backends(model: torch.nn.Module) -> tuple[set[str], bool]:

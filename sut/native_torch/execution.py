@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
+from huggingface_hub.errors import StrictDataclassError
 
 from sut.contract import Evidence, Unsupported, Workload
 from sut.devices import DEVICES
@@ -63,11 +64,8 @@ def load_model(
     `Linear` of torch 2.13 on a CPU clones its weight at each call (100 times slower).
     """
     configure(workload, traceable)
-    kind = getattr(transformers, workload.config["classes"]["transformers"])
     dtype = torch.bfloat16 if workload.precision == "bfloat16" else torch.float32
-    model: torch.nn.Module = kind.from_pretrained(
-        workload.checkpoint, local_files_only=True, dtype=dtype, **config
-    )
+    model = _from_folder(workload, dtype=dtype, **config)
     # Without this, XLNet's attention stays in float32 for every requested dtype.
     for parameter in model.parameters():
         parameter.data = parameter.data.to(dtype)
@@ -78,6 +76,34 @@ def load_model(
         compiled.compile_forward(model)
     elif workload.execution == "script":
         scripted.trace_forward(model)
+    return model
+
+
+def _from_folder(workload: Workload, **arguments: Any) -> torch.nn.Module:
+    """Return the model that Transformers' class loads.
+
+    Raises Unsupported if the general class, for an unlisted model, does not load the folder or
+    would draw random values for missing tensors.
+    """
+    kind = getattr(transformers, workload.config["classes"]["transformers"])
+    arguments["local_files_only"] = True
+    model: torch.nn.Module
+    if issubclass(kind, transformers.PreTrainedModel):
+        model = kind.from_pretrained(workload.checkpoint, **arguments)
+        return model
+    try:
+        model, loading = kind.from_pretrained(
+            workload.checkpoint, trust_remote_code=False, output_loading_info=True, **arguments
+        )
+    except (ValueError, KeyError, ImportError, StrictDataclassError) as e:
+        words = " ".join(str(e).split())
+        raise Unsupported(f"Transformers does not load this {workload.model}: {words}") from None
+    # A pooler may be missing, because no answer depends on it.
+    if missing := sorted(k for k in loading["missing_keys"] if not k.startswith("pooler.")):
+        raise Unsupported(
+            f"the folder lacks {len(missing)} tensors that Transformers' {type(model).__name__}"
+            f" has, such as {missing[0]}"
+        )
     return model
 
 

@@ -58,13 +58,18 @@ def load_model(workload: Workload, **config: Any) -> Any:
     """
     products_in_float32()
     kind = getattr(transformers, workload.config["classes"]["transformers"])
-    model = kind.from_pretrained(
+    model, loading = kind.from_pretrained(
         workload.checkpoint,
         local_files_only=True,
         dtype=torch.float32,
         attn_implementation="eager",
+        output_loading_info=True,
         **config,
     )
+    general = not issubclass(kind, transformers.PreTrainedModel)
+    missing = sorted(key for key in loading["missing_keys"] if not key.startswith("pooler."))
+    if general and missing:
+        raise ValueError(f"the folder lacks {', '.join(missing)}")
     return model.to(workload.device).eval()
 
 

@@ -68,7 +68,7 @@ MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert"]
         ),
         (
             ["--sut", "mock", "--scenario", "Offline"],
-            "the following arguments are required: --model",
+            "--model is needed, or --weights DIR: bert, ",
         ),
         (
             ["--sut", "mock", "--scenario", "SingleStream", "--model", "bert", "--batch-size", "8"],

@@ -142,8 +142,8 @@ def probed(
 
 @pytest.fixture(scope="session")
 def saved(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """gemma/ in one file; bert/, mistral/, llama/, tied/, a Mistral without a head, and models of
-    2019 in shards.
+    """gemma/ in one file; bert/, mistral/, llama/, tied/, a Mistral without a head, qwen3/, phi3/,
+    modernbert/ and models of 2019 in shards.
     """
     root = tmp_path_factory.mktemp("saved")
     run_module(

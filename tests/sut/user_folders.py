@@ -51,6 +51,12 @@ def main(directory: Path) -> None:
     tied = t.MistralForCausalLM(
         t.MistralConfig(**SIZES, num_key_value_heads=2, tie_word_embeddings=True)
     )
+    # No file of ours describes these three.
+    qwen3 = t.Qwen3ForCausalLM(t.Qwen3Config(**SIZES, num_key_value_heads=2, head_dim=32))
+    phi3 = t.Phi3ForCausalLM(t.Phi3Config(**SIZES, num_key_value_heads=2, pad_token_id=0))
+    modernbert = t.ModernBertForSequenceClassification(
+        t.ModernBertConfig(**SIZES, num_labels=3, pad_token_id=0, cls_token_id=1, sep_token_id=2)
+    )
     few = {"vocab_size": 300, "n_embd": 64, "n_layer": 2, "n_head": 4}
     of_2019 = {
         "distilbert": t.DistilBertModel(
@@ -71,6 +77,9 @@ def main(directory: Path) -> None:
         ("mistral", mistral),
         ("tied", tied),
         ("llama", llama),
+        ("qwen3", qwen3),
+        ("phi3", phi3),
+        ("modernbert", modernbert),
     ):
         with torch.no_grad():
             for parameter in model.parameters():

@@ -6,7 +6,6 @@ compiled SUTs cannot. Keras' published benchmark pads texts, too.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -82,10 +81,8 @@ def _least_flops(size: Size, arrays: Arrays) -> float:
     """Two operations for each weight of the encoder and each token. Pooler and head see only one
     token and are left out.
     """
-    matrices = [t.shape for t in size.tensors if len(t.shape) == 2 and ".encoder." in t.name]
-    weights = sum(map(math.prod, matrices))
     tokens = float(arrays["attention_mask"].sum(1).mean())
-    return 2.0 * weights * tokens
+    return 2.0 * text.layer_weights(size) * tokens
 
 
 _ANSWERS = Architecture(

@@ -143,9 +143,11 @@ def of_one_length(
 def layer_weights(size: Size) -> int:
     """Return the number of weights in the matrices of all layers. XLNet's matrices have three axes:
     in, heads and the width of a head.
+
+    Experts are left out, because a token passes only some of them.
     """
-    of_layers = [t.shape for t in size.tensors if re.search(r"\.\d+\.", t.name)]
-    return sum(math.prod(shape) for shape in of_layers if len(shape) in (2, 3))
+    matrices = [t for t in size.tensors if len(t.shape) in (2, 3) and ".experts." not in t.name]
+    return sum(math.prod(t.shape) for t in matrices if re.search(r"\.\d+\.", t.name))
 
 
 def read_padded(

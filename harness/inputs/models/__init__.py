@@ -145,6 +145,8 @@ class Model:
             LoRA's factors are trained. `trained`: the beginnings of the names of the tensors that
             are trained, if not all are.
         distilled_from: the model from which it was distilled; None: none.
+        like: for an unlisted model (harness.inputs.unlisted), the listed one whose measured
+            disagreements count. Empty: the model is listed.
     """
 
     name: str
@@ -166,6 +168,7 @@ class Model:
     user_weights: UserWeightsRules
     fit: Mapping[str, Any]
     distilled_from: str | None
+    like: str = ""
 
     @property
     def second_task(self) -> str | None:
@@ -277,6 +280,15 @@ def _of_task(data: dict[str, Any], task: str, change: dict[str, Any]) -> dict[st
     for size in kept["size"].values():
         size.pop("inputs", None)
     return {**_merged(kept, change), "task": task, "weights": list(rows.values())}
+
+
+def of_type(model_type: Any) -> str | None:
+    """The name of the model with this `model_type` in its config.json. None: there is none.
+
+    A model whose name is its type comes before similar ones.
+    """
+    similar = sorted(names(), key=lambda name: name != model_type)
+    return next((n for n in similar if load(n).config["model_type"] == model_type), None)
 
 
 def in_group(group: str) -> list[str]:

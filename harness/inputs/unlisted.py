@@ -1,0 +1,152 @@
+"""The model of a user's folder if `--model` is left out. `model_type` and `architectures` in
+config.json decide.
+
+A model of text that no file in harness/inputs/models/ describes is unlisted: its tensors and its
+configuration are those of the folder, and Transformers and KerasHub load it by their general
+classes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UsageError
+from harness.inputs import models, user_config
+from harness.inputs.models import Model, UserWeightsRules
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Kind:
+    """What an unlisted model does.
+
+    Attributes:
+        ends: of the names of Transformers' classes that do it.
+        like: the listed model whose task, answers, batch sizes, lengths, benchmark and measured
+            disagreements count.
+        classes: library → the name of its general class.
+    """
+
+    ends: tuple[str, ...]
+    like: str
+    classes: Mapping[str, str]
+
+
+_KINDS = (
+    _Kind(
+        ends=("ForCausalLM", "LMHeadModel"),
+        like="llama",
+        classes={"transformers": "AutoModelForCausalLM", "keras_hub": "CausalLM"},
+    ),
+    # KerasHub's converters leave the head out. An XLM-RoBERTa that KerasHub converted gave other
+    # hidden states than Transformers.
+    _Kind(
+        ends=("ForSequenceClassification",),
+        like="bert",
+        classes={"transformers": "AutoModelForSequenceClassification"},
+    ),
+    _Kind(
+        ends=("Model", "ForMaskedLM"),
+        like="distilbert",
+        classes={"transformers": "AutoModel"},
+    ),
+)
+"""The first one with a fitting end counts."""
+_BUFFERS = (
+    ".rotary_emb.inv_freq",
+    ".attention.bias",
+    ".attn.bias",
+    ".masked_bias",
+    ".position_ids",
+)
+"""The ends of the names of tensors without parameters, which old releases of Transformers saved."""
+_TIED = {"lm_head.weight": "model.embed_tokens.weight"}
+_OTHER_NAMES = {
+    "num_hidden_layers": ("n_layer", "num_layers", "n_layers"),
+    "hidden_size": ("n_embd", "d_model"),
+    "max_position_embeddings": ("n_positions", "n_ctx", "max_seq_len", "seq_length"),
+}
+"""Number that the harness reads → its other names in configurations of Transformers, the first one
+with a value counts.
+"""
+
+
+def model_of(path: Path, task: str | None = None) -> Model:
+    """The model of a user's folder: the listed one of its type, or else an unlisted one.
+
+    Args:
+        task: the task; None: the default of a listed model, or `generate` if the folder has a head
+            that generates.
+
+    Raises UsageError if config.json does not name a model that can be measured.
+    """
+    if not path.is_dir():
+        raise UsageError(
+            f"--weights {path}: is not a directory (names of the Hub are not downloaded); give a"
+            " folder with config.json and model.safetensors"
+        )
+    if not (path / "config.json").is_file():
+        raise _unnamed(path, "there is no config.json in it")
+    config = user_config.load(path)
+    kind = config.get("model_type")
+    heads = _strings(config.get("architectures"))
+    does = _kind(heads)
+    if known := models.of_type(kind):
+        tasks = models.load(known).tasks
+        if task is None and does is _KINDS[0] and "generate" in tasks:
+            task = "generate"
+        if task is not None and task not in tasks:
+            raise UsageError(f"--task {task}: {known} has only {' and '.join(tasks)}: leave it out")
+        return models.load(known, task)
+    if not isinstance(kind, str) or not re.fullmatch(r"[\w.-]+", kind):
+        raise _unnamed(path, "config.json has no model_type")
+    if does is None or config.get("is_encoder_decoder"):
+        ends = ", ".join(f"…{end}" for each in _KINDS for end in each.ends)
+        raise UsageError(
+            f"--weights {path}: holds {', '.join(heads) or 'no named class'}. A folder of {kind} is"
+            f" measured if `architectures` in its config.json is one of {ends}, without a decoder"
+            " beside an encoder"
+        )
+    like = models.load(does.like)
+    if task not in (None, like.task):
+        raise UsageError(f"--task {task}: this {kind} has only {like.task}: leave it out")
+    return _unlisted(kind, like, does, config)
+
+
+def _kind(heads: list[str]) -> _Kind | None:
+    return next((k for k in _KINDS if any(head.endswith(k.ends) for head in heads)), None)
+
+
+def _unnamed(path: Path, why: str) -> UsageError:
+    return UsageError(
+        f"--weights {path}: {why}, so the model is not known: name it with --model"
+        f" ({', '.join(models.names())})"
+    )
+
+
+def _strings(value: Any) -> list[str]:
+    return [str(each) for each in value] if isinstance(value, list) else []
+
+
+def _unlisted(name: str, like: Model, does: _Kind, config: Mapping[str, Any]) -> Model:
+    other_names = {
+        number: other
+        for number, others in _OTHER_NAMES.items()
+        for other in reversed(others)
+        if number not in config and other in config
+    }
+    return replace(
+        like,
+        name=name,
+        like=like.name,
+        classes=does.classes,
+        weights=(),
+        rules=(),
+        config={"model_type": name},
+        also_called=other_names,
+        user_weights=UserWeightsRules(ignored=_BUFFERS, tied=_TIED),
+        fit={},
+    )

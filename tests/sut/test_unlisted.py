@@ -1,0 +1,93 @@
+"""Folders of models that no file here describes, as Transformers saves them, measured by the
+command.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import cli
+from tests.conftest import CACHE
+from tests.support.long import LONG
+
+pytestmark = LONG
+PROMPTS = ["a", "five words make this one", "no", "a longer prompt, so that rows are padded"]
+
+
+def measured(sut: str, folder: Path, out: Path, capsys: Any) -> dict[str, Any]:
+    """The cell of uneven prompts in batches of two."""
+    prompts = out / "prompts.txt"
+    prompts.write_text("\n\n".join(PROMPTS))
+    flags = {"--sut": sut, "--scenario": "Offline", "--batch-size": "2", "--duration": "0.5"}
+    flags |= {"--weights": str(folder), "--dataset": str(prompts)}
+    flags |= {"--out": str(out), "--cache": str(CACHE)}
+    cli.main([word for flag in flags.items() for word in flag] + ["--json"])
+    cell: dict[str, Any] = json.loads(capsys.readouterr().out)["cells"][0]
+    return cell
+
+
+@pytest.mark.parametrize(
+    ("sut", "name"),
+    [
+        ("native-torch-eager", "qwen3"),
+        ("native-torch-eager", "phi3"),
+        ("native-torch-eager", "modernbert"),
+        ("keras3-jax", "qwen3"),
+    ],
+)
+def test_an_unlisted_model_agrees_to_rounding(saved, tmp_path, capsys, sut, name):
+    found = measured(sut, saved / name, tmp_path, capsys)
+    assert (found["status"], found["reason"]) == ("ok", "")
+    assert (found["cell"]["model"], found["cell"]["size"]) == (name, "user")
+    assert found["accuracy"]["passed"]
+    assert found["accuracy"]["value"] < 5e-5
+    if found["cell"]["task"] == "generate":
+        assert found["accuracy"]["detail"]["equal_fraction"] == 1.0
+    record = json.loads((Path(found["directory"]) / "record.json").read_text())
+    assert any(f"was not measured for {name}" in note for note in record["notes"])
+
+
+@pytest.mark.parametrize(
+    ("sut", "name", "changes", "reason"),
+    [
+        ("keras3-jax", "phi3", {}, "KerasHub has no converter for huggingface/transformers models"),
+        (
+            "keras3-jax",
+            "qwen3",
+            {"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": 4.0}},
+            "KerasHub's converter does not read how rotary positions are scaled (linear)",
+        ),
+        (
+            "keras3-jax",
+            "qwen3",
+            {"num_hidden_layers": 1},
+            "KerasHub's Qwen3Backbone has ",
+        ),
+        (
+            "native-torch-eager",
+            "qwen3",
+            {"num_hidden_layers": 3, "layer_types": ["full_attention"] * 3},
+            "the folder lacks 11 tensors that Transformers' Qwen3ForCausalLM has",
+        ),
+        (
+            "native-torch-eager",
+            "qwen3",
+            {"model_type": "of-tomorrow"},
+            "Transformers does not load this of-tomorrow: The checkpoint you are trying to load",
+        ),
+        ("native-jax", "qwen3", {}, "qwen3 has no file here, and this SUT has no general class"),
+    ],
+)
+def test_a_sut_that_lacks_it_says_why(saved, tmp_path, capsys, sut, name, changes, reason):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for file in (saved / name).glob("model*"):
+        (folder / file.name).symlink_to(file)
+    config = json.loads((saved / name / "config.json").read_text()) | changes
+    (folder / "config.json").write_text(json.dumps(config))
+    found = measured(sut, folder, tmp_path, capsys)
+    assert (found["status"], reason in found["reason"]) == ("unsupported", True), found["reason"]
