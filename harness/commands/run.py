@@ -204,9 +204,7 @@ def planned(
     """
     samples = request.samples if prompts is None or request.trains else prompts
     limits = request.limits(samples)
-    environments = dict.fromkeys(
-        (request.spec.environment, spec_of(request.spec.reference).environment)
-    )
+    environments = dict.fromkeys((request.spec.environment, spec_of(request.reference).environment))
     if request.options.python:
         environments.pop(request.spec.environment, None)
     missing = [
@@ -234,14 +232,13 @@ def planned(
         "min_duration_s": limits.min_duration_ms / 1e3,
         "min_query_count": limits.min_query_count,
         "weights": (
-            f"{request.size.parameters / 1e6:,.1f} M parameters,"
-            f" {request.size.weight_bytes(request.precision) / 1e6:,.1f} MB"
+            (f"{request.size.parameters / 1e6:,.1f} M parameters, " * (request.size.parameters > 0))
+            + f"{request.size.weight_bytes(request.precision) / 1e6:,.1f} MB"
             + (f", of {request.weights.path}" if request.weights else "")
         ),
         "environments_to_make": ", ".join(missing) or "none",
         "reference": (
-            f"{request.spec.reference} in float32;"
-            f" {no_reference or 'made on first use of these inputs'}"
+            f"{request.reference} in float32; {no_reference or 'made on first use of these inputs'}"
         ),
         "cost": cost,
         "refused": obstacle or "no",

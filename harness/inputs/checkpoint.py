@@ -25,6 +25,7 @@ import numpy as np
 from blake3 import blake3
 
 from harness.errors import EnvironmentFailure
+from harness.inputs import keras_file
 from harness.inputs.models import Model, Size, Tensor
 from harness.inputs.user_weights import INDEX, Folder, check_finite
 from harness.locks import held
@@ -60,9 +61,11 @@ NONE = Checkpoint(Path(), blake3().hexdigest(), 0, 0)
 
 def files(path: Path) -> list[str]:
     """The files that decide the answers of a checkpoint: config.json, then the weights sorted by
-    name. With parts, the config.json and weights of all parts are sorted by path. Raises
-    FileNotFoundError if there are no weights.
+    name. With parts, the config.json and weights of all parts are sorted by path. A user's own
+    model in a .keras file is one file. Raises FileNotFoundError if there are no weights.
     """
+    if (path / "model.keras").exists():
+        return ["model.keras"]
     weights = sorted(file.relative_to(path).as_posix() for file in path.rglob("*.safetensors"))
     if not weights:
         raise FileNotFoundError(f"no weights in {path}")
@@ -140,6 +143,31 @@ def of_folder(folder: Folder, model: Model, cache: Path) -> Checkpoint:
         folder.size.parameters,
         sum((folder.path / name).stat().st_size for name in folder.files),
     )
+
+
+def of_file(model: Model, cache: Path) -> Checkpoint:
+    """The checkpoint of a user's own file: a folder with copies of the file and of the code of its
+    custom layers, named by their digests. So a file that was moved does not end a measurement.
+
+    The digest is that of the user's file. The copy is read whole each time.
+    """
+    assert model.file
+    file = model.file
+    code = f"-{file.custom_digest}" if file.custom_digest else ""
+    path = cache / "checkpoints" / f"{model.name}-own-{file.digest[:12]}{code}"
+    copy = path / f"model{file.path.suffix}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with held(path.with_name(path.name + ".lock"), lambda: None):
+        if not copy.exists() or digest_of([copy]) != file.digest:
+            keras_file.check_weights(file.path)
+            shutil.rmtree(path, ignore_errors=True)
+            path.mkdir()
+            if file.custom:
+                shutil.copyfile(file.custom, path / "custom.py")
+            partial_copy = copy.with_suffix(".partial")
+            shutil.copyfile(file.path, partial_copy)
+            partial_copy.replace(copy)
+    return Checkpoint(path, file.digest, model.sizes["user"].parameters, copy.stat().st_size)
 
 
 def _linked(path: Path, texts: Mapping[str, str], links: Mapping[str, Path]) -> bool:

@@ -24,6 +24,7 @@ from formats.cell import (
 )
 from harness.errors import UsageError
 from harness.execution.environments import ROOT
+from harness.inputs import keras_file
 from harness.request.flags import Parser, did_you_mean, known_name, model_names, sut_name
 from scenarios.table import SCENARIOS
 from sut.devices import DEVICES, accelerators
@@ -48,6 +49,13 @@ def _interpreter(value: str) -> str:
 def _dataset(value: str) -> str | Path:
     """The name of a standard data set, or a path. `./uneven` is a path."""
     return value if value in STANDARD_INPUTS else Path(value)
+
+
+def _model(value: str) -> str:
+    """The name of a model, or the absolute path of a user's own file."""
+    if keras_file.is_path(value) and value.lower() not in model_names():
+        return str(Path(value).absolute())
+    return known_name(value, model_names(), "--model")
 
 
 def _one_of(names: Callable[[], Iterable[str]], flag: str) -> Callable[[str], str]:
@@ -94,7 +102,7 @@ class Options:
         read=_one_of(lambda: SCENARIOS, "--scenario"),
     )
     model: str = _flag(
-        lambda: f"{', '.join(model_names())} (see list)", read=_one_of(model_names, "--model")
+        lambda: f"{', '.join(model_names())} (see list), or your own .keras file", read=_model
     )
     task: str | None = _flag(
         "predict or generate; default: the model's own, which is the only one of most (see list)",
@@ -167,7 +175,8 @@ class Options:
     )
     dataset: Path | None = _flag(
         "your prompts: text, one a paragraph; or .jsonl with `prompt` and perhaps `max_new_tokens`,"
-        " or `label` to train on; sam: a folder of JPEG and PNG files; or uneven: random inputs of"
+        " or `label` to train on; sam: a folder of JPEG and PNG files; a .keras file: its inputs as"
+        " .npz or .npy, or such a folder; or uneven: random inputs of"
         " seeded lengths, a tenth of the full one and more (bert's default); synthetic: random"
         " inputs of full length (every other model's default)",
         type=_dataset,
@@ -179,6 +188,12 @@ class Options:
         " perhaps a tokenizer; sam: Meta's tensors",
         type=Path,
         metavar="DIR",
+        default=None,
+    )
+    custom: Path | None = _flag(
+        "a Python file with the registered layers of your .keras file",
+        type=Path,
+        metavar="FILE",
         default=None,
     )
     device: str | None = _flag(

@@ -5,13 +5,17 @@ requests raise UsageError with one sentence.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 
 from compliance import rules
 from harness.errors import UsageError
 from harness.execution import machine
 from harness.execution.environments import LOCKS
-from harness.inputs import architectures, models, user_weights
+from harness.inputs import architectures, keras_file, models, user_weights
+from harness.inputs.architectures import keras_file as keras_models
 from harness.inputs.models import Model, Size
 from harness.request.options import Options
 from harness.request.request import STEPS, Request
@@ -45,7 +49,8 @@ def resolve(options: Options) -> Request:
     size = _size(options, model, weights, device, reasons)
     _check_duration(options.duration, options.mode)
     _check_files(options, model)
-    reasons += _of_training(options)
+    _check_inputs(options, model, size)
+    reasons += _of_training(options, model)
     reasons += _of_first_token(options, model, size)
     end_tokens, why = _end_tokens(options, model, weights)
     return Request(
@@ -66,6 +71,13 @@ def resolve(options: Options) -> Request:
 
 
 def _model(options: Options) -> Model:
+    if keras_file.is_path(options.model):
+        return _model_of_file(options)
+    if options.custom is not None:
+        raise UsageError(
+            f"--custom {options.custom}: is for a model in a .keras file (--model FILE.keras):"
+            " leave it out"
+        )
     model = models.load(options.model)
     if options.task is None:
         return model
@@ -80,6 +92,34 @@ def _model(options: Options) -> Model:
             " leave it out"
         )
     return models.load(options.model, options.task)
+
+
+def _model_of_file(options: Options) -> Model:
+    """The model of a user's own file. Raises UsageError for flags that the file decides, and for a
+    file of a newer Keras than that of the environments.
+    """
+    flags = {"--size": options.size, "--weights": options.weights, "--task": options.task}
+    for flag, value in flags.items():
+        if value is not None:
+            raise UsageError(f"{flag} {value}: the file of --model decides it: leave {flag} out")
+    model = keras_models.model(Path(options.model), options.custom)
+    installed = _installed_keras()
+    assert model.file
+    if options.python is None and keras_file.newer(model.file.version, installed):
+        raise UsageError(
+            f"--model {options.model}: was saved by Keras {model.file.version}, and the"
+            f" environments here have {installed}: save it with Keras {installed}, or give an"
+            " interpreter with --python"
+        )
+    return model
+
+
+@cache
+def _installed_keras() -> str:
+    """The version of Keras 3 in the locks. Empty if they have none."""
+    text = (LOCKS / f"{SUTS['keras3-jax'].environment}-{HOST}.txt").read_text(encoding="utf-8")
+    found = re.search(r"^keras==(\S+)", text, re.MULTILINE)
+    return found[1] if found else ""
 
 
 def _device(options: Options, spec: SutSpec, reasons: list[str]) -> str:
@@ -113,6 +153,9 @@ def _size(
     device: str,
     reasons: list[str],
 ) -> Size:
+    if model.file:
+        reasons += model.file.notes
+        return _changed(options, model, *model.sizes.values())
     if weights:
         reasons += weights.notes
         return _changed(options, model, weights.size)
@@ -281,13 +324,11 @@ def _check_duration(duration: float | None, mode: str) -> None:
         raise UsageError(f"--duration {duration:g}: more than 0 and at most {_LONGEST_DURATION_S}")
 
 
-def _of_training(options: Options) -> Iterator[str]:
+def _of_training(options: Options, model: Model) -> Iterator[str]:
     """Yield notes for a reader on the flags of a training. Raises UsageError for flags that it does
     not take.
     """
-    if options.lora is not None and not (
-        options.trains and "lora" in models.load(options.model).fit
-    ):
+    if options.lora is not None and not (options.trains and "lora" in model.fit):
         raise UsageError(
             f"--lora {options.lora}: is for --scenario Fit of models that LoRA adapts: leave it out"
         )
@@ -318,6 +359,13 @@ def _check_files(options: Options, model: Model) -> None:
             f"--python {options.python}: {options.sut} runs in the harness' own environment; leave"
             " it out"
         )
+
+
+def _check_inputs(options: Options, model: Model, size: Size) -> None:
+    """Raises UsageError if inputs have to be drawn and cannot be."""
+    check = architectures.of(model, options.trains).check
+    if check and options.dataset is None:
+        check(model, size)
 
 
 def _default_device(

@@ -68,6 +68,11 @@ class Request:
         return SUTS[self.options.sut]
 
     @property
+    def reference(self) -> str:
+        """The name of the reference with whose answers the SUT's are compared."""
+        return self.spec.references.get(self.model.architecture, self.spec.reference)
+
+    @property
     def architecture(self) -> Architecture:
         """The architecture of the model, which decides its inputs."""
         return architectures.of(self.model, self.trains)
@@ -158,6 +163,7 @@ class Request:
             steps=self.size.config.get("denoising_steps"),
             prompt_tokens=self.tokens and self.tokens[0],
             new_tokens=self.tokens and self.tokens[1],
+            custom=self.model.file.custom_digest if self.model.file else None,
         )
 
     @property

@@ -39,13 +39,23 @@ def folder(out: Path, name: str, series: Sequence[Series], again: bool) -> Path:
     cells = json.dumps(
         [
             source_digest(ROOT),
-            *([each.words, each.control, _brought(each.request)] for each in series),
+            *([_named(each), each.control, _brought(each.request)] for each in series),
         ]
     )
     stem = f"{name}-{hashlib.sha256(cells.encode()).hexdigest()[:8]}"
     numbers = (path.name.removeprefix(f"{stem}-") for path in (out / _FOLDER).glob(f"{stem}-*"))
     last = max((int(n) for n in numbers if n.isdigit()), default=0)
     return out / _FOLDER / f"{stem}-{last + 1 if again or not last else last}"
+
+
+def _named(series: Series) -> list[str]:
+    """The flags of a cell, with the name of a user's own model instead of its path. So the sweep
+    goes on if the file was moved.
+    """
+    request = series.request
+    if request is None or request.model.file is None:
+        return list(series.words)
+    return [request.model.name if w == request.options.model else w for w in series.words]
 
 
 def _brought(request: Request | None) -> list[object]:
@@ -65,6 +75,7 @@ def _brought(request: Request | None) -> list[object]:
         else [dataset]
     )
     return [
+        *([request.model.file.custom_digest] if request.model.file else []),
         request.inputs,
         sorted(request.variables.items()),
         [path and hashlib.sha256(path.read_bytes()).hexdigest() for path in inputs],
