@@ -36,6 +36,7 @@ _IDS = {
     "CategoryEncoding": "num_tokens",
 }
 """Layer that reads whole numbers → the key of its config with the number of different ones."""
+_TAKEN = ("file", "allow_pickle")  # arguments of numpy.savez, which takes arrays by name
 _NOT_RUN = ("InputLayer", "Dropout")
 
 
@@ -268,6 +269,11 @@ def _inputs(path: Path, model: Mapping[str, Any]) -> Iterator[Input]:
             raise UsageError(
                 f"--model {path}: its input {name} is sparse or ragged, and inputs here are dense:"
                 " save the model with a dense input"
+            )
+        if name in _TAKEN:
+            raise UsageError(
+                f"--model {path}: its input is called {name}, and numpy.savez takes no array of"
+                " that name: save the model with another name of the input"
             )
         dtype = str(config["dtype"])
         if dtype == "string":

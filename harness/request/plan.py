@@ -71,7 +71,7 @@ def resolve(options: Options) -> Request:
 
 
 def _model(options: Options) -> Model:
-    if keras_file.is_path(options.model):
+    if Path(options.model).is_absolute():
         return _model_of_file(options)
     if options.custom is not None:
         raise UsageError(

@@ -46,7 +46,9 @@ _MOVING = re.compile(
     rb"Cast|Reshape|StridedSlice|Slice|Concat\w*|ExpandDims|Squeeze|Transpose|Pack|Unpack|Split\w*|"
     rb"Tile|Shape|Range|Fill|TopK\w*|ReadVariableOp|VarHandleOp|DestroyResourceOp|Assign\w*)\b"
 )
-_PRODUCT_RUN = re.compile(rb"EagerLocalExecute: (?:MatMul|BatchMatMul|Einsum)")
+_PRODUCT_RUN = re.compile(
+    rb"EagerLocalExecute: (?:MatMul|BatchMatMul|Einsum|Conv2D|Conv3D|DepthwiseConv2d)"
+)
 # Runs of the parts of a graph that TensorFlow's auto-clustering gives to XLA.
 _CLUSTER_RUN = re.compile(rb"_XlaRun|XlaLaunch")
 # An operator within a graph.

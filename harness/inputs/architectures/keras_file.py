@@ -39,6 +39,7 @@ _ROUNDOFF = {"float32": 2.0**-24, "tf32": 2.0**-11, "bfloat16": 2.0**-8}
 _FACTOR = {"float32": 30.0, "tf32": 3.0, "bfloat16": 3.0}
 # Roundings of the largest value in an honest answer, at least.
 _ROUNDINGS = {"float32": 10.0, "tf32": 1.0, "bfloat16": 1.0}
+_LONGEST_NAME = 40
 _SUFFIXES = (".npz", ".npy")
 _NO_ARRAYS = "{path}: is no array file of numpy ({why}): write it with numpy.save or numpy.savez"
 
@@ -51,7 +52,7 @@ def model(path: Path, custom: Path | None) -> Model:
     """
     description = keras_file.read(path, custom is not None)
     digest = _digest(path, path.stat().st_size, path.stat().st_mtime_ns)
-    stem = re.sub(r"[^A-Za-z0-9_.-]+", "_", path.stem) or "model"
+    stem = re.sub(r"[^A-Za-z0-9_.-]+", "_", path.stem)[:_LONGEST_NAME]
     name = f"{stem}-{digest[:8]}"
     code_digest = hashlib.sha256(_code(custom)).hexdigest()[:12] if custom else None
     # Prefixed, so that no output is mistaken for the tokens of a language model.

@@ -103,6 +103,10 @@ REFUSED = {
         "its class Model is neither Functional nor Sequential",
     ),
     "text": (sequential(given("x", [1], "string"), layer("Dense", "d")), "its input x is text"),
+    "a name of savez": (
+        sequential(given("file", [1]), layer("Dense", "d")),
+        "its input is called file",
+    ),
     "sparse": (sequential(given("x", [1], sparse=True), layer("Dense", "d")), "is sparse or ragg"),
     "stateful": (
         sequential(given("x", [1, 1]), layer("LSTM", "l", stateful=True)),
@@ -262,6 +266,7 @@ def test_a_path_becomes_absolute_and_a_name_stays_a_name(tmp_path, monkeypatch):
     assert options.spelt("model", "Bert") == "bert"
     (tmp_path / "bert").mkdir()
     assert options.spelt("model", "bert") == "bert"
+    assert request(tmp_path).model.name == "bert"
 
 
 def test_a_sweep_goes_on_after_the_file_was_moved(tmp_path):
