@@ -28,14 +28,14 @@ def write(spec: Mapping[str, Any]) -> None:
     if spec["sut"] not in REFERENCES:
         np.savez(Path(spec["out"]), allow_pickle=False, **answers(spec, load(spec)))
         return
-    sut, size = load(spec), spec["workload"]["batch_size"]
+    sut = load(spec)
     qsl, batches = _inputs(spec, sut)
     write_reference(
         Path(spec["out"]),
         sut,
         qsl.arrays,
         prepared=batches,
-        batch_size=size,
+        batch_size=spec["workload"]["batch_size"],
         logits_rows=spec["logits_rows"],
         on_batch=lambda: None,
     )
@@ -43,8 +43,9 @@ def write(spec: Mapping[str, Any]) -> None:
 
 def load(spec: Mapping[str, Any]) -> Inference:
     """Return the SUT, or the reference, of a specification."""
-    workload = Workload(**{**spec["workload"], "checkpoint": Path(spec["workload"]["checkpoint"])})
-    sut: Inference = load_module(spec["sut"], spec["architecture"]).load(workload)
+    values = {**spec["workload"], "checkpoint": Path(spec["workload"]["checkpoint"])}
+    module = load_module(spec["sut"], spec["architecture"])
+    sut: Inference = module.load(Workload(**values))
     return sut
 
 
@@ -52,17 +53,13 @@ def answers(spec: Mapping[str, Any], sut: Inference) -> dict[str, np.ndarray]:
     """Return a loaded SUT's answers to all inputs, with the worker's `forced` and `own`."""
     qsl, batches = _inputs(spec, sut)
     parts = [sut.to_host(sut.predict(batch)) for batch in batches]
-    made = {key: np.concatenate([part[key] for part in parts])[: qsl.count] for key in parts[0]}
-    if "tokens" not in made:
-        return made
-    return made | _logits(
-        sut,
-        qsl,
-        made["tokens"],
-        Path(spec["reference"]),
-        spec["logits_rows"],
-        spec["workload"]["batch_size"],
-    )
+    whole = {}
+    for key in parts[0]:
+        rows = np.concatenate([part[key] for part in parts])
+        whole[key] = rows[: qsl.count]
+    if "tokens" not in whole:
+        return whole
+    return whole | _logits(spec, sut, qsl, whole["tokens"])
 
 
 def _inputs(spec: Mapping[str, Any], sut: Inference) -> tuple[Qsl, list[Batch]]:
@@ -72,14 +69,20 @@ def _inputs(spec: Mapping[str, Any], sut: Inference) -> tuple[Qsl, list[Batch]]:
 
 
 def _logits(
-    sut: Inference, qsl: Qsl, tokens: np.ndarray, path: Path, rows: int, size: int
+    spec: Mapping[str, Any], sut: Inference, qsl: Qsl, tokens: np.ndarray
 ) -> dict[str, np.ndarray]:
+    """Return the SUT's logits of the reference's answers (`forced`) and of its own (`own`).
+
+    `tokens`: the SUT's answers.
+    """
+    rows = spec["logits_rows"]
+    size = spec["workload"]["batch_size"]
     first = {key: values[:rows] for key, values in qsl.arrays.items()}
-    with np.load(path) as reference:
-        forced = teacher_forcing.forced_logits(
-            sut, first, {"tokens": reference["tokens"][:rows]}, size
-        )
-    return {"forced": forced, "own": teacher_forcing.own_logits(sut, qsl.arrays, tokens, size)}
+    with np.load(Path(spec["reference"])) as reference:
+        expected = {"tokens": reference["tokens"][:rows]}
+    forced = teacher_forcing.forced_logits(sut, first, expected, size)
+    own = teacher_forcing.own_logits(sut, qsl.arrays, tokens, size)
+    return {"forced": forced, "own": own}
 
 
 if __name__ == "__main__":

@@ -41,7 +41,10 @@ from scenarios.worker.answers import pack
 from sut.contract import Workload
 from sut.registry import REFERENCE, SUTS, packages, spec_of, unsupported
 
-_SAMPLES, _REFERENCE_BATCH = 64, 32
+_SAMPLES = 64
+_REFERENCE_BATCH = 32
+_CELL = ("model", "task", "size", "precision", "device", "sut", "new_tokens")
+"""The fields of a row that name its cell."""
 _HEAD = """# benchmarks/disagreement.py wrote this file: how far honest SUTs are from the reference.
 # Each row is of 64 inputs or of a size's `quick_samples`. A row of a training is of as many steps.
 # harness/inputs/limits.py makes the limits of accuracy tests from it. Units:
@@ -54,9 +57,8 @@ _HEAD = """# benchmarks/disagreement.py wrote this file: how far honest SUTs are
 def main() -> int:
     """Run the selected measurements, and write the file after each cell. Return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument(
-        "--suts", nargs="+", default=[name for name, spec in SUTS.items() if spec.reads_weights]
-    )
+    every = [name for name, spec in SUTS.items() if spec.reads_weights]
+    parser.add_argument("--suts", nargs="+", default=every)
     parser.add_argument("--models", nargs="+", default=models.names())
     parser.add_argument("--task", help="of models that have several; default: the first of each")
     parser.add_argument("--sizes", nargs="+", default=["tiny", "base"])
@@ -79,41 +81,35 @@ def _trainings(flags: argparse.Namespace) -> int:
     code.
     """
     failed = 0
+    cells = product(flags.models, flags.sizes, flags.suts, flags.precisions)
     with tempfile.TemporaryDirectory() as folder:
-        for name, size, sut, precision in product(
-            flags.models, flags.sizes, flags.suts, flags.precisions
-        ):
-            where = {
+        for name, size, sut, precision in cells:
+            cell = {
                 "model": name,
                 "size": size,
                 "precision": precision,
                 "device": flags.device,
                 "sut": sut,
             }
-            request = plan.resolve(
-                Options(
-                    **where, scenario="Fit", mode=flags.mode, out=Path(folder), cache=flags.cache
-                )
+            options = Options(
+                **cell, scenario="Fit", mode=flags.mode, out=Path(folder), cache=flags.cache
             )
-            result = run.run(request, terminal.Terminal(quiet=True), time.monotonic_ns())
+            reporter = terminal.Terminal(quiet=True)
+            result = run.run(plan.resolve(options), reporter, time.monotonic_ns())
             if result.accuracy is None:
                 failed += result.status != "unsupported"
-                sys.stderr.write(
-                    f"{name} {size} {sut} {precision}: {result.status}: {result.reason}\n"
-                )
+                why = f"{result.status}: {result.reason}"
+                sys.stderr.write(f"{name} {size} {sut} {precision}: {why}\n")
                 continue
-            errors = {
-                "loss_error": result.accuracy["value"],
-                "first_loss_error": result.accuracy["detail"]["first_loss_error"],
-            }
+            detail = result.accuracy["detail"]
             row = {
-                **where,
-                "steps": int(result.accuracy["detail"]["steps"]),
-                **{k: float(f"{v:.4g}") for k, v in errors.items()},
+                **cell,
+                "steps": int(detail["steps"]),
+                "loss_error": _four_digits(result.accuracy["value"]),
+                "first_loss_error": _four_digits(detail["first_loss_error"]),
             }
             _keep(row, "trained")
-            sys.stdout.write(f"{_line(row)}\n")
-            sys.stdout.flush()
+            _print(_line(row))
     return int(failed > 0)
 
 
@@ -121,36 +117,37 @@ def _answers(flags: argparse.Namespace) -> int:
     """Measure the answers of each cell, each in its own process. Return the exit code."""
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
-        for name, size in [(name, size) for name in flags.models for size in flags.sizes]:
+        for name, size in product(flags.models, flags.sizes):
             model = models.load(name, flags.task)
-            of_length = _of_length(model, model.sizes[size], flags.new_tokens)
-            cell = MeasuredSize(model, of_length, flags.device, Path(folder), flags.cache)
-            cell.answer(REFERENCE, "float32")
-            known = {
-                "model": name,
-                "architecture": cell.model.architecture,
-                "task": cell.model.task,
-                "device": flags.device,
-            }
+            own = model.sizes[size]
+            of_length = _of_length(model, own, flags.new_tokens)
+            measured = MeasuredSize(model, of_length, flags.device, Path(folder), flags.cache)
+            measured.answer(REFERENCE, "float32")
             for sut, precision in product(flags.suts, flags.precisions):
-                if precision not in cell.model.tolerance or unsupported(
-                    sut, precision=precision, **known
-                ):
+                if not measured.supports(sut, precision):
                     continue
                 start = time.monotonic()
                 try:
-                    cell.answer(sut, precision)
-                    row = cell.row(sut, precision) | (
-                        {} if of_length is model.sizes[size] else {"new_tokens": flags.new_tokens}
-                    )
+                    measured.answer(sut, precision)
+                    row = measured.row(sut, precision)
                 except subprocess.CalledProcessError as e:
                     failed += 1
                     sys.stderr.write(f"{name} {size} {sut} {precision}: {e.stderr[-500:]}\n")
                     continue
+                if of_length is not own:
+                    row["new_tokens"] = flags.new_tokens
                 _keep(row)
-                sys.stdout.write(f"{time.monotonic() - start:4.0f} s  {_line(row)}\n")
-                sys.stdout.flush()
+                _print(f"{time.monotonic() - start:4.0f} s  {_line(row)}")
     return int(failed > 0)
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def _four_digits(value: float) -> float:
+    return float(f"{value:.4g}")
 
 
 def _of_length(model: Model, size: Size, new_tokens: int | None) -> Size:
@@ -167,27 +164,39 @@ class MeasuredSize:
     """One model and size: its inputs, and the answers to them in files of a folder."""
 
     def __init__(self, model: Model, size: Size, device: str, folder: Path, cache: Path):
-        self.model, self.size, self.device, self.folder, self.cache = (
-            model,
-            size,
-            device,
-            folder,
-            cache,
-        )
+        self.model = model
+        self.size = size
+        self.device = device
+        self.folder = folder
+        self.cache = cache
         samples = size.inputs.get("quick_samples", _SAMPLES)
         self.inputs = dataset.prepare(model, size, samples=samples, dataset=None, cache=cache)
         self.checkpoint = checkpoint.ensure(model, size, cache)
+
+    def supports(self, sut: str, precision: str) -> bool:
+        """Return whether the SUT can compute the model in this precision, and the model is judged
+        in it.
+        """
+        if precision not in self.model.tolerance:
+            return False
+        reason = unsupported(
+            sut,
+            model=self.model.name,
+            architecture=self.model.architecture,
+            task=self.model.task,
+            precision=precision,
+            device=self.device,
+        )
+        return reason is None
 
     def specification(self, sut: str, precision: str, **more: Any) -> dict[str, Any]:
         """Return the specification of the SUT, or of the reference, for benchmarks.answers. `more`
         is added to it.
         """
         spec = spec_of(sut)
-        batch = (
-            min(_REFERENCE_BATCH, self.inputs.count)
-            if sut == REFERENCE
-            else self.size.batch_size["Offline"]
-        )
+        batch = self.size.batch_size["Offline"]
+        if sut == REFERENCE:
+            batch = min(_REFERENCE_BATCH, self.inputs.count)
         workload = Workload(
             model=self.model.name,
             task=self.model.task,
@@ -221,21 +230,21 @@ class MeasuredSize:
         specification. Raises CalledProcessError.
         """
         spec = spec_of(sut)
-        (self.folder / "spec.json").write_text(
-            json.dumps(self.specification(sut, precision, **more))
-        )
+        file = self.folder / "spec.json"
+        file.write_text(json.dumps(self.specification(sut, precision, **more)))
         environment = environments.ensure(
             self.cache, spec.environment, self.device, rules.CURRENT, environments.say_on_stderr
         )
+        variables = {
+            **os.environ,
+            **spec.process_env,
+            "PYTHONPATH": str(environments.ROOT),
+            "OMP_WAIT_POLICY": "PASSIVE",
+        }
         subprocess.run(
-            [environment.python, "-m", program, self.folder / "spec.json"],
+            [environment.python, "-m", program, file],
             cwd=environments.ROOT,
-            env={
-                **os.environ,
-                **spec.process_env,
-                "PYTHONPATH": str(environments.ROOT),
-                "OMP_WAIT_POLICY": "PASSIVE",
-            },
+            env=variables,
             capture_output=True,
             text=True,
             check=True,
@@ -243,12 +252,14 @@ class MeasuredSize:
 
     def score(self, answers: Path, tolerance: Mapping[str, float]) -> accuracy.Accuracy:
         """Return the score of a file of answers."""
-        made, reference = (dict(np.load(path)) for path in (answers, self.file(REFERENCE)))
-        forced, own = (made.pop(key, None) for key in ("forced", "own"))
-        rows, lengths = pack(made, self.model.answer_keys)
-        payloads = {
-            i: row.tobytes()[: lengths[i] if lengths else None] for i, row in enumerate(rows)
-        }
+        arrays = dict(np.load(answers))
+        reference = dict(np.load(self.file(REFERENCE)))
+        forced = arrays.pop("forced", None)
+        own = arrays.pop("own", None)
+        rows, lengths = pack(arrays, self.model.answer_keys)
+        payloads = {i: row.tobytes() for i, row in enumerate(rows)}
+        if lengths:
+            payloads = {i: payload[: lengths[i]] for i, payload in payloads.items()}
         return accuracy.score(
             self.model.score,
             payloads,
@@ -263,18 +274,18 @@ class MeasuredSize:
         """Return the disagreement of the answers that `answer` has just written."""
         tolerance = self.model.tolerance[precision]
         score = self.score(self.file(sut), tolerance)
-        known = {score.metric: score.value, **score.detail}
-        found = {name: known[name] for name in tolerance if name in known}
+        values = {score.metric: score.value, **score.detail}
+        limited = {name: _four_digits(values[name]) for name in tolerance if name in values}
         task = {"task": self.model.second_task} if self.model.second_task else {}
-        where = {
+        return {
             "model": self.model.name,
             **task,
             "size": self.size.name,
             "precision": precision,
             "device": self.device,
             "sut": sut,
+            **limited,
         }
-        return {**where, **{key: float(f"{value:.4g}") for key, value in found.items()}}
 
     def file(self, sut: str) -> Path:
         """Return the file with the answers of a SUT, or of the reference."""
@@ -284,50 +295,38 @@ class MeasuredSize:
 def _keep(row: Mapping[str, Any], kind: str = "measured") -> None:
     """Write the row to the file's list of this kind, instead of an earlier row of the same cell."""
     lists: dict[str, list[Any]] = {"measured": [], "trained": [], **_earlier()}
-    lists[kind] = [*(each for each in lists[kind] if _cell(each) != _cell(row)), row]
+    others = [each for each in lists[kind] if _cell(each) != _cell(row)]
+    lists[kind] = [*others, row]
     text = f"{_HEAD}\norigin = {{ {_origin()} }}\n"
     for name, rows in lists.items():
-        text += (
-            f"\n{name} = [\n"
-            + "".join(f"    {_line(each)},\n" for each in sorted(rows, key=_cell))
-            + "]\n"
-        )
+        lines = [f"    {_line(each)},\n" for each in sorted(rows, key=_cell)]
+        text += f"\n{name} = [\n{''.join(lines)}]\n"
     limits.DATA.write_text(text, encoding="utf-8")
 
 
 def _cell(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(
-        str(row.get(key, ""))
-        for key in ("model", "task", "size", "precision", "device", "sut", "new_tokens")
-    )
+    return tuple(str(row.get(key, "")) for key in _CELL)
 
 
 def _earlier() -> dict[str, list[dict[str, Any]]]:
     """Return the file's lists by name."""
-    document = (
-        tomllib.loads(limits.DATA.read_text(encoding="utf-8")) if limits.DATA.exists() else {}
-    )
+    if not limits.DATA.exists():
+        return {}
+    document = tomllib.loads(limits.DATA.read_text(encoding="utf-8"))
     return {name: rows for name, rows in document.items() if isinstance(rows, list)}
 
 
 def _origin() -> str:
-    described = machine.describe()
-    locks = "\n".join(
-        path.read_text(encoding="utf-8") for path in environments.LOCKS.glob("*-cpu.txt")
-    )
-    found = {
-        name: sorted(set(re.findall(rf"^{name}(?:-cpu)?==([^\s;]+)", locks, re.MULTILINE)))
-        for name in packages()
-    }
-    versions = {name: " and ".join(each) for name, each in found.items() if each}
-    return _pairs(
-        {
-            "date": time.strftime("%Y-%m-%d"),
-            "processor": described.cpu,
-            "threads": described.threads,
-            **versions,
-        }
-    )
+    """Return the date, the machine and the versions of this run, as the inside of a TOML table."""
+    here = machine.describe()
+    texts = [path.read_text(encoding="utf-8") for path in environments.LOCKS.glob("*-cpu.txt")]
+    locks = "\n".join(texts)
+    origin = {"date": time.strftime("%Y-%m-%d"), "processor": here.cpu, "threads": here.threads}
+    for name in packages():
+        versions = set(re.findall(rf"^{name}(?:-cpu)?==([^\s;]+)", locks, re.MULTILINE))
+        if versions:
+            origin[name] = " and ".join(sorted(versions))
+    return _pairs(origin)
 
 
 def _line(row: Mapping[str, Any]) -> str:

@@ -1,5 +1,5 @@
-"""This benchmark measures what the harness costs: over LoadGen alone with the same settings, and
-over a bare loop on the same SUT.
+"""What the harness costs: over LoadGen alone with the same settings, and over a bare loop on the
+same SUT.
 
     PYTHONPATH=. .cache/environments/core/bin/python -P benchmarks/overhead.py \\
         [--rounds N] [--seconds S]
@@ -46,56 +46,24 @@ _QSL = 1024
 # So many queries that the start and the end of a test do not matter: 1–2 s of LoadGen each.
 _QUERIES = {"SingleStream": 300_000, "Offline": 2_000_000}
 _BUDGET_US = {"SingleStream": 3.0, "Offline": 0.5}
-_TURNS = (  # flags of a cell, its name, least ratio to the bare loop
+_TURNS = (
     (
-        (
-            "--sut",
-            "mock",
-            "--scenario",
-            "SingleStream",
-            "--model",
-            "bert",
-            "--size",
-            "tiny",
-            "--sut-option",
-            "latency-ms=10",
-        ),
         "mock, 10 ms of work",
+        "--sut mock --scenario SingleStream --model bert --size tiny --sut-option latency-ms=10",
         0.999,
     ),
     (
-        (
-            "--sut",
-            "keras3-jax",
-            "--scenario",
-            "Offline",
-            "--model",
-            "mistral",
-            "--size",
-            "tiny",
-            "--device",
-            "cpu",
-        ),
         "keras3-jax mistral tiny",
+        "--sut keras3-jax --scenario Offline --model mistral --size tiny --device cpu",
         0.99,
     ),
     (
-        (
-            "--sut",
-            "native-torch-eager",
-            "--scenario",
-            "SingleStream",
-            "--model",
-            "bert",
-            "--size",
-            "tiny",
-            "--device",
-            "cpu",
-        ),
         "native-torch-eager bert tiny",
+        "--sut native-torch-eager --scenario SingleStream --model bert --size tiny --device cpu",
         0.99,
     ),
 )
+"""Name of a cell, its flags, and its least speed over that of the bare loop."""
 
 
 class Nothing:
@@ -125,7 +93,8 @@ class Timed:
     """
 
     def __init__(self, sut: Any):
-        self.sut, self.ns = sut, 0
+        self.sut = sut
+        self.ns = 0
         self.in_flight = sut.in_flight
 
     def predict(self, batch: Batch) -> Any:
@@ -159,23 +128,24 @@ def _harness(job: Job) -> dict[str, float]:
 
 def _bare_us(sut: Nothing, job: Job) -> float:
     """Return the microseconds a sample of `predict` and `to_host` of the SUT that does nothing."""
-    batch, calls = {"x": np.zeros((job.workload.batch_size, 1))}, 200_000
+    size = job.workload.batch_size
+    batch = {"x": np.zeros((size, 1))}
+    calls = 200_000
     start = time.perf_counter_ns()
     for _ in range(calls):
         sut.to_host(sut.predict(batch))
-    return (time.perf_counter_ns() - start) / 1e3 / calls / job.workload.batch_size
+    spent_ns = time.perf_counter_ns() - start
+    return spent_ns / 1e3 / calls / size
 
 
 def _alone(job: Job) -> dict[str, float]:
     import mlperf_loadgen as lg
 
     payload = np.ones((1, 2), np.float32)
-    address, size, response, send = (
-        payload.ctypes.data,
-        payload.nbytes,
-        lg.QuerySampleResponse,
-        lg.QuerySamplesComplete,
-    )
+    address = payload.ctypes.data
+    size = payload.nbytes
+    response = lg.QuerySampleResponse
+    send = lg.QuerySamplesComplete
 
     def issue(ids: Sequence[int], indices: Sequence[int]) -> None:
         send([response(i, address, size) for i in ids])
@@ -202,10 +172,12 @@ def _turns(job: Job) -> dict[str, float]:
 
 def _bare_rate(job: Job, sut: Any, seconds: float) -> float:
     """Return the samples a second of `predict` and `to_host`, in the order of the data set."""
-    qsl, size = Qsl(job.inputs, sut.prepare), job.workload.batch_size
+    size = job.workload.batch_size
+    qsl = Qsl(job.inputs, sut.prepare)
     qsl.load(range(qsl.count))
     batches = qsl.batches(size)
-    calls, start = 0, time.perf_counter()
+    calls = 0
+    start = time.perf_counter()
     while (spent := time.perf_counter() - start) < seconds:
         sut.to_host(sut.predict(batches[calls % len(batches)]))
         calls += 1
@@ -216,7 +188,8 @@ def _loadgen(job: Job, sut: Any, qsl: Qsl, sample_ns: float = 1e3) -> int:
     """Run LoadGen, and return how many samples were answered."""
     from scenarios.worker import loadgen
 
-    scenario, watch = SCENARIOS[job.scenario].load(), Watch(_QUERIES[job.scenario], qsl.count)
+    scenario = SCENARIOS[job.scenario].load()
+    watch = Watch(_QUERIES[job.scenario], qsl.count)
     respond = loadgen.responder(Heartbeat(job.log_dir / "heartbeat"), watch)
     issue, flush = scenario.callbacks(sut, qsl, respond, job, watch.start)
     _run(job, qsl, issue, flush, sample_ns)
@@ -235,9 +208,8 @@ def _run(
 
     scenario = SCENARIOS[job.scenario].load()
     calibration = {"fastest_sample_ns": sample_ns, "median_sample_ns": sample_ns}
-    loadgen.write_user_conf(
-        job, loadgen.settings(job, scenario.user_conf(job, calibration, in_flight=1))
-    )
+    conf = scenario.user_conf(job, calibration, in_flight=1)
+    loadgen.write_user_conf(job, loadgen.settings(job, conf))
     loadgen.run(job, qsl, issue, flush, trace=False)
 
 
@@ -260,20 +232,16 @@ def main(arguments: list[str]) -> int:
         )
         print("|---|---|---|---|---|")
         for scenario, batch in (("SingleStream", 1), ("Offline", 32), ("Offline", 1)):
-            print(
-                _cost_row(Path(scratch, f"{scenario}-{batch}"), scenario, batch, flags.rounds),
-                flush=True,
-            )
+            folder = Path(scratch, f"{scenario}-{batch}")
+            print(_cost_row(folder, scenario, batch, flags.rounds), flush=True)
         print(
             "\n| LoadGen and the harness over a bare loop | bare loop | with LoadGen | ratio | time"
             " inside the SUT | goal |"
         )
         print("|---|---|---|---|---|---|")
-        for cell, name, goal in _TURNS:
-            print(
-                _ratio_row(Path(scratch, name.replace(" ", "-")), cell, name, goal, flags),
-                flush=True,
-            )
+        for name, words, goal in _TURNS:
+            folder = Path(scratch, name.replace(" ", "-"))
+            print(_ratio_row(folder, words.split(), name, goal, flags), flush=True)
     return 0
 
 
@@ -316,19 +284,21 @@ def _nothing_job(scratch: Path, scenario: str, batch: int) -> Job:
 def _cost_row(scratch: Path, scenario: str, batch: int, rounds: int) -> str:
     scratch.mkdir()
     job = _nothing_job(scratch, scenario, batch)
-    alone, ours, cost = [], [], []
+    alone: list[float] = []
+    ours: list[float] = []
+    cost: list[float] = []
     for turn in range(rounds):
-        us, bare = {}, 0.0
-        for kind in ("alone", "harness") if turn % 2 else ("harness", "alone"):
+        us: dict[str, float] = {}
+        bare_us = 0.0
+        for kind in sorted(("alone", "harness"), reverse=turn % 2 == 0):
             folder = scratch / f"{kind}-{turn}"
-            report = _child(
-                kind, dataclasses.replace(job, log_dir=folder), Path(sys.executable), {}
-            )
+            its_job = dataclasses.replace(job, log_dir=folder)
+            report = _child(kind, its_job, Path(sys.executable), {})
             us[kind] = 1e6 / _rate(folder, scenario)
-            bare = report.get("bare_us", bare)
+            bare_us = report.get("bare_us", bare_us)
         alone.append(us["alone"])
         ours.append(us["harness"])
-        cost.append(us["harness"] - us["alone"] - bare)
+        cost.append(us["harness"] - us["alone"] - bare_us)
     unit = "query" if SCENARIOS[scenario].one_sample_a_query else "sample"
     figures = " | ".join(_spread(values, "µs") for values in (alone, ours, cost))
     return f"| {scenario}, batch {batch} | {figures} a {unit} | ≤ {_BUDGET_US[scenario]:g} µs |"
@@ -351,39 +321,36 @@ def _ratio_row(
         check=False,
     )
     if not process.stdout:
-        return (
-            f"| {name} | | | not measured: {process.stderr.strip().splitlines()[-1]} | | ≥ {goal} |"
-        )
-    cell_result = json.loads(process.stdout)["cells"][0]
-    if cell_result["status"] != "ok":
-        return (
-            f"| {name} | | | not measured: {cell_result['status']}: {cell_result['reason']} | | ≥"
-            f" {goal} |"
-        )
-    job_file = Path(cell_result["directory"]) / "raw" / "performance" / "job.json"
-    job, spec = read_job(job_file), SUTS[cell[1]]
+        why = process.stderr.strip().splitlines()[-1]
+        return f"| {name} | | | not measured: {why} | | ≥ {goal} |"
+    result = json.loads(process.stdout)["cells"][0]
+    if result["status"] != "ok":
+        why = f"{result['status']}: {result['reason']}"
+        return f"| {name} | | | not measured: {why} | | ≥ {goal} |"
+    job = read_job(Path(result["directory"]) / "raw" / "performance" / "job.json")
+    spec = SUTS[job.sut]
     environment = environments.ensure(
         ROOT / ".cache", spec.environment, "cpu", CURRENT, environments.say_on_stderr
     )
     limits = dataclasses.replace(
         job.limits, min_duration_ms=int(flags.seconds * 1e3), min_query_count=1
     )
-    bare, ours, ratios, inside = [], [], [], []
+    bare: list[float] = []
+    ours: list[float] = []
+    ratios: list[float] = []
+    inside: list[float] = []
     for turn in range(flags.rounds):
         folder = scratch / f"turn-{turn}"
-        report = _child(
-            "turns",
-            dataclasses.replace(job, log_dir=folder, limits=limits),
-            environment.python,
-            spec.process_env,
-        )
-        bare.append((report["before"] + report["after"]) / 2)
-        ours.append(_rate(folder, job.scenario))
-        ratios.append(ours[-1] / bare[-1])
-        inside.append(report["inside_s"] * ours[-1] / report["samples"])
-    figures = " | ".join(
-        (_spread(bare, "/s"), _spread(ours, "/s"), _spread(ratios, ""), _spread(inside, ""))
-    )
+        its_job = dataclasses.replace(job, log_dir=folder, limits=limits)
+        report = _child("turns", its_job, environment.python, spec.process_env)
+        bare_rate = (report["before"] + report["after"]) / 2
+        rate = _rate(folder, job.scenario)
+        bare.append(bare_rate)
+        ours.append(rate)
+        ratios.append(rate / bare_rate)
+        inside.append(report["inside_s"] * rate / report["samples"])
+    columns = (_spread(bare, "/s"), _spread(ours, "/s"), _spread(ratios, ""), _spread(inside, ""))
+    figures = " | ".join(columns)
     return f"| {name}, {job.scenario} | {figures} | ≥ {goal} |"
 
 
@@ -402,20 +369,23 @@ def _rate(folder: Path, scenario: str) -> float:
     """
     from compliance import logs
 
-    key = (
-        "result_samples_per_second"
-        if SCENARIOS[scenario].one_query
-        else "result_qps_with_loadgen_overhead"
-    )
+    key = "result_qps_with_loadgen_overhead"
+    if SCENARIOS[scenario].one_query:
+        key = "result_samples_per_second"
     return float(logs.read_detail(folder / "mlperf_log_detail.txt").get(key))
 
 
+_DIGITS = {"µs": 2, "/s": 1, "": 4}
+_UNIT = {"µs": " µs", "/s": "/s", "": ""}
+
+
 def _spread(values: list[float], unit: str) -> str:
-    digits = 2 if unit == "µs" else 4 if not unit else 1
-    least, middle, most = (
-        f"{v:,.{digits}f}" for v in (min(values), statistics.median(values), max(values))
-    )
-    return f"{middle}{' ' if unit and unit != '/s' else ''}{unit} [{least}, {most}]"
+    """Return the median, and the least and the most in brackets. `unit`: a key of `_DIGITS`."""
+    digits = _DIGITS[unit]
+    middle = f"{statistics.median(values):,.{digits}f}"
+    least = f"{min(values):,.{digits}f}"
+    most = f"{max(values):,.{digits}f}"
+    return f"{middle}{_UNIT[unit]} [{least}, {most}]"
 
 
 if __name__ == "__main__":

@@ -13,15 +13,16 @@ from functools import partial
 from pathlib import Path
 
 from compliance import checklist, rules
-from compliance.checks import layout
-from compliance.findings.check import Check, Fault, escape, judge, not_applicable, placed, shorten
-from compliance.findings.verdict import Audit, ResultLine
+from compliance.checks.submission import layout
+from compliance.findings.check import judge, not_applicable, placed, shorten
+from compliance.findings.verdict import Audit
 from compliance.folders import ResultFolder, result_folders, subfolders
 from compliance.loadgen import counts
 from compliance.logs import files
 from compliance.subject import Subject, read
 from compliance.training import checks as training
 from compliance.training import run_directory
+from formats.checks import Check, Fault, ResultLine, escape
 
 # The official figure if token latencies are measured (constants.py,
 # RESULT_FIELD_BENCHMARK_OVERWRITE).
@@ -30,7 +31,8 @@ _TOKEN_RATES = {
     "Server": "result_completed_tokens_per_second",
 }
 
-_COPY = "put the folder itself there: cp -rL copies what links lead to"
+_COPY = "replace the link by its folder: cp -rL copies the files behind links"
+_NOT_READABLE = "set the permissions so that you can read it, and audit again"
 # Far more than any submission has.
 _MOST_FOLDERS = 2000
 # bert-99 and bert-99.9 are one model: a run that reaches the higher target is submitted for both.
@@ -48,33 +50,21 @@ def audit(directory: Path, round: str | None = None, *, with_result: bool = True
             because that one contains the outcome of this audit.
     """
     directory = directory.absolute()
-    if unreadable := files.walk(directory).unread:
-        why = [
-            f"{path.relative_to(directory).as_posix()} cannot be listed ({reason})"
-            for path, reason in unreadable
-        ]
-        return Audit(
-            round or "",
-            (),
-            (
-                judge(
-                    "readable", why, "", fix="give yourself the right to read it, and audit again"
-                ),
-            ),
-        )
+    unread = []
+    for path, reason in files.walk(directory).unread:
+        unread.append(f"{path.relative_to(directory).as_posix()} cannot be listed ({reason})")
+    if unread:
+        check = judge("readable", unread, "", fix=_NOT_READABLE)
+        return Audit(round or "", (), (check,))
     with files.confined(directory):
         try:
             round_rules = rules.load(round or recorded_round(directory) or rules.CURRENT)
         except ValueError as e:
-            return Audit(
-                round or "",
-                (),
-                (judge("round", [str(e)], "", fix="name a round there are rules for: --round"),),
-            )
-        places = [
-            place if with_result else replace(place, result=None)
-            for place in result_folders(directory, round_rules)
-        ]
+            check = judge("round", [str(e)], "", fix="choose a round that has rules: --round")
+            return Audit(round or "", (), (check,))
+        places = result_folders(directory, round_rules)
+        if not with_result:
+            places = [replace(place, result=None) for place in places]
         if earlier := _earlier(directory):
             return Audit(round_rules.round, (), (earlier,))
     if not places and (directory / run_directory.FOLDER).is_dir():
@@ -91,9 +81,8 @@ def audit(directory: Path, round: str | None = None, *, with_result: bool = True
 def _of_training(directory: Path, round: str, with_result: bool) -> Audit:
     """The audit of a training's run directory, which has no submission tree."""
     read = run_directory.read(directory, with_result)
-    return Audit(
-        round, (training.line(read),), tuple(_guarded("training", lambda: training.checks(read)))
-    )
+    checks = _guarded("training", lambda: training.checks(read))
+    return Audit(round, (training.line(read),), tuple(checks))
 
 
 def _tree_checks(
@@ -103,47 +92,28 @@ def _tree_checks(
     several = len(places) > 1
     checks: list[Check] = []
     if len(places) > _MOST_FOLDERS:
-        text = (
-            f"{len(places)} folders are three below a results/; the first {_MOST_FOLDERS} were"
-            " looked at"
-        )
+        text = f"it has {len(places)} result folders; the first {_MOST_FOLDERS} were audited"
         checks.append(judge("submission-tree", [text], "", fix="audit the submitters one by one"))
     if links := _links(places[0].root, round_rules):
         checks.append(judge("submitters-folders", links, "", fix=_COPY))
     if strays := list(_strays(places, round_rules)):
-        checks.append(
-            judge(
-                "folders-of-the-tree",
-                strays,
-                "",
-                fix="remove it, or give it the name and place of the layout",
-            )
-        )
+        fix = "remove it, or give it the name and place of the layout"
+        checks.append(judge("folders-of-the-tree", strays, "", fix=fix))
     for place in places[:_MOST_FOLDERS]:
         folder_checks = _folder_checks(place, round_rules, results)
         checks += placed(folder_checks, place.name) if several else folder_checks
-    for place in {p.submitter_folder: p for p in places}.values():
-        same_submitter = [
-            each for each in places if each.submitter_folder == place.submitter_folder
-        ]
-        submitter_checks = _guarded(
-            "names-and-sizes", partial(layout.submitter_checks, place, round_rules, same_submitter)
-        )
-        checks += (
-            placed(submitter_checks, place.show(place.submitter_folder))
-            if several
-            else submitter_checks
-        )
+    submitters: dict[Path, list[ResultFolder]] = {}
+    for place in places:
+        submitters.setdefault(place.submitter_folder, []).append(place)
+    for folder, own in submitters.items():
+        find = partial(layout.submitter_checks, own[-1], round_rules, own)
+        found = _guarded("names-and-sizes", find)
+        checks += placed(found, own[-1].show(folder)) if several else found
     if several:
-        fix = "submit each run once, under the system and the scenario it was measured on"
-        checks.append(
-            judge(
-                "logs-of-one-run",
-                _repeated_runs(results, round_rules),
-                "no two scenarios have the same",
-                fix=fix,
-            )
-        )
+        faults = _repeated_runs(results, round_rules)
+        fix = "submit each run once, under the system and the scenario of its measurement"
+        good = "each scenario has its own logs"
+        checks.append(judge("logs-of-one-run", faults, good, fix=fix))
     return checks
 
 
@@ -152,17 +122,12 @@ def _links(root: Path, round_rules: rules.Rules) -> list[str]:
     find the links further down.
     """
     divisions = [root / name for name in round_rules.layout.divisions]
-    inner = [
-        path
-        for division in divisions
-        if not division.is_symlink()
-        for path in files.listed(division)
-    ]
-    return [
-        f"{path.relative_to(root).as_posix()} is a link: it is not read"
-        for path in (*divisions, *inner)
-        if path.is_symlink()
-    ]
+    paths = list(divisions)
+    for division in divisions:
+        if not division.is_symlink():
+            paths += files.listed(division)
+    links = [path.relative_to(root).as_posix() for path in paths if path.is_symlink()]
+    return [f"{name} is a link: it is not read" for name in links]
 
 
 def _strays(places: Sequence[ResultFolder], round_rules: rules.Rules) -> Iterator[Fault | str]:
@@ -171,42 +136,27 @@ def _strays(places: Sequence[ResultFolder], round_rules: rules.Rules) -> Iterato
     These folders are wrong: a division in other letter case, a submitter without results, several
     folders of one scenario, and a run directory with several result folders.
     """
-    root = places[0].root
-    for path in files.listed(root):
-        if (
-            path.name not in round_rules.layout.divisions
-            and path.name.lower() in round_rules.layout.divisions
-        ):
-            yield Fault(
-                f"{path.name}/ is no division by the letter: it is not read", file=path.name
-            )
-    submitter_folders = {place.submitter_folder for place in places}
-    for path in sorted(
-        {
-            each
-            for place in places
-            for each in subfolders(place.submitter_folder.parent)
-            if not each.is_symlink()
-        }
-        - submitter_folders
-    ):
-        name = places[0].show(path)
-        yield Fault(
-            f"{name} holds no results/<system>/<benchmark>/<scenario>: nothing of it is judged",
-            file=name,
-        )
+    divisions = round_rules.layout.divisions
+    for path in files.listed(places[0].root):
+        if path.name not in divisions and path.name.lower() in divisions:
+            text = f"{path.name}/ is not read: the name of a division has lower-case letters"
+            yield Fault(text, file=path.name)
+    submitters = {place.submitter_folder for place in places}
+    others: set[Path] = set()
+    for division in {folder.parent for folder in submitters}:
+        others.update(subfolders(division))
+    for path in sorted(others - submitters):
+        if not path.is_symlink():
+            name = places[0].show(path)
+            text = f"{name} has no results/<system>/<benchmark>/<scenario>, so it is not judged"
+            yield Fault(text, file=name)
     kinds = Counter((place.folder.parent, place.scenario) for place in places)
     for (folder, scenario), count in kinds.items():
         if count > 1:
-            yield Fault(
-                f"{places[0].show(folder)} holds {count} folders of {scenario}",
-                file=places[0].show(folder),
-            )
+            name = places[0].show(folder)
+            yield Fault(f"{name} has {count} folders of {scenario}", file=name)
     if places[0].run is not None and len(places) > 1:
-        yield (
-            f"a run directory is of one scenario; this one holds {len(places)}, for which it has"
-            " one raw/"
-        )
+        yield f"a run directory has one scenario and one raw/; this one has {len(places)} scenarios"
 
 
 def _repeated_runs(results: Sequence[ResultLine], round_rules: rules.Rules) -> Iterator[Fault]:
@@ -223,25 +173,27 @@ def _repeated_runs(results: Sequence[ResultLine], round_rules: rules.Rules) -> I
             runs.setdefault((line.tested[:10], line.figure, line.logged), []).append(line)
     pairs: set[str] = set()
     for same in runs.values():
-        benchmarks = [
-            c.benchmark
-            for c in same
-            if c.scenario in round_rules.scenarios
-            and round_rules.scenarios[c.scenario].logged_as == c.logged
-        ]
-        models = {
-            (c.division, c.submitter, c.system, _ACCURACY_TARGET.sub("", c.benchmark)) for c in same
-        }
-        if len(same) > 1 and (len(benchmarks) > len(set(benchmarks)) or len(models) > 1):
-            places = " and ".join(c.place for c in same[:5])
-            if places not in pairs:
-                pairs.add(places)
-                yield Fault(
-                    f"{places} have the logs of one run, tested {same[0].tested}",
-                    "a run each",
-                    "one run",
-                    file=same[0].place,
-                )
+        if not _is_repeated(same, round_rules):
+            continue
+        names = " and ".join(line.place for line in same[:5])
+        if names not in pairs:
+            pairs.add(names)
+            text = f"{names} have the logs of one run, tested {same[0].tested}"
+            yield Fault(text, "a run each", "one run", file=same[0].place)
+
+
+def _is_repeated(same: Sequence[ResultLine], round_rules: rules.Rules) -> bool:
+    """Whether folders with the same logs need their own: two have the logs of their own scenario
+    and benchmark, or they are of several models.
+    """
+    benchmarks, models = [], set()
+    for line in same:
+        model = _ACCURACY_TARGET.sub("", line.benchmark)
+        models.add((line.division, line.submitter, line.system, model))
+        scenario = round_rules.scenarios.get(line.scenario)
+        if scenario and scenario.logged_as == line.logged:
+            benchmarks.append(line.benchmark)
+    return len(benchmarks) > len(set(benchmarks)) or len(models) > 1
 
 
 def _folder_checks(
@@ -258,54 +210,35 @@ def _folder_checks(
     )
     if place.scenario not in round_rules.scenarios:
         results.append(line)
-        text = (
-            f"{place.folder.name} is none this audit has rules for:"
-            f" {', '.join(round_rules.scenarios)}"
-        )
-        return [
-            judge(
-                "scenario",
-                [text],
-                "",
-                file=place.name,
-                fix="name the folder as the scenario of its logs",
-            )
-        ]
+        scenarios = ", ".join(round_rules.scenarios)
+        text = f"{place.folder.name} is not a scenario of this audit: {scenarios}"
+        fix = "name the folder as the scenario of its logs"
+        return [judge("scenario", [text], "", file=place.name, fix=fix)]
     return _guarded("reading", lambda: _subject_checks(read(place, round_rules), line, results))
 
 
 def _subject_checks(subject: Subject, line: ResultLine, results: list[ResultLine]) -> list[Check]:
     results.append(_completed(line, subject))
     empty = [test.name for test in subject.tests if not test.detail.values]
-    families = [group for group in checklist.ARCHITECTURES if not (empty and group.of_logs)]
-    checks = [
-        check for group in families for check in _guarded(group.name, partial(group.find, subject))
-    ]
+    checks: list[Check] = []
+    for group in checklist.GROUPS:
+        if not (empty and group.of_logs):
+            checks += _guarded(group.name, partial(group.find, subject))
     if empty:
-        why = (
-            f"not judged: the {' and the '.join(empty)} detail log says nothing, which is a finding"
-            " of its own"
-        )
+        names = " and the ".join(empty)
+        why = f"not judged: the {names} detail log has no entry, which another check reports"
         checks.append(not_applicable("logs-say-nothing", why))
     return checks
 
 
 def _completed(line: ResultLine, subject: Subject) -> ResultLine:
     """The line, completed with values from the performance test's log."""
-    detail, metric = (
-        subject.performance.detail,
-        subject.rules.scenarios[subject.place.scenario].metric,
-    )
-    key = (
-        _TOKEN_RATES.get(subject.scenario, metric.key)
-        if counts.has_token_latencies(detail)
-        else metric.key
-    )
-    figure = (
-        f"{shorten(detail.get(key))} {metric.unit if key == metric.key else 'tokens/s'}"
-        if key in detail.values
-        else ""
-    )
+    detail = subject.performance.detail
+    metric = subject.rules.scenarios[subject.place.scenario].metric
+    key, unit = metric.key, metric.unit
+    if counts.has_token_latencies(detail) and subject.scenario in _TOKEN_RATES:
+        key, unit = _TOKEN_RATES[subject.scenario], "tokens/s"
+    figure = f"{shorten(detail.get(key))} {unit}" if key in detail.values else ""
     keys = {
         "verdict": "result_validity",
         "tested": "test_datetime",
@@ -326,10 +259,7 @@ def _guarded(name: str, find: Callable[[], list[Check]]) -> list[Check]:
     try:
         return find()
     except files.DAMAGE as e:
-        why = (
-            f"the audit's own code broke off over what the files hold: {type(e).__name__}:"
-            f" {shorten(e)}"
-        )
+        why = f"the audit failed on the content of the files: {type(e).__name__}: {shorten(e)}"
         return [judge(f"audit-of-{name}", [why], "", fix="please report it, with the directory")]
 
 
@@ -349,41 +279,25 @@ def _earlier(directory: Path) -> Check | None:
         return None
     git = (record or {}).get("git")
     revision = shorten(git.get("revision")) if isinstance(git, dict) else "it does not name"
-    text = "record.json is of the schema record-1, which an earlier version of the harness wrote"
-    return judge(
-        "version-of-the-record",
-        [text],
-        "",
-        file="record.json",
-        fix=f"audit it with that version, at revision {revision}",
-    )
+    text = "record.json has the schema record-1, which an earlier version of the harness wrote"
+    fix = f"audit it with that version, at revision {revision}"
+    return judge("version-of-the-record", [text], "", file="record.json", fix=fix)
 
 
 def _no_tree(directory: Path, round_rules: rules.Rules) -> Check:
     """The only check of a directory without result folders. It says which folders it looked for."""
     divisions = " or ".join(f"{name}/" for name in round_rules.layout.divisions)
+    name = escape(directory.name)
+    if (directory / "results").is_dir():
+        fix = f"this is a submitter's folder, with results/: give the folder that has {divisions}"
+        return judge("submission-tree", [f"none in {name}"], "", fix=fix)
+    if links := _links(directory, round_rules):
+        return judge("submission-tree", links, "", fix=_COPY)
     template = round_rules.layout.scenario.format(
         system="<system>", benchmark="<benchmark>", scenario="<scenario>"
     )
-    unfinished = any(os.path.lexists(directory / name) for name in ("raw", "record.json"))
-    if (directory / "results").is_dir():
-        above = (
-            "it holds results/, as a submitter's folder does: give the folder that holds"
-            f" {divisions}"
-        )
-        return judge("submission-tree", [f"none in {escape(directory.name)}"], "", fix=above)
-    if links := _links(directory, round_rules):
-        return judge("submission-tree", links, "", fix=_COPY)
-    return judge(
-        "submission-tree",
-        [
-            f"none in {escape(directory.name)}: looked for <division>/<submitter>/{template} below"
-            f" {divisions}"
-        ],
-        "",
-        fix=(
-            "the run did not finish: repeat its command, which goes on where it stopped"
-            if unfinished
-            else "give a run directory, or a folder that holds open/, closed/ or network/"
-        ),
-    )
+    text = f"none in {name}: it has no <division>/<submitter>/{template} below {divisions}"
+    fix = "give a run directory, or a folder that has open/, closed/ or network/"
+    if any(os.path.lexists(directory / name) for name in ("raw", "record.json")):
+        fix = "the run did not finish: repeat its command, which continues where it stopped"
+    return judge("submission-tree", [text], "", fix=fix)

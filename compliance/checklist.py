@@ -1,4 +1,4 @@
-"""The list of all families of checks, in the order of a report."""
+"""The list of all groups of checks, in the order of a report."""
 
 from __future__ import annotations
 
@@ -7,29 +7,28 @@ from dataclasses import dataclass
 
 from compliance import logs
 from compliance.audit_tests import compliance_tests
-from compliance.checks import (
-    accuracy,
-    answers_while_measuring,
-    benchmark,
-    dates_and_digests,
+from compliance.checks.logs import (
     duration,
     effective_settings,
-    evidence,
     latencies,
-    layout,
     loadgen_build,
-    metadata,
-    record,
-    result,
     sample_order,
-    score,
     settings,
     trace,
     validity,
 )
-from compliance.findings.check import Check
+from compliance.checks.run import answers_while_measuring, evidence, precision, record, result
+from compliance.checks.submission import (
+    accuracy,
+    benchmark,
+    dates_and_digests,
+    layout,
+    metadata,
+    score,
+)
 from compliance.logs import files
 from compliance.subject import Subject
+from formats.checks import Check
 
 
 @dataclass(frozen=True)
@@ -99,8 +98,8 @@ def _scores(subject: Subject) -> list[Check]:
     whole = accuracy.whole_log(subject)
     if whole is None:
         why = (
-            "the log is truncated, and the original is not in a submission: ask the submitter"
-            " for it"
+            "the log is truncated, and a submission does not contain the original: ask the"
+            " submitter for it"
         )
         return [
             *accuracy.checks(subject),
@@ -115,11 +114,15 @@ def _scores(subject: Subject) -> list[Check]:
     ]
 
 
+def _evidence(subject: Subject) -> list[Check]:
+    return [*evidence.checks(subject), *precision.checks(subject)]
+
+
 def _metadata(subject: Subject) -> list[Check]:
     return [*metadata.checks(subject), benchmark.eligibility(subject)]
 
 
-ARCHITECTURES = (
+GROUPS = (
     CheckGroup("layout", layout.checks),
     CheckGroup("inferred", settings.inferred, of_logs=True),
     CheckGroup("settings", _settings, of_logs=True),
@@ -128,7 +131,7 @@ ARCHITECTURES = (
     CheckGroup("batches", lambda subject: [duration.whole_batches(subject)], of_logs=True),
     CheckGroup("provenance", _provenance, of_logs=True),
     CheckGroup("scores", _scores),
-    CheckGroup("evidence", evidence.checks),
+    CheckGroup("evidence", _evidence),
     CheckGroup("watched", answers_while_measuring.checks),
     CheckGroup("metadata", _metadata),
     CheckGroup("official", benchmark.checks, of_logs=True),

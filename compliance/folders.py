@@ -50,9 +50,9 @@ class ResultFolder:
 
     def show(self, path: Path) -> str:
         """A path as findings name it: relative to the audited directory."""
-        return (
-            path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else path.name
-        )
+        if path.is_relative_to(self.root):
+            return path.relative_to(self.root).as_posix()
+        return path.name
 
     def raw(self, test: str) -> Path | None:
         """The folder of a test's raw logs in the run directory; None: there is no run directory."""
@@ -63,12 +63,14 @@ def result_folders(directory: Path, rules: Rules) -> list[ResultFolder]:
     """The result folders of a run directory, of a root that contains open/, closed/ or network/, or
     of such a division itself.
     """
-    if directory.name in rules.layout.divisions and not _divisions(directory, rules):
-        divisions, around = [directory], directory.parent
-    else:
-        divisions, around = _divisions(directory, rules), directory
+    around, divisions = directory, _divisions(directory, rules)
+    if directory.name in rules.layout.divisions and not divisions:
+        around, divisions = directory.parent, [directory]
     run = around if any(os.path.lexists(around / name) for name in _OF_A_RUN) else None
-    return [place for division in divisions for place in _division(around, division, rules, run)]
+    places: list[ResultFolder] = []
+    for division in divisions:
+        places += _division(around, division, rules, run)
+    return places
 
 
 def _divisions(directory: Path, rules: Rules) -> list[Path]:
@@ -84,28 +86,23 @@ def _division(root: Path, division: Path, rules: Rules, run: Path | None) -> Ite
         for system in subfolders(submitter / "results"):
             for benchmark in subfolders(system):
                 for folder in subfolders(benchmark):
-                    scenario = names.get(folder.name.lower(), folder.name)
                     where = {
                         "system": system.name,
                         "benchmark": benchmark.name,
                         "scenario": folder.name,
                     }
-                    measurements, compliance = (
-                        submitter / t.format(**where)
-                        for t in (rules.layout.measurements, rules.layout.compliance)
-                    )
                     yield ResultFolder(
                         root=root,
                         division=division.name,
                         submitter_folder=submitter,
                         system=system.name,
                         benchmark=benchmark.name,
-                        scenario=scenario,
+                        scenario=names.get(folder.name.lower(), folder.name),
                         folder=folder,
                         run=run,
                         result=run and run / "result.json",
-                        measurements=measurements,
-                        compliance=compliance,
+                        measurements=submitter / rules.layout.measurements.format(**where),
+                        compliance=submitter / rules.layout.compliance.format(**where),
                     )
 
 

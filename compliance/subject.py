@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,6 +22,7 @@ from formats.record import Record
 T = TypeVar("T")
 
 TESTS = ("performance", "accuracy")
+NO_EVIDENCE = "a submission without a run directory around it has no evidence"
 BARE = (
     "a submission without a run directory around it: there is no record.json and no raw/ to compare"
     " with"
@@ -56,6 +58,26 @@ class LoadGenRun:
     def slug(self) -> str:
         """The name as ids of checks spell it: `performance`, `test01`."""
         return self.name.lower()
+
+    @property
+    def evidence(self) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
+        """The worker's evidence from before and after the test; None if one of them is missing."""
+        if self.outcome is None:
+            return None
+        before, after = self.outcome.evidence_before, self.outcome.evidence_after
+        return None if before is None or after is None else (before, after)
+
+    @property
+    def no_evidence(self) -> str:
+        """The sentence that says why there is no evidence from both before and after the test."""
+        if fault := self.faults.get("outcome.json"):
+            return f"the worker's evidence cannot be read: {fault}"
+        lacking = []
+        if self.outcome is None or not self.outcome.evidence_before:
+            lacking.append("before")
+        if self.outcome is None or not self.outcome.evidence_after:
+            lacking.append("after")
+        return f"the worker left no evidence from {' and '.join(lacking)} the test"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,9 +122,9 @@ class Subject:
         """The official benchmark of this folder: its own name, or the one it is mapped to in the
         open division. A name that means no official benchmark is returned unchanged.
         """
-        target = self.rules.official(
-            self.place.benchmark, (self.mapping or {}) if self.place.division == "open" else {}
-        )
+        is_open = self.place.division == "open"
+        mapping = self.mapping if is_open and self.mapping else {}
+        target = self.rules.official(self.place.benchmark, mapping)
         return target if isinstance(target, str) else None
 
     @property
@@ -112,10 +134,8 @@ class Subject:
         Interactive is logged as Server. An edge system may infer a scenario from the logs of
         another (checks.settings).
         """
-        folder, logged = (
-            self.rules.scenarios[self.place.scenario],
-            self.performance.detail.get("effective_scenario"),
-        )
+        folder = self.rules.scenarios[self.place.scenario]
+        logged = self.performance.detail.get("effective_scenario")
         return logged if logged in folder.inferred_from and self.on_edge else folder.logged_as
 
     @property
@@ -141,10 +161,8 @@ class Subject:
     @property
     def no_trace(self) -> str:
         """The sentence that says why there is no trace to look at."""
-        return (
-            self.faults.get(self.trace_file)
-            or "there is no trace: the figures of the detail log stand for themselves"
-        )
+        no_trace = "there is no trace, so the figures of the detail log cannot be computed again"
+        return self.faults.get(self.trace_file) or no_trace
 
 
 def read(place: ResultFolder, rules: Rules) -> Subject:
@@ -163,6 +181,7 @@ def read(place: ResultFolder, rules: Rules) -> Subject:
     layout, base = rules.layout, place.submitter_folder
     mapping_path = base / layout.model_mapping
     trace = _trace_path(place, rules)
+    size, _ = files.attempt(lambda path: path.stat().st_size, trace)
     performance = _test("performance", place.folder / layout.performance, place, rules)
     accuracy = _test("accuracy", place.folder / layout.accuracy, place, rules)
     return Subject(
@@ -173,17 +192,9 @@ def read(place: ResultFolder, rules: Rules) -> Subject:
         record=take(files.record, place.run / "record.json") if place.run else None,
         system=take(files.json_object, base / layout.system.format(system=place.system)),
         measurements=take(files.json_object, measurements_file(place, rules)),
-        mapping=(
-            take(files.json_object, mapping_path)
-            if mapping_path.exists() or mapping_path.is_symlink()
-            else None
-        ),
+        mapping=take(files.json_object, mapping_path) if os.path.lexists(mapping_path) else None,
         accuracy_text=take(files.text, place.folder / layout.accuracy / "accuracy.txt"),
-        trace=(
-            take(traces.read, trace)
-            if files.attempt(lambda p: p.stat().st_size, trace)[0]
-            else None
-        ),
+        trace=take(traces.read, trace) if size else None,
         trace_file=place.show(trace),
         compliance=dict(_compliance(place, rules)),
         faults=faults,
@@ -197,12 +208,9 @@ def conf_entry(conf: Conf, key: str, subject: Subject) -> tuple[str, float] | No
     In a bare submission the model's name may differ from the folder's. If all lines share one name,
     that name is used.
     """
-    models = conf.models()
-    model = (
-        subject.place.benchmark
-        if subject.place.benchmark in models or len(models) != 1 or subject.place.run
-        else next(iter(models))
-    )
+    models, model = conf.models(), subject.place.benchmark
+    if model not in models and len(models) == 1 and not subject.place.run:
+        (model,) = models
     return conf.look_up(model, subject.scenario, key)
 
 
@@ -236,11 +244,9 @@ def _compliance(place: ResultFolder, rules: Rules) -> Iterator[tuple[str, LoadGe
 def _trace_path(place: ResultFolder, rules: Rules) -> Path:
     """The path of the performance test's trace. LoadGen creates an empty file if tracing is off."""
     raw = place.raw("performance")
-    return (
-        (raw / "mlperf_log_trace.json.gz")
-        if raw
-        else place.folder / rules.layout.performance / "mlperf_log_trace.json"
-    )
+    if raw:
+        return raw / "mlperf_log_trace.json.gz"
+    return place.folder / rules.layout.performance / "mlperf_log_trace.json"
 
 
 def _test(name: str, folder: Path, place: ResultFolder, rules: Rules) -> LoadGenRun:
@@ -267,8 +273,7 @@ def _test(name: str, folder: Path, place: ResultFolder, rules: Rules) -> LoadGen
 
 def _completed(detail: logs.Detail, rules: Rules) -> logs.Detail:
     """The detail log, completed with the keys that this round's LoadGen does not log."""
-    unsaid = {
-        key: detail.get(means) if isinstance(means, str) else means
-        for key, means in rules.unlogged.items()
-    }
-    return replace(detail, values={**unsaid, **detail.values})
+    values = {}
+    for key, means in rules.unlogged.items():
+        values[key] = detail.get(means) if isinstance(means, str) else means
+    return replace(detail, values={**values, **detail.values})

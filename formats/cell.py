@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from string import Formatter
 from typing import Any
 
 from formats.fields import NONE, choices, least
+from formats.workload import Workload
 
 MODES = ("quick", "valid", "submission")
 SIZES = ("tiny", "base", "full")
@@ -218,6 +220,26 @@ WORK = {
 """Name of each field that says what was computed → its meaning. SUTs with equal values of these
 fields may be compared.
 """
+
+IN_WORKLOAD = tuple(each.name for each in fields(Workload) if each.name in fields_with("text"))
+"""The fields of `Cell` that the SUT's `Workload` has, too."""
+
+
+def cell_words(cell: Cell, without: Collection[str] = ()) -> list[str]:
+    """The fields of a cell with the role `words`, in words. A default value is not named.
+
+    `without`: fields that are not named.
+    """
+    if cell.task == "fit":
+        without = (*without, "steps")
+    defaults = {each.name: each.default for each in fields(Cell)}
+    texts = {name: "…" if name in without else getattr(cell, name) for name in defaults}
+    named = []
+    for name, template in fields_with("words").items():
+        needed = {field for _, field, _, _ in Formatter().parse(template) if field}
+        if not needed <= set(without) and getattr(cell, name) != defaults[name]:
+            named.append(template.format(**texts))
+    return named
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,11 +12,17 @@ from typing import Any
 
 import msgspec
 
-from formats import cell, record, result
+from formats import cell, checks, record, result
+from formats.checks import Audited, Checked
 from formats.record import Record
 from formats.result import Document
 
-DOCUMENTS: dict[str, type] = {"record": Record, "result": Document}
+DOCUMENTS: dict[str, type] = {
+    "record": Record,
+    "result": Document,
+    "audit": Audited,
+    "checks": Checked,
+}
 """Name of a schema → the type of its document."""
 _CONSTRAINTS = ("enum", "minimum", "pattern")
 
@@ -55,7 +61,9 @@ def _constrain(schema: dict[str, Any], field: dataclasses.Field[Any]) -> None:
 
 def _dataclasses(kind: type) -> dict[str, tuple[dataclasses.Field[Any], ...]]:
     """Name of each dataclass of the formats → its fields."""
-    classes = [kind, *(each for module in (cell, record, result) for each in vars(module).values())]
+    classes = [kind]
+    for module in (cell, checks, record, result):
+        classes += vars(module).values()
     return {
         each.__name__: dataclasses.fields(each)
         for each in classes

@@ -20,6 +20,7 @@ from typing import NoReturn, TextIO
 
 from harness.commands import COMMANDS, FORMER
 from harness.errors import HarnessError, UsageError
+from harness.messages import Ended
 from harness.request.flags import did_you_mean
 
 
@@ -35,13 +36,7 @@ def main(arguments: list[str]) -> int:
     try:
         if arguments == ["--version"]:
             return _version()
-        if strange := next((a for a in arguments if not _encodable(a)), None):
-            raise UsageError(f"{strange!a}: is not UTF-8: rename what it names")
-        if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
-            raise UsageError(
-                f"there is no command {arguments[0]!r}{did_you_mean(arguments[0], COMMANDS)}:"
-                f" {', '.join(COMMANDS)}"
-            )
+        _check(arguments)
         # Imported late, so that `list` and --help are fast without numpy.
         code: int = importlib.import_module(f"harness.commands.{command}").main(rest)
         sys.stdout.flush()
@@ -52,27 +47,34 @@ def main(arguments: list[str]) -> int:
         return 128 + signal.SIGPIPE
     except KeyboardInterrupt:
         again = shlex.join(["./run.sh", *arguments])
-        _error(
-            f"interrupted: what was measured stays; the same command goes on from there: {again}"
-        )
+        _error(Ended.INTERRUPTED.format(command=again))
         return 130
     except HarnessError as e:
         _error(str(e))
         return e.exit_code
     except OSError as e:
-        full = e.errno in (errno.ENOSPC, errno.EDQUOT)
-        advice = (
-            "free some space, or choose another --out or --cache"
-            if full
-            else "see --out and --cache"
-        )
-        _error(
-            f"{'the disk is full' if full else e.strerror} ({e.filename or 'while writing'}):"
-            f" {advice}"
-        )
+        file = e.filename or "while writing"
+        if e.errno in (errno.ENOSPC, errno.EDQUOT):
+            _error(Ended.DISK_FULL.format(file=file))
+        else:
+            _error(Ended.FILE_ERROR.format(error=e.strerror, file=file))
         return 3
     except Exception:  # noqa: BLE001  the last resort: whole traceback, exit code 70
         return _fault()
+
+
+def _check(arguments: list[str]) -> None:
+    for argument in arguments:
+        if not _encodable(argument):
+            raise UsageError(f"{argument!a}: is not UTF-8: rename the file, or type another value")
+    if not arguments:
+        return
+    command = arguments[0]
+    if not command.startswith("-") and command not in COMMANDS:
+        raise UsageError(
+            f"there is no command {command!r}{did_you_mean(command, COMMANDS)}:"
+            f" {', '.join(COMMANDS)}"
+        )
 
 
 def _writable(stream: TextIO | None) -> TextIO:
@@ -125,7 +127,7 @@ def _prepare_process() -> None:
 
 def _fault() -> int:
     traceback.print_exc()
-    _error("this is a fault of the harness: please report the traceback above with the command")
+    _error(Ended.FAULT)
     return os.EX_SOFTWARE
 
 

@@ -70,11 +70,10 @@ def _shares(noise: Mapping[str, Any], processors: int) -> Iterator[_Share]:
     longest = noise["longest_stall_seconds"]
     stood_still = Unranked.STOOD_STILL.format(stalled=stalled, seconds=seconds, longest=longest)
     yield stood_still, stalled / seconds, _STALLED
-    for text, share, limits in (
-        (Unranked.OTHER_PROGRAMS, noise["other_processors"], _OTHERS),
-        (Unranked.STOLEN, noise["stolen_processors"], _STOLEN),
-    ):
-        yield text.format(share=share or 0), share, limits.of_many(processors)
+    used = noise["other_processors"]
+    yield Unranked.OTHER_PROGRAMS.format(share=used or 0), used, _OTHERS.of_many(processors)
+    stolen = noise["stolen_processors"]
+    yield Unranked.STOLEN.format(share=stolen or 0), stolen, _STOLEN.of_many(processors)
 
 
 def _notes(noise: Mapping[str, Any], processors: int) -> Iterator[str]:

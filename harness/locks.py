@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from harness.messages import Waiting
+
 
 class Taken(Exception):
     """Another process holds the lock, and the caller does not wait."""
@@ -73,17 +75,8 @@ def machine(say: Callable[[str], None]) -> Iterator[None]:
         with suppress(OSError):
             os.fchmod(handle, 0o666)  # independent of the first user's umask
     except OSError as e:
-        say(
-            f"cells of other commands are not waited for: the lock {path} cannot be used"
-            f" ({e.strerror or e})"
-        )
+        say(Waiting.NO_LOCK.format(path=path, error=e.strerror or e))
         yield
         return
-    with _lock(
-        handle,
-        lambda: say(
-            "waiting: another cell is being measured on this machine, and two at a time would"
-            " disturb each other"
-        ),
-    ):
+    with _lock(handle, lambda: say(Waiting.OTHER_CELL)):
         yield

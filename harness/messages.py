@@ -1,6 +1,25 @@
-"""Sentences of a report on disturbances, repeats and comparisons without a clear answer.
+"""Everything that a report, a result, a plan or the terminal may say to a user: reasons, notes,
+advice.
 
-Each message is a template, and `format` fills it in. Other messages are still where they arise.
+Each message is a template, and `format` fills it in. `git grep NAME` finds where it is said.
+
+    a plan          PlanReason, NotRun, Cost, InputNote
+    a result        NotJudged, Unranked, Note, EarlierRun, Next
+    a comparison    Differs, DiffersFromPublished, Compared, NotCompared, Unproven, BuildCheck,
+                    Inconclusive, History
+    a report        Answer, ModelAnswers, Finding, KerasGenerates, SectionNote, Advice
+    a sweep         SweepPlan, SweepProgress, SweepEnd
+    any command     Waiting, Ended, Files, DoctorFinding, DoctorAdvice
+
+Only these are elsewhere:
+
+- `UsageError` and `EnvironmentFailure` name the refused flag or file, so they are where it is read.
+- `sut/registry.py` says why a SUT cannot run a cell.
+- `compliance/` says what an audit found.
+- `harness/report/page.html` and `history.html` have the headings and legends of a page.
+- `COLUMNS` in `harness/comparison/tables.py` describes the columns of a table, and
+  `harness/report/details.py` the lines of LoadGen's summary.
+- `harness/execution/` and `harness/measurement/` say what they make and wait for.
 """
 
 from __future__ import annotations
@@ -8,9 +27,64 @@ from __future__ import annotations
 from enum import StrEnum
 
 
+class PlanReason(StrEnum):
+    """Why the plan chose a value that no flag gives, and what it does with some flags."""
+
+    DEVICE_WITHOUT_LOCK = (
+        "device {host}, although there is {gpu}: {environment} has no lock for {device} yet;"
+        " --python PATH gives an interpreter that has the packages"
+    )
+    NO_NVML = (
+        "NVML does not answer, so the memory, energy and clocks of the GPU are not known;"
+        " --device {device} runs"
+    )
+    SIZE_ONLY = "size {size}: {model} has no size full"
+    SIZE_FULL = "size full: its {need:.1f} GB fit into {gpu}"
+    SIZE_TOO_LARGE = "size tiny: full needs {need:.1f} GB, and {gpu} has {memory:.1f} GB"
+    SIZE_UNKNOWN_MEMORY = (
+        "size tiny: the memory of the GPU is not known (--size base or full to choose)"
+    )
+    SIZE_NO_ACCELERATOR = "size tiny: no accelerator in use (--size base or full to choose)"
+    PRECISION = "precision {precision}: {sut} does not compute in {usual}, the default of this size"
+    VARIABLES = (
+        "these environment variables may change the figures, so they are part of the cell:"
+        " {variables}"
+    )
+    EOS_STOP = (
+        "--eos stop: an answer ends at its end token ({tokens}), and only the tokens that were"
+        " produced count"
+    )
+    EOS_STOP_BY_DEFAULT = f"{EOS_STOP} (--eos ignore gives each answer all its tokens)"
+    EOS_IGNORE = (
+        "--eos ignore: an answer continues after its end token ({tokens}), and all its tokens count"
+    )
+    DURATION_NOT_USED = (
+        "--duration {duration:g} is not used: {scenario} times {steps} steps in mode {mode}"
+    )
+
+
+class NotRun(StrEnum):
+    """Why a cell is unsupported or skipped, in addition to the reasons of `sut/registry.py`."""
+
+    NO_FIT = "{model}.toml has no [fit], which says how the model is trained"
+    MEMORY = (
+        "{model} {size} in {precision} needs about {need:.1f} GB of memory and {available:.1f} GB"
+        " are available: choose {smaller}, or a machine with more memory"
+    )
+    CUT_OFF = "cut off after {seconds:.0f} s"
+    CUT_OFF_IN_SWEEP = "{reason}; the same command continues with this cell"
+    NOT_FINISHED = "not finished"
+
+
 class Unranked(StrEnum):
     """Why a figure may not be compared with others."""
 
+    STATUS = "its status is {status}"
+    INVALID = "it is invalid ({cause})"
+    NOT_VALID = "LoadGen does not call it VALID"
+    NOT_JUDGED = "its accuracy could not be judged"
+    TINY = "size tiny only shows that a cell works"
+    NO_MODEL = "{sut} computes no model"
     STOOD_STILL = (
         "nothing was completed for {stalled:.2g} of its {seconds:.3g} s (longest {longest:.2g} s): "
         "the worker stood still, or one batch took far longer than is usual"
@@ -23,9 +97,11 @@ class Unranked(StrEnum):
         "the hypervisor kept {share:.0%} of a processor from this machine while it was measured"
     )
     FRESH_SLOWER = (
-        "inputs that it had not met took {slower:.3g} times as long as those it had: it keeps a "
-        "part of its answers, or the machine was disturbed: measure again"
+        "new inputs took {slower:.3g} times as long as the inputs of the test. Either the SUT keeps"
+        " parts of its answers, or the machine was disturbed: measure again"
     )
+    REPEATS_FAILED = "{failed} of {runs} runs {are} not ok: {reason}"
+    REPEATS_DISTURBED = "{disturbed} of {runs} repeats were disturbed: {first}"
 
 
 class Note(StrEnum):
@@ -34,34 +110,205 @@ class Note(StrEnum):
     STOOD_STILL, OTHER_PROGRAMS and STOLEN of `Unranked` are notes if they are small.
     """
 
+    BY_DISTURBANCE = "{reason}. The test was disturbed, which may be why: {disturbance}"
+    MEASURED_AGAIN = (
+        "the performance test was measured again: the SUT was so much faster than while calibrating"
+        " that LoadGen's least duration was not reached; the earlier test is in raw/{earlier}"
+    )
+    NOT_JUDGED = "accuracy not judged: {why}"
     PROCESSES = (
         "the SUT ran in {processes}, which used {share:.0%} of a processor; their memory is not"
         " counted"
     )
     THREADS = "the framework ran with {threads}, and the worker may use {processors} processors"
+    DRIFT = "the last third took {drift:+.1%} compared with the first"
+    NO_SINGLE_STEPS = (
+        "no times of single steps, because the last one was long: the framework may run ahead of"
+        " its device"
+    )
+    ENERGY_ABSENT = "{source} not measured: {why}"
+
+
+class InputNote(StrEnum):
+    """What was read from the files of a user: prompts, pictures, weights."""
+
+    PROMPTS = "{file}: {count} prompts of {shortest} to {longest} tokens{padding} ({tokenizer})"
+    ONE_PROMPT = "the {lines} lines of {file} are one prompt: an empty line ends a prompt"
+    UNUSED_FIELDS = "fields of {file} that are not used: {fields}"
+    NO_NEW_TOKENS = "max_new_tokens of {file} is ignored: {model} predicts, and generates no tokens"
+    NO_NEW_TOKENS_TRAINED = "max_new_tokens of {file} is ignored: a training generates no tokens"
+    BYTES = (
+        "the weights have no tokenizer, so each byte is a token: prompts are several times as long"
+        " as with the model's tokenizer, and the answers mean nothing; copy its tokenizer.json into"
+        " the folder"
+    )
+    SPLIT = "{file}: trained on its first {used} prompts{times}, {held_out} {place} held out"
+    SPLIT_REST = ", {unused} at its end not used, because they fill no batch"
+    PICTURES = "{folder}: {pictures}, each with {points} points and {box} {source}"
+    PICTURES_POINTS = (
+        "(the middle is the object, the upper left corner is not): name others in {file}"
+    )
+    NOT_READ = "{folder}: not read: {files}"
+    WEIGHTS = "weights of {path}"
+    WEIGHTS_AND_TOKENIZER = "weights of {path}, tokenizer {tokenizer}"
+    AUTO_MAP = "config.json names code of its own (auto_map), which is not run"
+    WEIGHTS_FLOAT16 = (
+        "stored in float16, in which no SUT computes: {precision} is used unless --precision says"
+        " otherwise"
+    )
+    WEIGHTS_NO_PARAMETER = "tensors without parameters, not read: {tensors}"
+    WEIGHTS_HEAD = "tensors of a head, which {model} here lacks, not read: {tensors}"
+    WEIGHTS_TIED = "{tensor} equals {other}, with which it is tied: not read"
+    MODEL_FILE = "model of {path}, saved by Keras {version}"
+    MODEL_FILE_PRECISION = (
+        "the layers saved in {precisions} run in the precision of the cell, as all others do"
+    )
+    MODEL_FILE_LIMITS = (
+        "the limits of accuracy were not measured for this model: they follow from the precision"
+        " and the number of layers"
+    )
+    ARRAYS = "{file}: {count} samples of {names}"
+    PICTURES_RESIZED = (
+        "{folder}: {count} pictures, resized to {height} x {width}, values from 0 to 255, as"
+        " keras.utils.image_dataset_from_directory reads them"
+    )
+
+
+class NotJudged(StrEnum):
+    """Why the answers of a user's own model are not judged by those of the reference."""
+
+    NOT_FINITE = (
+        "the answers {answer} of the reference are not all finite: give real inputs with --dataset"
+    )
+    NEARLY_EQUAL = (
+        "the answers {answer} to these inputs hardly differ (the largest is {ratio:.2g} standard"
+        " deviations), so rounding alone could exceed any limit: give real inputs with --dataset"
+    )
+
+
+class KerasGenerates(StrEnum):
+    """What the libraries of Keras compute in addition to other SUTs when they generate tokens."""
+
+    FIRST_TOKEN = (
+        "KerasHub and KerasNLP make two passes to the first token: one over the prompt and the"
+        " answer's column, and one that reads the prompt's last token again; other SUTs make one"
+    )
+    UNEVEN = (
+        "the prompts are of uneven length: KerasHub and KerasNLP pad them on the right, start where"
+        " the shortest prompt of a batch ends, and read each longer one token by token from there"
+    )
+    MORE = (
+        "{prompt} + {new} tokens: {suts}: {factor:.2f} × the multiplications needed, because Keras"
+        " passes over the answer's columns before it has tokens for them"
+    )
+    LOGITS = ", and computes logits for them that it does not use"
 
 
 class Advice(StrEnum):
-    """Advice on the repeats of a cell: how reliable they are, and what to do."""
+    """How reliable the repeats of cells are, and what to do about it."""
 
+    FEW_REPEATS = (
+        "{repeats}: measure at least {fewest}, because two runs of one cell differ by chance"
+    )
+    OUTLIERS = (
+        "repeat {repeats} is far from the others, so something disturbed it: measure more repeats"
+    )
+    DRIFT = (
+        "the figures drift by {change:+.0%} over the repeats: let the machine settle, and compare"
+        " only with interleaved runs"
+    )
+    DISTURBED = "{disturbed} of {repeats} {were} disturbed ({first})"
     WIDE = (
-        "in some places no difference below {least} can be shown: more repeats tell smaller ones"
+        "in some places no difference below {least} can be shown: more repeats show smaller ones"
         " (sweep --repeats N, or --until 5%)"
     )
     OLDER = (
-        "left out: {cells} measured earlier, by other versions, other files of SUTs, or for another"
-        " time (see ./run.sh history)"
+        "left out: {cells} measured earlier, with other versions, other files of SUTs, or another"
+        " duration (see ./run.sh history)"
     )
+    UNSUPPORTED = "unsupported: {sentence}"
 
 
 class Differs(StrEnum):
     """Differences between two measurements. The ratio of the two includes their effect."""
 
+    MACHINE = "other machine: {a} / {b}"
+    SETTING = "other {name}: {a} / {b}"
+    SOURCE = "other source of the SUTs or the worker: revision {revisions}"
+    SOURCE_EDITED = (
+        "other source of the SUTs or the worker: revision {revision}, with files that were edited"
+    )
+    VERSION = "other version of {package}: {a} / {b}"
     LORA = "their LoRA trains different parameters (--lora matched trains the same)"
     NOT_IN_TURNS = (
         "the repeats were not measured in turns, so a drift of the machine between the two counts"
         " as a difference"
     )
+    UNRANKED = "not ranked ({sides}): {reason}"
+
+
+class DiffersFromPublished(StrEnum):
+    """Differences between a published figure and ours."""
+
+    MACHINE = "machine: {theirs} / {ours}"
+    SIZE = "size: theirs is the published model, ours is {ours}"
+    BATCH = "batch: {theirs} / {ours}"
+    TOKENS = "tokens an input: {theirs} / {ours}"
+    USER = "inputs or weights: ours are a user's"
+    UNEVEN = "inputs: our prompts are of uneven length"
+    LORA = "LoRA: theirs is the default of KerasHub or peft, ours is --lora matched"
+    PRECISION = "precision: their table does not state it, ours is {ours}"
+    METHOD = "method: theirs is the mean of 100 steps, without a check of answers or of what ran"
+
+
+class Compared(StrEnum):
+    """What the ratio of two speeds shows, and what `compare` says of two cells."""
+
+    FASTER = "{a} is {times}"
+    TIMES = "{ratio} × {b} ({interval})"
+    NO_DIFFERENCE = "no difference shown: the interval is {interval}"
+    NO_DIFFERENCE_OF_MANY = (
+        "no difference shown: the interval is {interval}, and with so many pairs chance often makes"
+        " one as large"
+    )
+    TOO_FEW = (
+        "too few repeats: {runs} of one, and {fewest} of each are needed; so far {a} is"
+        " {ratio:.3g} × {b}"
+    )
+    UNSURE = "inconclusive, because {why}"
+    PUBLISHED = (
+        "not comparable: another machine and another way of measuring (their time is {times:.3g} ×"
+        " ours)"
+    )
+    LEGEND = "A is {a}, B is {b}; a ratio is the speed of B over that of A, with its 95 % interval"
+
+
+class NotCompared(StrEnum):
+    """Why two measurements are not compared at all."""
+
+    ONLY_IN = "only in {side}"
+    NO_FIGURE = "no figure in {side}: {obstacle}"
+    OTHER_STATISTICS = "refused: other statistics ({a} / {b})"
+    OTHER_WORK = "refused: this is other work ({differences})"
+    STATISTIC = (
+        "its figure is another statistic than the others' ({name} by {estimate}), so it is not"
+        " compared with them"
+    )
+
+
+class Unproven(StrEnum):
+    """Why a ratio proves nothing, so that no build passes or fails because of it."""
+
+    MACHINES = "the two were measured on different machines"
+    TOO_FEW = "it has too few repeats ({repeats}, and {fewest} are needed)"
+    UNSURE = "the ratio is uncertain by more than a factor of two ({interval})"
+
+
+class BuildCheck(StrEnum):
+    """Why `compare --fail-if-slower` fails."""
+
+    SLOWER = "slower than {limit}: {sut}, {work}: {verdict}"
+    UNPROVEN = "nothing proven: {sut}, {work}: {why}"
 
 
 class Inconclusive(StrEnum):
@@ -79,10 +326,401 @@ class Inconclusive(StrEnum):
     )
 
 
-class NotCompared(StrEnum):
-    """Why two measurements are not compared at all."""
+class EarlierRun(StrEnum):
+    """A run compared with the last earlier run of its cell."""
 
-    STATISTIC = (
-        "its figure is another statistic than the others' ({name} by {estimate}), so it is not"
-        " compared with them"
+    RATIO = "{ratio:.3g} × the speed of {run}: {differences}"
+    NOTHING_DIFFERS = "no setting or version that is recorded differs"
+    ALL_RUNS = "the {repeats} runs so far: {figure}"
+    EARLIER_DISTURBED = "that run was disturbed: {why}"
+    THIS_DISTURBED = "this run was disturbed: {why}"
+
+
+class History(StrEnum):
+    """The runs of a cell over time."""
+
+    FASTER = "faster: {verdict}"
+    SLOWER = "slower: {verdict}"
+    CHANGE = "{verdict} since {time} ({difference})"
+    NO_CHANGE = "{runs}, nothing changed: {figure}"
+    NO_DIFFERENCE = "{runs}, {changes}; no difference of speed shown"
+    FAILED = "the last {runs} not ok since {time} ({reason})"
+
+
+class Answer(StrEnum):
+    """The answer of a report: which SUT is fastest, and by how much."""
+
+    NOTHING_COMPARED = (
+        "{cells} with a figure, and no two SUTs did the same work: nothing is compared"
     )
+    NONE_DECIDED = "{comparisons} comparisons, none of them decided: {reason}"
+    NOT_DECIDED = "; {number} more {are} not decided"
+    WITHOUT_TWO_FIGURES = ", and {number} more without two figures"
+    WINS = "fastest in {comparisons}: {wins}"
+    NEVER_SLOWER = (
+        "{suts} fastest, or not shown to be slower than any, in {wins} of {comparisons} comparisons"
+    )
+    TOO_FEW = "too few repeats"
+    FASTEST = "{sut} is fastest: {times}"
+    SLOWEST = ", and {times}, the slowest"
+    AT_LEAST = "at least {ratio:.3g} × {b}"
+    LEADING_GROUP = "no single SUT leads; in the leading group: {suts}"
+    LEADING_GROUP_AHEAD = f"{LEADING_GROUP}; {{sut}} is {{times}}"
+    BEST_BY_CHANCE = (
+        "{sut} had the best figure, {ratio:.3g} × {second}; {runs} of a cell cannot say how much of"
+        " that is chance"
+    )
+    TOO_FEW_OF_SECOND = "{sut} had the best figure; {second} has too few runs to be compared"
+    ONE_FIGURE = "only {sut} has a figure: {figure}"
+    NO_FIGURE = "no SUT has a figure ({reasons})"
+    INCONCLUSIVE = "inconclusive, because {why}"
+    UNRANKED = ". Not ranked: {reason}"
+    UNRANKED_SUT = "{sut}, because {reason}"
+    MORE = "and {comparisons} more: in the table"
+
+
+class Finding(StrEnum):
+    """The sentences below the answer of a report. The sections of a report make them."""
+
+    MEANS = (
+        "mean speed (geometric) over the {number} comparisons that all SUTs have, compared with"
+        " {base}: {speeds}"
+    )
+    MEAN_EQUAL = "no difference shown ({interval})"
+    CONTROL = "control run: {sut} measured twice a round, {work}: {ratio}"
+    CONTROL_TOO_FEW = "their ratio is {ratio:.3g}, with too few repeats for an interval"
+    CONTROL_EQUAL = (
+        "their ratio is {ratio:.3g} ({interval}), so no difference is shown, as it should be"
+    )
+    CONTROL_DIFFERENT = "their ratio is {ratio:.3g} ({interval}), though both are the same"
+    CONTROL_UNSURE = "their ratio is {ratio:.3g} ({interval}), which is far too uncertain"
+    P90 = (
+        "90th percentile of the latency (less is better), of {queries} queries a run: {percentiles}"
+    )
+    P90_TOO_FEW = (
+        "90th percentile of the latency (less is better), of {queries} queries a run: {needed} are"
+        " needed, so it is not compared (--duration sets a longer test)"
+    )
+    P90_TOO_FEW_RUNS = "too few runs to compare"
+    P90_NOT_HIGHER = "not shown to be higher"
+    P90_HIGHER = "{ratio:.3g} times as long, {interval}"
+    MATRIX_SHARES = (
+        "the model's products reach, of the rate of a large matrix product of the same framework,"
+        " at least: {shares}"
+    )
+    OPERATORS = "Python calls operators for a batch of eager SUTs: {numbers}"
+    MATRIX_PRODUCTS = (
+        "large matrix products in {precision} on {device}{apart}: {rates}; a model that spends its"
+        " time in such products is about as much faster or slower"
+    )
+    MKL_WITHOUT_AVX512 = (
+        "{framework} multiplies {precision} matrices with MKL, which takes its {path} path on this"
+        " AMD processor although it has AVX-512; {others} {times} times as fast, so {framework}'s"
+        " figures here say little about an Intel processor"
+    )
+    DEVICE_MEMORY = "memory on the accelerator, at most"
+    HOST_MEMORY = "memory of the worker, at most"
+    COMPILING = "compiling takes"
+    FROM_CACHE = "with the compiled programs from the cache"
+    PAYS_AFTER = "{batches} instead of {eager}"
+    PAYS_NOT = "not here: {eager} is as fast"
+    BEST_BATCHES = "{work}: of the batches {batches} the fastest of each SUT, by medians: {fastest}"
+    UNSEEN_TIMES = "; no single times of {suts}"
+
+
+class SectionNote(StrEnum):
+    """The paragraphs below the headings of a report's sections."""
+
+    MATRIX_SHARE = (
+        "Operations a second of the model's products with weights, compared with those of a large"
+        " matrix product of the same framework (of TensorFlow without XLA) in the same process. The"
+        " share is a lower bound, because attention's own products and padding are not counted. The"
+        " rest of the time goes to these, to reading weights (if a model generates a token at a"
+        " time), to small operations and to Python. In one comparison the same operations are"
+        " counted for every SUT. The last column counts the operators that Python calls for a batch"
+        " of an eager SUT."
+    )
+    GRID = (
+        "In brackets the 95 % interval, and after it over how many cells. Few models take long"
+        " inputs, so along a row the models change, too."
+    )
+    KERAS_COSTS = (
+        "Keras 3 compared with the same framework without it. Above 1 Keras is faster. If a model"
+        " generates, a batch is all its tokens. A token is the time in which each answer of a batch"
+        " gets one token, with Keras and without."
+    )
+    KERAS_TORCH = "Above 1 Keras is faster."
+    KERAS_2 = "On the same framework, with the same execution. Above 1 Keras 3 is faster."
+    PUBLISHED = (
+        "The speed of the fastest Keras 3 SUT over the other's, with its 95 % interval. Right of"
+        " the dotted line Keras 3 is faster. A ring is the published ratio, which is of an NVIDIA"
+        " A100 and models of full size. Machine and method differ, and for fit perhaps the batch,"
+        " so the two show only whether the same side is faster."
+    )
+    PUBLISHED_PRECISION = (
+        "An A100 computes at most {most} TFLOP/s in float32. The published predictions of BERT are"
+        " faster with {fast}. So these columns are TF32, or a lower precision: compare them with"
+        " cells of --precision tf32. Those of {slow} may be float32. Ratios between the two kinds"
+        " are in part ratios of precision."
+    )
+    PAYBACK = (
+        "Compile time is the time of the first calls of all shapes minus that of the second calls,"
+        " if no compiled program was kept on disk. Compiling pays as soon as the saved time is"
+        " longer."
+    )
+    TRAININGS = (
+        "A step is one batch: forward, backward and update. Two steps come first and are not timed;"
+        " the first of them builds and compiles. Times of single steps are shown only if the"
+        " framework does not run ahead of its device. The loss error is the largest difference of"
+        " a step's loss from the float32 reference's, in standard deviations of the reference's"
+        " losses."
+    )
+
+
+class ModelAnswers(StrEnum):
+    """The answers of a model compared with those of the reference."""
+
+    EQUAL = "all {tokens} tokens are the reference's"
+    DIFFER = "differs from the reference from token {token} of {tokens} on"
+
+
+class Cost(StrEnum):
+    """What a run or a test costs, before it begins."""
+
+    RUN = (
+        "about {duration} in all{setup}; {disk_mb:,.0f} MB on disk, {memory_gb:.1f} GB of memory"
+        " ({basis})"
+    )
+    TEST = (
+        "{test}: {samples:,} samples, {batches}, in about {duration}, until {time};"
+        " {memory_mb:.0f} MB for LoadGen, {logs_mb:.0f} MB of logs"
+    )
+    REFERENCE_LATER = "computed at the first use of these inputs"
+
+
+class SweepPlan(StrEnum):
+    """What a sweep will measure, and what it leaves out."""
+
+    CELLS = "{cells}: {measurements} measurements, {done}"
+    CELLS_AND_CONTROL = (
+        "{cells}, and the control run {control}, which shows this machine's own noise:"
+        " {measurements} measurements, {done}"
+    )
+    COST = "about {duration}, until {time} ({basis})"
+    NOTHING_LEFT = "nothing is left to measure"
+    DEADLINE = (
+        "--for: it ends after {duration}; cells in the list's order, each once before any repeat;"
+        " after each cell {folder}/overview.md shows all"
+    )
+    ROUNDS = (
+        "each round has an order of its own (seed {seed}); a disturbed repeat is measured again at"
+        " once, at most twice, and at most {most} times in the whole sweep"
+    )
+    UNTIL = (
+        "this is the least time: repeats are added, up to {most} of each cell, until its ratio to"
+        " the first one is known to ± {until:.1%}"
+    )
+    ROOM = (
+        "about {disk:.2f} GB on disk, {free_disk:.0f} GB are free; about {memory:.2f} GB of memory,"
+        " {free_memory:.0f} GB are available"
+    )
+    TO_MAKE = "made first: {names}"
+    NOT_MEASURED = "not measured: {cell}: {reason}"
+    NOT_MEASURED_MORE = "not measured: {cell} and {others} more: {reason}"
+    MISSING = "not in this harness: {part}: {reason}"
+    FOLDER = "the sweep is {folder}; the same command continues after an interruption"
+
+
+class SweepProgress(StrEnum):
+    """What happens while a sweep measures."""
+
+    CELL = "[{number}/{all}] {cell}, repeat {repeat}; {left}"
+    LEFT = "about {duration} left, until {time}"
+    LEFT_OF_DEADLINE = "{duration} left"
+    RATIO = "; {ratio:.3g} times as fast as {first}"
+    DISTURBED = "; disturbed: {why}"
+    MEASURED_AGAIN = "    disturbed, so it is measured again ({number} of {most})"
+    RUNS_DISTURBED = "{disturbed} of {runs} runs disturbed"
+    FAIL_FAST = "--fail-fast: the sweep ends here; the same command continues"
+    TIME_IS_UP = "the time is up; the same command continues"
+    NO_COPY_RATE = "the speed of the device's memory is not known: {why}"
+
+
+class SweepEnd(StrEnum):
+    """What a sweep advises at its end, and says in its overview."""
+
+    UNTIL_NOT_REACHED = (
+        "--until {until:.1%}: {comparisons} did not reach it in {repeats}; --max-repeats N allows"
+        " more"
+    )
+    TOO_SHORT = (
+        "{cells} skipped, because their tests take longer: a sweep with --duration {duration:g}"
+        " measures all"
+    )
+    OVERVIEW = "`{command}` continues. No figure here is an MLPerf result."
+    COPY_RATE = "- The device copies {rate:,.0f} GB/s, read and written."
+    SHARES = """\
+- Share of a large product: the model's operations a second, over those of a large matrix product of
+  the same framework.
+- Share of bandwidth: the bytes of weights that decoding reads a second, over those that the device
+  copies. An embedding that is not the head, keys and values are not counted. It needs at least
+  8 new tokens.
+"""
+
+
+class Waiting(StrEnum):
+    """What a command waits for or prepares, so that a user knows why nothing is measured yet."""
+
+    OTHER_CELL = (
+        "waiting: another cell is being measured on this machine, and two at a time would disturb"
+        " each other"
+    )
+    NO_LOCK = (
+        "this command does not wait for cells of other commands, because the lock {path} cannot be"
+        " used ({error})"
+    )
+    CHECKPOINT = "waiting for another process that writes {name}"
+    WRITING_CHECKPOINT = "writing the checkpoint {name}, {size_mb:,.0f} MB"
+
+
+class Ended(StrEnum):
+    """Why a command ended before its work was done."""
+
+    INTERRUPTED = (
+        "interrupted: finished measurements stay; the same command continues from there: {command}"
+    )
+    DISK_FULL = "the disk is full ({file}): free some space, or choose another --out or --cache"
+    FILE_ERROR = "{error} ({file}): see --out and --cache"
+    FAULT = "this is a fault of the harness: please report the traceback above with the command"
+
+
+class Files(StrEnum):
+    """What commands read, wrote and removed."""
+
+    LEFT_OUT = "left out: {path}: {why}"
+    NO_RUN = "no finished run below {folder}"
+    PAGE = "the page: {path}"
+    PACKED = "{cells} cells, {files} files in {folder}, sha256 of names and bytes {digest}"
+    BUNDLED = "{folder}: {size_mb:,.1f} MB; on the other machine: {name}/run.sh …"
+    BUNDLE_PLAN = (
+        "{packages} packages; source {source_mb:.1f} MB; weights {weights_mb:,.1f} MB. The locks"
+        " have no sizes of wheels: docs/offline.md shows those of some bundles."
+    )
+    NO_REFERENCE = (
+        "{model} {size}: there is no reference in {cache}. The other machine computes its own."
+    )
+    REMOVED = "{size_gb:.2f} GB: removed"
+    NOT_REMOVED = "{size_gb:.2f} GB: nothing was removed; --yes removes them"
+    REMOVED_ENVIRONMENTS = "made again from their locks, over the network"
+    REMOVED_CHECKPOINTS = "seeded weights are drawn again; of your own weights only links are here"
+    REMOVED_INPUTS = "made again in seconds"
+    REMOVED_REFERENCES = "computed again by the reference's framework"
+    REMOVED_COMPILED = "compiled again by JAX and torch"
+
+
+class Next(StrEnum):
+    """What to do after a run, after its status."""
+
+    SKIPPED = "the same command, changed as the status line says"
+    OOM = "a smaller {flags}"
+    OOM_SMALLEST = "a machine with more memory"
+    ERROR = "the same command continues from here: {command}"
+    ERROR_LOG = (
+        "the same command continues from here: {command}; the output of the worker:"
+        " {directory}/raw/*/worker.log"
+    )
+    UNSUPPORTED = "./run.sh list  (shows what there is), or another --precision or --device"
+    AUDIT = "./run.sh audit {directory} --mode {mode}"
+    LONGER = "{command} --duration {duration:g}  (LoadGen had too few queries to call it VALID)"
+    VALID_TRAINING = "{command} --mode valid  (100 steps)"
+    ALL_SUTS = (
+        "{sweep}  (all SUTs in turns; or this command with --mode valid: 10 minutes and more, by"
+        " MLPerf's settings)"
+    )
+    PACK = "./run.sh pack {directory} --out submission  (and other cells' directories)"
+    REPORT = "./run.sh report {directory} --html report.html"
+
+
+class DoctorFinding(StrEnum):
+    """What `doctor` found on this machine."""
+
+    PYTHON = "Python {version}"
+    NO_COMPILER = (
+        "none found: native-torch-compile needs one on a CPU, and LoadGen if it has no wheel"
+    )
+    HEADERS = "Python.h is there"
+    NO_HEADERS = "no Python.h: native-torch-compile needs it"
+    DISK = "{free:.1f} GB free for environments and weights"
+    MEMORY = "{available:.1f} GB of {all:.1f} GB available"
+    MEMORY_LIMIT = ", limited to {limit:.1f} GB"
+    SWAP = "{used:.0f} MB in use"
+    NO_SWAP = "none in use"
+    PROCESSORS = "{usable} of {all} threads usable{cores}{quota}"
+    NO_GOVERNOR = "the kernel does not report it (a virtual machine, or not Linux)"
+    BOOST = "boost {state}, {now} MHz now, {most} at most"
+    NO_BOOST = "the kernel does not report whether boost is on{now}"
+    NO_CLOCK = "the kernel does not report its clock source"
+    LOAD = "load average {load:.2f} over the last minute on {threads} threads"
+    PROCESS = "{name} (process {pid}) {percent:.0f} %"
+    NO_PROCESSES = "none above 5 % of a processor"
+    NO_HYPERVISOR = "no hypervisor"
+    NO_ACCELERATOR = "no NVIDIA driver answers: cells run on the CPU"
+    GPU = "{name}, {memory:.0f} GiB, driver {driver}"
+    GPU_DRIVER = "supports CUDA up to {cuda}"
+    GPU_OTHERS = "{processes} processes on it, {used:.1f} GiB in use"
+    GPU_WHOLE = "the whole GPU"
+    GPU_SLICES = "MIG is on"
+    GPU_CLOCKS = "{now} MHz now, {most} at most, limited to {power} W (recorded with each cell)"
+    ENVIRONMENT = "made for {devices}"
+    NO_ENVIRONMENT = "made on first use"
+    WRITABLE = "writable"
+    NOT_WRITABLE = "not writable"
+
+
+class DoctorAdvice(StrEnum):
+    """What to do about a finding of `doctor`."""
+
+    PYTHON = "LoadGen has wheels for Python 3.11 to 3.13"
+    COMPILER = "install g++ (Debian, Ubuntu: apt install g++)"
+    HEADERS = "install them (Debian, Ubuntu: apt install python3-dev)"
+    DISK = (
+        "all environments take about {need:.0f} GB, a 7 B model 15 GB more: free some space, or"
+        " give --cache DIR"
+    )
+    MEMORY = "end other programs: the smallest cells need 2 GB"
+    SWAP = (
+        "memory was short: end other programs, then `sudo swapoff -a && sudo swapon -a`; if a cell"
+        " swaps, its figures are those of the disk"
+    )
+    PROCESSORS = (
+        "lift the container's CPU limit, or pin it to whole processors (--cpuset-cpus) and set"
+        " OMP_NUM_THREADS to their number"
+    )
+    GOVERNOR = "sudo cpupower frequency-set -g performance"
+    BOOST = (
+        "for figures that repeat, switch boost off: echo 0 | sudo tee"
+        " /sys/devices/system/cpu/cpufreq/boost (Intel: echo 1 | sudo tee"
+        " /sys/devices/system/cpu/intel_pstate/no_turbo)"
+    )
+    CLOCK = "a slow clock adds to every latency: boot with clocksource=tsc"
+    LOAD = "end other programs, and wait a minute: they make every figure worse"
+    PROCESSES = "end them, or wait until they are done"
+    VIRTUAL = (
+        "other machines on the same host change the figures: measure rival cells in turns"
+        " (A B A B …), and compare their medians"
+    )
+    ENERGY = "if you allow it, cells record their energy"
+    GPU_DRIVER = (
+        "the environments of PyTorch and JAX are for CUDA {cuda}, which needs driver {driver} or"
+        " newer: update it, or take --python"
+    )
+    GPU_OTHERS = "end them (nvidia-smi lists them), or choose another GPU with CUDA_VISIBLE_DEVICES"
+    GPU_PERSISTENCE = (
+        "sudo nvidia-smi -pm 1: otherwise the driver unloads between cells, and the first call"
+        " takes longer"
+    )
+    GPU_SLICES = (
+        "a slice shares the GPU with others: its figures are those of the slice, and its energy is"
+        " not reported"
+    )
+    CACHE = "give --cache DIR"

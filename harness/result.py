@@ -12,12 +12,12 @@ from typing import Any
 
 from compliance import audit as audits
 from compliance import logs, rules
-from compliance.findings.check import Check, Verdict
 from compliance.findings.verdict import Audit
 from compliance.logs import files
 from compliance.scoring import accuracy
 from compliance.training.run_directory import passes
 from formats import figures
+from formats.checks import Check, Verdict
 from formats.job import TESTS
 from formats.outcome import WorkerOutcome
 from formats.record import Record
@@ -29,6 +29,7 @@ from harness.execution import loadgen_run
 from harness.execution.process import read_outcome
 from harness.figure import short
 from harness.inputs import architectures
+from harness.messages import Note, NotRun, Unranked
 from harness.submission import inference, training
 from scenarios.table import SCENARIOS
 from sut.registry import packages, recorded_names
@@ -75,28 +76,31 @@ def derive(
         "sweep": record.sweep,
     }
     outcomes = {test: read_outcome(directory / "raw" / test) for test in _tests(directory, record)}
+    values = base | _figures(directory, record, outcomes["performance"])
     for outcome in outcomes.values():
         if outcome is None or outcome.status != "ok":
-            status, reason = (
-                (outcome.status, outcome.reason) if outcome else ("error", "not finished")
-            )
-            made = _figures(directory, record, outcomes["performance"])
-            return Result(
-                **base,
-                status=Status(status),
-                reason=reason,
-                unranked=(f"its status is {status}",),
-                **made,
-            )
+            return _failed(values, outcome)
     if score is None:
-        score = (
-            inference.score(directory, record) if _by_loadgen(record) else training.score(directory)
-        )
-    audit = audits.audit(directory, record.round, with_result=False) if audit is None else audit
+        score = _score(directory, record)
+    if audit is None:
+        audit = audits.audit(directory, record.round, with_result=False)
     warnings = [*record.notes, *_measured_again(directory)]
-    return _judged(
-        base | _figures(directory, record, outcomes["performance"]), record, score, audit, warnings
-    )
+    return _judged(values, record, score, audit, warnings)
+
+
+def _failed(values: dict[str, Any], outcome: WorkerOutcome | None) -> Result:
+    """The result of a run of which one test did not end well, or has no outcome."""
+    status, reason = Status.ERROR, str(NotRun.NOT_FINISHED)
+    if outcome:
+        status, reason = Status(outcome.status), outcome.reason
+    unranked = (Unranked.STATUS.format(status=status),)
+    return Result(**values, status=status, reason=reason, unranked=unranked)
+
+
+def _score(directory: Path, record: Record) -> inference.Score:
+    if _by_loadgen(record):
+        return inference.score(directory, record)
+    return training.score(directory)
 
 
 def _by_loadgen(record: Record) -> bool:
@@ -127,26 +131,31 @@ def _judged(
     """The result of a run whose tests all ended well. `values`: its fields that need no judgement,
     including the figures.
     """
-    disturbances, notes = disturbance.sentences(
-        values["disturbance"], record.machine.usable_threads or 1
-    )
+    threads = record.machine.usable_threads or 1
+    disturbances, notes = disturbance.sentences(values["disturbance"], threads)
     checks = audit.checks_for(record.mode)
+    verdicts = [check.verdict for check in checks]
+    counts = {verdict.value: verdicts.count(verdict) for verdict in Verdict}
     cause, reason = _verdict(record.mode, values, checks)
     if cause in disturbance.BY_CLOCK and disturbances:
-        reason = f"{reason}. The test was disturbed, which may be why: {disturbances[0]}"
-    judged = isinstance(score, accuracy.Accuracy)
-    unranked = [*_unranked(record, values.get("loadgen"), cause, judged), *disturbances]
+        reason = Note.BY_DISTURBANCE.format(reason=reason, disturbance=disturbances[0])
+    judgement = None
+    if isinstance(score, accuracy.Accuracy):
+        judgement = asdict(score)
+    else:
+        warnings = [*warnings, Note.NOT_JUDGED.format(why=score)]
+    unranked = [*_unranked(record, values.get("loadgen"), cause, bool(judgement)), *disturbances]
     return Result(
         **values,
         status=Status.INVALID if cause else Status.OK,
         cause=cause,
         reason=reason,
-        accuracy=asdict(score) if isinstance(score, accuracy.Accuracy) else None,
+        accuracy=judgement,
         levels=audit.levels,
-        audit={v.value: sum(c.verdict is v for c in checks) for v in Verdict},
+        audit=counts,
         ranked=not unranked,
         unranked=tuple(unranked),
-        warnings=(*warnings, *([] if judged else [f"accuracy not judged: {score}"]), *notes),
+        warnings=(*warnings, *notes),
     )
 
 
@@ -156,15 +165,9 @@ def _measured_again(directory: Path) -> Iterator[str]:
     """
     job, _ = files.attempt(files.job, directory / "raw" / "performance" / "job.json")
     if job and job.calibration is not None:
-        attempts = [path.name for path in (directory / "raw").glob("performance.attempt-*")]
-        earlier = max(
-            attempts, key=lambda name: int(name.rpartition("-")[2]), default="performance.attempt-1"
-        )
-        yield (
-            "the performance test was measured again: the SUT was so much faster than while"
-            " calibrating that LoadGen's least duration was not reached; the earlier test is in"
-            f" raw/{earlier}"
-        )
+        attempts = (directory / "raw").glob("performance.attempt-*")
+        last = max((int(path.name.rpartition("-")[2]) for path in attempts), default=1)
+        yield Note.MEASURED_AGAIN.format(earlier=f"performance.attempt-{last}")
 
 
 def _unranked(
@@ -172,27 +175,30 @@ def _unranked(
 ) -> Iterator[str]:
     """The reasons why the figure may not be compared with others, a sentence each."""
     if cause:
-        yield f"it is invalid ({cause})"
+        yield Unranked.INVALID.format(cause=cause)
     if _by_loadgen(record) and loadgen != "VALID":
-        yield "LoadGen does not call it VALID"
+        yield Unranked.NOT_VALID
     if not judged:
-        yield "nobody could judge its accuracy"
+        yield Unranked.NOT_JUDGED
     if record.cell.size == "tiny":
-        yield "size tiny shows that a cell works, and no more"
+        yield Unranked.TINY
     if record.digests.weights_source == "none":
-        yield f"{record.cell.sut} computes no model"
+        yield Unranked.NO_MODEL.format(sut=record.cell.sut)
 
 
 def _verdict(mode: str, values: dict[str, Any], checks: list[Check]) -> tuple[str | None, str]:
     """(cause, sentence) of the first fault, or (None, "")."""
-    failures = [c for c in checks if c.verdict is Verdict.FAIL]
+    failures = [(c.id, f"{c.name}: {c.detail}") for c in checks if c.verdict is Verdict.FAIL]
     if mode != "quick" and values.get("loadgen", "VALID") != "VALID":
         return "loadgen", f"LoadGen: {values['loadgen']}"
     for cause, ids in _CAUSES.items():
-        for check in failures:
-            if check.id in ids:
-                return cause, f"{check.name}: {check.detail}"
-    return ("audit", f"{failures[0].name}: {failures[0].detail}") if failures else (None, "")
+        for check_id, sentence in failures:
+            if check_id in ids:
+                return cause, sentence
+    if not failures:
+        return None, ""
+    _, sentence = failures[0]
+    return "audit", sentence
 
 
 def _figures(directory: Path, record: Record, performance: WorkerOutcome | None) -> dict[str, Any]:
@@ -256,25 +262,30 @@ def _loadgen_verdict(detail: logs.Detail) -> str:
     reasons = [str(r) for r in detail.all("result_invalid_reason") if r]
     if not detail.get("early_stopping_met", True):
         reasons += [str(r) for r in detail.all("early_stopping_result")]
-    return ": ".join(
-        [verdict, *([" ".join(" ".join(reasons).replace("*", "").split())] if reasons else [])]
-    )
+    words = " ".join(reasons).replace("*", "").split()
+    return f"{verdict}: {' '.join(words)}" if reasons else verdict
 
 
 def _evidence(
     record: Record, performance: WorkerOutcome, metrics: Mapping[str, float]
 ) -> dict[str, Any]:
-    before, after = performance.evidence_before or {}, performance.evidence_after or {}
-    graphs, new = after.get("graphs"), (after.get("graphs") or 0) - (before.get("graphs") or 0)
-    execution = "eager: no graph" if graphs == 0 else f"{graphs} graph{'s' * (graphs != 1)}"
+    before = performance.evidence_before or {}
+    after = performance.evidence_after or {}
+    graphs = after.get("graphs")
+    facts = ["eager: no graph" if graphs == 0 else f"{graphs} graph{'s' * (graphs != 1)}"]
     if "operators_per_batch" in metrics:
-        execution += f", Python calls {short(metrics['operators_per_batch'])} operators a batch"
+        operators = short(metrics["operators_per_batch"])
+        facts.append(f"Python calls {operators} operators a batch")
     if graphs != 0 and _by_loadgen(record):  # a training checks it once, in further steps
-        execution += f", {new or 'none'} new while measuring"
-    share, remark = after.get("compiled_share"), after.get("detail", {}).get("remark")
-    passes = f", {share:.0%} of the forward passes compiled" if share is not None and graphs else ""
-    passes += f", {remark}" if remark else ""
-    return {"sentence": f"{execution}{passes}; {after.get('precision')}", "after": after}
+        new = (graphs or 0) - (before.get("graphs") or 0)
+        facts.append(f"{new or 'none'} new while measuring")
+    share = after.get("compiled_share")
+    if share is not None and graphs:
+        facts.append(f"{share:.0%} of the forward passes compiled")
+    remark = after.get("detail", {}).get("remark")
+    if remark:
+        facts.append(remark)
+    return {"sentence": f"{', '.join(facts)}; {after.get('precision')}", "after": after}
 
 
 def _first_calls(performance: WorkerOutcome) -> str:
@@ -307,10 +318,11 @@ def _seconds(record: Record, performance: WorkerOutcome) -> dict[str, float]:
     # The test is of an earlier command, perhaps from before the machine started.
     if not 0 < until_measuring <= others.get("total", math.inf):
         return seconds
-    if total := others.pop("total", None):
-        seconds |= {
-            "around the test": max(0.0, others.pop("performance", of_worker) - of_worker),
-            **others,
-        }
-        seconds |= {"other": max(0.0, total - sum(seconds.values())), "total": total}
+    total = others.pop("total", None)
+    if total:
+        whole_test = others.pop("performance", of_worker)
+        seconds["around the test"] = max(0.0, whole_test - of_worker)
+        seconds |= others
+        seconds["other"] = max(0.0, total - sum(seconds.values()))
+        seconds["total"] = total
     return {**seconds, "until_measuring": until_measuring}

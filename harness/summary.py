@@ -8,6 +8,7 @@ from typing import Any
 from formats.cell import Cell
 from formats.result import Result
 from harness.figure import short
+from harness.messages import Note
 from scenarios.table import SCENARIOS
 from sut.evidence.matrix_library import UNKNOWN
 
@@ -59,7 +60,8 @@ def rows(result: Result) -> Iterable[tuple[str, str]]:
         counts = ", ".join(f"{n} {name}" for name, n in result.audit.items())
         yield "audit", f"{counts}; holds: {', '.join(result.levels) or 'no level'}"
     if result.metric:
-        yield "ranked", "yes" if result.ranked else f"no, because {'; '.join(result.unranked)}"
+        reasons = "; ".join(result.unranked)
+        yield "ranked", "yes" if result.ranked else f"no, because {reasons}"
     for warning in result.warnings:
         yield "note", warning
     if result.directory:
@@ -128,17 +130,18 @@ def measured(result: Result) -> str:
         inputs = round(m["samples"] / m["passes"])
         parts.append(f"{over} {inputs:,} inputs{_lengths(result.cell)}")
     if "tokens" in m:
-        each = f"{m['tokens'] / m['samples']:.4g} a sample"
-        end = _ENDS.get(result.cell.eos or "", "")
-        parts.append(", ".join(filter(None, [f"{m['tokens']:,} tokens", each, end])))
+        tokens = f"{m['tokens']:,} tokens, {m['tokens'] / m['samples']:.4g} a sample"
+        end = _ENDS.get(result.cell.eos or "")
+        parts.append(f"{tokens}, {end}" if end else tokens)
     return "; ".join(parts)
 
 
 def _lengths(cell: Cell) -> str:
     """The lengths of a cell's inputs in words; empty for a model that has none."""
-    if cell.dataset == "uneven":
-        return " of uneven length" + (f", padded to {cell.seq_len} tokens" if cell.seq_len else "")
-    return f" of {cell.seq_len} tokens" if cell.seq_len else ""
+    if cell.dataset != "uneven":
+        return f" of {cell.seq_len} tokens" if cell.seq_len else ""
+    padding = f", padded to {cell.seq_len} tokens" if cell.seq_len else ""
+    return f" of uneven length{padding}"
 
 
 def computing(metrics: Mapping[str, float]) -> str:
@@ -150,8 +153,8 @@ def computing(metrics: Mapping[str, float]) -> str:
     text = f"{flops(reached)} at least"
     part = metrics.get("matrix_share")
     if part:
-        product = "what a large matrix product of this framework reaches"
-        text += f", {share(part)} of {product} ({flops(reached / part)})"
+        product = f"a large matrix product of this framework ({flops(reached / part)})"
+        text += f", {share(part)} of {product}"
     return text
 
 
@@ -201,9 +204,8 @@ def _steps(result: Result) -> str:
     if "trained_parameters" in m:
         text += f"; {m['trained_parameters']:,.0f} parameters trained"
     if "drift_fraction" in m:
-        return f"{text}; the last third took {m['drift_fraction']:+.1%} beside the first"
-    why = "the last one was long, as where a framework runs ahead of its device"
-    return f"{text}; single steps are not told, for {why}"
+        return f"{text}; {Note.DRIFT.format(drift=m['drift_fraction'])}"
+    return f"{text}; {Note.NO_SINGLE_STEPS}"
 
 
 def accuracy(result: Result) -> str:
@@ -222,16 +224,16 @@ def _energy(result: Result) -> str:
     """Joules of the performance test, or the reason why there are none."""
     parts = [f"{source} {j:,.1f} J" for source, j in result.energy["joules"].items()]
     for source, why in result.energy["absent"].items():
-        parts.append(f"{source} not measured: {why}")
+        parts.append(Note.ENERGY_ABSENT.format(source=source, why=why))
     return "; ".join(parts)
 
 
 def _times(seconds: Mapping[str, float]) -> str:
     """The total seconds and their parts, which add up to the total."""
-    sums = {"total": "{:.1f} s in all", "until_measuring": "{:.1f} s until measuring"}
-    first = [text.format(seconds[name]) for name, text in sums.items() if name in seconds]
+    sums = {"total": "in all", "until_measuring": "until measuring"}
+    first = [f"{seconds[name]:.1f} s {words}" for name, words in sums.items() if name in seconds]
     parts = [f"{name} {s:.1f}" for name, s in seconds.items() if name not in sums and s >= 0.05]
-    return ": ".join(filter(None, [", ".join(first), ", ".join(parts)]))
+    return ": ".join(", ".join(texts) for texts in (first, parts) if texts)
 
 
 def counted(number: float, noun: str) -> str:

@@ -22,10 +22,12 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 from rich.text import Text
 
-from compliance.findings.check import Check, Verdict, escape
 from compliance.findings.verdict import Audit
+from formats.cell import cell_words
+from formats.checks import Check, Verdict, escape
 from formats.result import Result, Status
 from harness import summary
+from harness.messages import Compared, Cost, ModelAnswers
 from scenarios.worker.heartbeat import Beat
 
 if TYPE_CHECKING:  # they import scipy, which would slow `list` down
@@ -74,12 +76,19 @@ class Terminal:
     def planned(self, test: str, plan: Mapping[str, Any]) -> None:
         """Print what the test will cost. Its calibration is known by then."""
         batches = summary.counted(plan["batches"], "batch")
-        time_of_day = until(plan["seconds"])
-        work = f"{plan['samples']:,} samples, {batches}"
-        seconds = f"in about {duration(plan['seconds'])}, until {time_of_day}"
-        memory = f"{plan['memory_bytes'] / 1e6:.0f} MB for LoadGen"
-        logs = f"{plan['log_bytes'] / 1e6:.0f} MB of logs"
-        self.say(f"{test}: {work}, {seconds}; {memory}, {logs}")
+        memory_mb = plan["memory_bytes"] / 1e6
+        logs_mb = plan["log_bytes"] / 1e6
+        self.say(
+            Cost.TEST.format(
+                test=test,
+                samples=plan["samples"],
+                batches=batches,
+                duration=duration(plan["seconds"]),
+                time=until(plan["seconds"]),
+                memory_mb=memory_mb,
+                logs_mb=logs_mb,
+            )
+        )
 
     def watch(self, what: str) -> Callable[[Beat], None]:
         """Return a function that draws the progress of a worker. It is called with each new
@@ -138,15 +147,7 @@ def result(result: Result, hint: str = "", before: str | None = None) -> None:
     """
     console = Console(highlight=False, soft_wrap=True)
     c = result.cell
-    cell = [
-        c.sut,
-        f"{c.model} {c.size}",
-        c.task,
-        c.scenario,
-        c.precision,
-        f"batch {c.batch_size}",
-        c.device,
-    ]
+    cell = [c.sut, f"{c.model} {c.size}", c.task, c.scenario, *cell_words(c)]
     console.print(Text("  ".join(cell), style="bold"))
     rows = list(summary.rows(result))
     if before:
@@ -167,7 +168,9 @@ def result(result: Result, hint: str = "", before: str | None = None) -> None:
 def near(directory: str) -> str:
     """The path as the reader would type it. It is relative if it is below the current directory."""
     path = Path(directory)
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else directory
+    if not path.is_relative_to(Path.cwd()):
+        return directory
+    return str(path.relative_to(Path.cwd()))
 
 
 def typed_here(text: str) -> str:
@@ -187,7 +190,8 @@ def duration(seconds: float) -> str:
 def until(seconds: float) -> str:
     """The time of day in so many seconds, with the date if that is another day."""
     then = time.localtime(time.time() + seconds)
-    return time.strftime("%H:%M:%S" if then[:3] == time.localtime()[:3] else "%Y-%m-%d %H:%M", then)
+    is_today = then[:3] == time.localtime()[:3]
+    return time.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M", then)
 
 
 def line(text: str) -> None:
@@ -260,9 +264,8 @@ def table(title: str, columns: Sequence[str], lines: Iterable[Sequence[str]]) ->
 
 
 def _joined(words: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(
-        f"{word:<{width}}" for word, width in zip(words, widths, strict=False)
-    ).rstrip()
+    padded = [f"{word:<{width}}" for word, width in zip(words, widths, strict=False)]
+    return "  ".join(padded).rstrip()
 
 
 def comparisons(found: Iterable[Comparison], sides: tuple[str, str], quiet: bool) -> None:
@@ -277,13 +280,15 @@ def comparisons(found: Iterable[Comparison], sides: tuple[str, str], quiet: bool
             if sut and not quiet:
                 text = f"{sut}  {figure or 'no figure'}"
                 console.print(Text.assemble((f"  {side}  ", "dim"), text))
-        style = "yellow" if not c.comparable else "bold" if c.ratio and c.ratio.different else ""
+        style = "bold" if c.ratio and c.ratio.different else ""
+        if not c.comparable:
+            style = "yellow"
         console.print(Text(f"  {c.verdict}", style=style))
         for flag in c.flags if not quiet else ():
             console.print(Text(f"  ! {flag}", style="yellow"))
     if not quiet:
-        ratio = "a ratio is the speed of B over that of A, with its 95 % interval"
-        console.print(Text(f"A is {sides[0]}, B is {sides[1]}; {ratio}", style="dim"))
+        legend = Compared.LEGEND.format(a=sides[0], b=sides[1])
+        console.print(Text(legend, style="dim"))
 
 
 def report(
@@ -361,12 +366,12 @@ def answers(samples: Iterable[Words]) -> None:
         rest = escape(sample.answer[len(sample.shared) :])
         console.print(Text.assemble(("answer     ", "dim"), escape(sample.shared), (rest, "red")))
         if sample.differs_at is None:
-            equal = f"all {sample.tokens} tokens are the reference's"
+            equal = ModelAnswers.EQUAL.format(tokens=sample.tokens)
             console.print(Text(f"{margin}{equal}", style="dim"))
         else:
             console.print(Text.assemble(("reference  ", "dim"), escape(sample.reference)))
-            at = f"token {sample.differs_at} of {sample.tokens}"
-            console.print(Text(f"{margin}leaves the reference at {at}", style="dim"))
+            differs = ModelAnswers.DIFFER.format(token=sample.differs_at, tokens=sample.tokens)
+            console.print(Text(f"{margin}{differs}", style="dim"))
 
 
 def history(trends: Iterable[Trend]) -> None:

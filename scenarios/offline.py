@@ -39,27 +39,27 @@ def _samples(job: Job, rate: float, sample_ns: float, in_flight: int) -> int:
     """The number of samples: whole batches, in multiples of the batches that the SUT keeps in
     flight. Under equal issue they are also whole passes over the data set.
     """
-    limits, batch = job.limits, job.workload.batch_size
+    limits = job.limits
+    batch = job.workload.batch_size
     one_pass = limits.performance_sample_count if limits.equal_issue else 1
     least = max(
         limits.min_query_count,
         math.ceil(1.1e-3 * limits.min_duration_ms * rate),
         math.ceil(limits.planned_ms * 1e6 / sample_ns),
     )
+    units = [math.lcm(batch * in_flight, one_pass), math.lcm(batch, one_pass)]
     if limits.quick:
         least = max(least, LEAST_BATCHES * batch)
-    longest = (
-        limits.longest_ms * 1e6 / sample_ns if limits.quick else _LONGER * _up(least, one_pass)
-    )
-    units = [math.lcm(batch * in_flight, one_pass), math.lcm(batch, one_pass)]
-    if not limits.quick:
+        longest = limits.longest_ms * 1e6 / sample_ns
+    else:
         units.append(one_pass)
-    return next(
-        (count for unit in units if (count := _up(least, unit)) <= longest), _up(least, units[-1])
-    )
+        longest = _LONGER * _up(least, one_pass)
+    counts = [_up(least, unit) for unit in units]
+    return next((count for count in counts if count <= longest), counts[-1])
 
 
 def _up(count: int, unit: int) -> int:
+    """Round up to a multiple of `unit`."""
     return -(-count // unit) * unit
 
 
@@ -78,7 +78,8 @@ def callbacks(
     """The functions for LoadGen: (issue, flush). `started` is called when the query comes in,
     before its first batch.
     """
-    size, keys = job.workload.batch_size, job.answer
+    size = job.workload.batch_size
+    keys = job.answer
     pending: deque[tuple[Sequence[int], Sequence[int], Any]] = deque()
 
     def finish() -> None:
@@ -89,14 +90,9 @@ def callbacks(
         started()
         slots = qsl.slots(indices)
         for start in range(0, len(ids), size):
-            batch = (
-                qsl.one(indices[start])
-                if size == 1
-                else qsl.gather(slots[start : start + size], size)
-            )
-            pending.append(
-                (ids[start : start + size], indices[start : start + size], sut.predict(batch))
-            )
+            end = start + size
+            batch = qsl.one(indices[start]) if size == 1 else qsl.gather(slots[start:end], size)
+            pending.append((ids[start:end], indices[start:end], sut.predict(batch)))
             if len(pending) >= sut.in_flight:
                 finish()
         while pending:

@@ -16,7 +16,8 @@ from sut.contract import Inference
 # fast as while calibrating, for example if the machine was busy then. That costs 300 bytes a query.
 # With equal issue the prepared count becomes the *required* count (test_settings_internal.cc), so a
 # larger target saves time.
-_TARGET, _TARGET_EQUAL_ISSUE = 0.5, 1.6
+_TARGET = 0.5
+_TARGET_EQUAL_ISSUE = 1.6
 # LoadGen's early stopping needs at least this many queries to estimate the 90th percentile (MLPerf
 # inference rules, "Early Stopping").
 _LEAST_QUERIES = 64
@@ -24,19 +25,21 @@ _LEAST_QUERIES = 64
 
 def user_conf(job: Job, calibration: Mapping[str, float], in_flight: int) -> dict[str, float]:
     """Return the settings that the scenario adds to user.conf."""
-    limits, latency_ms = job.limits, calibration["median_sample_ns"] / 1e6
+    limits = job.limits
+    latency_ms = calibration["median_sample_ns"] / 1e6
     if not limits.quick:
-        return {
-            "target_latency": (_TARGET_EQUAL_ISSUE if limits.equal_issue else _TARGET) * latency_ms
-        }
+        target = _TARGET_EQUAL_ISSUE if limits.equal_issue else _TARGET
+        return {"target_latency": target * latency_ms}
     fits = _LEAST_QUERIES * latency_ms <= limits.longest_ms
     conf = {
         "target_latency": _TARGET * latency_ms,
         "min_query_count": _LEAST_QUERIES if fits else 1,
     }
+    if not limits.equal_issue:
+        conf["min_duration"] = limits.planned_ms
     # Under equal issue the prepared count is required. It gives the planned length: 2 × a quarter
     # of it at half the latency.
-    return conf if limits.equal_issue else conf | {"min_duration": limits.planned_ms}
+    return conf
 
 
 def least(job: Job) -> str:
@@ -57,7 +60,9 @@ def callbacks(
     keys = job.answer
 
     def issue(ids: Sequence[int], indices: Sequence[int]) -> None:
-        respond(ids, pack(sut.to_host(sut.predict(qsl.one(indices[0]))), keys), indices)
+        outputs = sut.predict(qsl.one(indices[0]))
+        answers = pack(sut.to_host(outputs), keys)
+        respond(ids, answers, indices)
 
     return issue, lambda: None
 

@@ -81,9 +81,8 @@ def all_at_once(conf: Mapping[str, float], one_pass: int, sample_ns: float) -> C
     """The counts of Offline: 1.1 × duration × target_qps samples, rounded up to whole passes under
     equal issue (test_settings_internal.cc).
     """
-    samples = max(
-        int(conf["min_query_count"]), int(1.1 * (conf["min_duration"] / 1e3) * conf["target_qps"])
-    )
+    duration_s = conf["min_duration"] / 1e3
+    samples = max(int(conf["min_query_count"]), int(1.1 * duration_s * conf["target_qps"]))
     if conf["sample_concatenate_permutation"]:
         samples = -(-samples // one_pass) * one_pass
     return Counts(samples, samples)
@@ -95,7 +94,8 @@ def one_after_the_other(conf: Mapping[str, float], one_pass: int, sample_ns: flo
 
     Under equal issue all prepared queries are issued, in whole passes.
     """
-    least, duration_s = int(conf["min_query_count"]), conf["min_duration"] / 1e3
+    least = int(conf["min_query_count"])
+    duration_s = conf["min_duration"] / 1e3
     prepared = max(least, int(2 * duration_s * 1e3 / conf["target_latency"]))
     issued = max(least, int(duration_s * 1e9 / sample_ns) + 1)
     if conf["sample_concatenate_permutation"]:

@@ -75,14 +75,17 @@ def keras_loop(sut: Any, clock: Clock) -> Loop:
     from sut.keras3.training import data
 
     def loop(batches: Sequence[Batch]) -> None:
-        handed_over = clock.hand_over(batches)
-        pairs = (
-            ({name: values for name, values in batch.items() if name != "label"}, batch["label"])
-            for batch in handed_over
-        )
+        pairs = (_pair(batch) for batch in clock.hand_over(batches))
         keras.Model.fit(sut.model, data(pairs), steps_per_epoch=len(batches), epochs=1, verbose=0)
 
     return loop
+
+
+def _pair(batch: Batch) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Return a batch as Keras' `fit` takes it: (inputs by name, labels)."""
+    inputs = dict(batch)
+    label = inputs.pop("label")
+    return inputs, label
 
 
 def trainer_loop(sut: Any, clock: Clock) -> Loop:
@@ -106,7 +109,8 @@ def trainer_loop(sut: Any, clock: Clock) -> Loop:
     bare.remove_callback(transformers.PrinterCallback)
 
     def loop(batches: Sequence[Batch]) -> None:
-        bare.batches, bare.args.max_steps = batches, len(batches)
+        bare.batches = batches
+        bare.args.max_steps = len(batches)
         bare.train()
 
     return loop
@@ -114,7 +118,8 @@ def trainer_loop(sut: Any, clock: Clock) -> Loop:
 
 def main(path: Path, rounds: int) -> None:
     """Run the loops in turns: first one round that builds and compiles, then the timed rounds."""
-    job, clock = read_job(path), Clock()
+    job = read_job(path)
+    clock = Clock()
     sut = loader(job.sut, job.architecture, job.workload.task)(job.workload)
     qsl = Qsl(job.inputs, sut.prepare)
     qsl.load(range(qsl.count))
@@ -127,9 +132,10 @@ def main(path: Path, rounds: int) -> None:
         for name in sorted(loops, reverse=turn % 2 == 0):
             loops[name](batches)
             sut.synchronise()
-            times[name].append((time.perf_counter_ns() - clock.start_ns) / (len(batches) - UNTIMED))
-    found = {name: np.array(each[1:]) for name, each in times.items()}
-    np.savez(path.parent / "times.npz", allow_pickle=False, own=np.array(own_ns), **found)
+            spent_ns = time.perf_counter_ns() - clock.start_ns
+            times[name].append(spent_ns / (len(batches) - UNTIMED))
+    timed = {name: np.array(each[1:]) for name, each in times.items()}
+    np.savez(path.parent / "times.npz", allow_pickle=False, own=np.array(own_ns), **timed)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""This program measures what the harness costs a training. It prints a table in Markdown.
+"""What the harness costs a training: a table in Markdown.
 
     PYTHONPATH=. .cache/environments/core/bin/python -P -m studies.fit_overhead \\
         [--suts …] [--size base --batch-size 8 --seq-len 128]
@@ -90,17 +90,23 @@ def row(sut: str, flags: argparse.Namespace, folder: Path) -> str:
     if done.returncode:
         raise SystemExit(f"{sut}: {done.stderr[-3000:]}")
     with np.load(folder / "times.npz") as times:
-        bare, harness = ((times[name] / 1e6).tolist() for name in ("bare", "harness"))
+        bare = (times["bare"] / 1e6).tolist()
+        harness = (times["harness"] / 1e6).tolist()
         own_ms = np.median(times["own"]) / 1e6
     ratio = statistics.compare(harness, bare, higher_is_better=False, paired=True)
     between = f" ({ratio.low:.4f}–{ratio.high:.4f})" if ratio.low and ratio.high else ""
-    name = (
-        f"{sut}, {request.size.name}, batch {request.batch_size},"
-        f" {request.size.inputs['sequence_length']} tokens"
+    tokens = request.size.inputs["sequence_length"]
+    bare_ms = np.median(bare)
+    harness_ms = np.median(harness)
+    columns = (
+        f"{sut}, {request.size.name}, batch {request.batch_size}, {tokens} tokens",
+        f"{bare_ms:.4g} ms/step",
+        f"{harness_ms:.4g} ms/step",
+        f"{1e3 * own_ms:.3g} µs a step, {own_ms / harness_ms:.2g} of it",
+        f"{ratio.value:.4f}{between}",
+        f"≥ {_GOAL}",
     )
-    middles = " | ".join(f"{np.median(each):.4g} ms/step" for each in (bare, harness))
-    own = f"{1e3 * own_ms:.3g} µs a step, {own_ms / np.median(harness):.2g} of it"
-    return f"| {name} | {middles} | {own} | {ratio.value:.4f}{between} | ≥ {_GOAL} |"
+    return f"| {' | '.join(columns)} |"
 
 
 def _job(request: Request, flags: argparse.Namespace, folder: Path) -> Job:

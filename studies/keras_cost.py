@@ -1,5 +1,4 @@
-"""This program measures what Keras costs over JAX and over PyTorch. It prints the tables of
-docs/overhead.md.
+"""What Keras costs over JAX and over PyTorch. It prints the tables of docs/overhead.md.
 
     PYTHONPATH=. .cache/environments/core/bin/python -P -m studies.keras_cost \\
         [--suts S …] [--models M …] [--sizes S …] [--seconds N]
@@ -20,6 +19,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,8 @@ from studies.turns import Peer
 from sut.contract import Batch, Workload
 from sut.registry import SUTS
 
-_TURN_S, _BLOCKS = 0.02, 10
+_TURN_S = 0.02
+_BLOCKS = 10
 _BUCKETS = {"prompt_buckets": "prompt_length", "new_token_buckets": "new_tokens"}
 _COLUMNS = (
     "Keras costs, µs a call (95 % interval)",
@@ -50,9 +51,8 @@ def main() -> None:
     size and batch.
     """
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument(
-        "--suts", nargs="+", default=[name for name, spec in SUTS.items() if spec.without_keras]
-    )
+    every = [name for name, spec in SUTS.items() if spec.without_keras]
+    parser.add_argument("--suts", nargs="+", default=every)
     parser.add_argument("--models", nargs="+", default=["bert", "mistral"])
     parser.add_argument("--sizes", nargs="+", default=["tiny", "base"])
     parser.add_argument("--batch-sizes", nargs="+", type=int, default=[1, 32])
@@ -62,7 +62,7 @@ def main() -> None:
     for keras in flags.suts:
         say(f"| model, batch | {keras} | {SUTS[keras].without_keras} | {' | '.join(_COLUMNS)} |")
         say("|---|---|---|---|---|---|")
-        for name, size_name in ((name, size) for name in flags.models for size in flags.sizes):
+        for name, size_name in product(flags.models, flags.sizes):
             model = models.load(name)
             size = model.sizes[size_name]
             for rows in flags.batch_sizes:
@@ -77,9 +77,8 @@ def pair(keras: str, model: Model, size: Size, rows: int, cache: Path) -> Iterat
     """Yield the SUT of Keras and the SUT without it, loaded and warm, with a random batch."""
     bare = SUTS[keras].without_keras
     assert bare
-    with together(
-        [(keras, {}), (bare, {})], model, size, _inputs(model, size, rows), cache
-    ) as peers:
+    inputs = _inputs(model, size, rows)
+    with together([(keras, {}), (bare, {})], model, size, inputs, cache) as peers:
         yield peers
 
 
@@ -92,32 +91,35 @@ def together(
     cache: Path,
     module: str = turns.__name__,
 ) -> Iterator[list[Peer]]:
-    """Yield SUTs, loaded and warm, with one batch. `members`: (SUT, additions to its process'
-    specification) of each. `module`: the module that the processes run.
+    """Yield SUTs, loaded and warm, with one batch.
+
+    Args:
+        members: (SUT, additions to its process' specification) of each.
+        module: the module that the processes run.
     """
+    rows = len(inputs["input_ids"])
     with tempfile.TemporaryDirectory() as name, ExitStack() as ends:
         path = checkpoint.ensure(model, size, Path(name)).path
         np.savez(Path(name) / "inputs.npz", allow_pickle=False, **inputs)
         peers = []
         for number, (sut, more) in enumerate(members):
-            spec, file = SUTS[sut], Path(name) / f"{number}.json"
-            file.write_text(
-                json.dumps(
-                    {**_specification(sut, model, size, path, len(inputs["input_ids"])), **more}
-                ),
-                encoding="utf-8",
-            )
+            spec = SUTS[sut]
+            file = Path(name) / f"{number}.json"
+            specification = _specification(sut, model, size, path, rows)
+            file.write_text(json.dumps({**specification, **more}), encoding="utf-8")
             environment = environments.ensure(
                 cache, spec.environment, "cpu", rules.CURRENT, environments.say_on_stderr
             )
-            peers.append(Peer(file, environment.python, spec.process_env, module))
-            ends.callback(peers[-1].close)
+            peer = Peer(file, environment.python, spec.process_env, module)
+            ends.callback(peer.close)
+            peers.append(peer)
         yield peers
 
 
 def in_turns(peers: Sequence[Peer], seconds: float) -> np.ndarray:
     """Return the milliseconds of a call, as the median of each turn, float64 [SUTs, turns]."""
-    rounds, end = list[list[float]](), time.perf_counter() + seconds
+    rounds: list[list[float]] = []
+    end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(rounds) < _BLOCKS:
         rounds.append([peer.turn(_TURN_S) for peer in peers])
     return np.array(rounds).T
@@ -130,12 +132,16 @@ def _row(model: Model, size: Size, rows: int, times: np.ndarray) -> str:
         tokens = ", ".join(f"{each / size.inputs['new_tokens']:.3g}" for each in ms)
     columns = (
         f"{model.name} {size.name}, {rows}",
-        *(f"{each:,.3g} ms" if each < 1000 else f"{each:,.0f} ms" for each in ms),
+        *map(_milliseconds, ms),
         _cost(*times),
         tokens,
         speed(*times),
     )
     return f"| {' | '.join(columns)} |"
+
+
+def _milliseconds(ms: float) -> str:
+    return f"{ms:,.3g} ms" if ms < 1000 else f"{ms:,.0f} ms"
 
 
 def speed(times: np.ndarray, others: np.ndarray) -> str:
@@ -151,7 +157,9 @@ def _cost(times: np.ndarray, others: np.ndarray) -> str:
     ratio = _ratio(times, others)
     assert ratio.low and ratio.high
     call_us = 1e3 * float(np.median(others))
-    value, least, most = (call_us * (1 / each - 1) for each in (ratio.value, ratio.high, ratio.low))
+    value = call_us * (1 / ratio.value - 1)
+    least = call_us * (1 / ratio.high - 1)
+    most = call_us * (1 / ratio.low - 1)
     return f"{value:,.0f} ({least:,.0f} to {most:,.0f})"
 
 
@@ -159,18 +167,20 @@ def _ratio(times: np.ndarray, others: np.ndarray) -> statistics.Ratio:
     """Return the speed of a SUT over another's. The turns are divided into parts, and the medians
     of the parts are compared in pairs.
     """
-    blocks = [
-        [float(np.median(part)) for part in np.array_split(each, _BLOCKS)]
-        for each in (times, others)
-    ]
-    return statistics.compare(*blocks, higher_is_better=False, paired=True)
+    return statistics.compare(
+        _medians(times), _medians(others), higher_is_better=False, paired=True
+    )
+
+
+def _medians(times: np.ndarray) -> list[float]:
+    return [float(np.median(part)) for part in np.array_split(times, _BLOCKS)]
 
 
 def _specification(sut: str, model: Model, size: Size, path: Path, rows: int) -> dict[str, Any]:
     """Return the specification for studies.turns."""
-    lengths = (
-        {name: [size.inputs[key]] for name, key in _BUCKETS.items()} if _generates(model) else {}
-    )
+    lengths = {}
+    if _generates(model):
+        lengths = {name: [size.inputs[key]] for name, key in _BUCKETS.items()}
     workload = Workload(
         model=model.name,
         task=model.task,
@@ -195,17 +205,12 @@ def _generates(model: Model) -> bool:
 
 def _inputs(model: Model, size: Size, rows: int) -> Batch:
     width = size.inputs["prompt_length" if _generates(model) else "sequence_length"]
-    ids = (
-        np.random.default_rng(0)
-        .integers(3, size.config["vocab_size"], (rows, width))
-        .astype(np.int32)
-    )
+    drawn = np.random.default_rng(0).integers(3, size.config["vocab_size"], (rows, width))
+    ids = drawn.astype(np.int32)
     if not _generates(model):
         return {"input_ids": ids, "attention_mask": np.ones_like(ids)}
-    return {
-        "input_ids": ids,
-        **{name: np.full(rows, size.inputs[key], np.int32) for name, key in _COUNTS.items()},
-    }
+    counts = {name: np.full(rows, size.inputs[key], np.int32) for name, key in _COUNTS.items()}
+    return {"input_ids": ids, **counts}
 
 
 def say(text: str) -> None:

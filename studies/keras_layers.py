@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -43,21 +44,21 @@ def main() -> None:
         us = 1e3 * np.median(in_turns(peers, flags.seconds), axis=1)
         shares = [peer.layers(flags.seconds) for peer in peers]
     suts = (_KERAS, str(SUTS[_KERAS].without_keras))
-    rows = {
-        sut: {name: share[name] * whole for name in LAYERS}
-        for sut, share, whole in zip(suts, shares, us, strict=True)
-    }
-    lines = [f"| µs of a call | {' | '.join(suts)} |", "|---|---|---|"]
-    lines += [
-        f"| {name} | {' | '.join(f'{rows[sut][name]:,.0f}' for sut in suts)} |" for name in LAYERS
-    ]
-    lines += [f"| together | {' | '.join(f'{whole:,.0f}' for whole in us)} |"]
+    times = {}
+    for sut, share, whole in zip(suts, shares, us, strict=True):
+        times[sut] = {name: share[name] * whole for name in LAYERS}
+    lines = [_row("µs of a call", suts), "|---|---|---|"]
+    for name in LAYERS:
+        lines.append(_row(name, [f"{times[sut][name]:,.0f}" for sut in suts]))
+    lines.append(_row("together", [f"{whole:,.0f}" for whole in us]))
     sys.stdout.write("\n".join(lines) + "\n")
     title = f"Where the time of one call goes: bert {flags.size}, batch {flags.batch_size}, CPU"
-    flags.out.write_text(
-        figures.as_file(figures.stacks(rows, "layers", "microseconds of a call", title)),
-        encoding="utf-8",
-    )
+    picture = figures.stacks(times, "layers", "microseconds of a call", title)
+    flags.out.write_text(figures.as_file(picture), encoding="utf-8")
+
+
+def _row(name: str, columns: Iterable[str]) -> str:
+    return f"| {name} | {' | '.join(columns)} |"
 
 
 if __name__ == "__main__":

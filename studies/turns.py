@@ -33,7 +33,8 @@ from harness.execution.interpreter import die_with_parent
 
 _WARM_UP = 5
 _SAMPLE_S = 1e-3
-DEVICE, OTHER = "the device, and the copy to the host", "the SUT's own lines"
+DEVICE = "the device, and the copy to the host"
+OTHER = "the SUT's own lines"
 _LAYERS = (
     ("Keras: variables in and out", r":_get_jax_state$|:jax_state_sync$"),
     ("Keras: attributes that a layer tracks", r"/keras/.*:__setattr__$"),
@@ -108,9 +109,8 @@ class Peer:
         assert self.process.stdout
         line = self.process.stdout.readline()
         if not line:
-            raise RuntimeError(
-                f"{self.process.args!r} ended with {self.process.wait()}; its words stand above"
-            )
+            code = self.process.wait()
+            raise RuntimeError(f"{self.process.args!r} ended with {code}; its output is above")
         self._stop()
         return json.loads(line)
 
@@ -177,7 +177,8 @@ def _marked(program: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _turn(call: Callable[[], Any], seconds: float) -> float:
-    times, end = list[float](), time.perf_counter() + seconds
+    times: list[float] = []
+    end = time.perf_counter() + seconds
     while not times or time.perf_counter() < end:
         start = time.perf_counter()
         call()
@@ -202,17 +203,20 @@ def _layers(call: Callable[[], Any], seconds: float) -> dict[str, float]:
     signal.setitimer(signal.ITIMER_REAL, _SAMPLE_S, _SAMPLE_S)
     _turn(call, seconds)
     signal.setitimer(signal.ITIMER_REAL, 0)
-    return {name: seen[name] / sum(seen.values()) for name in LAYERS}
+    total = sum(seen.values())
+    return {name: seen[name] / total for name in LAYERS}
 
 
 def _layer(frame: FrameType | None) -> str:
-    stack = list[str]()
+    """Return the layer of a stack of frames. The last layer's pattern matches every frame."""
+    stack = []
     while frame is not None:
         stack.append(f"{frame.f_code.co_filename}:{frame.f_code.co_name}")
         frame = frame.f_back
-    return next(
-        name for name, pattern in _LAYERS if any(re.search(pattern, place) for place in stack)
-    )
+    for name, pattern in _LAYERS:
+        if any(re.search(pattern, place) for place in stack):
+            return name
+    return OTHER
 
 
 if __name__ == "__main__":

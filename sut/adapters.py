@@ -1,5 +1,5 @@
-"""This module defines LoRA for every SUT: the adapted layers, the shapes of the factors and their
-first values. NumPy only.
+"""LoRA for every SUT: the adapted layers, the shapes of the factors and their first values. NumPy
+only.
 
 LoRA adds `alpha / rank` times a product of two factors to the products of query and value, whose
 weights [out, in] are frozen (Hu et al. 2021, section 4). Libraries have two layouts of the factors,
@@ -19,7 +19,8 @@ import numpy as np
 
 from sut.registry import PER_HEAD
 
-QUERY, VALUE = "q_proj", "v_proj"
+QUERY = "q_proj"
+VALUE = "v_proj"
 LAYERS = (QUERY, VALUE)
 """Transformers' names of the adapted products."""
 
@@ -37,7 +38,9 @@ def shapes(
         name: one of LAYERS.
     """
     heads = config["num_attention_heads" if name == QUERY else "num_key_value_heads"]
-    inside, size, rank = config["hidden_size"], config["head_dim"], lora["rank"]
+    inside = config["hidden_size"]
+    size = config["head_dim"]
+    rank = lora["rank"]
     if lora["factors"] == PER_HEAD:
         return (heads, inside, rank), (rank, size)
     return (rank, inside), (heads * size, rank)
@@ -45,7 +48,10 @@ def shapes(
 
 def parameters(config: Mapping[str, Any], lora: Mapping[str, Any]) -> int:
     """Return the number of parameters that LoRA trains."""
-    layer = sum(math.prod(shape) for name in LAYERS for shape in shapes(config, lora, name))
+    layer = 0
+    for name in LAYERS:
+        shape_of_a, shape_of_b = shapes(config, lora, name)
+        layer += math.prod(shape_of_a) + math.prod(shape_of_b)
     return int(config["num_hidden_layers"]) * layer
 
 
@@ -56,5 +62,6 @@ def first(config: Mapping[str, Any], lora: Mapping[str, Any], layer: int, name: 
     sqrt(in) and 1 / sqrt(in), as in peft.
     """
     shape, _ = shapes(config, lora, name)
-    values = np.random.default_rng([_SEED, layer, *name.encode()]).uniform(-1, 1, shape)
+    rng = np.random.default_rng([_SEED, layer, *name.encode()])
+    values = rng.uniform(-1, 1, shape)
     return (values / math.sqrt(config["hidden_size"])).astype(np.float32)

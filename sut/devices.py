@@ -38,7 +38,8 @@ class Device:
         """Return a worker's variables: `process_env`, the user's `own`, and the device to use."""
         variables = {**self.process_env, **own}
         if self.chosen_by:
-            variables[self.chosen_by] = variables.get(self.chosen_by, "0").split(",")[0].strip()
+            first, _, _ = variables.get(self.chosen_by, "0").partition(",")
+            variables[self.chosen_by] = first.strip()
         return variables
 
     @property

@@ -18,7 +18,8 @@ import numpy as np
 from sut import padding
 from sut.contract import Batch, Evidence, Workload
 
-_FEATURES, _FASTER = 8, 2.0
+_FEATURES = 8
+_FASTER = 2.0
 _WORD_DIVISOR = 7.0
 _SPIN_NS = 200_000  # time.sleep wakes up to this much late
 
@@ -29,7 +30,9 @@ class Mock:
     in_flight = 2
 
     def __init__(self, workload: Workload):
-        self.config, self.options, self.calls = workload.config, workload.options, 0
+        self.config = workload.config
+        self.options = workload.options
+        self.calls = 0
         self.vocabulary = workload.config["model"].get("vocab_size", 0)
 
     def prepare(self, inputs: Batch) -> Batch:
@@ -41,7 +44,8 @@ class Mock:
         fail_as_told(self.options, self.calls)
         rise = self.options.get("jitter-ms", 0.0) * (self.calls % 10) / 10
         self.calls += 1
-        ready_ns = time.perf_counter_ns() + int((self.options.get("latency-ms", 1.0) + rise) * 1e6)
+        latency_ms = self.options.get("latency-ms", 1.0) + rise
+        ready_ns = time.perf_counter_ns() + int(latency_ms * 1e6)
         return self._answer(self._broken(batch)), ready_ns
 
     def to_host(self, outputs: tuple[Batch, int]) -> Batch:
@@ -56,7 +60,8 @@ class Mock:
         """Return one-hot logits of the token that follows each token, float32 [batch, length,
         vocabulary].
         """
-        return _one_hot(_next(_state(tokens), self.vocabulary), self.vocabulary)
+        following = _next(_state(tokens), self.vocabulary)
+        return _one_hot(following, self.vocabulary)
 
     def synchronise(self) -> None:
         """Return at once: nothing runs on a device."""
@@ -65,7 +70,8 @@ class Mock:
         """Run the call without a profiler; nothing is compiled. The call does not count as a batch
         at which the mock is to fail.
         """
-        calls, self.calls = self.calls, -(1 << 62)
+        calls = self.calls
+        self.calls = -(1 << 62)
         call()
         self.calls = calls
         return Evidence(
@@ -77,55 +83,31 @@ class Mock:
 
     def _answer(self, batch: Batch) -> Batch:
         if "image" in batch:
-            logits = np.ascontiguousarray(
-                batch["image"][:, ::4, ::4].transpose(0, 3, 1, 2)
-            ) - np.float32(0.5)
-            coarse = np.ascontiguousarray(logits[:, :, ::7, ::7])
-            return {
-                "mask": logits > 0,
-                "logits": coarse,
-                "score": coarse.mean((2, 3)) + batch["points"].mean((1, 2), keepdims=True)[:, 0],
-            }
+            return _segmented(batch)
         if "noise" in batch:
-            latents = (
-                batch["noise"]
-                + np.float32(1e-9) * _state(batch["input_ids"])[:, -1, None, None, None]
-            )
-            image = (
-                (latents[..., :3].clip(-2, 2) * 60 + 128)
-                .astype(np.uint8)
-                .repeat(8, axis=1)
-                .repeat(8, axis=2)
-            )
-            return {
-                "image": image,
-                "latents": (
-                    np.stack([latents / quarter for quarter in (4, 3, 2, 1)], axis=1).astype(
-                        np.float32
-                    )
-                ),
-            }
-        if "max_new_tokens" not in batch:
-            state = _state(batch["input_ids"] * batch["attention_mask"])[:, -1]
-            return {"logits": np.stack([np.sin(state), np.cos(state)], 1).astype(np.float32)}
-        return self._generate(batch)
+            return _drawn(batch)
+        if "max_new_tokens" in batch:
+            return self._generate(batch)
+        state = _state(batch["input_ids"] * batch["attention_mask"])[:, -1]
+        logits = np.stack([np.sin(state), np.cos(state)], 1)
+        return {"logits": logits.astype(np.float32)}
 
     def _generate(self, batch: Batch) -> Batch:
         lengths = batch["prompt_length"].astype(np.int64)
-        state = _state(batch["input_ids"])[np.arange(len(lengths)), lengths - 1]
+        states = _state(batch["input_ids"])
+        state = states[np.arange(len(lengths)), lengths - 1]
         _, new = padding.shape(batch, self.config)
         tokens = np.empty((len(lengths), new), np.int32)
         for step in range(new):
             tokens[:, step] = _next(state, self.vocabulary)
             state = state + tokens[:, step] * (lengths + step + 1)
         ends = self.config.get("end_tokens", ())
-        return {
-            "tokens": tokens,
-            "n_tokens": padding.produced(tokens, batch["max_new_tokens"], ends),
-        }
+        n_tokens = padding.produced(tokens, batch["max_new_tokens"], ends)
+        return {"tokens": tokens, "n_tokens": n_tokens}
 
     def _broken(self, batch: Batch) -> Batch:
-        breakage, key = self.options.get("wrong"), "image" if "image" in batch else "input_ids"
+        breakage = self.options.get("wrong")
+        key = "image" if "image" in batch else "input_ids"
         if breakage == "swap-rows":
             return {**batch, key: batch[key][::-1]}
         if breakage == "zero-position":
@@ -149,11 +131,31 @@ def fail_as_told(options: Mapping[str, Any], calls: int) -> None:
             hoard.append(np.ones(1 << 25))
 
 
+def _segmented(batch: Batch) -> Batch:
+    """Return the answers of a model that segments."""
+    pixels = batch["image"][:, ::4, ::4].transpose(0, 3, 1, 2)
+    logits = np.ascontiguousarray(pixels) - np.float32(0.5)
+    coarse = np.ascontiguousarray(logits[:, :, ::7, ::7])
+    points = batch["points"].mean((1, 2), keepdims=True)[:, 0]
+    return {"mask": logits > 0, "logits": coarse, "score": coarse.mean((2, 3)) + points}
+
+
+def _drawn(batch: Batch) -> Batch:
+    """Return the answers of a model that generates images."""
+    state = _state(batch["input_ids"])[:, -1, None, None, None]
+    latents = batch["noise"] + np.float32(1e-9) * state
+    pixels = (latents[..., :3].clip(-2, 2) * 60 + 128).astype(np.uint8)
+    image = pixels.repeat(8, axis=1).repeat(8, axis=2)
+    quarters = np.stack([latents / quarter for quarter in (4, 3, 2, 1)], axis=1)
+    return {"image": image, "latents": quarters.astype(np.float32)}
+
+
 def _state(ids: np.ndarray) -> np.ndarray:
     """Return the running sum of id × position, int64 [batch, length]. It depends on every id and
     every position.
     """
-    return (ids.astype(np.int64) * np.arange(1, ids.shape[1] + 1)).cumsum(1)
+    positions = np.arange(1, ids.shape[1] + 1)
+    return (ids.astype(np.int64) * positions).cumsum(1)
 
 
 def _next(state: np.ndarray, vocabulary: int) -> np.ndarray:
@@ -175,12 +177,16 @@ class MockTraining:
     """
 
     def __init__(self, workload: Workload):
-        self.constants, self.options = workload.config["optimizer"], workload.options
+        self.constants = workload.config["optimizer"]
+        self.options = workload.options
         self.weights = np.zeros(_FEATURES + 1)
-        self.trainable, self.steps = len(self.weights), 0
+        self.trainable = len(self.weights)
+        self.steps = 0
         self.moments = np.zeros((2, len(self.weights)))
         self.losses: list[float] = []
-        self.ready_ns, self.in_fit, self.frozen = 0, False, False
+        self.ready_ns = 0
+        self.in_fit = False
+        self.frozen = False
 
     def prepare(self, inputs: Batch) -> Batch:
         """Return the inputs unchanged."""
@@ -194,47 +200,51 @@ class MockTraining:
         for batch in self._broken(batches):
             fail_as_told(self.options, self.steps)
             self._step(batch)
-            self.ready_ns = max(self.ready_ns, time.perf_counter_ns()) + int(
-                self.options.get("latency-ms", 1.0) * 1e6
-            )
+            begin_ns = max(self.ready_ns, time.perf_counter_ns())
+            self.ready_ns = begin_ns + int(self.options.get("latency-ms", 1.0) * 1e6)
             on_step(self._mean_loss)
         self.in_fit = False
 
     def _broken(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         """Yield the batches in the order in which this mock takes them."""
-        wrong, earlier = self.options.get("wrong-fit"), None
+        wrong = self.options.get("wrong-fit")
         if wrong == "shuffle":
             batches = list(batches)[::-1]
+        earlier: Batch = {}
         for number, batch in enumerate(batches):
-            yield (
-                earlier if wrong == "skip-batch" and number == 2 and earlier is not None else batch
-            )
+            yield earlier if wrong == "skip-batch" and number == 2 else batch
             earlier = batch
 
     def _step(self, batch: Batch) -> None:
         """Make one step of AdamW on the mean cross-entropy."""
         values = batch["image" if "image" in batch else "input_ids"]
-        features = np.sin(values.reshape(len(values), -1)[:, :_FEATURES] / _WORD_DIVISOR)
+        first = values.reshape(len(values), -1)[:, :_FEATURES]
+        features = np.sin(first / _WORD_DIVISOR)
         inputs = np.concatenate([features, np.ones((len(features), 1))], 1)
         chances = 1 / (1 + np.exp(-(inputs @ self.weights)))
         # If a sample has many labels, the first one counts.
-        label = batch["label"].reshape(len(inputs), -1)[:, 0].astype(int) % 2
+        labels = batch["label"].reshape(len(inputs), -1)
+        label = labels[:, 0].astype(int) % 2
         right = np.where(label == 1, chances, 1 - chances)
         self.losses.append(float(-np.log(right).mean()))
         gradient = inputs.T @ (chances - label) / len(inputs)
-        c, self.steps = self.constants, self.steps + 1
-        rate = (
-            0.0 if self.frozen else c["learning_rate"] * (_FASTER if self._learns_faster() else 1.0)
-        )
+        self.steps += 1
+        c = self.constants
         betas = np.array([[c["beta_1"]], [c["beta_2"]]])
         self.moments = betas * self.moments + (1 - betas) * np.stack([gradient, gradient**2])
         mean, square = self.moments / (1 - betas**self.steps)
-        update = rate * (mean / (np.sqrt(square) + c["epsilon"]) + c["weight_decay"] * self.weights)
-        self.weights -= (
-            np.where(np.arange(len(update)) == 0, 0.0, update)
-            if self.options.get("wrong-fit") == "frozen"
-            else update
-        )
+        step = mean / (np.sqrt(square) + c["epsilon"]) + c["weight_decay"] * self.weights
+        update = self._rate() * step
+        if self.options.get("wrong-fit") == "frozen":
+            update[0] = 0.0
+        self.weights -= update
+
+    def _rate(self) -> float:
+        """Return the learning rate of this step."""
+        if self.frozen:
+            return 0.0
+        rate = float(self.constants["learning_rate"])
+        return rate * _FASTER if self._learns_faster() else rate
 
     def _learns_faster(self) -> bool:
         wrong = self.options.get("wrong-fit")

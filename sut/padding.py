@@ -1,4 +1,4 @@
-"""This module arranges prompts of uneven length in arrays.
+"""Arranges prompts of uneven length in arrays.
 
 A SUT that compiles once for each shape gets few shapes. Other SUTs get arrays that are as short as
 possible. The rules allow caching by shape, but not by content ("inference_rules.adoc", Model
@@ -19,7 +19,7 @@ def bucket(length: int, buckets: Sequence[int]) -> int:
     """Return the smallest bucket that is at least `length`. Buckets ascend, and the last one is at
     least as long as the longest row of the data set.
     """
-    return next(b for b in buckets if b >= length)
+    return next(each for each in buckets if each >= length)
 
 
 def shape(batch: Batch, config: Mapping[str, Any], eager: bool = False) -> tuple[int, int]:
@@ -30,28 +30,32 @@ def shape(batch: Batch, config: Mapping[str, Any], eager: bool = False) -> tuple
     prompt itself, because nothing is compiled for another shape. A single bucket is used even then,
     so that all samples cost the same (TEST04 assumes that).
     """
-    longest, buckets = int(batch["prompt_length"].max()), config["prompt_buckets"]
-    new = bucket(int(batch["max_new_tokens"].max()), config["new_token_buckets"])
-    return longest if eager and len(buckets) > 1 else bucket(longest, buckets), new
+    longest = int(batch["prompt_length"].max())
+    most_new = int(batch["max_new_tokens"].max())
+    buckets = config["prompt_buckets"]
+    new = bucket(most_new, config["new_token_buckets"])
+    if eager and len(buckets) > 1:
+        return longest, new
+    return bucket(longest, buckets), new
 
 
-def produced(tokens: np.ndarray, asked: np.ndarray, end_tokens: Sequence[int]) -> np.ndarray:
+def produced(tokens: np.ndarray, requested: np.ndarray, end_tokens: Sequence[int]) -> np.ndarray:
     """Count the tokens of each row that are its answer: up to and including its first end token,
-    and at most `asked`; int32 [batch].
+    and at most `requested`; int32 [batch].
 
     Args:
         tokens: the generated tokens, int [batch, new]. After a row's end, libraries go on or pad
             until the whole batch has ended.
-        asked: `max_new_tokens` of each row.
-        end_tokens: the ids at which an answer ends. If there is none, every row has `asked` tokens.
+        requested: `max_new_tokens` of each row.
+        end_tokens: the ids at which an answer ends. If there is none, every row has all requested
+            tokens.
     """
-    counts = asked.astype(np.int32)
+    counts = requested.astype(np.int32)
     if not end_tokens:
         return counts
     ends = np.isin(tokens, end_tokens)
-    return np.minimum(
-        counts, np.where(ends.any(axis=1), ends.argmax(axis=1) + 1, tokens.shape[1])
-    ).astype(np.int32)
+    until_end = np.where(ends.any(axis=1), ends.argmax(axis=1) + 1, tokens.shape[1])
+    return np.minimum(counts, until_end).astype(np.int32)
 
 
 def left_align(ids: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -63,6 +67,5 @@ def left_align(ids: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.nda
         return ids, np.ones(ids.shape, np.int64)
     columns = np.arange(width) - (width - lengths[:, None])
     mask = columns >= 0
-    return np.where(mask, np.take_along_axis(ids, np.maximum(columns, 0), 1), 0), mask.astype(
-        np.int64
-    )
+    moved = np.take_along_axis(ids, np.maximum(columns, 0), 1)
+    return np.where(mask, moved, 0), mask.astype(np.int64)

@@ -23,12 +23,14 @@ its library: config.json names its classes.
 FIT = "fit"
 """The task of training; the others are `predict` and `generate`."""
 
-LOAD, LOAD_TRAINING = "load", "load_training"
-"""The functions of a SUT's module: the first one loads an Inference, the second one a Training
-(`sut.contract`).
-"""
+LOAD = "load"
+"""The function of a SUT's module that loads an Inference (`sut.contract`)."""
 
-MATRIX, PER_HEAD = "matrix", "per-head"
+LOAD_TRAINING = "load_training"
+"""The function of a SUT's module that loads a Training (`sut.contract`)."""
+
+MATRIX = "matrix"
+PER_HEAD = "per-head"
 """The two layouts of LoRA's factors; `sut.adapters` describes them."""
 
 ONE_PACKAGE = (("tensorflow-cpu", "tensorflow"),)
@@ -62,7 +64,7 @@ class SutSpec:
         environment: environments/<name>-<device>.txt; "core" is the harness' own.
         summary: description for the listing.
         process_env: environment variables that the framework needs before its import.
-        unsupported: "model", "model/task", "model/precision" or "model/task/precision" → the true
+        unsupported: "model", "model/task", "model/precision" or "model/task/precision" → the
             reason.
         architectures: the architectures that it supports; empty: those for which it has a file.
         options: name of each `--sut-option` → (its type or its words, its description).
@@ -120,9 +122,27 @@ _TORCH_VARIABLES = (r"TORCH\w*?", "PYTORCH", "INDUCTOR", "TRITON")
 _TENSORFLOW_VARIABLES = ("TF(?!_CLI)", "XLA")
 # KerasNLP uses the Keras of TensorFlow.
 _KERAS2 = {"TF_USE_LEGACY_KERAS": "1", "KERAS_BACKEND": "tensorflow"}
+_HUGGING_FACE = {"TF_USE_LEGACY_KERAS": "1", "HF_HUB_OFFLINE": "1"}
+# On a CPU torch reports a lack of memory only by its message. On a GPU, CUDA itself, its graphs and
+# cuBLAS (which needs a workspace) have messages of their own.
+_TORCH_OUT_OF_MEMORY = (
+    "OutOfMemoryError",
+    "can't allocate memory",
+    "out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+)
+_XLA_OUT_OF_MEMORY = (
+    "ResourceExhausted",
+    "RESOURCE_EXHAUSTED",
+    "CUDA_ERROR_OUT_OF_MEMORY",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+)
+
+# Why a SUT cannot run a cell: "model", "model/task", "model/precision" or "model/task/precision" →
+# the reason. `unsupported` gives the reasons that follow from the files of a SUT.
 _KERAS2_LACKS = {
     "gemma": (
-        "KerasNLP's Gemma is for Keras 3 alone (ValueError: GemmaBackbone requires Keras 3): take"
+        "KerasNLP's Gemma is only for Keras 3 (ValueError: GemmaBackbone requires Keras 3): take"
         " keras3-tensorflow"
     ),
     "llama": (
@@ -169,7 +189,6 @@ _NO_FIT = {
     )
 }
 """Architecture → why no SUT trains it."""
-_HUGGING_FACE = {"TF_USE_LEGACY_KERAS": "1", "HF_HUB_OFFLINE": "1"}
 _HUGGING_FACE_LACKS = {
     "gemma": "Transformers 4 has no Gemma for TensorFlow: take keras3-tensorflow",
     "llama": "Transformers 4 has no Llama for TensorFlow: take keras3-tensorflow",
@@ -182,20 +201,22 @@ _HUGGING_FACE_LACKS = {
         " decoder's attention): take --precision float32 or keras3-tensorflow"
     ),
 }
-# On a CPU torch reports a lack of memory only by its message. On a GPU, CUDA itself, its graphs and
-# cuBLAS (which needs a workspace) have messages of their own.
-_TORCH_OUT_OF_MEMORY = (
-    "OutOfMemoryError",
-    "can't allocate memory",
-    "out of memory",
-    "CUBLAS_STATUS_ALLOC_FAILED",
+_NATIVE_JAX_LACKS = dict.fromkeys(
+    ("gpt2/generate", "distilgpt2/generate"),
+    "sut/native_jax/causal_lm.py is written for the layout of Gemma, Llama and Mistral; GPT-2 has"
+    " learned positions: take keras3-jax",
 )
-_XLA_OUT_OF_MEMORY = (
-    "ResourceExhausted",
-    "RESOURCE_EXHAUSTED",
-    "CUDA_ERROR_OUT_OF_MEMORY",
-    "CUBLAS_STATUS_ALLOC_FAILED",
-)
+_TORCH_SCRIPT_LACKS = {
+    "bert/fit": (
+        "TorchScript traces are measured while they answer, not while they train: take"
+        " native-torch-eager"
+    ),
+}
+_OTHER_ARCHITECTURES = "it is written for the architectures {written}, not for {architecture}"
+_NOT_WRITTEN = "nothing is written for the architecture {architecture}: {missing}"
+_NO_TRAINING = "no training is written for the architecture {architecture}: {missing}"
+_NO_FILE = "there is no {file}"
+_NO_FUNCTION = "{file} has no {function}"
 
 # Settings that the SUTs of one library share. An entry of `SUTS` may add to and override them.
 _keras3 = partial(
@@ -255,9 +276,7 @@ SUTS: dict[str, SutSpec] = {
         module="sut.mock",
         environment="core",
         execution="eager",
-        summary=(
-            "scripted latencies, no framework: a quick look, and what the harness is tested with"
-        ),
+        summary="scripted latencies, no framework: for a quick look, and for tests of the harness",
         reference="mock",
         devices=("cpu",),
         precisions=("float32",),
@@ -290,8 +309,8 @@ SUTS: dict[str, SutSpec] = {
                 ),
                 (
                     "break the training: a larger learning rate, a batch left out, batches in"
-                    " another order, a parameter that stays, no wait for the last step, or a larger"
-                    " learning rate after the first step where losses are not read"
+                    " another order, a parameter that does not change, no wait for the last step,"
+                    " or a larger learning rate after the first step if losses are not read"
                 ),
             ),
         },
@@ -361,13 +380,7 @@ SUTS: dict[str, SutSpec] = {
         environment="keras3-jax",  # the same JAX, so that the two differ only in Keras
         execution="xla",
         summary="models written out in JAX, compiled by XLA, without a library of layers",
-        unsupported={
-            **dict.fromkeys(
-                ("gpt2/generate", "distilgpt2/generate"),
-                "sut/native_jax/causal_lm.py is written for the layout of Gemma, Llama and Mistral;"
-                " GPT-2 has learned positions: take keras3-jax",
-            ),
-        },
+        unsupported=_NATIVE_JAX_LACKS,
         options=_IN_FLIGHT,
         packages=("jax", "jaxlib"),
         variables=("JAX", "XLA"),
@@ -376,12 +389,7 @@ SUTS: dict[str, SutSpec] = {
     "native-torch-script": _native_torch(
         execution="script",
         summary="PyTorch with Transformers, traced to TorchScript",
-        unsupported={
-            "bert/fit": (
-                "TorchScript traces are measured while they answer, not while they train: take"
-                " native-torch-eager"
-            )
-        },
+        unsupported=_TORCH_SCRIPT_LACKS,
         architectures=("bert", "hidden_states"),
         packages=("torch", "transformers"),
     ),
@@ -446,7 +454,10 @@ def framework_of(sut: str) -> str:
     no longer exists.
     """
     packages = SUTS[sut].packages if sut in SUTS else ()
-    return next((name for package, name in _FRAMEWORKS.items() if package in packages), "")
+    for package, name in _FRAMEWORKS.items():
+        if package in packages:
+            return name
+    return ""
 
 
 def recorded_names(wanted: Iterable[str], versions: Mapping[str, str]) -> dict[str, str]:
@@ -457,12 +468,12 @@ def recorded_names(wanted: Iterable[str], versions: Mapping[str, str]) -> dict[s
     """
     spelt = {name.lower().replace("_", "-"): name for name in versions}
     builds = {package: build for build, package in ONE_PACKAGE}
-    return {
-        name: spelt[each]
-        for name in wanted
-        for each in (builds.get(name, name), name)
-        if each in spelt
-    }
+    recorded = {}
+    for name in wanted:
+        for distribution in (builds.get(name, name), name):
+            if distribution in spelt:
+                recorded[name] = spelt[distribution]
+    return recorded
 
 
 def spec_of(name: str) -> SutSpec:
@@ -475,22 +486,24 @@ def unsupported(
 ) -> str | None:
     """Return why this SUT cannot run this cell, as far as known without running anything."""
     spec = SUTS[sut]
-    if reason := DEVICES[device].lacks.get(precision):
-        return f"--precision {precision}: {reason}"
-    keys = (f"{model}/{task}/{precision}", f"{model}/{task}", f"{model}/{precision}", model)
-    if reason := next(filter(None, map(spec.unsupported.get, keys)), None):
-        return reason
+    lacking = DEVICES[device].lacks.get(precision)
+    if lacking:
+        return f"--precision {precision}: {lacking}"
+    for key in (f"{model}/{task}/{precision}", f"{model}/{task}", f"{model}/{precision}", model):
+        if key in spec.unsupported:
+            return spec.unsupported[key]
     if architecture in _OWN_REFERENCE and architecture not in spec.references:
         return _OWN_REFERENCE[architecture]
     if task == FIT and architecture in _NO_FIT:
         return _NO_FIT[architecture]
     if spec.architectures and architecture not in spec.architectures:
         written = " and ".join(spec.architectures)
-        return f"it is written for the architectures {written}, not for {architecture}"
-    if reason := missing(sut, architecture, task):
-        what = "no fit is written" if task == FIT else "nothing is written"
-        return f"{what} for the architecture {architecture}: {reason}"
-    return None
+        return _OTHER_ARCHITECTURES.format(written=written, architecture=architecture)
+    fault = missing(sut, architecture, task)
+    if not fault:
+        return None
+    reason = _NO_TRAINING if task == FIT else _NOT_WRITTEN
+    return reason.format(architecture=architecture, missing=fault)
 
 
 def missing(sut: str, architecture: str, task: str) -> str | None:
@@ -503,10 +516,10 @@ def missing(sut: str, architecture: str, task: str) -> str | None:
     file = f"{module.replace('.', '/')}.py"
     found = importlib.util.find_spec(module)
     if found is None or found.origin is None:
-        return f"there is no {file}"
+        return _NO_FILE.format(file=file)
     source = Path(found.origin).read_text(encoding="utf-8")
     if task == FIT and f"\ndef {LOAD_TRAINING}(" not in source:
-        return f"{file} has no {LOAD_TRAINING}"
+        return _NO_FUNCTION.format(file=file, function=LOAD_TRAINING)
     return None
 
 
@@ -532,4 +545,7 @@ def packages() -> tuple[str, ...]:
     """Return the distributions of all frameworks. A system's description reports the versions of
     those that are installed.
     """
-    return tuple(dict.fromkeys(name for spec in SUTS.values() for name in spec.packages))
+    names: list[str] = []
+    for spec in SUTS.values():
+        names += spec.packages
+    return tuple(dict.fromkeys(names))

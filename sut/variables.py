@@ -5,7 +5,7 @@ the cell. Standard library only.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from sut.devices import DEVICES, HOST
@@ -51,9 +51,11 @@ _NO_CELL = re.compile(
 
 def read_by_any(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that any framework or device here reads, by name."""
-    words = [word for device in DEVICES.values() for word in device.variables] + [
-        word for spec in SUTS.values() for word in spec.variables
-    ]
+    words: list[str] = []
+    for device in DEVICES.values():
+        words += device.variables
+    for spec in SUTS.values():
+        words += spec.variables
     return _starting(words, environment)
 
 
@@ -80,14 +82,15 @@ def of_cell(spec: SutSpec, device: str, environment: Mapping[str, str]) -> dict[
 
 
 def _read(spec: SutSpec, device: str, environment: Mapping[str, str]) -> dict[str, str]:
-    return _starting(
-        (*spec.variables, *DEVICES[HOST].variables, *DEVICES[device].variables), environment
-    )
+    words = (*spec.variables, *DEVICES[HOST].variables, *DEVICES[device].variables)
+    return _starting(words, environment)
 
 
-def _starting(words: list[str] | tuple[str, ...], environment: Mapping[str, str]) -> dict[str, str]:
-    read = re.compile(rf"({'|'.join(dict.fromkeys(words))})_|LD_PRELOAD$")
-    return {name: value for name, value in sorted(environment.items()) if read.match(name)}
+def _starting(words: Iterable[str], environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables whose names start with one of these regular expressions, and LD_PRELOAD."""
+    any_word = "|".join(dict.fromkeys(words))
+    name_read = re.compile(rf"({any_word})_|LD_PRELOAD$")
+    return {name: value for name, value in sorted(environment.items()) if name_read.match(name)}
 
 
 def keeping_kernels(folder: Path) -> dict[str, str]:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from harness.execution import environments, wheels
+from sut.registry import REFERENCE, SUTS, spec_of
 
 CACHE = environments.ROOT / ".cache"
 # No speed is measured in a test. OpenMP threads that spin while they wait make torch 60 times
@@ -20,6 +21,69 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 settings.register_profile("busy machine", deadline=None)
 settings.load_profile("busy machine")
+
+
+_LEFT_OUT = pytest.StashKey[int]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The option `--all`."""
+    parser.addoption("--all", action="store_true", help="run the tests that are marked `long` too")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out long tests, unless `--all`, `-m` or the id of a test selects them. Tests of real
+    SUTs come last, in the order of the processes that serve them.
+    """
+    items.sort(key=_process)
+    if config.option.all or config.option.markexpr:
+        return
+    left_out = [item for item in items if item.get_closest_marker("long") and not _is_named(item)]
+    config.hook.pytest_deselected(items=left_out)
+    config.stash[_LEFT_OUT] = len(left_out)
+    gone = set(left_out)
+    items[:] = [item for item in items if item not in gone]
+
+
+def _process(item: pytest.Item) -> int:
+    """The place of the framework's process that serves the test. That of PyTorch is the first one,
+    because it makes the reference's answers. Tests that start no framework have place 0.
+    """
+    if item.path.parent.name != "sut" and item.path.name != "test_broken.py":
+        return 0
+    named = item.callspec.params if hasattr(item, "callspec") else {}
+    sut = named.get("sut", named.get("tested", getattr(item.module, "SUT", REFERENCE)))
+    return 1 + _PROCESSES.index(_served_by(sut))
+
+
+def _served_by(sut: str) -> tuple[str, frozenset[tuple[str, str]]]:
+    spec = spec_of(sut)
+    return spec.environment, frozenset(spec.process_env.items())
+
+
+_PROCESSES = [_served_by(sut) for sut in (REFERENCE, *SUTS)]
+
+
+def _is_named(item: pytest.Item) -> bool:
+    """Whether an argument is the id of the test, or of its function with all parameters."""
+    own = item.nodeid.partition("::")[2]
+    names = {own, own.partition("[")[0]}
+    for argument in item.config.args:
+        file, _, name = argument.partition("::")
+        if name in names and Path(file).resolve() == item.path:
+            return True
+    return False
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Say how many tests were left out."""
+    if count := config.stash.get(_LEFT_OUT, 0):
+        terminalreporter.write_line(
+            f"{count} long tests were left out; `./run.sh test --all` runs them"
+        )
 
 
 def pytest_runtest_teardown() -> None:

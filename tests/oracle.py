@@ -24,7 +24,7 @@ from collections import Counter
 from pathlib import Path
 
 from compliance import audit
-from compliance.findings.check import Verdict
+from formats.checks import Verdict
 from tests.compliance.audit_tests.test_compliance_tests import TESTS_MUTATED
 from tests.compliance.test_mutations import HARMFUL, HARMLESS
 from tests.support import tree

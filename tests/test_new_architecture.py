@@ -3,13 +3,15 @@ there, measured by the real LoadGen.
 """
 
 import json
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
 
 from compliance import audit
-from compliance.findings.check import Verdict
+from formats.checks import Verdict
 from tests.documents import blocks, copy_of_the_source, insert, run
+from tests.support.long import LONG, first_of_each
 
 EXAMPLE = blocks("adding-a-model.md")
 COMMAND = EXAMPLE["model"]
@@ -61,7 +63,7 @@ def test_a_architecture_is_a_model_file_a_module_a_line_and_a_file_for_each_sut(
     assert len(EXAMPLE["architectures"].splitlines()) == 1
 
 
-@pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
+@pytest.mark.parametrize("scenario", ["Offline", pytest.param("SingleStream", marks=LONG)])
 def test_it_is_measured_judged_and_audited(tree, offline, scenario):
     cell = (
         offline
@@ -104,24 +106,27 @@ def test_its_record_tells_every_array_and_the_audit_holds_the_submission_to_it(o
 
 @pytest.mark.parametrize(
     ("wrong", "metric"),
-    [
-        (
+    first_of_each(
+        [
             (
-                '{"mask": (weights > 0) ^ (np.arange(64).reshape(8, 8) == 9), "weight":'
-                " weights.mean((1, 2))}"
+                (
+                    '{"mask": (weights > 0) ^ (np.arange(64).reshape(8, 8) == 9), "weight":'
+                    " weights.mean((1, 2))}"
+                ),
+                "mask smallest iou",
             ),
-            "mask smallest iou",
-        ),
-        ('{"mask": (weights > 0)[::-1], "weight": weights.mean((1, 2))}', "mask smallest iou"),
-        (
-            '{"mask": weights > 0, "weight": weights.mean((1, 2)) + np.float32(0.01)}',
-            "weight error",
-        ),
-        (
-            '{"mask": weights > 0, "weight": np.full(len(weights), np.nan, np.float32)}',
-            "weight error",
-        ),
-    ],
+            ('{"mask": (weights > 0)[::-1], "weight": weights.mean((1, 2))}', "mask smallest iou"),
+            (
+                '{"mask": weights > 0, "weight": weights.mean((1, 2)) + np.float32(0.01)}',
+                "weight error",
+            ),
+            (
+                '{"mask": weights > 0, "weight": np.full(len(weights), np.nan, np.float32)}',
+                "weight error",
+            ),
+        ],
+        key=itemgetter(1),
+    ),
     ids=["a pixel flipped", "rows swapped", "a float changed", "not a number"],
 )
 def test_a_wrong_answer_is_an_accuracy_failure(tree, offline, wrong, metric):

@@ -1,3 +1,3 @@
-"""MLPerf's compliance tests TEST01, TEST04 and TEST06: the checks of their logs, and their
-verify_*.txt.
+"""MLPerf's compliance tests. `test01`, `test04` and `test06` judge one test each; `common` judges
+what all of them must satisfy.
 """

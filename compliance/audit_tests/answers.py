@@ -1,60 +1,67 @@
-"""The checks of a compliance test's log of answers: whether it is whole, and contains the samples
-that LoadGen selects.
+"""The log of answers of TEST01 and TEST06: is it the raw one, is it whole, and does it have the
+samples that LoadGen selects?
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from compliance import logs
-from compliance.audit_tests import logged_answers, test01, test06, verification, verify_files
+from compliance.audit_tests import check, logged_answers, verify_files
 from compliance.audit_tests.logged_answers import LoggedAnswers, Row
-from compliance.checks import benchmark
-from compliance.findings import fixes
-from compliance.findings.check import Check, judge, manual
+from compliance.checks.submission import benchmark
+from compliance.findings.check import manual
 from compliance.loadgen import counts, sample_order, sampling
 from compliance.loadgen.random import MOST_SAMPLES, Draws
 from compliance.logs import files
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
+from formats.checks import Check
 
 _LOG = "mlperf_log_accuracy.json"
+_LARGEST_INDEX = 1 << 40
 
 
-def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Check]:
-    """The checks of a test's log of answers; empty for a test that logs none. The whole log is in
-    raw/, or submitted if it is short.
+@dataclass(frozen=True)
+class Log:
+    """The whole log of answers of a compliance test.
+
+    Attributes:
+        answers: its rows.
+        file: its path, relative to the audited directory.
     """
-    if not rule.sampling_target:
-        return []
+
+    answers: LoggedAnswers
+    file: str
+
+
+def checks(
+    test: LoadGenRun, rule: ComplianceTest, subject: Subject
+) -> tuple[Log | None, list[Check]]:
+    """(the whole log, the checks of it). The log is None if it cannot be read or is truncated.
+
+    The whole log is in raw/, or submitted if it is short.
+    """
     submitted = subject.place.compliance / test.name / "accuracy" / _LOG
-    path = (
-        (subject.place.run / "raw" / test.name / _LOG)
-        if subject.place.run is not None
-        else submitted
-    )
+    run = subject.place.run
+    path = submitted if run is None else run / "raw" / test.name / _LOG
+    file = subject.place.show(path)
+    if run is None and _is_cut(submitted, subject):
+        return None, [_ends(test, submitted, subject, file)]
     answers, fault = files.attempt(logged_answers.read, path)
-    where = {"file": subject.place.show(path)}
-    if subject.place.run is None and _is_cut(submitted, subject):
-        return [_ends(test, submitted, subject, where)]
     if answers is None:
-        return [judge(f"{test.slug}-answers", [fault], "", **where, fix=fixes.COMPLY)]
-    checks = [_hash(test, rule, path, submitted, subject)] if subject.place.run is not None else []
-    checks.append(
-        judge(
-            f"{test.slug}-samples",
-            _samples(answers, test, subject),
-            _summary(answers),
-            **where,
-            fix=fixes.COMPLY,
-        )
+        return None, [check.judge(f"{test.slug}-answers", [fault], "", file)]
+    results = [] if run is None else [_hash(test, rule, path, submitted, subject)]
+    count = len({row.index for row in answers.rows})
+    good = f"{len(answers.rows)} answers of {count} samples, which LoadGen selects"
+    results.append(
+        check.judge(f"{test.slug}-samples", _samples(answers, test, subject), good, file)
     )
-    if test.name == "TEST06":
-        return checks + test06.checks(answers, test, subject, where)
-    return checks + test01.checks(answers, test, subject, where)
+    return Log(answers, file), results
 
 
 def _is_cut(path: Path, subject: Subject) -> bool:
@@ -63,59 +70,65 @@ def _is_cut(path: Path, subject: Subject) -> bool:
     return content is not None and subject.rules.truncation.joint.encode() in content
 
 
-def _ends(test: LoadGenRun, path: Path, subject: Subject, where: dict[str, str]) -> Check:
+def _ends(test: LoadGenRun, path: Path, subject: Subject, file: str) -> Check:
     """The check of a truncated log: its rows, its hash and the official script's verdict. A person
     has to judge the answers themselves.
     """
     check_id = f"{test.slug}-answers"
     if faults := list(_cut_faults(test, path, subject)):
-        return judge(check_id, faults, "", **where, fix=fixes.COMPLY)
-    why = "the log of answers is truncated, and the original is not in a submission"
-    return manual(
-        check_id,
-        why,
-        **where,
-        fix="ask the submitter for the whole log, and compare it with the whole accuracy log",
-    )
+        return check.judge(check_id, faults, "", file)
+    why = "the log of answers is truncated, and a submission does not contain the original"
+    fix = "ask the submitter for the whole log, and compare it with the whole accuracy log"
+    return manual(check_id, why, file=file, fix=fix)
 
 
 def _cut_faults(test: LoadGenRun, path: Path, subject: Subject) -> Iterator[str]:
-    cut, content = subject.rules.truncation, files.attempt(files.whole_bytes, path)[0] or b""
-    size, joint = 2 * cut.keep_bytes + len(cut.joint.encode()), cut.joint.encode()
-    if len(content) != size or content.count(joint) != 1 or content.find(joint) != cut.keep_bytes:
+    cut = subject.rules.truncation
+    content = files.attempt(files.whole_bytes, path)[0] or b""
+    joint = cut.joint.encode()
+    size = 2 * cut.keep_bytes + len(joint)
+    is_cut_once = content.count(joint) == 1 and content.find(joint) == cut.keep_bytes
+    if len(content) != size or not is_cut_once:
         yield (
-            f"{len(content)} bytes; a truncated log is its first and last {cut.keep_bytes} with"
-            f" {cut.joint!r} between: {size} bytes"
+            f"{len(content)} bytes; a truncated log has {size}: its first and last"
+            f" {cut.keep_bytes} bytes with {cut.joint!r} between them"
         )
         return
     rows = logs.read_ends(content[: cut.keep_bytes], content[-cut.keep_bytes :], repeats=True)
     yield from rows.problems
-    text, fault = files.attempt(files.text, path.with_name("accuracy.txt"))
-    hashes = [
-        line.removeprefix("hash=") for line in (text or "").splitlines() if line.startswith("hash=")
-    ]
+    hashes, fault = _hashes(path.with_name("accuracy.txt"))
     if len(hashes) != 1 or not files.is_sha256(hashes[0]):
-        known = ", ".join(hashes) or "no hash"
-        yield fault or f"accuracy.txt says {known}; it has one line of hash=<sha256>"
-    texts = [
-        files.attempt(files.text, path.parent / f"{word}_accuracy.txt")[0]
-        for word in ("baseline", "compliance")
-    ]
-    contradictions = verify_files.contradictions(
-        test, "verify_accuracy.txt", verification.PASS, subject
-    )
-    if (
-        contradictions and None not in texts and subject.place.division != "open"
-    ):  # a SUT that is not deterministic is judged by its accuracy only
-        yield from benchmark.far_apart(subject, texts)
-    elif None in texts:
-        yield from contradictions
+        found = ", ".join(hashes) or "no hash"
+        yield fault or f"accuracy.txt says {found}; it must have one line hash=<sha256>"
+    yield from _official_verdict(test, path.parent, subject)
     # A row may be longer than the part that truncation keeps.
     if test.detail.values and rows.seq_ids and not rows.problems:
-        remainder = LoggedAnswers(
-            tuple(Row(a, b, b"") for a, b in zip(rows.seq_ids, rows.indices, strict=True)), ()
-        )
+        pairs = zip(rows.seq_ids, rows.indices, strict=True)
+        remainder = LoggedAnswers(tuple(Row(number, index, b"") for number, index in pairs), ())
         yield from _samples(remainder, test, subject, whole=False)
+
+
+def _official_verdict(test: LoadGenRun, folder: Path, subject: Subject) -> Iterator[str]:
+    """Yield the faults of verify_accuracy.txt. A SUT that is not deterministic fails it, and is
+    judged by the accuracies of both runs instead.
+    """
+    texts = []
+    for word in ("baseline", "compliance"):
+        texts.append(files.attempt(files.text, folder / f"{word}_accuracy.txt")[0])
+    contradictions = verify_files.contradictions(
+        test, "verify_accuracy.txt", verify_files.PASS, subject
+    )
+    if None in texts:
+        yield from contradictions
+    elif contradictions and subject.place.division != "open":
+        yield from benchmark.far_apart(subject, texts)
+
+
+def _hashes(path: Path) -> tuple[list[str], str]:
+    """(each hash in an accuracy.txt, why it cannot be read)."""
+    text, fault = files.attempt(files.text, path)
+    lines = (text or "").splitlines()
+    return [line.removeprefix("hash=") for line in lines if line.startswith("hash=")], fault
 
 
 def _hash(
@@ -124,16 +137,14 @@ def _hash(
     """The check that the submitted log is the raw one, or is its head and tail with the whole log's
     hash in accuracy.txt.
     """
-    where = {"file": subject.place.show(submitted), "fix": fixes.COMPLY}
-    return judge(
-        f"{test.slug}-hash",
-        _cut(rule, whole, submitted, subject),
-        "the submitted log of answers is the raw one",
-        **where,
-    )
+    faults = _differences(rule, whole, submitted, subject)
+    good = "the submitted log of answers is the raw one"
+    return check.judge(f"{test.slug}-hash", faults, good, subject.place.show(submitted))
 
 
-def _cut(rule: ComplianceTest, whole: Path, submitted: Path, subject: Subject) -> Iterator[str]:
+def _differences(
+    rule: ComplianceTest, whole: Path, submitted: Path, subject: Subject
+) -> Iterator[str]:
     content, fault = files.attempt(files.whole_bytes, submitted)
     original, raw_fault = files.attempt(files.whole_bytes, whole)
     cut = subject.rules.truncation
@@ -142,26 +153,14 @@ def _cut(rule: ComplianceTest, whole: Path, submitted: Path, subject: Subject) -
     elif content != original and not (rule.truncated and content == cut.cut(original)):
         yield f"it is not the raw log{', nor its head and tail' if rule.truncated else ''}"
     elif rule.truncated and len(content) > cut.limit_bytes:
-        yield f"{len(content)} bytes; at most {cut.limit_bytes}"
+        yield f"{len(content)} bytes; at most {cut.limit_bytes} are allowed"
     if not rule.truncated:
         return
-    text, fault = files.attempt(files.text, submitted.with_name("accuracy.txt"))
-    hashes = [
-        line.removeprefix("hash=") for line in (text or "").splitlines() if line.startswith("hash=")
-    ]
+    hashes, fault = _hashes(submitted.with_name("accuracy.txt"))
     digest, _ = files.attempt(files.sha256, whole)
     if hashes != [digest] or not files.is_sha256(digest):
-        yield (
-            fault
-            or f"accuracy.txt says {', '.join(hashes) or 'no hash'}; the whole log has {digest}"
-        )
-
-
-def _summary(answers: LoggedAnswers) -> str:
-    return (
-        f"{len(answers.rows)} answers of {len({row.index for row in answers.rows})} samples, those"
-        " that LoadGen chooses"
-    )
+        found = ", ".join(hashes) or "no hash"
+        yield fault or f"accuracy.txt says {found}; the whole log has {digest}"
 
 
 def _samples(
@@ -174,19 +173,18 @@ def _samples(
     """
     yield from answers.problems
     if not answers.rows:
-        yield "no answer was logged; there must be one at least"
+        yield "no answer was logged; at least one must be there"
         return
     loaded = subject.performance.detail.get("loaded_qsl_set")
-    strange = {row.index for row in answers.rows} - set(loaded if isinstance(loaded, list) else ())
+    strange = {row.index for row in answers.rows}
+    strange -= set(loaded if isinstance(loaded, list) else ())
     if strange:
         yield f"sample {min(strange)} was not loaded, and has an answer"
         return
     if not test.detail.values:
         return
-    rate, seed = (
-        sampling.selection_rate(test.detail, subject.scenario),
-        test.detail.get("effective_accuracy_log_rng_seed"),
-    )
+    rate = sampling.selection_rate(test.detail, subject.scenario)
+    seed = test.detail.get("effective_accuracy_log_rng_seed")
     if rate is None or type(seed) is not int or seed < 0:
         yield "a count, the sampling target or its seed is missing from the detail log"
         return
@@ -196,17 +194,20 @@ def _samples(
         return
     numbers = np.sort(np.array([row.seq_id for row in answers.rows], np.int64))
     expected = sampling.selected_samples(count, share, seed)
-    if not (np.array_equal(numbers, expected) if whole else np.isin(numbers, expected).all()):
-        strays = np.setxor1d(numbers, expected) if whole else np.setdiff1d(numbers, expected)
-        first = (
-            f", first sample number {strays[0]}" if strays.size else ", and some stand there twice"
-        )
-        yield (
-            f"{len(numbers)} answers are logged where LoadGen chooses {len(expected)}:"
-            f" {strays.size} others{first}"
-        )
+    if whole:
+        others = np.setxor1d(numbers, expected)
+        agrees = np.array_equal(numbers, expected)
+    else:
+        others = np.setdiff1d(numbers, expected)
+        agrees = not others.size
+    if agrees:
+        yield from _order(answers, count, test, subject)
         return
-    yield from _order(answers, count, test, subject)
+    first = f"the first is sample number {others[0]}" if others.size else "some occur twice"
+    yield (
+        f"{len(numbers)} answers are logged, and LoadGen selects {len(expected)};"
+        f" {others.size} differ, {first}"
+    )
 
 
 def _plausible(answers: LoggedAnswers, count: int, share: float) -> Iterator[str]:
@@ -219,44 +220,55 @@ def _plausible(answers: LoggedAnswers, count: int, share: float) -> Iterator[str
     expected = min(max(share, 0.0), 1.0) * count
     if abs(len(answers.rows) - expected) > 6 * expected**0.5 + 1:
         yield (
-            f"{len(answers.rows)} answers are logged; of {count} samples LoadGen chooses about"
-            f" {expected:.0f}"
+            f"{len(answers.rows)} answers are logged; LoadGen selects about {expected:.0f} of"
+            f" {count} samples"
         )
     numbers = {row.seq_id for row in answers.rows}
     if len(numbers) != len(answers.rows) or max(numbers) >= count:
-        yield f"a sample number stands there twice or is none of {count}"
+        yield f"a sample number occurs twice, or is not below {count}"
 
 
 def _order(answers: LoggedAnswers, count: int, test: LoadGenRun, subject: Subject) -> Iterator[str]:
+    """Yield a sentence if a sample is not the one that LoadGen issues at this place.
+
+    Args:
+        count: how many samples the test issued.
+    """
     detail = test.detail
-    sets, least, seed = (
-        detail.all("loaded_qsl_set"),
-        detail.get("effective_min_query_count"),
-        detail.get("effective_sample_index_rng_seed"),
-    )
-    loaded = sets[0] if len(sets) == 1 and isinstance(sets[0], list) else []
+    loaded = _loaded(test)
+    least = detail.get("effective_min_query_count")
+    seed = detail.get("effective_sample_index_rng_seed")
     if (
-        len(loaded) < counts.samples_per_query(detail, subject.scenario)
+        not loaded
+        or len(loaded) < counts.samples_per_query(detail, subject.scenario)
         or type(least) is not int
         or type(seed) is not int
-        or not all(type(i) is int and 0 <= i < 1 << 40 for i in loaded)
     ):
         yield "the loaded set, effective_min_query_count or the seed is missing from the detail log"
         return
     settings = counts.issue_settings(detail, subject.scenario, seed)
-    numbers, indices = (
-        np.array([getattr(row, key) for row in answers.rows], np.int64)
-        for key in ("seq_id", "index")
-    )
+    numbers = np.array([row.seq_id for row in answers.rows], np.int64)
+    indices = np.array([row.index for row in answers.rows], np.int64)
     least = sample_order.bounded(max(least, 1), count)
     for draws in Draws:
-        expected = sample_order.performance(
+        order = sample_order.performance(
             settings, loaded, draws, count=count, min_query_count=least
-        )[numbers]
+        )
+        expected = order[numbers]
         if np.array_equal(expected, indices):
             return
     at = np.flatnonzero(expected != indices)[0]
     yield (
-        f"sample number {numbers[at]} is of index {indices[at]}; the seed {seed} makes it"
+        f"sample number {numbers[at]} has index {indices[at]}; with seed {seed} it has index"
         f" {expected[at]}"
     )
+
+
+def _loaded(test: LoadGenRun) -> list[int]:
+    """The indices of the loaded set; empty if the log has none, several, or one that is damaged."""
+    sets = test.detail.all("loaded_qsl_set")
+    loaded = sets[0] if len(sets) == 1 else []
+    if not isinstance(loaded, list):
+        return []
+    good = all(type(index) is int and 0 <= index < _LARGEST_INDEX for index in loaded)
+    return loaded if good else []

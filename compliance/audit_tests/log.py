@@ -1,5 +1,5 @@
-"""Judges the logs of a compliance test like the performance run's, by the rules that do not depend
-on audit.config.
+"""Judges the logs of a compliance test like those of the performance run, by the rules that do not
+depend on audit.config.
 """
 
 from __future__ import annotations
@@ -7,12 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from compliance.checks import duration, latencies, layout, validity
-from compliance.checks import trace as checks_of_trace
-from compliance.findings.check import Check, Fault
+from compliance.checks.logs import duration, latencies, validity
+from compliance.checks.logs import trace as checks_of_trace
+from compliance.checks.submission import layout
 from compliance.logs import files
 from compliance.logs import trace as traces
 from compliance.subject import LoadGenRun, Subject
+from formats.checks import Check, Fault
 
 _TRACE = "mlperf_log_trace.json.gz"
 
@@ -40,16 +41,12 @@ def faults(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
     if trace is None:
         yield f"{subject.place.show(raw / _TRACE)}: {fault}; the performance run has its trace"
         return
-    yield from _of(
-        checks_of_trace.checks(
-            replace(as_run, trace=trace, trace_file=subject.place.show(raw / _TRACE))
-        )
-    )
+    traced = replace(as_run, trace=trace, trace_file=subject.place.show(raw / _TRACE))
+    yield from _of(checks_of_trace.checks(traced))
 
 
 def _of(checks: list[Check]) -> Iterator[Fault]:
-    return (
-        replace(fault, text=f"{check.name.removeprefix('performance ')}: {fault.text}")
-        for check in checks
-        for fault in check.faults
-    )
+    for check in checks:
+        name = check.name.removeprefix("performance ")
+        for fault in check.faults:
+            yield replace(fault, text=f"{name}: {fault.text}")

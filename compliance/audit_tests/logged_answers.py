@@ -71,7 +71,7 @@ class Compared:
 
 
 def read(path: Path) -> LoggedAnswers:
-    """Reads a log of answers and keeps every row, while logs.read_accuracy keeps one row of each
+    """Read a log of answers and keeps every row, while logs.read_accuracy keeps one row of each
     sample. Raises OSError if the log cannot be read.
     """
     rows: list[Row] = []
@@ -93,34 +93,37 @@ def read(path: Path) -> LoggedAnswers:
 
 
 def compare(rows: tuple[Row, ...], answers: Mapping[int, bytes]) -> Compared:
-    """Compares the rows with the accuracy run's answers. `answers`: index in the query sample
+    """Compare the rows with the accuracy run's answers. `answers`: index in the query sample
     library → the answered bytes.
     """
     answered = [row for row in rows if row.index in answers]
     different = tuple(row for row in answered if answers[row.index] != row.data)
-    return Compared(
-        len(answered) - len(different),
-        different,
-        tuple(row.index for row in rows if row.index not in answers),
-    )
+    unknown = tuple(row.index for row in rows if row.index not in answers)
+    return Compared(len(answered) - len(different), different, unknown)
 
 
 def mean_length(rows: tuple[Row, ...], answers: Mapping[int, bytes]) -> tuple[float, float] | None:
     """(mean bytes of a test's answers, mean bytes of the accuracy run's answers to the same
     samples); None if there is no answer to compare.
     """
-    pairs = [(len(row.data), len(answers[row.index])) for row in rows if row.index in answers]
-    return (
-        (sum(a for a, _ in pairs) / len(pairs), sum(b for _, b in pairs) / len(pairs))
-        if pairs
-        else None
-    )
+    answered = [row for row in rows if row.index in answers]
+    if not answered:
+        return None
+    test = sum(len(row.data) for row in answered)
+    reference = sum(len(answers[row.index]) for row in answered)
+    return test / len(answered), reference / len(answered)
 
 
 def end_tokens(row: Row, ends: frozenset[int]) -> int:
     """The number of end tokens at the end of an int32 answer."""
-    tokens = np.frombuffer(row.data[: len(row.data) // 4 * 4], np.int32)[::-1].tolist()
-    return next((n for n, token in enumerate(tokens) if token not in ends), len(tokens))
+    whole = len(row.data) // 4 * 4
+    tokens = np.frombuffer(row.data[:whole], np.int32).tolist()
+    count = 0
+    for token in reversed(tokens):
+        if token not in ends:
+            break
+        count += 1
+    return count
 
 
 def variants(rows: tuple[Row, ...]) -> Iterator[dict[int, bytes]]:

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from compliance.findings.check import Check, judge, manual, not_applicable
+from compliance.findings.check import judge, manual, not_applicable
 from compliance.loadgen import counts
 from compliance.logs.trace import Trace
 from compliance.subject import Subject
+from formats.checks import Check
 
 _ID = "repeated-samples"
 
@@ -24,43 +25,35 @@ def check(subject: Subject) -> Check:
     """The check of repeated samples. A person has to judge if they take much longer the first
     time.
     """
-    rule, where = subject.rules.repeats, {"file": subject.trace_file}
+    rule, file = subject.rules.repeats, subject.trace_file
     if subject.trace is None:
-        return not_applicable(
-            _ID,
-            "there is no trace that tells the first time a sample came from the later ones",
-            **where,
-        )
+        why = "there is no trace that shows when each sample was issued for the first time"
+        return not_applicable(_ID, why, file=file)
     if subject.scenario == "Server":
-        return not_applicable(
-            _ID, "how long a query of Server takes depends on those that wait before it", **where
-        )
-    times = (
-        _passes(subject.trace)
-        if subject.scenario == "Offline"
-        else _queries(
-            subject.trace, counts.samples_per_query(subject.performance.detail, subject.scenario)
-        )
-    )
+        why = "the latency of a Server query depends on the queries that wait before it"
+        return not_applicable(_ID, why, file=file)
+    if subject.scenario == "Offline":
+        times = _passes(subject.trace)
+    else:
+        per_query = counts.samples_per_query(subject.performance.detail, subject.scenario)
+        times = _queries(subject.trace, per_query)
     if times is None:
-        return not_applicable(_ID, "no sample came twice", **where)
+        return not_applicable(_ID, "no sample was issued twice", file=file)
     spent_s, first, later = times
-    times_text = (
-        f"{first / 1e6:.4g} ms the first time a sample comes, {later / 1e6:.4g} ms later on"
-    )
+    text = f"{first / 1e6:.4g} ms for a new sample, {later / 1e6:.4g} ms for a repeated one"
     if spent_s < rule.least_seconds:
         why = (
-            f"new samples were answered for {spent_s:.3g} s, and a machine's warming up is told"
-            f" apart in {rule.least_seconds:g} s"
+            f"new samples took {spent_s:.3g} s together, and {rule.least_seconds:g} s are needed to"
+            " exclude a machine that warms up"
         )
-        return not_applicable(_ID, f"{why} ({times_text})", **where)
+        return not_applicable(_ID, f"{why} ({text})", file=file)
     if first > rule.odd * later:
         why = (
-            "an SUT that computes every answer takes as long again, one that keeps answers does"
-            " not; see its source, and repeat the run"
+            "an SUT that computes every answer takes as long for a repeated sample, and one that"
+            " keeps answers does not; read its source, and repeat the run"
         )
-        return manual(_ID, f"{times_text}: {why}", **where)
-    return judge(_ID, [], times_text, **where)
+        return manual(_ID, f"{text}: {why}", file=file)
+    return judge(_ID, [], text, file=file)
 
 
 def _queries(trace: Trace, per_query: int) -> tuple[float, float, float] | None:
@@ -73,14 +66,12 @@ def _queries(trace: Trace, per_query: int) -> tuple[float, float, float] | None:
     fresh = np.zeros(len(trace.index), bool)
     fresh[np.unique(trace.index, return_index=True)[1]] = True
     first = np.arange(0, len(fresh), per_query)
-    new, spent = np.logical_or.reduceat(fresh, first), np.maximum.reduceat(trace.latency_ns, first)
+    new = np.logical_or.reduceat(fresh, first)
+    spent = np.maximum.reduceat(trace.latency_ns, first)
     if new.all():
         return None
-    return (
-        float(spent[new].sum()) / 1e9,
-        float(np.median(spent[new])),
-        float(np.median(spent[~new])),
-    )
+    spent_s = float(spent[new].sum()) / 1e9
+    return spent_s, float(np.median(spent[new])), float(np.median(spent[~new]))
 
 
 def _passes(trace: Trace) -> tuple[float, float, float] | None:
@@ -91,6 +82,8 @@ def _passes(trace: Trace) -> tuple[float, float, float] | None:
     passes = len(trace.index) // size if size else 0
     if passes < 2:
         return None
-    ends = (trace.start_ns + trace.latency_ns)[: passes * size].reshape(passes, size).max(1)
+    completed = trace.start_ns + trace.latency_ns
+    ends = completed[: passes * size].reshape(passes, size).max(1)
     spent = np.diff(np.concatenate([trace.start_ns[:1], ends])) / size
-    return float(spent[0]) * size / 1e9, float(spent[0]), float(max(np.median(spent[1:]), 1.0))
+    first, later = float(spent[0]), float(np.median(spent[1:]))
+    return first * size / 1e9, first, max(later, 1.0)

@@ -1,127 +1,171 @@
-"""The checks of TEST01: whether the answers logged while measuring are those of the accuracy
-run.
+"""TEST01, the answers while measuring: LoadGen logs some answers of a performance test. They must
+be the accuracy run's answers.
+
+Unlike the official script, this project compares every byte of an answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from compliance import logs
-from compliance.audit_tests import logged_answers, output_length, verification, verify_files
-from compliance.audit_tests.logged_answers import Compared, LoggedAnswers
-from compliance.checks.accuracy import whole_log
-from compliance.findings import fixes
-from compliance.findings.check import Check, judge, manual
+from compliance.audit_tests import (
+    answers,
+    check,
+    logged_answers,
+    output_length,
+    speed,
+    verify_files,
+)
+from compliance.audit_tests.logged_answers import Compared, Row, variants
+from compliance.audit_tests.verify_files import FAIL, PASS
+from compliance.checks.submission.accuracy import whole_log
+from compliance.findings.check import judge, manual
 from compliance.logs import files
+from compliance.rules import ComplianceTest
+from compliance.scoring import accuracy
+from compliance.scoring.accuracy import Accuracy, Arrays
 from compliance.subject import LoadGenRun, Subject
+from formats.checks import Check
 from formats.record import Judged
+from formats.workload import Workload
+
+_FILE = "verify_accuracy.txt"
+_CUT = (
+    "the accuracy run's log is truncated, and a submission does not contain the original: ask the"
+    " submitter for it"
+)
 
 
-def checks(
-    logged: LoggedAnswers, test: LoadGenRun, subject: Subject, where: dict[str, str]
-) -> list[Check]:
-    """The checks of TEST01's answers: every byte must be the accuracy run's, and the mean length
-    must be close to it.
-    """
+def inapplicable(workload: Workload, samples: int) -> str:
+    """Empty: TEST01 applies to every workload."""
+    return ""
+
+
+def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Check]:
+    """The checks of TEST01: its speed, every byte of its answers, and their mean length."""
+    log, results = answers.checks(test, rule, subject)
+    results = [speed.judge(test, rule, subject), *results]
+    if log is None:
+        return results
+    check_id = f"{test.slug}-answers"
     whole = whole_log(subject)
     if whole is None:
-        why = (
-            "the accuracy run's log is truncated, and the original is not in a submission: ask the"
-            " submitter for it"
+        return [*results, manual(check_id, _CUT, file=log.file)]
+    reference, fault = files.attempt(logs.read_accuracy, whole)
+    if reference is None:
+        faults, fix = [f"the accuracy run: {fault}"], "measure the accuracy again"
+        return [*results, judge(check_id, faults, "", file=log.file, fix=fix)]
+    compared = logged_answers.compare(log.answers.rows, reference.payloads)
+    verdict = PASS if compared.exact else FAIL
+    contradictions = verify_files.contradictions(test, _FILE, verdict, subject)
+    return [
+        *results,
+        _bytes(check_id, compared, reference.payloads, subject, contradictions, log.file),
+        output_length.judge(log.answers, reference.payloads, subject, log.file),
+    ]
+
+
+def worst(
+    rows: Sequence[Row],
+    answers: Mapping[int, bytes],
+    judged: Judged,
+    reference: Arrays,
+    forced: Any,
+) -> Accuracy:
+    """The accuracy run's score with the test's differing answers put in. Of several scores, it is
+    the first that does not pass, else the largest.
+
+    Raises ValueError if the score cannot be computed, and KeyError if a limit is missing in the
+    tolerance.
+    """
+    # The SUT's own logits exist only for the accuracy run's answers, and not for the test's.
+    tolerance = {
+        name: limit for name, limit in judged.tolerance.items() if name != "argmax_fraction"
+    }
+    scores = []
+    for changed in variants(tuple(rows)):
+        given = {**answers, **changed}
+        scores.append(
+            accuracy.score(judged.score, given, reference, tolerance, judged.keys, forced)
         )
-        return [manual(f"{test.slug}-answers", why, **where)]
-    answers, fault = files.attempt(logs.read_accuracy, whole)
-    if answers is None:
-        return [
-            judge(
-                f"{test.slug}-answers",
-                [f"the accuracy run: {fault}"],
-                "",
-                **where,
-                fix="measure the accuracy again",
-            )
-        ]
-    compared = logged_answers.compare(logged.rows, answers.payloads)
-    contradictions = verify_files.contradictions(
-        test,
-        "verify_accuracy.txt",
-        verification.PASS if compared.exact else verification.FAIL,
-        subject,
-    )
-    first = _compared(compared, answers.payloads, test, subject, contradictions, where)
-    return [first, output_length.check(logged, answers.payloads, subject, where)]
+    largest = max(scores, key=lambda score: score.value)
+    return next((score for score in scores if not score.passed), largest)
 
 
-def _compared(
+def verify_text(compared: Compared, entries: int) -> str:
+    """The verify_accuracy.txt of TEST01. `entries` is the number of answers in the accuracy run's
+    log.
+    """
+    different = len(compared.different)
+    unknown = len(compared.unknown)
+    known = compared.equal + different
+    verdict = PASS if compared.exact else FAIL
+    return f"""\
+Verifying accuracy: every byte of every logged answer.
+num_acc_log_entries = {entries}
+num_perf_log_entries = {known + unknown}
+num_perf_log_qsl_idx_match = {known}
+num_perf_log_data_mismatch = {different}
+num_missing_qsl_idxs = {unknown}
+{verdict}
+"""
+
+
+def _bytes(
+    check_id: str,
     compared: Compared,
     answers: Mapping[int, bytes],
-    test: LoadGenRun,
     subject: Subject,
     contradictions: list[str],
-    where: dict[str, str],
+    file: str,
 ) -> Check:
-    check_id = f"{test.slug}-answers"
-    faults = [
-        f"sample {index} has no answer in the accuracy run" for index in compared.unknown[:3]
-    ] + contradictions
+    """The check of the answers' bytes. If some differ, they are scored against the reference."""
+    faults = [f"sample {i} has no answer in the accuracy run" for i in compared.unknown[:3]]
+    faults += contradictions
     if not compared.equal and not compared.different:
-        faults.append("there is no answer to compare; there must be one at least")
+        faults.append("there is no answer to compare; at least one must be there")
     if faults or not compared.different:
-        return judge(
-            check_id,
-            faults,
-            f"{compared.equal} of {compared.equal} are the accuracy run's, every byte",
-            **where,
-            fix=fixes.COMPLY,
-        )
+        good = f"every byte of {compared.equal} answers is the accuracy run's"
+        return check.judge(check_id, faults, good, file)
+    count = compared.equal + len(compared.different)
     difference = (
-        f"{len(compared.different)} of {compared.equal + len(compared.different)} are not the"
-        f" accuracy run's bytes (first sample {compared.different[0].index})"
+        f"{len(compared.different)} of {count} are not the accuracy run's bytes (first sample"
+        f" {compared.different[0].index})"
     )
-    record = subject.record
-    if subject.place.run is None or record is None or record.no_reference:
-        why = (
-            "a submission holds no reference"
-            if subject.place.run is None
-            else record.accuracy.reason
-            if record
-            else subject.no_record
-        )
-        return manual(
-            check_id, f"{difference}, and nothing is there to judge them by: {why}", **where
-        )
-    score, why = files.attempt(
-        lambda run: _scored(compared, answers, run, record.accuracy), subject.place.run
-    )
+    if why := _no_reference(subject):
+        return manual(check_id, f"{difference}, and there is no reference: {why}", file=file)
+    score, fault = _score(compared, answers, subject)
     if score is None:
-        return judge(
-            check_id,
-            [f"{difference}, and they cannot be scored: {why}"],
-            "",
-            **where,
-            fix=fixes.COMPLY,
-        )
-    within = (
-        f"with them the accuracy run scores {score.metric} {score.value:.5g}, at most"
-        f" {score.threshold:g}"
-    )
-    limits = ", ".join(
-        f"{key.replace('_', ' ')} {value:.5g}" for key, value in score.detail.items()
-    )
-    faults = [] if score.passed else [f"{difference}; {within}, and does not pass ({limits})"]
-    return judge(
-        check_id, faults, f"{difference}; {within}: within the tolerance", **where, fix=fixes.COMPLY
-    )
+        return check.judge(check_id, [f"{difference}, and cannot be scored: {fault}"], "", file)
+    scored = f"{difference}; with them {score.sentence}"
+    if score.passed:
+        return check.judge(check_id, [], f"{scored}: within the tolerance", file)
+    return check.judge(check_id, [scored], "", file)
 
 
-def _scored(compared: Compared, answers: Mapping[int, bytes], run: Path, judged: Judged) -> Any:
-    forced = run / "raw" / "accuracy" / "logits.npy"
-    return verification.worst(
-        compared.different,
-        answers,
-        judged,
-        files.arrays(run / "reference.npz"),
-        files.array(forced) if forced.exists() else None,
-    )
+def _no_reference(subject: Subject) -> str:
+    """Why answers cannot be scored; empty if they can."""
+    if subject.place.run is None:
+        return "a submission does not contain it"
+    if subject.record is None:
+        return subject.no_record
+    return subject.record.accuracy.reason if subject.record.no_reference else ""
+
+
+def _score(
+    compared: Compared, answers: Mapping[int, bytes], subject: Subject
+) -> tuple[Accuracy | None, str]:
+    """(the score of the worst differing answers, why there is none)."""
+    run, record = subject.place.run, subject.record
+    assert run is not None and record is not None
+
+    def read(run: Path) -> Accuracy:
+        forced = run / "raw" / "accuracy" / "logits.npy"
+        logits = files.array(forced) if forced.exists() else None
+        reference = files.arrays(run / "reference.npz")
+        return worst(compared.different, answers, record.accuracy, reference, logits)
+
+    return files.attempt(read, run)

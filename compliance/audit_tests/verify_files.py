@@ -1,12 +1,16 @@
-"""The check of a compliance test's verify_*.txt. They must agree with the logs and are never
-trusted.
+"""The verify_*.txt of a compliance test: their verdicts, and the faults of one that contradicts the
+logs. They are never trusted.
+
+run_verification.py of mlcommons/inference writes these files. This project writes the lines that
+the submission checker looks for.
 """
 
 from __future__ import annotations
 
-from compliance.audit_tests import verification
 from compliance.logs import files
 from compliance.subject import LoadGenRun, Subject
+
+PASS, FAIL = "TEST PASS", "TEST FAIL"
 
 
 def contradictions(test: LoadGenRun, name: str, expected: str, subject: Subject) -> list[str]:
@@ -20,16 +24,9 @@ def contradictions(test: LoadGenRun, name: str, expected: str, subject: Subject)
     if text is None:
         return [fault]
     lines = [line.strip() for line in text.splitlines()]
-    agrees = (
-        any(line.startswith(expected) for line in lines)
-        if expected == verification.FAIL
-        else expected in lines
-    )
-    contradicts = expected == verification.PASS and any(
-        line.startswith(verification.FAIL) for line in lines
-    )
-    return (
-        []
-        if agrees and not contradicts
-        else [f"{name} does not say {expected!r} alone, which is what the logs show"]
-    )
+    fails = any(line.startswith(FAIL) for line in lines)
+    agrees = fails if expected == FAIL else expected in lines
+    contradicts = expected == PASS and fails
+    if agrees and not contradicts:
+        return []
+    return [f"{name} has another verdict than the logs, which show {expected!r}"]

@@ -1,5 +1,6 @@
 """The checks, one file for each group of rules. A group gets the content of one result folder and
 returns its checks.
 
-No group imports another.
+`logs` judges LoadGen's logs, `submission` the files and documents of any submission, and `run` the
+files of this project's own run directories. No file imports another.
 """

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Protocol
 
-from compliance.findings.check import Fault, mismatch, shorten
+from compliance.findings.check import mismatch
+from formats.checks import Fault
 
 
 class Entries(Protocol):
@@ -30,17 +31,15 @@ def entry_fault(detail: Entries, key: str, expected: Any, who: str) -> Fault:
 
 def not_a_number(detail: Entries, key: str) -> Fault:
     """A fault for an entry that is no number or is missing."""
-    value = shorten(repr(detail.get(key)))
-    return Fault(
-        f"{key} is {value}; a number belongs there", "a number", value, line=detail.line(key)
-    )
+    return mismatch(key, repr(detail.get(key)), "a number", "it must be", line=detail.line(key))
 
 
 def of_the_log(faults: Iterable[Fault | str], log: str) -> Iterator[Fault | str]:
     """The faults of a check on the trace. A fault with a line is moved to the detail log `log`,
     because the line is one of that log.
     """
-    return (
-        replace(fault, file=log) if isinstance(fault, Fault) and fault.line else fault
-        for fault in faults
-    )
+    for fault in faults:
+        if isinstance(fault, Fault) and fault.line:
+            yield replace(fault, file=log)
+        else:
+            yield fault

@@ -1,13 +1,12 @@
 """The sentences on how to fix a finding that several families of checks share."""
 
-VALID = "measure at the settings of the round: --mode valid"
+VALID = "measure with the settings of the round: --mode valid"
 BOTH = (
-    "measure both tests again, one after the other, with the official LoadGen and a clock that is"
-    " right"
+    "measure both tests again, one after the other, with the official LoadGen and a correct clock"
 )
-FIGURES = "measure again: the figures are not of one unchanged run"
-LOGS = "measure again: the logs are not of one unchanged run"
-SETTINGS = "measure again: log, user.conf and record are not of one unchanged run"
+FIGURES = "measure again: the figures are not those of one unchanged run"
+LOGS = "measure again: the logs are not those of one unchanged run"
+SETTINGS = "measure again: log, user.conf and record are not those of one unchanged run"
 OWN = "put the run's own file there, or measure again"
-COMPLY = "run the compliance test anew: ./run.sh compliance RUN_DIR --force"
-RUN = "put back what the run wrote, or measure again"
+COMPLY = "run the compliance test again: ./run.sh compliance RUN_DIR --force"
+RUN = "restore the files that the run wrote, or measure again"

@@ -18,8 +18,8 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from compliance.findings.check import Check, Verdict, escape
 from compliance.findings.verdict import LEVELS, Audit
+from formats.checks import Check, Verdict, escape
 
 BEGINNING = (
     '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="generator"'
@@ -43,10 +43,10 @@ def render(directory: str, level: str, audit: Audit, when: datetime) -> str:
     """
     checks = audit.checks_for(level)
     eligibility = [c for c in checks if c.id == _ELIGIBILITY]
-    by = {
-        verdict: [c for c in checks if c.verdict is verdict and c not in eligibility]
-        for verdict in Verdict
-    }
+    by: dict[Verdict, list[Check]] = {verdict: [] for verdict in Verdict}
+    for check in checks:
+        if check.id != _ELIGIBILITY:
+            by[check.verdict].append(check)
     body = _template().render(
         title=audit.sentence(level),
         directory=directory,
@@ -56,10 +56,10 @@ def render(directory: str, level: str, audit: Audit, when: datetime) -> str:
         places=_places(checks),
         eligibility=eligibility,
         cards=[
-            ("What fails", by[Verdict.FAIL]),
-            ("What a person has to judge", by[Verdict.MANUAL]),
+            ("Failures", by[Verdict.FAIL]),
+            ("For a person to judge", by[Verdict.MANUAL]),
         ],
-        tables=[("What holds", by[Verdict.PASS]), ("What does not apply", by[Verdict.NA])],
+        tables=[("Passed", by[Verdict.PASS]), ("Not applicable", by[Verdict.NA])],
         most=_MOST_CARDS,
     )
     return f"{BEGINNING}\n{body}"
@@ -101,11 +101,9 @@ def _about(directory: str, level: str, audit: Audit, when: datetime) -> Iterator
     yield "directory", directory
     yield from (("result", line.sentence) for line in audit.results[:_MOST_CARDS])
     yield "round", audit.round
-    yield "level asked", level
-    yield (
-        "checks",
-        ", ".join(f"{n} {verdict.value}" for verdict, n in _counts(audit.checks_for(level))),
-    )
+    yield "requested level", level
+    counts = _counts(audit.checks_for(level))
+    yield "checks", ", ".join(f"{count} {verdict.value}" for verdict, count in counts)
     yield "audited", f"{when:%Y-%m-%d %H:%M %Z}".strip()
 
 
@@ -118,23 +116,19 @@ def _levels(audit: Audit) -> Iterator[tuple[str, bool, str]]:
     """(level, whether it passes, which checks fail it) of each level."""
     levels = audit.levels
     for level in LEVELS:
-        failures = sum(c.verdict is Verdict.FAIL for c in audit.checks_for(level))
-        of_level = [c.name for c in audit.checks if c.level == level and c.verdict is Verdict.FAIL]
-        count = f"{failures} fail{'s' if failures == 1 else ''}" if failures else ""
-        yield (
-            level,
-            level in levels,
-            count
-            + (
-                f", of this level itself: {_some(of_level)}"
-                if of_level and level != LEVELS[0]
-                else ""
-            ),
-        )
+        failures = [c for c in audit.checks_for(level) if c.verdict is Verdict.FAIL]
+        text = ""
+        if failures:
+            text = f"{len(failures)} {'fails' if len(failures) == 1 else 'fail'}"
+        own = [check.name for check in failures if check.level == level]
+        if own and level != LEVELS[0]:
+            text += f", of this level itself: {_some(own)}"
+        yield level, level in levels, text
 
 
 def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    text = ", ".join(names[:5])
+    return f"{text} and {len(names) - 5} more" if len(names) > 5 else text
 
 
 def _places(checks: Sequence[Check]) -> list[tuple[str, list[tuple[Verdict, int]]]]:

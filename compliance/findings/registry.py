@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
+
+from compliance.rules import sources
 
 
 @dataclass(frozen=True)
@@ -13,7 +15,7 @@ class Entry:
     """The facts about a check that do not depend on the audited directory.
 
     Attributes:
-        name: what the check looks at, in a few words for a reader.
+        name: the subject of the check, in a few words for a reader.
         rules: the rules it applies, as ids of sources.toml; empty: a convention of this project.
         level: the lowest level that requires it: `quick`, `valid` or `submission`.
     """
@@ -21,6 +23,19 @@ class Entry:
     name: str
     rules: tuple[str, ...]
     level: str
+
+    @cached_property
+    def rule(self) -> str:
+        """The requirements of the rules, as one text. Empty if the check applies a
+        convention of this project.
+        """
+        return " ".join(sources.get(rule_id).rule for rule_id in self.rules)
+
+    @cached_property
+    def source(self) -> str:
+        """The documents and sections where the rules are written."""
+        cited = [place for rule_id in self.rules for place in sources.get(rule_id).cited]
+        return "; ".join(dict.fromkeys(cited))
 
 
 @cache

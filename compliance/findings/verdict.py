@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
-from compliance.findings.check import Check, Verdict
+from formats.checks import Audited, Check, ResultLine, Verdict
 
 LEVELS = ("quick", "valid", "submission")
 """The levels that a directory can reach, the lowest first. Each level includes the requirements of
@@ -16,53 +16,8 @@ those before it.
 
 def passes(checks: Sequence[Check]) -> bool:
     """Whether no check fails and at least one passes."""
-    return all(check.verdict is not Verdict.FAIL for check in checks) and any(
-        check.verdict is Verdict.PASS for check in checks
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ResultLine:
-    """One result that was judged: a scenario's folder, or a training. A field is empty if the log
-    does not give the value.
-
-    Attributes:
-        place: the folder, relative to the audited directory.
-        official: the official benchmark it is, or is mapped to.
-        figure: LoadGen's one number, as in the detail log, with its unit; for a training its
-            ms/step.
-        verdict: LoadGen's own verdict, VALID or INVALID; for a training a text that says there is
-            none.
-        tested, began: when the test ran, by LoadGen's test_datetime and power_begin.
-        logged: the scenario the log names.
-    """
-
-    place: str
-    division: str
-    submitter: str
-    system: str
-    benchmark: str
-    scenario: str
-    official: str = ""
-    figure: str = ""
-    verdict: str = ""
-    tested: str = ""
-    began: str = ""
-    logged: str = ""
-
-    @property
-    def sentence(self) -> str:
-        """A sentence with the submitter, the benchmark, the system and the figure."""
-        benchmark = self.benchmark
-        if self.official not in ("", benchmark):
-            benchmark += f" ({self.official})"
-        result = (
-            f"{self.figure}, {self.verdict}, tested {self.tested}" if self.figure else "no figure"
-        )
-        return (
-            f"{self.submitter} ({self.division}): {benchmark} {self.scenario} on {self.system}:"
-            f" {result}"
-        )
+    verdicts = {check.verdict for check in checks}
+    return Verdict.PASS in verdicts and Verdict.FAIL not in verdicts
 
 
 @dataclass(frozen=True)
@@ -100,29 +55,27 @@ class Audit:
         ValueError for an unknown level.
         """
         checks = self.checks_for(level)
-        counts = {verdict: sum(check.verdict is verdict for check in checks) for verdict in Verdict}
-        name = f"level {level}{f' of {self.round}' if self.round else ''}"
+        counts = Counter(check.verdict for check in checks)
+        name = f"level {level} of {self.round}" if self.round else f"level {level}"
         if failures := counts[Verdict.FAIL]:
-            return (
-                f"{name} does not hold: {failures} of {len(checks)} checks"
-                f" fail{'s' if failures == 1 else ''}"
-            )
+            fail = "fails" if failures == 1 else "fail"
+            return f"{name} does not pass: {failures} of {len(checks)} checks {fail}"
         if not passes(checks):
-            return f"{name} does not hold: nothing could be checked"
+            return f"{name} does not pass: nothing could be checked"
         manual = counts[Verdict.MANUAL]
         if not manual:
-            return f"{name} holds"
+            return f"{name} passes"
         findings = "1 finding is" if manual == 1 else f"{manual} findings are"
-        return f"{name} holds; {findings} for a person to judge"
+        return f"{name} passes; {findings} for a person to judge"
 
-    def as_json(self, directory: str, level: str) -> dict[str, Any]:
-        """The document that `--json` writes; see schemas/checks.json."""
-        return {
-            "directory": directory,
-            "round": self.round,
-            "level": level,
-            "holds": self.passes(level),
-            "levels": list(self.levels),
-            "results": [asdict(line) for line in self.results],
-            "checks": [check.as_json() for check in self.checks_for(level)],
-        }
+    def document(self, directory: str, level: str) -> Audited:
+        """The document that `--json` writes. Raises ValueError for an unknown level."""
+        return Audited(
+            directory=directory,
+            round=self.round,
+            level=level,
+            holds=self.passes(level),
+            levels=self.levels,
+            results=self.results,
+            checks=tuple(self.checks_for(level)),
+        )

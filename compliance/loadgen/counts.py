@@ -18,11 +18,9 @@ def samples_per_query(detail: Detail, scenario: str) -> int:
     the loaded set. In the other scenarios it is 1.
     """
     count = detail.get("effective_samples_per_query")
-    return (
-        count
-        if scenario == "MultiStream" and type(count) is int and 0 < count <= _MOST_PER_QUERY
-        else 1
-    )
+    if scenario != "MultiStream" or type(count) is not int:
+        return 1
+    return count if 0 < count <= _MOST_PER_QUERY else 1
 
 
 def samples(detail: Detail, scenario: str) -> float | None:
@@ -53,10 +51,8 @@ def min_queries_met(detail: Detail, scenario: str) -> bool | None:
     require. None if a figure is missing.
     """
     queries, issued = detail.number("result_query_count"), samples(detail, scenario)
-    min_queries, min_samples = (
-        detail.number("effective_min_query_count"),
-        detail.number("effective_min_sample_count"),
-    )
+    min_queries = detail.number("effective_min_query_count")
+    min_samples = detail.number("effective_min_sample_count")
     if queries is None or issued is None or min_queries is None or min_samples is None:
         return None
     return queries >= min_queries and issued >= min_samples
@@ -67,13 +63,12 @@ def logged_sets(detail: Detail, scenario: str) -> list[list[int]] | None:
     shorter than a query.
     """
     sets, shortest = detail.all("loaded_qsl_set"), samples_per_query(detail, scenario)
-    good = sets and all(
-        isinstance(one, list)
-        and len(one) >= shortest
-        and all(type(i) is int and 0 <= i < 1 << 40 for i in one)
-        for one in sets
-    )
-    return sets if good else None
+    for one in sets:
+        if not isinstance(one, list) or len(one) < shortest:
+            return None
+        if not all(type(i) is int and 0 <= i < 1 << 40 for i in one):
+            return None
+    return sets or None
 
 
 def logged_count(detail: Detail, key: str, at_most: int = 1 << 32) -> int | None:

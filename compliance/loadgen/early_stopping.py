@@ -31,7 +31,10 @@ def discards(queries: int, percentile: float, rules: Rules) -> int | None:
     low, high = 1, queries
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if enough(queries, middle, percentile, rules) else (low, middle)
+        if enough(queries, middle, percentile, rules):
+            low = middle
+        else:
+            high = middle
     return low - 1
 
 
@@ -42,10 +45,10 @@ def enough(queries: int, over: int, percentile: float, rules: Rules) -> bool:
     This is so if `queries` ≥ h(over) + over, see `discards`.
     """
     h = queries - over
-    return h > 0 and bool(
-        betainc(h, over + 1, percentile - rules.early_stopping.tolerance)
-        <= 1 - rules.early_stopping.confidence
-    )
+    if h <= 0:
+        return False
+    probability = betainc(h, over + 1, percentile - rules.early_stopping.tolerance)
+    return bool(probability <= 1 - rules.early_stopping.confidence)
 
 
 def lacking(queries: int, over: int, percentile: float, rules: Rules) -> int:
@@ -59,9 +62,10 @@ def lacking(queries: int, over: int, percentile: float, rules: Rules) -> int:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (
-            (low, middle) if enough(queries + middle, over, percentile, rules) else (middle, high)
-        )
+        if enough(queries + middle, over, percentile, rules):
+            high = middle
+        else:
+            low = middle
     return high
 
 
@@ -71,10 +75,8 @@ def met(detail: Detail, scenario: str, rules: Rules) -> bool | None:
     """
     if scenario == "Offline":
         return True
-    queries, percentile = (
-        detail.number("result_query_count"),
-        rules.scenarios[scenario].percentile / 100,
-    )
+    queries = detail.number("result_query_count")
+    percentile = rules.scenarios[scenario].percentile / 100
     if queries is None or not 0 < queries <= MOST_QUERIES:
         return None
     if scenario != "Server":
@@ -83,7 +85,9 @@ def met(detail: Detail, scenario: str, rules: Rules) -> bool | None:
         limit_held(int(queries), over(detail, latency), percentile, rules)
         for latency in limited(detail)
     ]
-    return False if False in parts else None if None in parts else True
+    if False in parts:
+        return False
+    return None if None in parts else True
 
 
 def limit_held(
@@ -108,10 +112,8 @@ def estimates(scenario: str, rules: Rules) -> tuple[tuple[float, str], ...]:
     SingleStream also has the 99th percentile, because MultiStream may be inferred from it.
     """
     percentile = rules.scenarios[scenario].percentile
-    return {
-        "SingleStream": (
-            (percentile, "early_stopping_latency_ss"),
-            (99.0, "early_stopping_latency_ms"),
-        ),
-        "MultiStream": ((percentile, "early_stopping_latency_ms"),),
-    }.get(scenario, ())
+    if scenario == "SingleStream":
+        return (percentile, "early_stopping_latency_ss"), (99.0, "early_stopping_latency_ms")
+    if scenario == "MultiStream":
+        return ((percentile, "early_stopping_latency_ms"),)
+    return ()

@@ -47,13 +47,11 @@ def constraints_met(detail: Detail, percentile: float) -> bool | None:
     Args:
         percentile: in percent.
     """
-    pairs = [
-        (
-            detail.number(latency.percentile.format(f"{percentile:.2f}")),
-            detail.number(latency.limit),
-        )
-        for latency in limited(detail)
-    ]
-    if any(value is None or limit is None for value, limit in pairs):
-        return None
-    return all(value <= limit for value, limit in pairs if value is not None and limit is not None)
+    within = []
+    for latency in limited(detail):
+        value = detail.number(latency.percentile.format(f"{percentile:.2f}"))
+        limit = detail.number(latency.limit)
+        if value is None or limit is None:
+            return None
+        within.append(value <= limit)
+    return all(within)

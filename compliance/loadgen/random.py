@@ -76,9 +76,8 @@ class Engine:
     def _drawn(self, count: int) -> np.ndarray:
         """The next `count` draws, uint64 [count], without taking them."""
         if len(self._ahead) < count:
-            self._ahead = np.concatenate(
-                [self._ahead, self._bits.random_raw(count - len(self._ahead))]
-            )
+            more = self._bits.random_raw(count - len(self._ahead))
+            self._ahead = np.concatenate([self._ahead, more])
         return self._ahead[:count]
 
     def _mapped(self, raw: np.ndarray, bounds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -87,10 +86,8 @@ class Engine:
             scale = np.uint64(_RANGE - 1) // bounds
             return raw // scale, raw < bounds * scale
         product = raw * bounds
-        return (
-            product >> np.uint64(32),
-            (product & np.uint64(_RANGE - 1)) >= (np.uint64(_RANGE) - bounds) % bounds,
-        )
+        low = product & np.uint64(_RANGE - 1)
+        return product >> np.uint64(32), low >= (np.uint64(_RANGE) - bounds) % bounds
 
     def shuffle(self, values: list[int]) -> None:
         """Shuffles `values` in place, as std::shuffle does, so that LoadGen's order of samples can

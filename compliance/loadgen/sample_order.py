@@ -72,7 +72,9 @@ def performance(
         min_query_count: the effective one, which gives the number of copies of the set under equal
             issue.
     """
-    engine, size, members = Engine(settings.seed, draws), len(loaded), np.asarray(loaded, np.int64)
+    engine = Engine(settings.seed, draws)
+    members = np.asarray(loaded, np.int64)
+    size = len(members)
     scenario, per_query = settings.scenario, settings.per_query
     # The loaded set is issued again and again, and nothing is drawn.
     if scenario == "Offline" and not settings.equal_issue:
@@ -89,9 +91,8 @@ def performance(
         return _equal_offline(members, count, engine)
     # Equal issue changes only the number of queries here, and not their samples.
     if scenario == "MultiStream":
-        return members[
-            _neighbours(_drawn(size - per_query + 1, -(-count // per_query), engine), per_query)
-        ][:count]
+        starts = _drawn(size - per_query + 1, -(-count // per_query), engine)
+        return members[_neighbours(starts, per_query)][:count]
     if not settings.equal_issue:
         return members[_drawn(size, count, engine)]
     return members[np.resize(np.array(positions), count)]
@@ -136,13 +137,13 @@ def accuracy(settings: IssueSettings, sets: Sequence[Sequence[int]], draws: Draw
 
     MultiStream fills up the last query of a set with the set's first samples, so these come twice.
     """
-    orders = {
-        size: _accuracy_order(settings, size, Engine(settings.seed, draws))
-        for size in set(map(len, sets))
-    }
-    return np.concatenate(
-        [np.empty(0, np.int64), *(np.asarray(one, np.int64)[orders[len(one)]] for one in sets)]
-    )
+    orders = {}
+    for size in set(map(len, sets)):
+        orders[size] = _accuracy_order(settings, size, Engine(settings.seed, draws))
+    issued = [np.empty(0, np.int64)]
+    for one in sets:
+        issued.append(np.asarray(one, np.int64)[orders[len(one)]])
+    return np.concatenate(issued)
 
 
 def misplaced(
@@ -175,10 +176,10 @@ def _accuracy_order(settings: IssueSettings, size: int, engine: Engine) -> np.nd
         starts = list(_starts(size, settings.per_query))
         engine.shuffle(starts)
         return _neighbours(np.array(starts, np.int64), settings.per_query)
+    if not settings.equal_issue and scenario == "Offline":
+        return np.arange(size)
     if not settings.equal_issue:
-        return (
-            np.arange(size) if scenario == "Offline" else np.array(engine.shuffled(size), np.int64)
-        )
+        return np.array(engine.shuffled(size), np.int64)
     engine.shuffled(size)
     engine.shuffled(size)  # the order of performance_issue_unique, which is not used
     equal = engine.shuffled(size)

@@ -47,20 +47,16 @@ class Demand:
 
 def demand(detail: Detail) -> Demand | None:
     """The demand in a detail log; None if a setting is missing."""
-    min_queries, duration_ms = (
-        detail.get(f"effective_min_{key}") for key in ("query_count", "duration_ms")
-    )
+    min_queries = detail.get("effective_min_query_count")
+    duration_ms = detail.get("effective_min_duration_ms")
     loaded = detail.get("loaded_qsl_set")
-    if (
-        type(min_queries) is not int
-        or type(duration_ms) is not int
-        or min(min_queries, duration_ms) < 0
-        or not isinstance(loaded, list)
-    ):
+    if type(min_queries) is not int or type(duration_ms) is not int:
         return None
-    multiple_of = (
-        max(len(loaded), 1) if detail.get("effective_sample_concatenate_permutation") is True else 1
-    )
+    if min(min_queries, duration_ms) < 0 or not isinstance(loaded, list):
+        return None
+    multiple_of = 1
+    if detail.get("effective_sample_concatenate_permutation") is True:
+        multiple_of = max(len(loaded), 1)
     return Demand(min_queries, duration_ms * 1_000_000, multiple_of)
 
 
@@ -99,21 +95,18 @@ def server(demand: Demand, rate: float, seed: int) -> np.ndarray | None:
     None if there are too many queries to compute.
     """
     min_queries = demand.min_queries + demand.multiple_of
-    if (
-        not _SLOWEST < rate < _FASTEST
-        or demand.duration_ns > _LONGEST_NS
-        or min_queries / rate > _LONGEST_NS / 1e9
-    ):
+    if not _SLOWEST < rate < _FASTEST or demand.duration_ns > _LONGEST_NS:
+        return None
+    if min_queries / rate > _LONGEST_NS / 1e9:
         return None
     if max(min_queries, rate * demand.duration_ns / 1e9) > MOST_SAMPLES / 2:
         return None
     draws = mersenne_twister(seed)
     due, count = np.zeros(1, np.int64), None
     while count is None or len(due) <= count:
-        gaps = (-np.log(1.0 - canonical(draws, max(_BLOCK, len(due)))) / rate * 1e9).astype(
-            np.int64
-        )
-        due = np.concatenate([due, due[-1] + np.cumsum(gaps)])
+        drawn = canonical(draws, max(_BLOCK, len(due)))
+        gaps_ns = -np.log(1.0 - drawn) / rate * 1e9
+        due = np.concatenate([due, due[-1] + np.cumsum(gaps_ns.astype(np.int64))])
         if count is None and due[-1] >= demand.duration_ns:
             count = demand.count(int(np.searchsorted(due, demand.duration_ns)) + 1)
     return due[: count + 1]

@@ -17,9 +17,10 @@ import numpy as np
 from compliance.logs import strict_json
 from compliance.logs.lines import MOST_PROBLEMS, Problems, read_lines
 
-TWICE = "stands there twice"
+TWICE = "occurs twice"
 """The end of the sentence that reports a sample with two answers."""
-_LARGEST = 16 << 30
+_NO_ROW = "is not a row of seq_id, qsl_idx and data in hexadecimal"
+_LARGEST, _LARGEST_NUMBER = 16 << 30, 1 << 62
 # 5,000 images of 512 × 512 with their latents are 5.2 GB.
 _MOST_PAYLOAD, _MOST_ROWS = 8 << 30, 20_000_000
 # A row as LoadGen writes it. A row in another form is read as JSON.
@@ -52,12 +53,11 @@ class Payloads(Mapping[int, bytes]):
         """The position of `index` among the keys, which ascend; None if it is no key."""
         if not isinstance(index, int):
             return None
-        at = (
-            index
-            if 0 <= index < len(self._keys) and self._keys[index] == index
-            else bisect_left(self._keys, index)
-        )
-        return at if at < len(self._keys) and self._keys[at] == index else None
+        keys = self._keys
+        if 0 <= index < len(keys) and keys[index] == index:
+            return index
+        at = bisect_left(keys, index)
+        return at if at < len(keys) and keys[at] == index else None
 
     def __contains__(self, index: object) -> bool:
         return self._place(index) is not None
@@ -97,32 +97,33 @@ def read_accuracy(path: Path) -> Answers:
     read.
     """
     problems, content = Problems(), bytearray()
-    seq_ids, indices, starts, numbers = array("q"), array("q"), array("q", [0]), array("q")
+    seq_ids, indices, numbers = array("q"), array("q"), array("q")
+    starts = array("q", [0])
     opened = closed = False
     previous_comma = True
     for number, text in read_lines(path, problems, _LARGEST):
         text = text.strip()
         if text in ("[", "]"):
-            opened, closed = opened or text == "[", text == "]"
+            opened = opened or text == "["
+            closed = text == "]"
             continue
         if closed or not previous_comma:
-            problems.note(f"line {number} stands outside the array or after a missing comma")
+            problems.note(f"line {number} is outside the array or after a missing comma")
         previous_comma = text.endswith(",")
         row = _row(text.rstrip(","))
         if row is None:
-            problems.note(
-                f"line {number} is no row of seq_id, qsl_idx and data in hexadecimal: {text[:40]!r}"
-            )
+            problems.note(f"line {number} {_NO_ROW}: {text[:40]!r}")
             continue
-        if len(content) + len(row[2]) > _MOST_PAYLOAD or len(numbers) == _MOST_ROWS:
+        seq_id, index, answer = row
+        if len(content) + len(answer) > _MOST_PAYLOAD or len(numbers) == _MOST_ROWS:
             problems.note(
                 f"line {number}: more than {_MOST_PAYLOAD >> 30} GiB or {_MOST_ROWS} answers; the"
                 " rest was not read"
             )
             break
-        seq_ids.append(row[0])
-        indices.append(row[1])
-        content += row[2]
+        seq_ids.append(seq_id)
+        indices.append(index)
+        content += answer
         starts.append(len(content))
         numbers.append(number)
     payloads = Payloads(content, indices, starts)
@@ -154,18 +155,18 @@ def read_ends(head: bytes, tail: bytes, repeats: bool = False) -> Answers:
     for text in (*first[1:], *last[:-1]):
         row = _row(text.strip().rstrip(b",").decode("utf-8", "replace"))
         if row is None:
-            problems.note(
-                f"a row is none of seq_id, qsl_idx and data in hexadecimal: {text[:40]!r}"
-            )
+            problems.note(f"a row {_NO_ROW}: {text[:40]!r}")
             continue
-        seq_ids.append(row[0])
-        indices.append(row[1])
-        empty += not row[2]
+        seq_id, index, answer = row
+        seq_ids.append(seq_id)
+        indices.append(index)
+        empty += not answer
     if seq_ids and empty == len(seq_ids):
         problems.note("every answer that is left is empty")
-    for name, numbers in (("seq_id", seq_ids), ("qsl_idx", indices)):
-        if len(set(numbers)) != len(numbers) and not (repeats and numbers is indices):
-            problems.note(f"a {name} stands there twice")
+    if len(set(seq_ids)) != len(seq_ids):
+        problems.note(f"a seq_id {TWICE}")
+    if len(set(indices)) != len(indices) and not repeats:
+        problems.note(f"a qsl_idx {TWICE}")
     return Answers({}, seq_ids, indices, tuple(problems))
 
 
@@ -180,21 +181,17 @@ def _note_repeated(indices: Sequence[int], numbers: Sequence[int], problems: Pro
 
 def _row(text: str) -> tuple[int, int, bytes] | None:
     """(seq_id, qsl_idx, answer) of one line; None if it is no row."""
-    if match := _ROW.fullmatch(text):
-        seq_id, index, digits = int(match[1]), int(match[2]), match[3]
-    else:
-        try:
-            row = strict_json.parse(text)
-        except ValueError:
-            return None
-        if not isinstance(row, dict) or [
-            type(row.get(key)) for key in ("seq_id", "qsl_idx", "data")
-        ] != [int, int, str]:
-            return None
-        seq_id, index, digits = row["seq_id"], row["qsl_idx"], row["data"]
-        if not (0 <= seq_id < 1 << 62 and 0 <= index < 1 << 62):
-            return None
     try:
+        if match := _ROW.fullmatch(text):
+            return int(match[1]), int(match[2]), binascii.unhexlify(match[3])
+        row = strict_json.parse(text)
+        if not isinstance(row, dict):
+            return None
+        seq_id, index, digits = row.get("seq_id"), row.get("qsl_idx"), row.get("data")
+        if type(seq_id) is not int or type(index) is not int or type(digits) is not str:
+            return None
+        if not (0 <= seq_id < _LARGEST_NUMBER and 0 <= index < _LARGEST_NUMBER):
+            return None
         return seq_id, index, binascii.unhexlify(digits)
     except ValueError:
         return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,10 @@ from compliance.logs.lines import Problems, read_lines
 _MARK = ":::MLLOG "
 # Keys that may occur several times in a log. All others occur once.
 _MAY_REPEAT = re.compile(
-    r"generic_message|loaded_qsl_set|generated_\w+|result_invalid_reason|logger_\w+|power_\w+|(error|warning)\w*"
+    r"generic_message|loaded_qsl_set|generated_\w+|result_invalid_reason"
+    r"|logger_\w+|power_\w+|(error|warning)\w*"
 )
+_EVENTS = ("POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END")
 _LARGEST = 256 << 20
 
 
@@ -71,11 +72,9 @@ class Detail:
         if not isinstance(theirs, list) or self.get(key) != theirs:
             return self
         last = replace(lines[-1], value=theirs)
-        return replace(
-            self,
-            values={**self.values, key: theirs},
-            occurrences={**self.occurrences, key: (*lines[:-1], last)},
-        )
+        values = {**self.values, key: theirs}
+        occurrences = {**self.occurrences, key: (*lines[:-1], last)}
+        return replace(self, values=values, occurrences=occurrences)
 
     def line(self, key: str) -> int | None:
         """The number of the line that `get` takes its value from; None if the key is not there."""
@@ -86,10 +85,9 @@ class Detail:
         NaN or missing.
         """
         value = self.values.get(key)
-        usable = (
-            isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e20
-        )
-        return value if usable else None
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            return None
+        return value if abs(value) < 1e20 else None
 
 
 def read_detail(path: Path) -> Detail:
@@ -97,77 +95,76 @@ def read_detail(path: Path) -> Detail:
     Raises OSError if it cannot be read.
     """
     problems = Problems()
-    entries, errors, warnings = {}, [], []  # type: ignore[var-annotated]
+    entries: dict[str, list[Line]] = {}
+    errors: list[Line] = []
+    warnings: list[Line] = []
     writers = set()
-    last_ms, fault, early = -math.inf, "", ""
+    last_ms = -math.inf
+    odd = early = ""
     for number, text in read_lines(path, problems, _LARGEST):
         entry, why = _entry(text)
         if entry is None:
-            problems.note(f"line {number} is no MLLOG entry{why}: {text[:40]!r}")
+            problems.note(f"line {number} is not an MLLOG entry{why}: {text[:40]!r}")
             continue
+        metadata = entry["metadata"]
         line = Line(number, entry["key"], entry.get("value"), _time_ms(entry.get("time_ms")))
         entries.setdefault(line.key, []).append(line)
-        is_error, is_warning = (
-            entry["metadata"].get(f"is_{kind}") or line.key.startswith(kind)
-            for kind in ("error", "warning")
-        )
+        is_error = metadata.get("is_error") or line.key.startswith("error")
+        is_warning = metadata.get("is_warning") or line.key.startswith("warning")
         if is_error:
             errors.append(line)
         if is_warning:
             warnings.append(line)
-        fault = fault or next((f"line {number}: {why}" for why in _odd(entry)), "")
+        if not odd and (why := _oddity(entry)):
+            odd = f"line {number}: {why}"
         if not is_error and not is_warning:  # those may come from other threads
-            if not line.time_ms >= last_ms:
-                early = early or (
-                    f"line {number} is of {line.time_ms:g} ms, after one of {last_ms:g} ms: "
-                    "LoadGen logs in order"
+            if not early and not line.time_ms >= last_ms:
+                early = (
+                    f"line {number} is of {line.time_ms:g} ms, after one of {last_ms:g} ms:"
+                    " LoadGen logs in order"
                 )
             last_ms = line.time_ms
-        writers.add(entry["metadata"].get("pid"))
-    for first in filter(None, (fault, early)):
+        writers.add(metadata.get("pid"))
+    for first in filter(None, (odd, early)):
         problems.note(first)
     if len(writers) > 1:
         problems.note(
-            f"it was written by {len(writers)} processes: more than one run in one file, or lines"
-            " put in"
+            f"{len(writers)} processes wrote it: it has more than one run, or inserted lines"
         )
     for key, lines in entries.items():
         if len(lines) > 1 and not _MAY_REPEAT.fullmatch(key):
             problems.note(
-                f"{key[:80]} stands {len(lines)} times, which LoadGen logs once: more than one run"
-                " in one file, or a line put in"
+                f"{key[:80]} occurs {len(lines)} times, and LoadGen logs it once: the file has more"
+                " than one run, or an inserted line"
             )
     values = {key: lines[-1].value for key, lines in entries.items()}
-    return Detail(
-        values,
-        {k: tuple(v) for k, v in entries.items()},
-        tuple(errors),
-        tuple(warnings),
-        tuple(problems),
-    )
+    occurrences = {key: tuple(lines) for key, lines in entries.items()}
+    return Detail(values, occurrences, tuple(errors), tuple(warnings), tuple(problems))
 
 
-def _odd(entry: dict[str, Any]) -> Iterator[str]:
-    """Yield one sentence for each part of an entry that LoadGen would not have written
-    (loadgen/logging.cc, AsyncLog).
+def _oddity(entry: dict[str, Any]) -> str:
+    """One sentence about a part of an entry that LoadGen would not have written
+    (loadgen/logging.cc, AsyncLog); empty if there is none.
     """
     metadata = entry["metadata"]
-    if entry.get("namespace") != "mlperf::logging" or entry.get("event_type") not in (
-        "POINT_IN_TIME",
-        "INTERVAL_START",
-        "INTERVAL_END",
-    ):
-        yield "the entry has another namespace or event_type than LoadGen's"
-    if any(type(metadata.get(key)) is not bool for key in ("is_error", "is_warning")):
-        yield "is_error and is_warning are true or false in each of LoadGen's entries"
-    if any(type(metadata.get(key)) is not int for key in ("pid", "tid", "line_no")):
-        yield "pid, tid or line_no is no number"
-    if not str(metadata.get("file")).endswith((".cc", ".h")):
-        yield f"it was logged by {str(metadata.get('file'))[:40]}, no source file of LoadGen"
+    if entry.get("namespace") != "mlperf::logging" or entry.get("event_type") not in _EVENTS:
+        return "the entry has another namespace or event_type than LoadGen's"
+    for key in ("is_error", "is_warning"):
+        if type(metadata.get(key)) is not bool:
+            return f"{key} is true or false in each of LoadGen's entries"
+    for key in ("pid", "tid", "line_no"):
+        if type(metadata.get(key)) is not int:
+            return f"{key} is not a number"
+    file = str(metadata.get("file"))
+    if not file.endswith((".cc", ".h")):
+        return f"it was logged by {file[:40]}, which is not a source file of LoadGen"
+    return ""
 
 
 def _time_ms(value: Any) -> float:
-    return float(value) if type(value) in (int, float) and abs(value) < 1e20 else float("nan")
+    if type(value) not in (int, float) or abs(value) >= 1e20:
+        return math.nan
+    return float(value)
 
 
 def _entry(text: str) -> tuple[dict[str, Any] | None, str]:
@@ -180,9 +177,6 @@ def _entry(text: str) -> tuple[dict[str, Any] | None, str]:
         return None, ""
     except ValueError as e:
         return None, f" ({e})"
-    good = (
-        isinstance(entry, dict)
-        and isinstance(entry.get("key"), str)
-        and isinstance(entry.get("metadata"), dict)
-    )
-    return (entry, "") if good else (None, "")
+    if not isinstance(entry, dict) or not isinstance(entry.get("key"), str):
+        return None, ""
+    return (entry, "") if isinstance(entry.get("metadata"), dict) else (None, "")

@@ -51,7 +51,7 @@ DAMAGE = (
     zipfile.BadZipFile,
     tokenize.TokenError,
 )
-_LARGEST_BYTES, _LARGEST_TEXT, _LARGEST_JSON = 64 << 20, 16 << 20, 16 << 20
+_LARGEST_BYTES, _LARGEST_TEXT = 64 << 20, 16 << 20
 _BLOCK = 1 << 20
 # No real submission comes near these limits.
 _DEEPEST_FOLDER, _MOST_ENTRIES = 32, 200_000
@@ -109,12 +109,11 @@ def _ordinary(path: Path) -> Path:
     """The path itself, if it may be opened. Raises UnsafeInput for a link (see `confined`), and for
     a pipe or device.
     """
-    if link := link_to(path):
-        raise UnsafeInput(
-            f"{path.name} is a link: it is not read"
-            if link == path
-            else f"{path.name} lies behind the link {link.name}: not read"
-        )
+    link = link_to(path)
+    if link == path:
+        raise UnsafeInput(f"{path.name} is a link: it is not read")
+    if link:
+        raise UnsafeInput(f"{path.name} is not read, because {link.name} is a link")
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise UnsafeInput(f"{path.name} is neither a file nor a folder")
     return path
@@ -127,8 +126,12 @@ def link_to(path: Path) -> Path | None:
     root = _root.get()
     if root is None or not path.is_relative_to(root):
         return None
-    below = [p for p in (path, *path.parents) if p != root and p.is_relative_to(root)]
-    return next((p for p in reversed(below) if p.is_symlink()), None)
+    here = root
+    for name in path.relative_to(root).parts:
+        here /= name
+        if here.is_symlink():
+            return here
+    return None
 
 
 def text(path: Path) -> str:
@@ -153,7 +156,7 @@ def json_object(path: Path) -> dict[str, Any]:
     """The object in a JSON file of at most 16 MiB. Raises ValueError if the file contains none; see
     strict_json.
     """
-    value = strict_json.parse(_bounded(path, _LARGEST_JSON).decode("utf-8"))
+    value = strict_json.parse(_bounded(path, _LARGEST_TEXT).decode("utf-8"))
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")
     return value
@@ -198,14 +201,15 @@ def _check_sizes(archive: zipfile.ZipFile, size: int) -> None:
     """Raises ValueError if the archive or a header in it declares too large an array. Arrays are
     not unpacked for this.
     """
-    most, total = min(_LARGEST_ARRAYS, _BLOCK + _LARGEST_RATIO * size), 0
+    most = min(_LARGEST_ARRAYS, _BLOCK + _LARGEST_RATIO * size)
+    total = 0
     for member in archive.infolist():
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ValueError("it is packed in a way numpy packs nothing")
+            raise ValueError("it is compressed by a method that numpy does not use")
         total += member.file_size
         if total > most:
             raise ValueError(
-                f"its {size} bytes unpack to {total} and more; at most {most} are allowed"
+                f"its {size} bytes unpack to at least {total}; at most {most} are allowed"
             )
         with archive.open(member) as f:
             _check_header(f, member.file_size)
@@ -229,19 +233,17 @@ def _check_header(f: IO[bytes], size: int) -> None:
     """Raises ValueError if an array's header declares more than `size` bytes, because numpy would
     allocate them before it reads.
     """
-    version = np.lib.format.read_magic(f)
-    read = (
-        np.lib.format.read_array_header_1_0
-        if version == (1, 0)
-        else np.lib.format.read_array_header_2_0
-    )
+    read = np.lib.format.read_array_header_2_0
+    if np.lib.format.read_magic(f) == (1, 0):
+        read = np.lib.format.read_array_header_1_0
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
             shape, _, dtype = read(f)
         except UserWarning:
-            raise ValueError("its header is of Python 2, which no framework here writes") from None
-    if any(n < 0 for n in shape) or math.prod(shape) * max(1, dtype.itemsize) > size:
+            raise ValueError("its header is that of Python 2, which nothing here uses") from None
+    count = math.prod(shape)
+    if any(n < 0 for n in shape) or count * max(1, dtype.itemsize) > size:
         raise ValueError(f"an array of {dtype} {shape} is declared in {size} bytes")
 
 
@@ -274,10 +276,11 @@ def source_digest(root: Path) -> str:
     """The sha256 over the names and bytes of the Python files below `root` that a worker runs.
     Raises OSError if one cannot be read.
     """
+    paths: list[Path] = []
+    for folder in WORKER_SOURCE:
+        paths += [path for path in under(root / folder) if path.name.endswith(".py")]
     total = hashlib.sha256()
-    for path in sorted(
-        p for folder in WORKER_SOURCE for p in under(root / folder) if p.name.endswith(".py")
-    ):
+    for path in sorted(paths):
         total.update(f"{path.relative_to(root)}\n".encode() + whole_bytes(path))
     return total.hexdigest()
 
@@ -315,9 +318,7 @@ def walk(folder: Path) -> Walk:
     while waiting:
         here, depth = waiting.pop()
         if depth == _DEEPEST_FOLDER:
-            problem = (
-                f"its folders are more than {_DEEPEST_FOLDER} deep: what is below was not looked at"
-            )
+            problem = f"its folders are more than {_DEEPEST_FOLDER} deep; only those were audited"
             continue
         try:
             listed_here, more = _listed(_ordinary(here), _MOST_ENTRIES - len(entries))
@@ -329,10 +330,8 @@ def walk(folder: Path) -> Walk:
         entries += [path for path, _ in listed_here]
         waiting += [(path, depth + 1) for path, is_folder in reversed(listed_here) if is_folder]
         if more:
-            return Walk(
-                tuple(entries),
-                f"it holds more than {_MOST_ENTRIES} entries: the rest was not looked at",
-            )
+            problem = f"it has more than {_MOST_ENTRIES} entries; only those were audited"
+            return Walk(tuple(entries), problem)
     return Walk(tuple(entries), problem, tuple(unread))
 
 

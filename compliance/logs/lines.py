@@ -41,8 +41,8 @@ def read_lines(path: Path, problems: Problems, most: int) -> Iterator[tuple[int,
                 return
             if size > most:
                 problems.note(
-                    f"line {number} lies behind the first {most >> 20} MiB, which are read:"
-                    " LoadGen's logs are smaller"
+                    f"only the first {most >> 20} MiB are read, before line {number}: LoadGen's"
+                    " logs are smaller"
                 )
                 return
             if not raw.endswith(b"\n"):
@@ -54,7 +54,7 @@ def read_lines(path: Path, problems: Problems, most: int) -> Iterator[tuple[int,
                     return
                 problems.note(f"line {number} is cut: the file does not end with a line end")
             if b"\0" in raw:
-                problems.note(f"line {number} holds a NUL byte: it is no text")
+                problems.note(f"line {number} has a NUL byte: it is not text")
             try:
                 yield number, raw.decode("utf-8").rstrip("\r\n")
             except UnicodeDecodeError as e:

@@ -33,15 +33,12 @@ _TOO_DEEP = f"it is nested more than {_DEEPEST} levels deep"
 
 
 def _check_depth(value: Any) -> None:
-    level = [value]
+    level = [value] if isinstance(value, dict | list) else []
     for _ in range(_DEEPEST + 1):
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, dict | list)
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-        level = [inner for inner in level if isinstance(inner, dict | list)]
+        inner: list[Any] = []
+        for outer in level:
+            inner += outer.values() if isinstance(outer, dict) else outer
+        level = [each for each in inner if isinstance(each, dict | list)]
     if level:
         raise ValueError(_TOO_DEEP)
 
@@ -50,7 +47,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for key, value in pairs:
         if key in values:
-            raise ValueError(f"the key {key[:60]!r} stands twice in one object")
+            raise ValueError(f"the key {key[:60]!r} occurs twice in one object")
         values[key] = value
     return values
 
@@ -58,18 +55,18 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _finite(digits: str) -> float:
     value = float(digits)
     if not math.isfinite(value):
-        raise ValueError(f"{digits[:40]} is no number that can be held")
+        raise ValueError(f"{digits[:40]} is too large for a number")
     return value
 
 
 def _whole(digits: str) -> int:
     if len(digits) > _MOST_DIGITS:
-        raise ValueError(f"{digits[:20]}… has {len(digits)} digits: no number that can be held")
+        raise ValueError(f"{digits[:20]}… has {len(digits)} digits; at most {_MOST_DIGITS} fit")
     return int(digits)
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 _STRICT = json.JSONDecoder(

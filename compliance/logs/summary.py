@@ -42,12 +42,12 @@ def read_summary(path: Path) -> Summary:
         label, colon, value = text.partition(":")
         if not colon:
             continue
-        label = label.strip()
+        label, value = label.strip(), value.strip()
         if label.startswith("* "):  # early stopping's sentence about each latency
             continue
-        if label in values and values[label] != value.strip():
-            problems.note(
-                f"{label[:60]!r} stands twice: {values[label][:60]} and {value.strip()[:60]}"
-            )
-        values[label], lines[label] = value.strip(), number
+        earlier = values.get(label, value)
+        if earlier != value:
+            problems.note(f"{label[:60]!r} occurs twice: {earlier[:60]} and {value[:60]}")
+        values[label] = value
+        lines[label] = number
     return Summary(values, "\n".join(texts), tuple(problems), lines)

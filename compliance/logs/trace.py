@@ -16,17 +16,20 @@ import numpy as np
 # The file is in Chrome's trace format, with one entry a line. It is no JSON, because LoadGen quotes
 # some keys twice.
 _SAMPLE = re.compile(
-    rb'"name":"Sample","cat":"default","ph":"b","pid":\d+,"id":\d+,"ts":(\d{1,15})\.(\d{3}),"args":'
-    rb'\{"sample_seq":(\d{1,18}),"query_seq":(\d{1,18}),"sample_idx":(\d{1,18}),"issue_start_ns":(\d{1,18}),"complete_ns":(\d{1,18})\}'
+    rb'"name":"Sample","cat":"default","ph":"b","pid":\d+,"id":\d+,"ts":(\d{1,15})\.(\d{3}),'
+    rb'"args":\{"sample_seq":(\d{1,18}),"query_seq":(\d{1,18}),"sample_idx":(\d{1,18}),'
+    rb'"issue_start_ns":(\d{1,18}),"complete_ns":(\d{1,18})\}'
 )
 # The entry of a first token has two forms: Server's and that of the other scenarios.
 _TOKEN = re.compile(
-    rb'"name":"Token","cat":"default","ph":"b",[^{}]{1,99}\{[^{}]{1,199}"issue_start_ns":(\d{1,18}),"complete_ns":(\d{1,18})\}'
+    rb'"name":"Token","cat":"default","ph":"b",[^{}]{1,99}\{[^{}]{1,199}'
+    rb'"issue_start_ns":(\d{1,18}),"complete_ns":(\d{1,18})\}'
     rb'|"name":"Token_Latency","ph": "C",[^{}]{1,99}\{'
     rb' "issue_delay":(\d{1,18}),"issue_to_done":(\d{1,18})\}'
 )
 _GENERATED = re.compile(
-    rb'"name":"GenerateQueries","ph":"X","pid":\d+,"tid":\d+,"ts":(\d{1,15})\.(\d{3}),"dur":(\d{1,15})\.(\d{3}),'
+    rb'"name":"GenerateQueries","ph":"X","pid":\d+,"tid":\d+,'
+    rb'"ts":(\d{1,15})\.(\d{3}),"dur":(\d{1,15})\.(\d{3}),'
 )
 _BLOCK, _LONGEST_LINE = 1 << 20, 8 << 20
 _MOST_SAMPLES = 20_000_000
@@ -71,16 +74,12 @@ def read(path: Path) -> Trace:
     """Reads a trace, plain or gzipped, in blocks. Raises OSError, EOFError or zlib.error if it
     cannot be read.
     """
-    digest, parts, tokens, problems, count, size, tail, last = (
-        hashlib.sha256(),
-        [],
-        [],
-        [],
-        0,
-        0,
-        b"",
-        b"",
-    )
+    digest = hashlib.sha256()
+    parts: list[np.ndarray] = []
+    tokens = [np.empty(0, np.int64)]
+    problems = []
+    count = size = 0
+    tail = last = b""
     ready_ns: int | None = None
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as f:
         while block := f.read(_BLOCK):
@@ -88,27 +87,14 @@ def read(path: Path) -> Trace:
             size += len(block)
             whole, _, tail = (tail + block).rpartition(b"\n")
             last = whole[-8:] or last
-            if ready_ns is None and (generated := _GENERATED.search(whole)):
-                start_us, start_rest, us, rest = map(int, generated.groups())
-                ready_ns = (start_us + us) * 1000 + start_rest + rest
-            if first_tokens := _TOKEN.findall(whole):
-                tokens.append(
-                    np.array(
-                        [
-                            int(done or int(delay) + int(then))
-                            for _, done, delay, then in first_tokens
-                        ],
-                        np.int64,
-                    )
-                )
+            if ready_ns is None:
+                ready_ns = _generated_ns(whole)
+            tokens.append(_first_tokens(whole))
             if samples := _SAMPLE.findall(whole):
                 parts.append(_numbers(samples))
                 count += len(samples)
-            if (
-                count > _MOST_SAMPLES
-                or size > _FIXED_BYTES + _SAMPLE_BYTES * count
-                or len(tail) > _LONGEST_LINE
-            ):
+            too_large = count > _MOST_SAMPLES or size > _FIXED_BYTES + _SAMPLE_BYTES * count
+            if too_large or len(tail) > _LONGEST_LINE:
                 problems.append(
                     f"after {size} bytes with {count} samples it is longer than a trace can be, and"
                     " was not read further"
@@ -126,7 +112,7 @@ def read(path: Path) -> Trace:
         start_ns=start_ns,
         latency_ns=latency_ns,
         delay_ns=delay_ns,
-        first_token_ns=np.concatenate([np.empty(0, np.int64), *tokens]),
+        first_token_ns=np.concatenate(tokens),
         ready_ns=ready_ns,
         problems=tuple(problems),
     )
@@ -136,9 +122,10 @@ def _columns(parts: list[np.ndarray]) -> list[np.ndarray]:
     """The six columns of all parts, in the order of the samples' numbers. `parts` is emptied, so
     that no value is kept twice.
     """
-    columns = [
-        np.concatenate([np.empty(0, np.int64), *(part[n] for part in parts)]) for n in range(6)
-    ]
+    columns = []
+    for n in range(6):
+        rows = [part[n] for part in parts]
+        columns.append(np.concatenate([np.empty(0, np.int64), *rows]))
     parts.clear()
     columns[1:4] = map(_compact, columns[1:4])
     if (columns[1][1:] < columns[1][:-1]).any():
@@ -156,7 +143,24 @@ def _numbers(samples: list[tuple[bytes, ...]]) -> np.ndarray:
     """start_ns, sequence, query, index, delay_ns and latency_ns of the matches of `_SAMPLE`, int64
     [6, n].
     """
-    rows = (
-        np.fromstring(b" ".join(chain.from_iterable(samples)), np.int64, sep=" ").reshape(-1, 7).T
-    )
-    return np.concatenate([rows[:1] * 1000 + rows[1:2], rows[2:]])
+    text = b" ".join(chain.from_iterable(samples))
+    rows = np.fromstring(text, np.int64, sep=" ").reshape(-1, 7).T
+    start_ns = rows[:1] * 1000 + rows[1:2]
+    return np.concatenate([start_ns, rows[2:]])
+
+
+def _generated_ns(block: bytes) -> int | None:
+    """When all queries were generated; None if these lines do not show it."""
+    match = _GENERATED.search(block)
+    if match is None:
+        return None
+    start_us, start_ns, us, ns = map(int, match.groups())
+    return (start_us + us) * 1000 + start_ns + ns
+
+
+def _first_tokens(block: bytes) -> np.ndarray:
+    """The nanoseconds from start to each first token in these lines, int64 [tokens]."""
+    times = []
+    for _, done, delay, then in _TOKEN.findall(block):
+        times.append(int(done) if done else int(delay) + int(then))
+    return np.array(times, np.int64)

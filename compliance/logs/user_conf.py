@@ -81,19 +81,15 @@ def parse(text: str) -> Conf:
             sentence = f"line {number} is not `model.scenario.key = number`: {quoted}"
             refused.append(Refusal(sentence, "model.scenario.key = number", quoted, number))
         elif words[0].count(".") < 2:  # more are allowed: a model's name may contain dots
-            quoted = repr(
-                words[0] if len(words[0]) <= _LONGEST_WORD else f"{words[0][:_LONGEST_WORD]}…"
-            )
-            refused.append(
-                Refusal(
-                    f"line {number}: {quoted} is not model.scenario.key",
-                    "model.scenario.key",
-                    quoted,
-                    number,
-                )
-            )
+            key = words[0]
+            if len(key) > _LONGEST_WORD:
+                key = f"{key[:_LONGEST_WORD]}…"
+            form = "model.scenario.key"
+            sentence = f"line {number}: {key!r} is not {form}"
+            refused.append(Refusal(sentence, form, repr(key), number))
         else:
-            values[words[0]], lines[words[0]] = words[2], number
+            values[words[0]] = words[2]
+            lines[words[0]] = number
     return Conf(values, lines, tuple(refused))
 
 

@@ -60,54 +60,47 @@ def _tables(round: str) -> dict[str, Any]:
         tables = tomllib.load(f)
     if "extends" not in tables:
         return tables
-    base, gone = _tables(tables.pop("extends")), tables.pop("without_benchmarks", ())
-    benchmarks = {
-        name: row for name, row in base["benchmark"].items() if name not in gone
-    } | tables.pop("benchmark", {})
+    base = _tables(tables.pop("extends"))
+    for name in tables.pop("without_benchmarks", ()):
+        base["benchmark"].pop(name, None)
     for name in tables.pop("without_scenarios", ()):
         del base["scenario"][name]
-    tests = {
-        name: row | tables.get("compliance_test", {}).get(name, {})
-        for name, row in base["compliance_test"].items()
-    }
+    benchmarks = base["benchmark"] | tables.pop("benchmark", {})
+    changed = tables.get("compliance_test", {})
+    tests = {name: row | changed.get(name, {}) for name, row in base["compliance_test"].items()}
     return {**base, **tables, "benchmark": benchmarks, "compliance_test": tests}
 
 
 def _rules(d: dict[str, Any]) -> Rules:
     loadgen = d["loadgen"]
     differences = loadgen.get("file_sha1_differences", {})
-    scenarios = {name: _scenario(name, s) for name, s in d["scenario"].items()}
+    file_sha1 = {}
+    for version in loadgen["versions"]:
+        file_sha1[version] = loadgen["file_sha1"] | differences.get(version, {})
     return Rules(
         round=d["round"],
         seeds=d["seeds"],
         wheel=loadgen["wheel"],
         versions=loadgen["versions"],
-        file_sha1={
-            version: loadgen["file_sha1"] | differences.get(version, {})
-            for version in loadgen["versions"]
-        },
+        file_sha1=file_sha1,
         draws_from_library=loadgen.get("draws_from_library", False),
         unlogged=loadgen.get("unlogged", {}),
-        scenarios=scenarios,
-        benchmarks={name: _made(Benchmark, b) for name, b in d["benchmark"].items()},
+        scenarios={name: _scenario(name, row) for name, row in d["scenario"].items()},
+        benchmarks=_each(Benchmark, d["benchmark"]),
         aliases=d["alias"],
         alias_parts=d["alias_part"],
         accuracy_patterns=d["accuracy_pattern"],
         layout=_made(Layout, d["layout"]),
         truncation=_made(Truncation, d["truncation"]),
-        evidence={name: _made(EvidenceRule, e) for name, e in d["evidence"].items()},
-        evidence_counters={
-            name: tuple(counters) for name, counters in d["evidence_counters"].items()
-        },
+        evidence=_each(EvidenceRule, d["evidence"]),
+        evidence_counters={name: tuple(row) for name, row in d["evidence_counters"].items()},
         early_stopping=_made(EarlyStopping, d["early_stopping"]),
         dates=_made(Dates, d["dates"]),
-        compliance_tests={
-            name: _made(ComplianceTest, c) for name, c in d["compliance_test"].items()
-        },
-        scored_tests={name: _made(ScoredTest, c) for name, c in d["scored_test"].items()},
+        compliance_tests=_each(ComplianceTest, d["compliance_test"]),
+        scored_tests=_each(ScoredTest, d["scored_test"]),
         output_length=_made(OutputLength, d["output_length"]),
         repeats=_made(Repeats, d["repeats"]),
-        user_conf={key: _conf_key(c) for key, c in d["user_conf"].items()},
+        user_conf={key: _conf_key(row) for key, row in d["user_conf"].items()},
         detail_keys={name: tuple(keys) for name, keys in d["detail"].items()},
         summary_labels=d["summary"],
         scenario_labels=d["scenario_summary"],
@@ -117,10 +110,7 @@ def _rules(d: dict[str, Any]) -> Rules:
 
 
 def _project_limits(d: dict[str, Any]) -> ProjectLimits:
-    limits = {
-        score: {name: _made(Tolerance, t) for name, t in of.items()}
-        for score, of in d["tolerance"].items()
-    }
+    limits = {score: _each(Tolerance, rows) for score, rows in d["tolerance"].items()}
     project_limits: ProjectLimits = _made(ProjectLimits, d | {"tolerance": limits})
     return project_limits
 
@@ -148,6 +138,11 @@ def _conf_key(d: dict[str, Any]) -> ConfKey:
     )
 
 
+def _each(kind: type, rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Name → the dataclass `kind` with the values of its row."""
+    return {name: _made(kind, row) for name, row in rows.items()}
+
+
 def _made(kind: type, values: dict[str, Any]) -> Any:
     """The dataclass `kind` with TOML values; lists become tuples. Raises TypeError if an int, str,
     bool or float field has another type.
@@ -156,5 +151,5 @@ def _made(kind: type, values: dict[str, Any]) -> Any:
     for f in fields(kind):
         expected = plain.get(str(f.type))
         if f.name in values and expected and type(values[f.name]) is not expected:
-            raise TypeError(f"{kind.__name__}.{f.name} = {values[f.name]!r} is no {f.type}")
+            raise TypeError(f"{kind.__name__}.{f.name} = {values[f.name]!r} is not {f.type}")
     return kind(**{key: tuple(v) if isinstance(v, list) else v for key, v in values.items()})

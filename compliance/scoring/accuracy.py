@@ -88,23 +88,36 @@ def score(
     if kind not in SCORES:
         raise ValueError(f"there is no accuracy score `{kind}`; there are {', '.join(SCORES)}")
     how = SCORES[kind]
-    held = [name for name in how.together if name in reference]
-    if held and len(held) < len(how.together):
-        raise ValueError(
-            f"the reference holds only one of {' and '.join(how.together)}: make it again"
-        )
-    needed = (*keys, *how.arrays, *held)
-    if lacking := [k for k in needed if k not in reference]:
-        raise ValueError(f"the reference holds no {', '.join(lacking)}: make it again")
-    read = {
-        **{f"the reference's {k}": reference[k] for k in needed},
-        **({} if logits is None else {"logits.npy": logits}),
-    }
-    if odd := [
-        name for name, array in read.items() if array.dtype.kind not in how.kinds or not array.size
-    ]:
-        raise ValueError(f"{', '.join(odd)} holds no real numbers: nothing can be judged by it")
-    count = len(reference[keys[0]])
+    _check_arrays(how, reference, keys, logits)
+    _check_samples(answers, len(reference[keys[0]]))
+    with np.errstate(all="ignore"):  # a value that is not finite gives NaN, which never passes
+        found = how.take(answers, reference, with_current_names(tolerance), keys, logits)
+        if "argmax_fraction" in tolerance:
+            return _with_own_choice(found, answers, tolerance, own)
+        return found
+
+
+def _check_arrays(
+    how: Score, reference: Arrays, keys: Sequence[str], logits: np.ndarray | None
+) -> None:
+    """Raises ValueError if the score lacks an array, or one that is not of real numbers."""
+    together = [name for name in how.together if name in reference]
+    if together and len(together) < len(how.together):
+        names = " and ".join(how.together)
+        raise ValueError(f"the reference has only one of {names}: compute it again")
+    needed = (*keys, *how.arrays, *together)
+    if lacking := [name for name in needed if name not in reference]:
+        raise ValueError(f"the reference has no {', '.join(lacking)}: compute it again")
+    arrays = {f"the reference's {name}": reference[name] for name in needed}
+    if logits is not None:
+        arrays["logits.npy"] = logits
+    for name, array in arrays.items():
+        if array.dtype.kind not in how.kinds or not array.size:
+            raise ValueError(f"{name} has no real numbers, so nothing can be judged by it")
+
+
+def _check_samples(answers: Mapping[int, bytes], count: int) -> None:
+    """Raises ValueError if the answers are not those of the samples from 0 to `count` - 1."""
     if missing := [i for i in range(count) if i not in answers]:
         raise ValueError(
             f"{len(missing)} of {count} samples have no answer, the first is {missing[0]}: the"
@@ -112,15 +125,8 @@ def score(
         )
     if extra := sorted(i for i in answers if not 0 <= i < count):
         raise ValueError(
-            f"{len(extra)} answers are of samples the reference does not have, the first is"
-            f" {extra[0]}: of another data set"
-        )
-    with np.errstate(all="ignore"):  # a value that is not finite gives NaN, which never passes
-        found = how.take(answers, reference, with_current_names(tolerance), keys, logits)
-        return (
-            _with_own_choice(found, answers, tolerance, own)
-            if "argmax_fraction" in tolerance
-            else found
+            f"{len(extra)} answers are of samples that the reference does not have, the first is"
+            f" {extra[0]}: they are of another data set"
         )
 
 

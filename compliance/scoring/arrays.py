@@ -40,7 +40,7 @@ def score(
     if uneven := [key for key, array in expected.items() if len(array) != count]:
         raise ValueError(
             f"the reference's {', '.join(uneven)} has another number of samples than its {keys[0]}:"
-            " make it again"
+            " compute it again"
         )
     agreement: dict[str, list[float]] = {key: [] for key in keys}
     for i in range(count):  # sample by sample: all images at once would take gigabytes

@@ -23,7 +23,7 @@ def score(
     Raises ValueError with one sentence if the two cannot be compared.
     """
     if reference.ndim != 1 or reference.dtype.kind != "f" or not reference.size:
-        raise ValueError("the reference's losses are no row of numbers: make it again")
+        raise ValueError("the reference's losses are not a row of numbers: compute it again")
     if len(losses) != len(reference):
         raise ValueError(
             f"{len(losses)} losses were kept, and the reference has {len(reference)}: the training"

@@ -36,25 +36,19 @@ def argmax_fraction(
     """
     if own is None:
         raise ValueError(
-            "generated tokens are judged by the SUT's own logits too, and there are none"
-            " (own_logits.npy)"
+            "own_logits.npy is missing: generated tokens are also judged by the SUT's own logits"
         )
     rows = min(len(answers), ROWS)
     counts = np.array([len(answers[row]) // _TOKEN_BYTES for row in range(rows)])
-    if (
-        own.dtype.kind != "f"
-        or own.ndim != 3
-        or own.shape[0] != rows
-        or own.shape[2] != 2
-        or own.shape[1] < counts.max(initial=0)
-    ):
+    longest = counts.max(initial=0)
+    is_table = own.dtype.kind == "f" and own.ndim == 3
+    if not is_table or own.shape[::2] != (rows, 2) or own.shape[1] < longest:
         raise ValueError(
             f"own_logits.npy is {own.dtype} {own.shape}: not two logits for each token of the first"
             f" {rows} answers"
         )
-    largest, chosen = np.moveaxis(
-        own[np.arange(own.shape[1]) < counts[:, None]].astype(np.float64), -1, 0
-    )
+    generated = np.arange(own.shape[1]) < counts[:, None]
+    largest, chosen = np.moveaxis(own[generated].astype(np.float64), -1, 0)
     # False if either is not a number.
     highest = chosen >= largest - rounding_step * np.abs(largest)
     return float(highest.mean()) if len(highest) else 0.0, len(highest)

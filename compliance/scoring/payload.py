@@ -21,14 +21,13 @@ def values(
     not whole values.
     """
     data = answers[index]
-    if len(data) % np.dtype(dtype).itemsize or (
-        count is not None and len(data) != count * np.dtype(dtype).itemsize
-    ):
-        expected = (
-            f"{count * np.dtype(dtype).itemsize} bytes"
-            if count is not None
-            else f"whole {np.dtype(dtype).name} values"
-        )
+    size = np.dtype(dtype).itemsize
+    expected = ""
+    if count is not None and len(data) != count * size:
+        expected = f"{count * size} bytes"
+    elif len(data) % size:
+        expected = f"whole {np.dtype(dtype).name} values"
+    if expected:
         raise ValueError(f"the answer of sample {index} has {len(data)} bytes, expected {expected}")
     return np.frombuffer(data, dtype)
 
@@ -47,18 +46,17 @@ def split(
     data, start, arrays = answers[index], 0, {}
     sizes = {name: _bytes(array) for name, array in like.items()}
     if len(data) != sum(sizes.values()):
-        parts = " and ".join(
-            f"{sizes[name]} of {name} {array.dtype.name} {list(array.shape)}"
-            for name, array in like.items()
-        )
-        raise ValueError(f"the answer of sample {index} has {len(data)} bytes, expected {parts}")
+        parts = []
+        for name, array in like.items():
+            parts.append(f"{sizes[name]} of {name} {array.dtype.name} {list(array.shape)}")
+        expected = " and ".join(parts)
+        raise ValueError(f"the answer of sample {index} has {len(data)} bytes, expected {expected}")
     for name, array in like.items():
         part = np.frombuffer(data, np.uint8, sizes[name], start)
-        flat = (
-            np.unpackbits(part, count=array.size).astype(bool)
-            if array.dtype == bool
-            else part.view(array.dtype)
-        )
+        if array.dtype == bool:
+            flat = np.unpackbits(part, count=array.size).astype(bool)
+        else:
+            flat = part.view(array.dtype)
         arrays[name] = flat.reshape(array.shape)
         start += sizes[name]
     return arrays

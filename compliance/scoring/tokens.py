@@ -37,8 +37,7 @@ def score(
     """
     if logits is None:
         raise ValueError(
-            "generated tokens are judged together with teacher-forced logits, and there are none"
-            " (logits.npy)"
+            "logits.npy is missing: generated tokens are judged together with teacher-forced logits"
         )
     counts = reference["n_tokens"].astype(int)
     forced = np.arange(reference["logits"].shape[1]) < counts[: len(reference["logits"]), None]
@@ -55,7 +54,8 @@ def score(
     payloads = [values(answers, i, np.int32) for i in range(len(counts))]
     rows = [_row(tokens, reference, i, int(counts[i])) for i, tokens in enumerate(payloads)]
     wrong_counts = sum(r is None for r in rows)
-    equal, compared, gaps = (np.array([r[k] for r in rows if r is not None]) for k in range(3))
+    possible = [row for row in rows if row is not None]
+    equal, compared, gaps = (np.array([row[k] for row in possible]) for k in range(3))
     leading = np.minimum(counts, _LEADING).sum()
     detail = {
         "samples": len(rows),
@@ -100,16 +100,11 @@ def _row(
     if same.all():  # a whole answer is never the beginning of another one
         return (count, count, 0.0) if len(tokens) == count else None
     first = int(np.argmin(same))
-    ids, values = (
-        reference["top_ids"][row, first],
-        reference["top_logits"][row, first].astype(np.float64),
-    )
+    ids = reference["top_ids"][row, first]
+    logits = reference["top_logits"][row, first].astype(np.float64)
     place = np.flatnonzero(ids == tokens[first])
-    return (
-        int(same.sum()),
-        first + 1,
-        float(values[0] - (values[place[0]] if len(place) else values[-1])),
-    )
+    other = logits[place[0]] if len(place) else logits[-1]
+    return int(same.sum()), first + 1, float(logits[0] - other)
 
 
 def _whole(tokens: np.ndarray, reference: Arrays, row: int, count: int) -> bool:
@@ -122,6 +117,6 @@ def _whole(tokens: np.ndarray, reference: Arrays, row: int, count: int) -> bool:
     if ends is None:
         return len(tokens) == count
     most, ended = int(reference["max_new_tokens"][row]), np.isin(tokens, ends)
-    return (
-        0 < len(tokens) <= most and not ended[:-1].any() and bool(ended[-1] or len(tokens) == most)
-    )
+    if not 0 < len(tokens) <= most or ended[:-1].any():
+        return False
+    return bool(ended[-1]) or len(tokens) == most

@@ -30,6 +30,13 @@ class Accuracy:
     passed: bool
     detail: Mapping[str, float]
 
+    @property
+    def sentence(self) -> str:
+        """The value, the largest that passes, and the other numbers in parentheses."""
+        numbers = [f"{key.replace('_', ' ')} {value:.5g}" for key, value in self.detail.items()]
+        limit = f"at most {self.threshold:g} passes"
+        return f"{self.metric} is {self.value:.5g}, {limit} ({', '.join(numbers)})"
+
     def line(self) -> str:
         """Return the line of accuracy.txt: JSON, with floats to five significant digits. A number
         that is not finite becomes null.
@@ -45,7 +52,7 @@ def spread(expected: np.ndarray, what: str) -> float:
     deviation = float(expected.std(dtype=np.float64))
     if not 0 < deviation < np.inf:
         raise ValueError(
-            f"the reference's {what} are all equal or not finite: nothing can be judged by them"
+            f"the reference's {what} are all equal or not finite, so nothing can be judged by them"
         )
     return deviation
 

@@ -4,27 +4,25 @@ the workers' files.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
-import numpy as np
-
-from compliance.checks import evidence
-from compliance.checks import result as results
+from compliance.checks.run import evidence
+from compliance.checks.run import result as results
+from compliance.checks.run.answers_while_measuring import UNKNOWN_SPEED
 from compliance.findings import fixes
-from compliance.findings.check import Check, Fault, judge, manual, mismatch, not_applicable, shorten
-from compliance.findings.verdict import ResultLine
+from compliance.findings.check import judge, mismatch, not_applicable, shorten
 from compliance.logs import files
 from compliance.rules import EvidenceRule
-from compliance.scoring import loss_curve
-from compliance.training import mllog
+from compliance.training import losses, mllog
 from compliance.training import steps as step_files
 from compliance.training.run_directory import COPIES, FOLDER, LOG, TrainingRun, limits, passes
 from formats import figures
+from formats.cell import IN_WORKLOAD
+from formats.checks import Check, Fault, ResultLine
 from formats.figures import FIGURES
 from formats.job import Job
 from formats.record import Record
@@ -32,6 +30,7 @@ from formats.record import Record
 # The fields of a job that may differ between the two tests. A training is not calibrated.
 _OF_A_TEST = ("test", "log_dir", "calibration")
 _LARGEST_REFERENCE = 64 << 20
+_VALID = "measure with --mode valid"
 
 
 def line(training: TrainingRun) -> ResultLine:
@@ -58,16 +57,12 @@ def line(training: TrainingRun) -> ResultLine:
 
 def checks(training: TrainingRun) -> list[Check]:
     """Every check of a training."""
-    files_check = judge(
-        "training-files",
-        _files(training),
-        "all there, and the copies are those of raw/",
-        file=FOLDER,
-        fix=fixes.RUN,
-    )
+    good = "all files are there, and the copies are those of raw/"
+    files_check = judge("training-files", _files(training), good, file=FOLDER, fix=fixes.RUN)
     record = training.record
     if record is None:
         return [files_check]
+    steps_file, good = "raw/performance/steps.json", _sum(training)
     return [
         files_check,
         judge(
@@ -77,27 +72,15 @@ def checks(training: TrainingRun) -> list[Check]:
             file="record.json",
             fix=fixes.OWN,
         ),
-        judge(
-            "training-steps",
-            _steps(training),
-            _sum(training),
-            file="raw/performance/steps.json",
-            fix=fixes.RUN,
-        ),
-        judge(
-            "training-step-count",
-            _count(training),
-            _sum(training),
-            file="raw/performance/steps.json",
-            fix="measure with --mode valid",
-        ),
+        judge("training-steps", _steps(training), good, file=steps_file, fix=fixes.RUN),
+        judge("training-step-count", _count(training), good, file=steps_file, fix=_VALID),
         judge(
             "training-window",
             _window(training),
-            "nothing was left to do when the window closed",
-            file="raw/performance/steps.json",
+            "no work was left when the window closed",
+            file=steps_file,
         ),
-        *_accuracy(training, record),
+        *losses.checks(training, record),
         *_evidence(training, record),
         _speed(training, record),
         judge(
@@ -124,19 +107,17 @@ def _files(training: TrainingRun) -> Iterator[Fault]:
     for copy, source in COPIES.items():
         if source == "reference.npz" and record and record.no_reference:
             continue
-        one, fault = files.attempt(
-            lambda path: files.bounded_sha256(path, _LARGEST_REFERENCE),
-            training.directory / FOLDER / copy,
-        )
-        other, _ = files.attempt(
-            lambda path: files.bounded_sha256(path, _LARGEST_REFERENCE), training.directory / source
-        )
+        one, fault = files.attempt(_digest, training.directory / FOLDER / copy)
+        other, _ = files.attempt(_digest, training.directory / source)
         if one is None or one != other:
             yield Fault(fault or f"{copy} is not the copy of {source}", file=f"{FOLDER}/{copy}")
         if source == "reference.npz" and record and other != record.digests.reference:
-            yield mismatch(
-                "the sha256 of reference.npz", other, record.digests.reference, "record.json has"
-            )
+            what = "the sha256 of reference.npz"
+            yield mismatch(what, other, record.digests.reference, "record.json has")
+
+
+def _digest(path: Path) -> str:
+    return files.bounded_sha256(path, _LARGEST_REFERENCE)
 
 
 def _record(training: TrainingRun, record: Record) -> Iterator[Fault]:
@@ -146,13 +127,10 @@ def _record(training: TrainingRun, record: Record) -> Iterator[Fault]:
         yield Fault("a job.json is missing")
         return
     for key in sorted({each.name for each in fields(Job)} - {*_OF_A_TEST}):
-        if getattr(first, key) != getattr(second, key):
-            yield mismatch(
-                f"{key} of the accuracy test's job",
-                getattr(second, key),
-                getattr(first, key),
-                "the performance test has",
-            )
+        one, other = getattr(first, key), getattr(second, key)
+        if one != other:
+            what = f"{key} of the accuracy test's job"
+            yield mismatch(what, other, one, "the performance test has")
     work, trained = first.workload, record.training
     expected: dict[str, tuple[Any, Any]] = {
         "sut": (first.sut, cell.sut),
@@ -161,7 +139,7 @@ def _record(training: TrainingRun, record: Record) -> Iterator[Fault]:
         "execution": (work.execution, record.execution),
         "whether LoRA is trained": (bool(work.config.get("lora")), bool(cell.lora)),
     }
-    for key in ("model", "task", "precision", "batch_size", "device", "options"):
+    for key in IN_WORKLOAD:
         expected[key] = (getattr(work, key), getattr(cell, key))
     for test, job in training.jobs.items():
         expected[f"test of raw/{test}"] = (job and job.test, test)
@@ -180,18 +158,16 @@ def _record(training: TrainingRun, record: Record) -> Iterator[Fault]:
         expected["training.seed"] = (trained and trained.seed, limits()["seed"])
     for what, (value, right) in expected.items():
         if value != right or value is None:
-            yield mismatch(what, value, right, "record.json makes it")
+            yield mismatch(what, value, right, "by record.json it is")
 
 
 def _sum(training: TrainingRun) -> str:
     steps = training.steps["performance"]
     if steps is None:
         return "the performance test left no steps"
-    seen = (
-        "step by step"
-        if steps.seen
-        else "as a whole: the last one was long, as where a framework runs ahead of its device"
-    )
+    seen = "step by step"
+    if not steps.seen:
+        seen = "as a whole: the last one was long, because the framework runs ahead of its device"
     return f"{steps.count} steps in {steps.window_ns / 1e9:.4g} s, {seen}"
 
 
@@ -203,9 +179,8 @@ def _steps(training: TrainingRun) -> Iterator[Fault]:
     """
     for test, steps in training.steps.items():
         if steps is None:
-            yield Fault(
-                f"the {test} test left no steps that can be read", file=f"raw/{test}/steps.json"
-            )
+            text = f"the {test} test left no steps that can be read"
+            yield Fault(text, file=f"raw/{test}/steps.json")
             continue
         where = f"raw/{test}/steps.json"
         marks = [
@@ -220,32 +195,23 @@ def _steps(training: TrainingRun) -> Iterator[Fault]:
         if any(b < a for a, b in zip(marks, marks[1:], strict=False)):
             yield Fault(f"the times of the {test} test do not ascend", file=where)
         if steps.queued_ns > 1.1 * (steps.returned_ns - steps.closed_ns) + 1e6:
-            yield Fault(f"the {test} test stood in a queue for longer than it took", file=where)
+            yield Fault(f"the {test} test waited in a queue for longer than it took", file=where)
         if steps.input_ns > steps.returned_ns - steps.began_ns:
-            yield Fault(
-                f"the {test} test took longer to hand over its batches than it lasted", file=where
-            )
+            text = f"the {test} test took longer to hand over its batches than it lasted"
+            yield Fault(text, file=where)
         outcome = training.outcomes[test]
-        test_ns = outcome and outcome.test_ns
-        if test_ns != steps.window_ns or int(steps.times_ns.sum()) != steps.window_ns:
-            yield mismatch(
-                f"test_ns of the {test} test",
-                test_ns,
-                steps.window_ns,
-                "its steps add up to",
-                file=f"raw/{test}/outcome.json",
-            )
+        test_ns, sum_ns = outcome and outcome.test_ns, steps.window_ns
+        if test_ns != sum_ns or int(steps.times_ns.sum()) != sum_ns:
+            what, file = f"test_ns of the {test} test", f"raw/{test}/outcome.json"
+            yield mismatch(what, test_ns, sum_ns, "its steps add up to", file=file)
 
 
 def _count(training: TrainingRun) -> Iterator[Fault]:
     steps, least = training.steps["performance"], limits()["least_steps"]
-    if steps is None or steps.count < least:
-        yield mismatch(
-            "the number of timed steps",
-            steps and steps.count,
-            f"{least} or more",
-            "mode valid takes",
-        )
+    count = steps and steps.count
+    if count is None or count < least:
+        what = "the number of timed steps"
+        yield mismatch(what, count, f"{least} or more", "mode valid requires")
 
 
 def _window(training: TrainingRun) -> Iterator[Fault]:
@@ -262,108 +228,10 @@ def _window(training: TrainingRun) -> Iterator[Fault]:
     most_s = tail["window_fraction"] * steps.window_ns / 1e9 + tail["seconds"]
     if took_s > most_s:
         text = (
-            f"the framework's loop and its device went on for {took_s:.3g} s after the last step"
-            f" was said to be done; {most_s:.3g} s may"
+            f"the framework's loop and its device went on for {took_s:.3g} s after the end of the"
+            f" last step; {most_s:.3g} s are allowed"
         )
         yield Fault(text, f"at most {most_s:.3g}", f"{took_s:.3g}")
-
-
-def _accuracy(training: TrainingRun, record: Record) -> Iterator[Check]:
-    tolerance, precision = record.accuracy.tolerance, record.cell.precision
-    bounds = limits()["tolerance_of_lora" if record.cell.lora else "tolerance"].get(precision, {})
-    loose = [
-        mismatch(
-            f"accuracy.tolerance.{name}",
-            tolerance.get(name),
-            f"at most {bounds.get(name)}",
-            f"{precision} may have",
-        )
-        for name in ("first_loss_error", "loss_error")
-        if not _number(tolerance.get(name)) or not tolerance[name] <= bounds.get(name, -1)
-    ]
-    yield judge(
-        "training-tolerance",
-        loose,
-        "within this project's limits",
-        file="record.json",
-        fix=fixes.RUN,
-    )
-    where = {
-        "file": "raw/accuracy/steps.json",
-        "fix": "mend the SUT: it does not train as the reference does",
-    }
-    if record.no_reference:
-        why = f"there is no reference to compare with: {shorten(record.accuracy.reason)}"
-        yield manual("training-loss", why, **where)
-    else:
-        score, fault = files.reckon(lambda: loss_score(training))
-        wrong = (
-            [fault]
-            if score is None
-            else []
-            if score.passed
-            else [f"{score.line()}: the losses leave the reference's"]
-        )
-        yield judge("training-loss", wrong, score.line() if score else "", **where)
-    yield judge(
-        "training-while-timed",
-        _while_timed(training, record),
-        "the timed run's losses are the accuracy test's",
-        **where,
-    )
-    yield judge(
-        "training-held-out",
-        _held_out(training, record),
-        "both runs' losses on batches that are held out are right",
-        **where,
-    )
-
-
-def loss_score(training: TrainingRun) -> loss_curve.Accuracy:
-    """The score of the accuracy test's losses. Raises ValueError if there is nothing to compare."""
-    steps = training.steps["accuracy"]
-    if steps is None or training.reference is None or training.record is None:
-        raise ValueError("steps, reference or record are missing")
-    return loss_curve.score(
-        steps.losses, training.reference["loss"], training.record.accuracy.tolerance
-    )
-
-
-def _held_out(training: TrainingRun, record: Record) -> Iterator[Fault]:
-    """Compare the losses on held-out batches after the training with those of the reference, or
-    with those of the accuracy test if there is no reference.
-    """
-    limit, each = record.accuracy.tolerance.get("loss_error"), training.steps["accuracy"]
-    if (
-        each is None
-        or len(each.losses) < 3
-        or not _number(limit)
-        or not (training.reference or record.no_reference)
-    ):
-        yield Fault("there are no losses to compare, or no tolerance")
-        return
-    losses, held_out = (
-        (training.reference[key] for key in ("loss", "held_out"))
-        if training.reference
-        else (each.losses, each.held_out)
-    )
-    with np.errstate(all="ignore"):  # a value that is not finite gives NaN, which is never close
-        allowed = limit * float(np.std(losses))
-    for test, steps in training.steps.items():
-        found = steps.held_out if steps else ()
-        close = len(found) == len(held_out) and all(
-            abs(a - b) <= allowed for a, b in zip(found, held_out, strict=True)
-        )
-        if not (found and close):
-            values, expected = (
-                " ".join(f"{loss:.7g}" for loss in row) or "nothing" for row in (found, held_out)
-            )
-            yield mismatch(
-                "the losses held out",
-                values,
-                f"{expected}, ± {allowed:.2g}",
-                f"in the {test} test they have to be",
-            )
 
 
 def _log(training: TrainingRun) -> Iterator[Fault]:
@@ -371,27 +239,22 @@ def _log(training: TrainingRun) -> Iterator[Fault]:
     record and job.
     """
     steps, job = training.steps["performance"], training.jobs["performance"]
-    expected, fault = files.reckon(
-        lambda: (
-            mllog.lines(steps, training.record, job) if steps and training.record and job else None
-        )
-    )
+    record = training.record
+    if not (steps and job and record):
+        yield Fault("its lines cannot be computed: steps, record or job are missing")
+        return
+    expected, fault = files.reckon(partial(mllog.lines, steps, record, job))
     if expected is None:
-        yield Fault(f"it cannot be told what has to stand in it: {fault}")
+        yield Fault(f"its lines cannot be computed: {fault}")
         return
     whole = "".join(expected).encode()
-    found, fault = files.attempt(
-        lambda path: _start_of(path, len(whole) + 1), training.directory / FOLDER / LOG
-    )
+    start = partial(_start_of, count=len(whole) + 1)
+    found, fault = files.attempt(start, training.directory / FOLDER / LOG)
     if found != whole:
-        other = (found or b"").decode(errors="replace").splitlines(keepends=True)
-        number = next(
-            (n for n, (a, b) in enumerate(zip(expected, other, strict=False), 1) if a != b),
-            min(len(expected), len(other)) + 1,
-        )
-        yield Fault(
-            fault or f"line {number} is not what steps, record and job make it", line=number
-        )
+        lines = (found or b"").decode(errors="replace").splitlines(keepends=True)
+        number = _first_difference(expected, lines)
+        text = f"line {number} is not the one that follows from steps, record and job"
+        yield Fault(fault or text, line=number)
 
 
 def _start_of(path: Path, count: int) -> bytes:
@@ -399,40 +262,14 @@ def _start_of(path: Path, count: int) -> bytes:
         return f.read(count)
 
 
-def _while_timed(training: TrainingRun, record: Record) -> Iterator[Fault]:
-    """Compare the two losses of the timed run with those of the accuracy test: the loss of the
-    first step and the mean of the others.
-    """
-    timed, each = training.steps["performance"], training.steps["accuracy"]
-    limit = record.accuracy.tolerance.get("loss_error")
-    if (
-        timed is None
-        or each is None
-        or len(timed.losses) != 2
-        or len(each.losses) < 3
-        or not _number(limit)
-    ):
-        yield Fault("a test left no losses, or not those it has to leave")
-        return
-    expected = (each.losses[0], float(np.mean(each.losses[1:])))
-    allowed = limits()["timed_loss"] * limit * float(np.std(each.losses))
-    for what, value, other in zip(
-        ("the loss of the first step", "the mean loss of the others"),
-        timed.losses,
-        expected,
-        strict=True,
-    ):
-        if not abs(value - other) <= allowed:
-            yield mismatch(
-                what,
-                f"{value:.7g} in the timed run",
-                f"{other:.7g} ± {allowed:.2g}",
-                "in the accuracy test it is",
-            )
-
-
-def _number(value: Any) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _first_difference(lines: Sequence[str], others: Sequence[str]) -> int:
+    """The number of the first line that differs, from 1."""
+    number = 1
+    for line, other in zip(lines, others, strict=False):
+        if line != other:
+            break
+        number += 1
+    return number
 
 
 def _evidence(training: TrainingRun, record: Record) -> Iterator[Check]:
@@ -450,35 +287,19 @@ def _evidence(training: TrainingRun, record: Record) -> Iterator[Check]:
             lower.append(f"the {test} test left no evidence")
             continue
         if rule:
-            found, why = files.reckon(
-                partial(evidence.findings, EvidenceRule(**rule), before, after, execution)
-            )
-            faults += [
-                Fault(f"{test}: {text}", file=f"raw/{test}/outcome.json")
-                for text in (found if found is not None else [why])
-            ]
+            compute = partial(evidence.findings, EvidenceRule(**rule), before, after, execution)
+            texts, why = files.reckon(compute)
+            for text in [why] if texts is None else texts:
+                faults.append(Fault(f"{test}: {text}", file=f"raw/{test}/outcome.json"))
         seen = {before.get("precision"), after.get("precision")}
         if seen != {precision}:
-            lower.append(
-                mismatch(
-                    f"the precision of the {test} test",
-                    ", ".join(sorted(map(str, seen))),
-                    precision,
-                    "the cell says",
-                )
-            )
-    yield judge(
-        "training-evidence",
-        faults,
-        f"{execution}: what the watched steps ran",
-        file="raw/performance/outcome.json",
-    )
-    yield judge(
-        "training-precision",
-        lower,
-        f"{precision}, read off weights and products",
-        file="raw/performance/outcome.json",
-    )
+            names = ", ".join(sorted(map(str, seen)))
+            what = f"the precision of the {test} test"
+            lower.append(mismatch(what, names, precision, "the cell says"))
+    file = "raw/performance/outcome.json"
+    yield judge("training-evidence", faults, f"{execution}, by the watched steps", file=file)
+    good = f"{precision}, seen on weights and products"
+    yield judge("training-precision", lower, good, file=file)
 
 
 def _speed(training: TrainingRun, record: Record) -> Check:
@@ -488,22 +309,17 @@ def _speed(training: TrainingRun, record: Record) -> Check:
     """
     steps, outcome = training.steps["performance"], training.outcomes["performance"]
     product = ((outcome.evidence_after if outcome else None) or {}).get("matrix_flops")
-    if steps is None or record.least_flops is None or not _number(product) or not product > 0:
-        return not_applicable(
-            "training-speed",
-            "nobody knows the model's operations, or how fast the framework multiplies",
-        )
-    reached = (
-        passes(record.cell.lora)
-        * record.least_flops
-        * step_files.figures(steps)["samples_per_second"]
-    )
+    unknown = not_applicable("training-speed", UNKNOWN_SPEED)
+    if steps is None or record.least_flops is None:
+        return unknown
+    if not losses.is_number(product) or product <= 0:
+        return unknown
+    rate = step_files.figures(steps)["samples_per_second"]
+    reached = passes(record.cell.lora) * record.least_flops * rate
     text = f"{reached / 1e9:.3g} GFLOP/s at least; a large product has {product / 1e9:.3g}"
-    faults = (
-        [f"{text}: it did not train"]
-        if reached > limits()["faster_than_products"] * product
-        else []
-    )
+    faults = []
+    if reached > limits()["faster_than_products"] * product:
+        faults.append(f"{text}: it did not train")
     return judge("training-speed", faults, text, file="raw/performance/steps.json")
 
 
@@ -511,33 +327,27 @@ def _result(training: TrainingRun, record: Record) -> Iterator[Fault]:
     """Yield a fault for each contradiction of result.json with record and steps. There is none yet
     while result.json is being computed.
     """
-    result, steps, outcome = (
-        training.result,
-        training.steps["performance"],
-        training.outcomes["performance"],
-    )
+    result, steps = training.result, training.steps["performance"]
+    outcome = training.outcomes["performance"]
     if why := training.faults.get("result.json"):
         yield Fault(why)
     if result is None or steps is None or outcome is None:
         return
     yield from results.copied(result, record, outcome)
-    rates, samples = step_files.figures(steps), steps.count * steps.batch_size
-    sample_passes = passes(record.cell.lora)
-    yield from results.other_figures(
-        result,
-        lambda: figures.of_training(
-            rates,
-            samples=samples,
-            batches=steps.count,
-            record=record,
-            outcome=outcome,
-            figure=FIGURES["Fit"],
-            passes=sample_passes,
-        ),
+    make = partial(
+        figures.of_training,
+        step_files.figures(steps),
+        samples=steps.count * steps.batch_size,
+        batches=steps.count,
+        record=record,
+        outcome=outcome,
+        figure=FIGURES["Fit"],
+        passes=passes(record.cell.lora),
     )
-    score, _ = files.reckon(lambda: loss_score(training))
+    yield from results.other_figures(result, make)
+    score, _ = files.reckon(lambda: losses.score(training))
     passed = score is not None and score.passed
     if result.accuracy and result.accuracy.get("passed") is True and not passed:
-        yield mismatch("accuracy.passed", True, False, "the losses make it")
+        yield mismatch("accuracy.passed", True, False, "by the losses it is")
     if result.ranked and (record.cell.size == "tiny" or not passed):
-        yield mismatch("ranked", True, False, "size and losses make it")
+        yield mismatch("ranked", True, False, "by size and losses it is")

@@ -82,13 +82,11 @@ def _events(steps: Steps, record: Record, job: Job) -> Iterator[dict[str, Any]]:
     yield event(_STOP, steps.started_ns, "init_stop")  # the first two steps build and compile
     yield event(_START, steps.started_ns, "run_start")
     yield event(_START, steps.started_ns, "block_start", **begun)
-    ends_ns, times_ns = (
-        (*steps.marks_ns[:-1], steps.closed_ns),
-        (steps.times_ns.tolist() if steps.seen else ()),
-    )
-    for number, (at_ns, step_ns) in enumerate(
-        zip(ends_ns, times_ns, strict=False), steps.total - steps.count + 1
-    ):
+    ends_ns = (*steps.marks_ns[:-1], steps.closed_ns)
+    times_ns = steps.times_ns.tolist() if steps.seen else ()
+    number = steps.total - steps.count
+    for at_ns, step_ns in zip(ends_ns, times_ns, strict=False):
+        number += 1
         step = {"step_num": number, "samples_count": number * steps.batch_size}
         yield event(_POINT, at_ns, "tracked_stats", {"step_time_ms": step_ns / 1e6}, **step)
     whole = figures(steps)

@@ -77,6 +77,7 @@ def read(directory: Path, with_result: bool) -> TrainingRun:
 
     record = take(files.record, "record.json")
     reference = None if record and record.accuracy.reason else take(_losses, "reference.npz")
+    has_result = with_result and (directory / "result.json").exists()
     return TrainingRun(
         directory=directory,
         record=record,
@@ -84,19 +85,15 @@ def read(directory: Path, with_result: bool) -> TrainingRun:
         jobs={test: take(files.job, f"raw/{test}/job.json") for test in TESTS},
         outcomes={test: take(files.outcome, f"raw/{test}/outcome.json") for test in TESTS},
         reference=reference,
-        result=(
-            take(files.result, "result.json")
-            if with_result and (directory / "result.json").exists()
-            else None
-        ),
+        result=take(files.result, "result.json") if has_result else None,
         faults=faults,
     )
 
 
 def _losses(path: Path) -> dict[str, np.ndarray]:
-    arrays = {name: files.arrays(path)[name] for name in ("loss", "held_out")}
-    if any(
-        array.ndim != 1 or array.dtype.kind != "f" or not array.size for array in arrays.values()
-    ):
-        raise ValueError("its losses are no rows of numbers")
-    return arrays
+    arrays = files.arrays(path)
+    losses = {name: arrays[name] for name in ("loss", "held_out")}
+    for array in losses.values():
+        if array.ndim != 1 or array.dtype.kind != "f" or not array.size:
+            raise ValueError("its losses are not rows of numbers")
+    return losses

@@ -104,16 +104,15 @@ def read(path: Path) -> Steps:
     lists = ("marks_ns", "losses", "held_out")
     for name in lists:
         values[name] = tuple(values[name])
-    whole = [*values["marks_ns"], *(value for name, value in values.items() if name not in lists)]
-    losses = (*values["losses"], *values["held_out"])
-    if not all(type(value) is int and 0 <= value < 1 << 62 for value in whole) or not all(
-        type(x) is float for x in losses
-    ):
-        raise ValueError(
-            "times and counts are whole numbers, and losses are floating-point numbers"
-        )
+    counts = [value for name, value in values.items() if name not in lists]
+    for count in (*values["marks_ns"], *counts):
+        if type(count) is not int or not 0 <= count < 1 << 62:
+            raise ValueError("a time or a count is not a whole number from 0 on")
+    for loss in (*values["losses"], *values["held_out"]):
+        if type(loss) is not float:
+            raise ValueError("a loss is not a floating-point number")
     if len(values["marks_ns"]) < 2 or values["closed_ns"] <= values["started_ns"]:
-        raise ValueError("it holds fewer than two steps in its window, or a window of no length")
+        raise ValueError("its window has fewer than two steps, or no length")
     return Steps(**values)
 
 
@@ -129,11 +128,8 @@ def figures(steps: Steps) -> dict[str, float]:
     }
     if not steps.seen:
         return values
-    half = float(
-        special.stdtrit(steps.count - 1, (1 + _CONFIDENCE) / 2)
-        * times_ms.std(ddof=1)
-        / np.sqrt(steps.count)
-    )
+    quantile = special.stdtrit(steps.count - 1, (1 + _CONFIDENCE) / 2)
+    half = float(quantile * times_ms.std(ddof=1) / np.sqrt(steps.count))
     third = max(1, steps.count // 3)
     return values | {
         "step_median_ms": float(np.median(times_ms)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from formats.cell import MODES
 from harness import terminal
 from harness.commands.pages import write_page
 from harness.errors import UsageError
+from harness.messages import Files
 from harness.request.flags import Parser, add_common, known_name
 
 
@@ -62,7 +64,7 @@ def main(arguments: list[str]) -> int:
     if flags.html:
         _write_page(flags, directory, level, report)
     if flags.json:
-        terminal.document(report.as_json(directory, level))
+        terminal.document(asdict(report.document(directory, level)))
     else:
         terminal.audited(report, level, flags.quiet)
     return 0 if report.passes(level) else 1
@@ -71,12 +73,9 @@ def main(arguments: list[str]) -> int:
 def _check_audited(flags: Any) -> None:
     directory, html = flags.directory, flags.html
     if not directory.is_dir():
-        what = (
-            "it is a file; an audit takes a directory"
-            if directory.exists()
-            else "there is no such directory"
-        )
-        raise UsageError(f"audit {directory}: {what}")
+        if directory.exists():
+            raise UsageError(f"audit {directory}: is a file; an audit takes a directory")
+        raise UsageError(f"audit {directory}: there is no such directory")
     recorded = audit.recorded_round(directory)
     if flags.round and recorded not in (flags.round, None):
         raise UsageError(
@@ -85,12 +84,12 @@ def _check_audited(flags: Any) -> None:
         )
     if html and html.resolve().is_relative_to(directory.resolve()):
         raise UsageError(
-            f"--html {html}: it lies in the audited directory, which an audit leaves as it is; name"
-            " a file elsewhere"
+            f"--html {html}: is in the audited directory, which an audit does not change; give a"
+            " file elsewhere"
         )
 
 
 def _write_page(flags: Any, directory: str, level: str, report: Any) -> None:
     content = page.render(directory, level, report, datetime.now().astimezone())
     write_page("--html", flags.html, "an audit", page.BEGINNING, content)
-    terminal.Terminal(flags.quiet).say(f"the page: {flags.html}")
+    terminal.Terminal(flags.quiet).say(Files.PAGE.format(path=flags.html))

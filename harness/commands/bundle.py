@@ -25,6 +25,7 @@ from harness.execution import bundle, environments, machine, wheels
 from harness.execution.bundle import Package
 from harness.execution.environments import ROOT
 from harness.inputs import checkpoint, models
+from harness.messages import Files
 from harness.request.flags import Parser, add_common, known_name, model_names, sut_name
 from sut.devices import DEVICES, HOST
 from sut.registry import REFERENCE, SUTS, spec_of
@@ -72,8 +73,9 @@ def main(arguments: list[str]) -> int:
     elif options.dry_run:
         _show(summary)
     else:
-        size = f"{options.folder}: {summary['bytes'] / 1e6:,.1f} MB"
-        terminal.line(f"{size}; on the other machine: {options.folder.name}/run.sh …")
+        folder = options.folder
+        size_mb = summary["bytes"] / 1e6
+        terminal.line(Files.BUNDLED.format(folder=folder, size_mb=size_mb, name=folder.name))
     return 0
 
 
@@ -220,10 +222,13 @@ def _show(summary: Mapping[str, Any]) -> None:
     for environment, packages in summary["environments"].items():
         rows += [[environment, *package.split("==")] for package in packages]
     terminal.table("Bundle (nothing was written)", ("environment", "package", "version"), rows)
+    packages = {package for _, package, _ in rows}
     terminal.line(
-        f"{len({row[1] for row in rows})} packages; source {summary['source_bytes'] / 1e6:.1f} MB; "
-        f"weights {summary['weight_bytes'] / 1e6:,.1f} MB. The locks have no sizes of wheels: "
-        "docs/offline.md shows those of some bundles."
+        Files.BUNDLE_PLAN.format(
+            packages=len(packages),
+            source_mb=summary["source_bytes"] / 1e6,
+            weights_mb=summary["weight_bytes"] / 1e6,
+        )
     )
 
 
@@ -236,8 +241,7 @@ def _data(weights: Sequence[_Weights], cache: Path, reporter: terminal.Terminal)
     for model, size in dict.fromkeys((model.name, size.name) for model, size in weights):
         references = list(cache.glob(f"references/{model}-{size}-*/reference.npz"))
         if not references:
-            where = f"{model} {size}: there is no reference in {cache}"
-            reporter.say(f"{where}. The other machine computes its own.")
+            reporter.say(Files.NO_REFERENCE.format(model=model, size=size, cache=cache))
         folders += [path.parent for path in references]
     files = {}
     for folder in folders:

@@ -10,15 +10,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness import locks, terminal
+from harness.messages import Files
 from harness.request.flags import Parser, add_common, known_name
 from sut.devices import DEVICES
 
 _KINDS = {
-    "environments": "made again from their locks, over the network",
-    "checkpoints": "seeded weights, drawn again; of your own weights, links alone",
-    "inputs": "made again in seconds",
-    "references": "computed again by the reference's framework",
-    "compiled": "compiled again by JAX and torch",
+    "environments": Files.REMOVED_ENVIRONMENTS,
+    "checkpoints": Files.REMOVED_CHECKPOINTS,
+    "inputs": Files.REMOVED_INPUTS,
+    "references": Files.REMOVED_REFERENCES,
+    "compiled": Files.REMOVED_COMPILED,
 }
 """Folder of the cache → the cost of its removal."""
 _OWN = re.compile(
@@ -34,8 +35,8 @@ def main(arguments: list[str]) -> int:
     parser = Parser(
         prog="./run.sh clean",
         description=(
-            "The sizes of what the cache holds. Run directories are never touched, and neither is"
-            " the harness' own environment."
+            "Show the sizes of the files in the cache, or remove them. Run directories and the"
+            " environment of the harness always stay."
         ),
         allow_abbrev=False,
     )
@@ -45,9 +46,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--yes", action="store_true", help="remove them")
     add_common(parser)
     flags = parser.parse_args(arguments)
-    kinds = list(dict.fromkeys(known_name(kind, _KINDS, "clean") for kind in flags.kinds)) or list(
-        _KINDS
-    )
+    named = [known_name(kind, _KINDS, "clean") for kind in flags.kinds]
+    kinds = list(dict.fromkeys(named or _KINDS))
     if flags.yes:  # no cell may be measured at the same time
         with locks.machine(terminal.Terminal(flags.quiet).say):
             return _clean(flags.cache.absolute(), kinds, flags.json, remove=True)
@@ -56,8 +56,9 @@ def main(arguments: list[str]) -> int:
 
 def _clean(cache: Path, kinds: list[str], as_json: bool, remove: bool) -> int:
     entries = [(kind, path, _bytes(path)) for kind in kinds for path in _entries(cache / kind)]
-    for _, path, _ in entries if remove else ():
-        _remove(path)
+    if remove:
+        for _, path, _ in entries:
+            _remove(path)
     total = sum(size for _, _, size in entries)
     if as_json:
         documents = [
@@ -65,13 +66,15 @@ def _clean(cache: Path, kinds: list[str], as_json: bool, remove: bool) -> int:
         ]
         terminal.document({"entries": documents, "bytes": total, "removed": remove})
         return 0
-    rows = (
-        [kind, path.name, f"{size / 1e6:,.1f} MB", _KINDS[kind]]
-        for kind, path, size in sorted(entries, key=lambda e: -e[2])
-    )
+    entries.sort(key=lambda entry: -entry[2])
+    rows = [
+        [kind, path.name, f"{size / 1e6:,.1f} MB", _KINDS[kind]] for kind, path, size in entries
+    ]
     terminal.table(f"Cache {cache}", ("kind", "name", "size", "what its removal costs"), rows)
-    advice = "removed" if remove else "nothing was removed; --yes removes them"
-    terminal.line(f"{total / 1e9:.2f} GB: {advice}")
+    if remove:
+        terminal.line(Files.REMOVED.format(size_gb=total / 1e9))
+    else:
+        terminal.line(Files.NOT_REMOVED.format(size_gb=total / 1e9))
     return 0
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from argparse import Namespace
 from dataclasses import asdict
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from harness.commands.folders import groups_below
 from harness.comparison import compare
 from harness.comparison.compare import PUBLISHED, Comparison
 from harness.errors import UsageError
+from harness.messages import BuildCheck
 from harness.request.flags import Parser, add_common
 
 _UNPROVEN = 4
@@ -25,6 +27,46 @@ def main(arguments: list[str]) -> int:
     slower, and 4 if for some cell nothing is proven.
     """
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    flags = _parser().parse_args(arguments)
+    limit = None if flags.fail_if_slower is None else _share(flags.fail_if_slower)
+    comparisons = _comparisons(flags.a, flags.b, limit)
+    if flags.allow_unproven and limit is None:
+        raise UsageError("--allow-unproven: is for --fail-if-slower; give both, or neither")
+    _show(comparisons, flags)
+    if limit is None:
+        return 0
+    unproven = [c for c in comparisons if c.unproven]
+    proven = [c for c in comparisons if c.ratio and not c.unproven]
+    slower = [c for c in proven if c.ratio and c.ratio.slower_than(limit)]
+    for c in slower:
+        _say(
+            BuildCheck.SLOWER.format(
+                limit=flags.fail_if_slower, sut=c.b, work=c.name, verdict=c.verdict
+            )
+        )
+    for c in unproven:
+        _say(BuildCheck.UNPROVEN.format(sut=c.b or c.a, work=c.name, why=c.unproven))
+    if slower:
+        return 1
+    return _UNPROVEN if unproven and not flags.allow_unproven else 0
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+def _show(comparisons: list[Comparison], flags: Namespace) -> None:
+    a, b = str(flags.a), str(flags.b)
+    if b == PUBLISHED:
+        a, b = PUBLISHED, a
+    if flags.json:
+        cells = [asdict(comparison) for comparison in comparisons]
+        terminal.document({"schema": "compare-1", "a": a, "b": b, "comparisons": cells})
+    else:
+        terminal.comparisons(comparisons, (a, b), flags.quiet)
+
+
+def _parser() -> Parser:
     parser = Parser(
         prog="./run.sh compare",
         description=(
@@ -33,14 +75,12 @@ def main(arguments: list[str]) -> int:
         ),
         allow_abbrev=False,
     )
-    parser.add_argument(
-        "a", metavar="A", type=Path, help="a folder of run directories: what is compared with"
-    )
+    parser.add_argument("a", metavar="A", type=Path, help="a folder of run directories")
     parser.add_argument(
         "b",
         metavar="B",
         type=Path,
-        help=f"another one; or `{PUBLISHED}`: Keras' published table, for a look alone",
+        help=f"the folder that is compared with A; or `{PUBLISHED}`: Keras' published table",
     )
     parser.add_argument(
         "--fail-if-slower",
@@ -54,55 +94,30 @@ def main(arguments: list[str]) -> int:
         "--allow-unproven",
         action="store_true",
         help=(
-            f"with --fail-if-slower: exit 0, not {_UNPROVEN}, if no cell is slower and of some"
+            f"with --fail-if-slower: exit 0, not {_UNPROVEN}, if no cell is slower and for some"
             " cells nothing is proven"
         ),
     )
     add_common(parser)
-    flags = parser.parse_args(arguments)
-    limit = None if flags.fail_if_slower is None else _share(flags.fail_if_slower)
-    comparisons = _comparisons(flags.a, flags.b, limit)
-    if flags.allow_unproven and limit is None:
-        raise UsageError("--allow-unproven: it is for --fail-if-slower; give both, or neither")
-    slower = [
-        c
-        for c in comparisons
-        if limit is not None and c.ratio and not c.unproven and c.ratio.slower_than(limit)
-    ]
-    a, b = (PUBLISHED, str(flags.a)) if str(flags.b) == PUBLISHED else (str(flags.a), str(flags.b))
-    if flags.json:
-        terminal.document(
-            {"schema": "compare-1", "a": a, "b": b, "comparisons": [asdict(c) for c in comparisons]}
-        )
-    else:
-        terminal.comparisons(comparisons, (a, b), flags.quiet)
-    if limit is None:
-        return 0
-    unproven = [c for c in comparisons if c.unproven]
-    for c in slower:
-        sys.stderr.write(f"slower than {flags.fail_if_slower}: {c.b}, {c.name}: {c.verdict}\n")
-    for c in unproven:
-        sys.stderr.write(f"nothing proven: {c.b or c.a}, {c.name}: {c.unproven}\n")
-    return 1 if slower else _UNPROVEN if unproven and not flags.allow_unproven else 0
+    return parser
 
 
 def _comparisons(a: Path, b: Path, limit: float | None) -> list[Comparison]:
     if str(b) != PUBLISHED:
-        found = compare.compare(
-            groups_below(a),
-            groups_below(b),
-            (a.name or str(a), b.name or str(b)) if a.name != b.name else ("A", "B"),
-        )
+        names = ("A", "B")
+        if a.name != b.name:
+            names = (a.name or str(a), b.name or str(b))
+        found = compare.compare(groups_below(a), groups_below(b), names)
         if not any(c.a and c.b for c in found):
             raise UsageError(
-                f"compare {a} {b}: they have no cell in common (same model, size, task, scenario,"
-                " precision, batch, inputs and weights)"
+                f"compare {a} {b}: the folders have no cell in common (same model, size, task,"
+                " scenario, precision, batch, inputs and weights)"
             )
         return found
     if limit is not None:
         raise UsageError(
-            f"--fail-if-slower: the figures of `{PUBLISHED}` are of another machine, so nothing is"
-            " slower than they are; leave it out"
+            f"--fail-if-slower: the figures of `{PUBLISHED}` are of another machine, so no cell is"
+            " shown to be slower; leave it out"
         )
     found = compare.with_published(groups_below(a))
     if not found:

@@ -15,9 +15,10 @@ from pathlib import Path
 
 from compliance import audit as audits
 from compliance import rules
-from compliance.findings.check import Check, not_applicable
+from compliance.findings.check import not_applicable
 from compliance.folders import subfolders
 from compliance.logs import files
+from formats.checks import Check
 from formats.job import TESTS, Job
 from formats.outcome import WorkerOutcome
 from formats.record import Record

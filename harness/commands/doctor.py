@@ -19,13 +19,14 @@ from pathlib import Path
 
 import psutil
 
-from compliance.findings.check import Check, Verdict
 from compliance.rules import CURRENT
+from formats.checks import Check, Verdict
 from formats.record import Accelerator, Machine
 from harness import terminal
 from harness.commands import checks
 from harness.execution import machine
 from harness.execution.environments import made_for
+from harness.messages import DoctorAdvice, DoctorFinding
 from harness.request.flags import Parser, add_common
 from scenarios.worker import counters
 from scenarios.worker.preflight import available_memory_bytes
@@ -91,9 +92,8 @@ def _check(
 
 def _finding(name: str, verdict: Verdict, detail: str, fix: str = "") -> Check:
     """Return a check whose id is made from its name. So a name must not change between versions."""
-    return Check(
-        re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-"), name, verdict, detail, fix=fix
-    )
+    check_id = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    return Check(check_id, name, verdict, detail, fix=fix)
 
 
 def _interpreter() -> Check:
@@ -101,8 +101,8 @@ def _interpreter() -> Check:
     return _check(
         "interpreter",
         good,
-        f"Python {platform.python_version()}",
-        "LoadGen has wheels for Python 3.11 to 3.13",
+        DoctorFinding.PYTHON.format(version=platform.python_version()),
+        DoctorAdvice.PYTHON,
         Verdict.FAIL,
     )
 
@@ -115,15 +115,8 @@ def _compiler() -> Check:
     return _check(
         "C++ compiler",
         compiler is not None,
-        (
-            Path(compiler).name
-            if compiler
-            else (
-                "none found: native-torch-compile needs one on a CPU, and LoadGen where it has no"
-                " wheel"
-            )
-        ),
-        "install g++ (Debian, Ubuntu: apt install g++)",
+        Path(compiler).name if compiler else DoctorFinding.NO_COMPILER,
+        DoctorAdvice.COMPILER,
     )
 
 
@@ -133,8 +126,8 @@ def _headers() -> Check:
     return _check(
         "Python headers",
         there,
-        "Python.h is there" if there else "no Python.h: native-torch-compile needs it",
-        "install them (Debian, Ubuntu: apt install python3-dev)",
+        DoctorFinding.HEADERS if there else DoctorFinding.NO_HEADERS,
+        DoctorAdvice.HEADERS,
     )
 
 
@@ -143,103 +136,78 @@ def _disk(cache: Path) -> Check:
     return _check(
         "disk",
         free > _LOW_DISK_BYTES,
-        f"{free / 1e9:.1f} GB free for environments and weights",
-        f"all environments take about {_LOW_DISK_BYTES / 1e9:.0f} GB, a 7 B model 15 GB more: free"
-        " some, or give --cache DIR",
+        DoctorFinding.DISK.format(free=free / 1e9),
+        DoctorAdvice.DISK.format(need=_LOW_DISK_BYTES / 1e9),
     )
 
 
 def _memory(m: Machine) -> Check:
-    available, limit = (
-        available_memory_bytes() or psutil.virtual_memory().available,
-        m.memory_limit_bytes,
-    )
-    text = f"{available / 1e9:.1f} GB of {(m.memory_bytes or 0) / 1e9:.1f} GB available"
-    return _check(
-        "memory",
-        available > _LOW_MEMORY_BYTES,
-        text + (f", limited to {limit / 1e9:.1f} GB" if limit else ""),
-        "end what else runs: the smallest cells need 2 GB",
-    )
+    available = available_memory_bytes() or psutil.virtual_memory().available
+    all_bytes = m.memory_bytes or 0
+    text = DoctorFinding.MEMORY.format(available=available / 1e9, all=all_bytes / 1e9)
+    if m.memory_limit_bytes:
+        text += DoctorFinding.MEMORY_LIMIT.format(limit=m.memory_limit_bytes / 1e9)
+    return _check("memory", available > _LOW_MEMORY_BYTES, text, DoctorAdvice.MEMORY)
 
 
 def _swap(m: Machine) -> Check:
-    return _check(
-        "swap",
-        not m.swap_used_bytes,
-        f"{m.swap_used_bytes / 1e6:.0f} MB in use" if m.swap_used_bytes else "none in use",
-        "memory was short: end what else runs, then `sudo swapoff -a && sudo swapon -a`; a swapping"
-        " cell measures the disk",
-    )
+    text: str = DoctorFinding.NO_SWAP
+    if m.swap_used_bytes:
+        text = DoctorFinding.SWAP.format(used=m.swap_used_bytes / 1e6)
+    return _check("swap", not m.swap_used_bytes, text, DoctorAdvice.SWAP)
 
 
 def _processors(m: Machine) -> Check:
     """Check the usable processors. Frameworks start a thread for each processor that they see, even
     if a container grants only a share of it.
     """
-    quota, usable = m.cpu_quota, m.usable_threads or m.threads or 1
+    quota = m.cpu_quota
+    usable = m.usable_threads or m.threads or 1
     limited = quota is not None and quota < usable
-    return _check(
-        "processors",
-        not limited and usable == m.threads,
-        f"{usable} of {m.threads} threads usable"
-        + (f" ({m.cores} cores)" if m.cores else "")
-        + (f", a quota of {quota:g}" if quota else ""),
-        "lift the container's CPU limit, or pin it to whole processors (--cpuset-cpus) and set"
-        " OMP_NUM_THREADS to their number",
+    text = DoctorFinding.PROCESSORS.format(
+        usable=usable,
+        all=m.threads,
+        cores=f" ({m.cores} cores)" if m.cores else "",
+        quota=f", a quota of {quota:g}" if quota else "",
     )
+    good = not limited and usable == m.threads
+    return _check("processors", good, text, DoctorAdvice.PROCESSORS)
 
 
 def _governor(m: Machine) -> Check:
     if m.governor is None:
-        return _finding(
-            "governor", Verdict.NA, "the kernel does not tell (a virtual machine, or not Linux)"
-        )
-    return _check(
-        "governor",
-        m.governor == "performance",
-        m.governor,
-        "sudo cpupower frequency-set -g performance",
-    )
+        return _finding("governor", Verdict.NA, DoctorFinding.NO_GOVERNOR)
+    is_good = m.governor == "performance"
+    return _check("governor", is_good, m.governor, DoctorAdvice.GOVERNOR)
 
 
 def _frequency(m: Machine) -> Check:
     """Check whether boost is on. It makes the first seconds faster than the tenth minute."""
     if m.boost is None:
         now = f"; {m.frequency_now_mhz} MHz now" if m.frequency_now_mhz else ""
-        return _finding(
-            "frequency scaling", Verdict.NA, f"the kernel does not tell whether boost is on{now}"
-        )
-    return _check(
-        "frequency scaling",
-        not m.boost,
-        f"boost {'on' if m.boost else 'off'}, {m.frequency_now_mhz} MHz now, {m.frequency_mhz} at"
-        " most",
-        "for figures that repeat, switch boost off: echo 0 | sudo tee"
-        " /sys/devices/system/cpu/cpufreq/boost (Intel: echo 1 | sudo tee"
-        " /sys/devices/system/cpu/intel_pstate/no_turbo)",
+        text = DoctorFinding.NO_BOOST.format(now=now)
+        return _finding("frequency scaling", Verdict.NA, text)
+    text = DoctorFinding.BOOST.format(
+        state="on" if m.boost else "off", now=m.frequency_now_mhz, most=m.frequency_mhz
     )
+    return _check("frequency scaling", not m.boost, text, DoctorAdvice.BOOST)
 
 
 def _clock(m: Machine) -> Check:
     source = m.clock_source
     if source is None:
-        return _finding("clock", Verdict.NA, "the kernel does not tell its clock source")
-    return _check(
-        "clock",
-        source in _FAST_CLOCKS,
-        source,
-        "a slow clock is in every latency: boot with clocksource=tsc",
-    )
+        return _finding("clock", Verdict.NA, DoctorFinding.NO_CLOCK)
+    return _check("clock", source in _FAST_CLOCKS, source, DoctorAdvice.CLOCK)
 
 
 def _load(m: Machine) -> Check:
-    one_minute, threads = m.load_average[0], m.threads or 1
+    one_minute = m.load_average[0]
+    threads = m.threads or 1
     return _check(
         "other load",
         one_minute < _BUSY_LOAD_PER_THREAD * threads,
-        f"load average {one_minute:.2f} over the last minute on {threads} threads",
-        "end what else runs, and wait a minute: a busy machine measures its neighbours",
+        DoctorFinding.LOAD.format(load=one_minute, threads=threads),
+        DoctorAdvice.LOAD,
         Verdict.MANUAL if one_minute < threads else Verdict.FAIL,
     )
 
@@ -252,14 +220,11 @@ def _other_processes() -> Check:
             process.cpu_percent()
             processes.append(process)
     time.sleep(_LOOK_S)
-    busy = sorted(_busy(processes), reverse=True)
-    return _check(
-        "other processes",
-        not busy,
-        ", ".join(f"{name} (process {pid}) {percent:.0f} %" for percent, name, pid in busy[:5])
-        or "none above 5 % of a processor",
-        "end them, or wait until they are done",
-    )
+    texts = []
+    for percent, name, pid in sorted(_busy(processes), reverse=True)[:5]:
+        texts.append(DoctorFinding.PROCESS.format(name=name, pid=pid, percent=percent))
+    detail = ", ".join(texts) or DoctorFinding.NO_PROCESSES
+    return _check("other processes", not texts, detail, DoctorAdvice.PROCESSES)
 
 
 def _busy(processes: list[psutil.Process]) -> Iterator[tuple[float, str, int]]:
@@ -274,9 +239,8 @@ def _virtual(m: Machine) -> Check:
     return _check(
         "virtual machine",
         m.virtualisation is None,
-        m.virtualisation or "no hypervisor",
-        "neighbours on the same host change the figures: measure rival cells in turns (A B A B …),"
-        " and compare their medians",
+        m.virtualisation or DoctorFinding.NO_HYPERVISOR,
+        DoctorAdvice.VIRTUAL,
     )
 
 
@@ -286,15 +250,13 @@ def _energy() -> Check:
         return _finding("energy counter", Verdict.PASS, ", ".join(reading.microjoules))
     why = "; ".join(reading.absent.values())
     if "root" in why:
-        return _check("energy counter", False, why, "allow it, and cells record their energy")
+        return _check("energy counter", False, why, DoctorAdvice.ENERGY)
     return _finding("energy counter", Verdict.NA, why)
 
 
 def _accelerators(m: Machine) -> list[Check]:
     if not m.accelerators:
-        return [
-            _finding("accelerator", Verdict.NA, "no NVIDIA driver answers: cells run on the CPU")
-        ]
+        return [_finding("accelerator", Verdict.NA, DoctorFinding.NO_ACCELERATOR)]
     return [check for n, a in enumerate(m.accelerators) for check in _accelerator(n, a)]
 
 
@@ -303,40 +265,37 @@ def _accelerator(n: int, a: Accelerator) -> Iterator[Check]:
     yield _finding(
         f"gpu {n}",
         Verdict.PASS,
-        f"{a.name}, {a.memory_bytes / 2**30:.0f} GiB, driver {a.driver}",
+        DoctorFinding.GPU.format(name=a.name, memory=a.memory_bytes / 2**30, driver=a.driver),
     )
     yield _check(
         f"gpu {n} driver",
         a.cuda is None or int(a.cuda.partition(".")[0]) >= _CUDA,
-        f"serves CUDA up to {a.cuda or 'unknown'}",
-        f"the environments of PyTorch and JAX are for CUDA {_CUDA}, which needs driver {_DRIVER} or"
-        " newer: update it, or take --python",
+        DoctorFinding.GPU_DRIVER.format(cuda=a.cuda or "unknown"),
+        DoctorAdvice.GPU_DRIVER.format(cuda=_CUDA, driver=_DRIVER),
     )
+    used_bytes = a.used_memory_bytes or 0
     yield _check(
         f"gpu {n} others",
         not a.processes,
-        f"{a.processes or 0} processes on it, {(a.used_memory_bytes or 0) / 2**30:.1f} GiB in use",
-        "end them (nvidia-smi names them), or choose another GPU with CUDA_VISIBLE_DEVICES",
+        DoctorFinding.GPU_OTHERS.format(processes=a.processes or 0, used=used_bytes / 2**30),
+        DoctorAdvice.GPU_OTHERS,
     )
     yield _check(
         f"gpu {n} persistence",
         a.persistence is not False,
-        {True: "on", False: "off", None: "not told"}[a.persistence],
-        "sudo nvidia-smi -pm 1: else the driver unloads between cells, and the first call pays"
-        " for it",
+        {True: "on", False: "off", None: "not reported"}[a.persistence],
+        DoctorAdvice.GPU_PERSISTENCE,
     )
     yield _check(
         f"gpu {n} slices",
         not a.mig,
-        "MIG is on" if a.mig else "the whole GPU",
-        "a slice shares the GPU with others: its figures are the slice's, and its energy is not"
-        " told",
+        DoctorFinding.GPU_SLICES if a.mig else DoctorFinding.GPU_WHOLE,
+        DoctorAdvice.GPU_SLICES,
     )
     yield _finding(
         f"gpu {n} clocks",
         Verdict.PASS if a.sm_most_mhz else Verdict.NA,
-        f"{a.sm_mhz} MHz now, {a.sm_most_mhz} at most, limited to {a.power_limit_w} W (recorded"
-        " with each cell)",
+        DoctorFinding.GPU_CLOCKS.format(now=a.sm_mhz, most=a.sm_most_mhz, power=a.power_limit_w),
     )
 
 
@@ -344,18 +303,19 @@ def _environments(cache: Path, round_: str) -> list[Check]:
     results = []
     for name in dict.fromkeys(spec.environment for spec in SUTS.values()):
         devices = made_for(cache, name, round_)
-        detail = f"made for {', '.join(devices)}" if devices else "made on first use"
-        results.append(
-            _finding(f"environment {name}", Verdict.PASS if devices else Verdict.NA, detail)
-        )
+        verdict = Verdict.NA
+        detail: str = DoctorFinding.NO_ENVIRONMENT
+        if devices:
+            verdict = Verdict.PASS
+            detail = DoctorFinding.ENVIRONMENT.format(devices=", ".join(devices))
+        results.append(_finding(f"environment {name}", verdict, detail))
     return results
 
 
 def _writable(cache: Path) -> Check:
     good = os.access(_existing(cache), os.W_OK)
-    return _check(
-        "cache", good, f"{'' if good else 'not '}writable", "give --cache DIR", Verdict.FAIL
-    )
+    detail = DoctorFinding.WRITABLE if good else DoctorFinding.NOT_WRITABLE
+    return _check("cache", good, detail, DoctorAdvice.CACHE, Verdict.FAIL)
 
 
 def _existing(path: Path) -> Path:

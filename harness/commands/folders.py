@@ -8,6 +8,7 @@ from harness import terminal
 from harness.comparison import tables
 from harness.comparison.runs import find
 from harness.errors import UsageError
+from harness.messages import Files
 
 
 def groups_below(directory: Path) -> list[tables.Group]:
@@ -15,15 +16,15 @@ def groups_below(directory: Path) -> list[tables.Group]:
     UsageError if there is no cell.
     """
     if not directory.is_dir():
-        what = "it is a file" if directory.exists() else "there is no such directory"
-        raise UsageError(f"{directory}: {what}; give a folder of run directories")
+        fault = "is a file" if directory.exists() else "there is no such directory"
+        raise UsageError(f"{directory}: {fault}; give a folder of run directories")
     results, faults = find(directory)
     for path, why in faults.items():
-        terminal.error(f"left out: {path}: {why}")
+        terminal.error(Files.LEFT_OUT.format(path=path, why=why))
     groups = tables.grouped(results)
     if not groups:
         raise UsageError(
-            f"{directory}: no finished run lies below it; ./run.sh writes them below --out"
+            f"{directory}: has no finished run below it; ./run.sh writes runs below --out"
             " (default: runs/)"
         )
     return groups

@@ -33,25 +33,24 @@ def main(arguments: list[str]) -> int:
     flags = parser.parse_args(arguments)
     trends = history.trends(groups_below(flags.root))
     if not trends:
-        raise UsageError(f"history {flags.root}: no cell was measured twice there")
+        raise UsageError(f"history {flags.root}: the folder has no cell that was measured twice")
     if flags.html:
         page = drawing("--html", "page")
-        write_page(
-            "--html",
-            flags.html,
-            "a report",
-            page.BEGINNING,
-            page.render_trends(trends, str(flags.root), datetime.now().astimezone()),
-        )
-    (
-        terminal.document({"schema": "history-1", "cells": [_plain(trend) for trend in trends]})
-        if flags.json
-        else terminal.history(trends)
-    )
+        html = page.render_trends(trends, str(flags.root), datetime.now().astimezone())
+        write_page("--html", flags.html, "a report", page.BEGINNING, html)
+    if flags.json:
+        cells = [_plain(trend) for trend in trends]
+        terminal.document({"schema": "history-1", "cells": cells})
+    else:
+        terminal.history(trends)
     return 0
 
 
 def _plain(trend: history.Trend) -> dict[str, object]:
+    changes = [
+        {"at": c.at, "what": list(c.what), "verdict": c.verdict, "speed": asdict(c.ratio)}
+        for c in trend.changes
+    ]
     return {
         "sut": trend.sut,
         "work": trend.name,
@@ -59,8 +58,5 @@ def _plain(trend: history.Trend) -> dict[str, object]:
         "figures": trend.figures,
         "started": [run.started for group in trend.stretches for run in group.runs],
         "sentence": trend.sentence,
-        "changes": [
-            {"at": c.at, "what": list(c.what), "verdict": c.verdict, "speed": asdict(c.ratio)}
-            for c in trend.changes
-        ],
+        "changes": changes,
     }

@@ -14,7 +14,8 @@ from formats.result import Result, Status
 from harness import terminal
 from harness.execution.environments import made_for
 from harness.inputs import models
-from harness.inputs.models import Model
+from harness.inputs.models import Model, Size
+from harness.messages import Files
 from harness.request import options
 from harness.request.flags import Parser, add_common
 from scenarios.table import SCENARIOS
@@ -66,25 +67,25 @@ def matrix(folder: Path) -> list[dict[str, str]]:
     for run in sorted(find(folder)[0], key=lambda run: (run.status is Status.OK, run.started)):
         runs[run.cell.sut, run.cell.model, run.cell.task] = run
     rows = []
-    for sut, (model, task) in product(
-        (name for name, spec in SUTS.items() if spec.reads_weights), _works()
-    ):
-        known = {
-            "model": model.name,
-            "architecture": model.architecture,
-            "task": task,
-            "precision": "float32",
-            "device": HOST,
-        }
-        latest, reason = runs.get((sut, model.name, task)), unsupported(sut, **known)
+    suts = [name for name, spec in SUTS.items() if spec.reads_weights]
+    for sut, (model, task) in product(suts, _works()):
+        reason = unsupported(
+            sut,
+            model=model.name,
+            architecture=model.architecture,
+            task=task,
+            precision="float32",
+            device=HOST,
+        )
+        latest = runs.get((sut, model.name, task))
+        status = "not run"
         if reason:
             status = Status.UNSUPPORTED.value
+        elif latest:
+            status = latest.status.value
+            reason = latest.reason
         else:
-            status, reason = (
-                (latest.status.value, latest.reason)
-                if latest
-                else ("not run", f"no finished run below {folder}")
-            )
+            reason = Files.NO_RUN.format(folder=folder)
         rows.append(
             {"sut": sut, "model": model.name, "task": task, "status": status, "reason": reason}
         )
@@ -94,74 +95,33 @@ def matrix(folder: Path) -> list[dict[str, str]]:
 def _works() -> list[tuple[Model, str]]:
     """(model, task) for each task of each model."""
     loaded = [models.load(name) for name in models.names()]
-    return [(models.load(m.name, task), task) for m in loaded for task in m.tasks] + [
-        (m, FIT) for m in loaded if m.fit
-    ]
+    works = [(models.load(model.name, task), task) for model in loaded for task in model.tasks]
+    return works + [(model, FIT) for model in loaded if model.fit]
 
 
 def show_matrix(rows: Sequence[Mapping[str, str]]) -> None:
     """Print the rows as a table of SUTs and models, with the reasons below it."""
     cells = {(row["sut"], f"{row['model']}\n{row['task']}"): row["status"] for row in rows}
-    suts, columns = (
-        dict.fromkeys(sut for sut, _ in cells),
-        dict.fromkeys(column for _, column in cells),
-    )
-    terminal.table(
-        "Which SUT runs which model",
-        ("SUT", *columns),
-        ([sut, *(cells[sut, column] for column in columns)] for sut in suts),
-    )
-    reasons: dict[tuple[str, str, str], list[str]] = {}
+    suts = dict.fromkeys(sut for sut, _ in cells)
+    columns = dict.fromkeys(column for _, column in cells)
+    lines = [[sut, *(cells[sut, column] for column in columns)] for sut in suts]
+    terminal.table("Which SUT runs which model", ("SUT", *columns), lines)
+    reasons: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         if row["reason"]:
-            reasons.setdefault(
-                (f"{row['model']} {row['task']}", row["status"], row["reason"]), []
-            ).append(row["sut"])
+            reason = f"{row['status']}: {row['reason']}"
+            of_one = reasons.setdefault((f"{row['model']} {row['task']}", reason), [])
+            of_one.append(row["sut"])
     if reasons:
-        lines = (
-            [model, ", ".join(where), f"{status}: {reason}"]
-            for (model, status, reason), where in reasons.items()
-        )
+        lines = [[work, ", ".join(named), reason] for (work, reason), named in reasons.items()]
         terminal.table("Why not", ("model", "SUT", "reason"), lines)
 
 
 def gather(cache: Path, round_: str) -> dict[str, Any]:
     """The JSON document of everything that can be run."""
     return {
-        "suts": [
-            {
-                "name": name,
-                "execution": spec.execution,
-                "backend": spec.backend,
-                "environment": spec.environment,
-                "devices": list(spec.devices),
-                "made": made_for(cache, spec.environment, round_),
-                "summary": spec.summary,
-                "aliases": [alias for alias, of in ALIASES.items() if of == name],
-                "options": {option: text for option, (_, text) in spec.options.items()},
-            }
-            for name, spec in SUTS.items()
-        ],
-        "models": [
-            {
-                "name": m.name,
-                "architecture": m.architecture,
-                "task": m.task,
-                "tasks": list(m.tasks),
-                "benchmark": dict(m.benchmark),
-                "sizes": [
-                    {
-                        "name": s.name,
-                        "parameters": s.parameters,
-                        "precision": s.precision,
-                        "batch_size": dict(s.batch_size),
-                        "summary": s.summary,
-                    }
-                    for s in m.sizes.values()
-                ],
-            }
-            for m in map(models.load, models.names())
-        ],
+        "suts": [_sut(name, cache, round_) for name in SUTS],
+        "models": [_model(models.load(name)) for name in models.names()],
         "scenarios": list(SCENARIOS),
         "modes": list(MODES),
         "precisions": list(PRECISIONS),
@@ -169,73 +129,78 @@ def gather(cache: Path, round_: str) -> dict[str, Any]:
     }
 
 
+def _sut(name: str, cache: Path, round_: str) -> dict[str, Any]:
+    spec = SUTS[name]
+    return {
+        "name": name,
+        "execution": spec.execution,
+        "backend": spec.backend,
+        "environment": spec.environment,
+        "devices": list(spec.devices),
+        "made": made_for(cache, spec.environment, round_),
+        "summary": spec.summary,
+        "aliases": [alias for alias, of in ALIASES.items() if of == name],
+        "options": {option: text for option, (_, text) in spec.options.items()},
+    }
+
+
+def _model(model: Model) -> dict[str, Any]:
+    return {
+        "name": model.name,
+        "architecture": model.architecture,
+        "task": model.task,
+        "tasks": list(model.tasks),
+        "benchmark": dict(model.benchmark),
+        "sizes": [_size(size) for size in model.sizes.values()],
+    }
+
+
+def _size(size: Size) -> dict[str, Any]:
+    return {
+        "name": size.name,
+        "parameters": size.parameters,
+        "precision": size.precision,
+        "batch_size": dict(size.batch_size),
+        "summary": size.summary,
+    }
+
+
 def show(catalogue: dict[str, Any]) -> None:
     """Print the catalogue as tables."""
-    terminal.table(
-        "SUTs",
-        ("name", "execution", "environment", "made", "what it is"),
-        (
-            [
-                s["name"],
-                s["execution"],
-                s["environment"],
-                ", ".join(s["made"]) or "on first use",
-                _named(s),
-            ]
-            for s in catalogue["suts"]
-        ),
-    )
-    terminal.table(
-        "Models",
-        (
-            "name",
-            "task",
-            "size",
-            "parameters",
-            "precision",
-            "batch\n" + " /\n".join(SCENARIOS),
-            "what it is",
-        ),
-        (
-            [
-                m["name"],
-                ", ".join(m["tasks"]),
-                s["name"],
-                _millions(s["parameters"]),
-                s["precision"],
-                " / ".join(
-                    str(s["batch_size"].get(name, 1 if entry.loadgen else "-"))
-                    for name, entry in SCENARIOS.items()
-                ),
-                s["summary"],
-            ]
-            for m in catalogue["models"]
-            for s in m["sizes"]
-        ),
-    )
-    terminal.table(
-        "Options of a SUT (--sut-option NAME=VALUE)",
-        ("SUT", "option", "what it does"),
-        (
-            [s["name"], option, text]
-            for s in catalogue["suts"]
-            for option, text in s["options"].items()
-        ),
-    )
-    terminal.table(
-        "Flags",
-        ("flag", "values"),
-        [
-            ("--scenario", ", ".join(catalogue["scenarios"])),
-            ("--mode", ", ".join(catalogue["modes"])),
-            ("--precision", ", ".join(catalogue["precisions"])),
-        ],
-    )
+    columns: tuple[str, ...] = ("name", "execution", "environment", "made", "what it is")
+    suts = catalogue["suts"]
+    terminal.table("SUTs", columns, map(_sut_row, suts))
+    batches = "batch\n" + " /\n".join(SCENARIOS)
+    columns = ("name", "task", "size", "parameters", "precision", batches, "what it is")
+    rows = [_size_row(model, size) for model in catalogue["models"] for size in model["sizes"]]
+    terminal.table("Models", columns, rows)
+    columns = ("SUT", "option", "what it does")
+    rows = [[sut["name"], *option] for sut in suts for option in sut["options"].items()]
+    terminal.table("Options of a SUT (--sut-option NAME=VALUE)", columns, rows)
+    flags = ("scenario", "mode", "precision")
+    rows = [[f"--{flag}", ", ".join(catalogue[f"{flag}s"])] for flag in flags]
+    terminal.table("Flags", ("flag", "values"), rows)
 
 
-def _named(sut: dict[str, Any]) -> str:
-    return sut["summary"] + "".join(f" (also called {alias})" for alias in sut["aliases"])
+def _sut_row(sut: dict[str, Any]) -> list[str]:
+    made = ", ".join(sut["made"]) or "on first use"
+    summary = sut["summary"]
+    for alias in sut["aliases"]:
+        summary += f" (also called {alias})"
+    return [sut["name"], sut["execution"], sut["environment"], made, summary]
 
 
-def _millions(parameters: int) -> str:
-    return f"{parameters / 1e6:,.1f} M"
+def _size_row(model: dict[str, Any], size: dict[str, Any]) -> list[str]:
+    batches = []
+    for name, scenario in SCENARIOS.items():
+        default = 1 if scenario.loadgen else "-"
+        batches.append(str(size["batch_size"].get(name, default)))
+    return [
+        model["name"],
+        ", ".join(model["tasks"]),
+        size["name"],
+        f"{size['parameters'] / 1e6:,.1f} M",
+        size["precision"],
+        " / ".join(batches),
+        size["summary"],
+    ]

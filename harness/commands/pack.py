@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from compliance import audit
-from compliance.findings.check import Check, Verdict
 from compliance.logs import files
 from formats.cell import WORK, Cell
+from formats.checks import Check, Verdict
 from formats.result import Status
 from harness.commands import checks
 from harness.errors import UsageError
 from harness.execution import rundir
+from harness.messages import Files
 from harness.request.flags import Parser, add_common
 from harness.terminal import near
 
@@ -90,9 +91,7 @@ def pack(directories: Sequence[Path], out: Path) -> list[Check]:
     Raises UsageError if the runs do not fit into one submission, or if `out` is not empty.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(
-            f"--out {out}: holds something already: name a folder that is new or empty"
-        )
+        raise UsageError(f"--out {out}: already has files: give a folder that is new or empty")
     runs = list({run.directory: run for path in directories for run in _runs(path)}.values())
     for run in runs:
         _must_hold(run)
@@ -109,9 +108,8 @@ def pack(directories: Sequence[Path], out: Path) -> list[Check]:
         if out.exists():
             out.rmdir()
         Path(scratch, "tree").rename(out)
-    detail = (
-        f"{len(runs)} cells, {len(sources)} files in {near(str(out))}, sha256 of names and bytes"
-        f" {digest(out)}"
+    detail = Files.PACKED.format(
+        cells=len(runs), files=len(sources), folder=near(str(out)), digest=digest(out)
     )
     return [
         Check("packed", "packed", Verdict.PASS, detail, level=_MODE),
@@ -145,8 +143,8 @@ def _runs(path: Path) -> list[Measured]:
             newest[attempt.parent] = max(attempt, newest.get(attempt.parent, attempt), key=_number)
     if not newest:
         raise UsageError(
-            f"pack {path}: holds no good run of --mode {_MODE}: measure with it first, or name run"
-            " directories"
+            f"pack {path}: has no run of --mode {_MODE} with status ok: measure one first, or give"
+            " other run directories"
         )
     return [_measured(attempt) for attempt in sorted(newest.values())]
 
@@ -176,7 +174,7 @@ def _must_hold(run: Measured) -> None:
             "nothing passes",
         )
         raise UsageError(
-            f"pack {run}: does not hold at level {_MODE}: {bad}; see ./run.sh audit"
+            f"pack {run}: the audit fails at level {_MODE}: {bad}; see ./run.sh audit"
             f" {near(str(run.directory))} --mode {_MODE}"
         )
 
@@ -189,16 +187,18 @@ def _merged(runs: list[Measured]) -> dict[str, tuple[Path, bytes | None]]:
     configurations: dict[str, Measured] = {}
     for run in runs:
         for path, name in _files(run):
-            if (place := _result(name)) and (
-                first := configurations.setdefault(place.rpartition("/")[0], run)
-            ) is not run:
-                _must_be_one_configuration(place.rpartition("/")[0], first, run)
+            place = _result(name)
+            if place:
+                benchmark = place.rpartition("/")[0]
+                first = configurations.setdefault(benchmark, run)
+                if first is not run:
+                    _must_be_one_configuration(benchmark, first, run)
             if name.endswith(f"/{_MAPPING}"):
                 mappings.setdefault(name, {}).update(files.json_object(path))
             elif place and results.setdefault(place, run) is not run:
                 raise UsageError(
-                    f"pack: {place} would be both {results[place]} and {run}: one system has one"
-                    " result there; leave one out"
+                    f"pack: {results[place]} and {run} are both the result {place}, of which a"
+                    " system has only one: leave one out"
                 )
             elif name in taken:
                 _must_agree(name, taken[name], (run, path))
@@ -207,8 +207,8 @@ def _merged(runs: list[Measured]) -> dict[str, tuple[Path, bytes | None]]:
     submitters = {"/".join(name.split("/")[:2]) for name in taken}
     if len(submitters) > 1:
         raise UsageError(
-            f"pack: one tree is of one submitter; found {', '.join(sorted(submitters))}: pack each"
-            " by itself (--submitter)"
+            f"pack: a submission has one submitter, and these runs have"
+            f" {', '.join(sorted(submitters))}: pack each submitter separately"
         )
     merged = {name: (path, None) for name, (_, path) in taken.items()}
     entries = {
@@ -238,15 +238,15 @@ def _must_be_one_configuration(place: str, first: Measured, second: Measured) ->
     """Raises UsageError if one benchmark of a system was measured with two configurations. Batch
     sizes of its scenarios may differ.
     """
-    if differ := [
-        key for key in _CONFIGURATION if getattr(first.cell, key) != getattr(second.cell, key)
-    ]:
-        differences = ", ".join(
-            f"{key} {getattr(first.cell, key)} and {getattr(second.cell, key)}" for key in differ
-        )
+    differences = []
+    for key in _CONFIGURATION:
+        one, other = getattr(first.cell, key), getattr(second.cell, key)
+        if one != other:
+            differences.append(f"{key} {one} and {other}")
+    if differences:
         raise UsageError(
-            f"pack: {place} would be of two configurations ({differences}) in {first} and {second}:"
-            " leave one out"
+            f"pack: {place} would have two configurations ({', '.join(differences)}) in {first} and"
+            f" {second}: leave one out"
         )
 
 
@@ -255,17 +255,13 @@ def _must_agree(name: str, first: tuple[Measured, Path], second: tuple[Measured,
     (one, path), (other, its_path) = first, second
     if path.read_bytes() == its_path.read_bytes():
         return
+    details = "they were measured with different sources"
     if name.endswith(".json"):
-        a, b = files.json_object(path), files.json_object(its_path)
-        fields = ", ".join(
-            f"{k}: {a.get(k)!r} and {b.get(k)!r}"
-            for k in sorted(a.keys() | b.keys())
-            if a.get(k) != b.get(k)
-        )
-        why = f"{name} differs ({fields})"
-    else:
-        why = f"{name} differs: they were measured with different sources"
+        a = files.json_object(path)
+        b = files.json_object(its_path)
+        keys = [key for key in sorted(a.keys() | b.keys()) if a.get(key) != b.get(key)]
+        details = ", ".join(f"{key}: {a.get(key)!r} and {b.get(key)!r}" for key in keys)
     raise UsageError(
-        f"pack: {why} between {one} and {other}: measure both on one system with one revision, or"
-        " pack each by itself"
+        f"pack: {name} differs ({details}) between {one} and {other}: measure both on one system"
+        " with one revision, or pack each separately"
     )

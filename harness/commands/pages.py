@@ -15,8 +15,7 @@ def write(flag: str, path: Path, content: bytes) -> None:
         path.write_bytes(content)
     except OSError as e:
         raise UsageError(
-            f"{flag} {path}: it cannot be written ({e.strerror}); name a file in a folder that is"
-            " there"
+            f"{flag} {path}: cannot be written ({e.strerror}); give a file in a folder that exists"
         ) from None
 
 
@@ -32,11 +31,12 @@ def write_page(flag: str, path: Path, what: str, beginning: str, content: str) -
         lost = path.is_file() and not path.read_bytes().startswith(beginning.encode())
     except OSError as e:
         raise UsageError(
-            f"{flag} {path}: it is there and cannot be read ({e.strerror}); name another file"
+            f"{flag} {path}: the file exists and cannot be read ({e.strerror}); choose another name"
         ) from None
     if lost:
         raise UsageError(
-            f"{flag} {path}: it is there and no page of {what}; name another file, or remove it"
+            f"{flag} {path}: the file exists and is not a page of {what}, so it is not overwritten;"
+            " choose another name, or delete it"
         )
     write(flag, path, content.encode(errors="backslashreplace"))
 
@@ -53,6 +53,6 @@ def drawing(flag: str, module: str) -> ModuleType:
         if (e.name or "").partition(".")[0] != "matplotlib":
             raise
         raise EnvironmentFailure(
-            f"{flag}: it takes matplotlib, which a bundle made with --core leaves out: copy the"
-            " runs to another machine, and draw there"
+            f"{flag}: needs matplotlib, which a bundle made with --core does not have: copy the"
+            " runs to another machine, and call the command there"
         ) from None

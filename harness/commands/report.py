@@ -14,6 +14,7 @@ from harness import terminal
 from harness.commands.folders import groups_below
 from harness.commands.pages import drawing, write, write_page
 from harness.errors import EnvironmentFailure, UsageError
+from harness.messages import Advice
 from harness.report import content, exports, sections
 from harness.request.flags import Parser, add_cache
 from harness.sweep import journal
@@ -41,32 +42,26 @@ def main(arguments: list[str]) -> int:
     if flags.parquet:
         write("--parquet", flags.parquet, _parquet(report))
     if flags.json not in (None, "-"):
-        write(
-            "--json",
-            Path(flags.json),
-            _encoded(
-                json.dumps(exports.document(report, parts), indent=1, ensure_ascii=False) + "\n"
-            ),
-        )
+        text = json.dumps(exports.document(report, parts), indent=1, ensure_ascii=False)
+        write("--json", Path(flags.json), _encoded(f"{text}\n"))
     if flags.json == "-":
         terminal.document(exports.document(report, parts))
     else:
-        terminal.report(
-            report.preface,
-            report.headline,
-            sections.sentences(parts),
-            report.suts,
-            () if flags.quiet else exports.cells(report),
-            (
-                ()
-                if flags.quiet
-                else [
-                    *(f"unsupported: {sentence}" for sentence in report.obstacles),
-                    *report.advice,
-                ]
-            ),
-        )
+        _show(report, sections.sentences(parts), flags.quiet)
     return 0
+
+
+def _show(report: content.Content, sentences: list[str], quiet: bool) -> None:
+    """Print the report. `quiet`: only the answer."""
+    unsupported = [Advice.UNSUPPORTED.format(sentence=why) for why in report.obstacles]
+    terminal.report(
+        report.preface,
+        report.headline,
+        sentences,
+        report.suts,
+        () if quiet else exports.cells(report),
+        () if quiet else [*unsupported, *report.advice],
+    )
 
 
 def _parser() -> Parser:
@@ -80,7 +75,7 @@ def _parser() -> Parser:
         "--html", type=Path, metavar="FILE", help="one page that needs no network and no script"
     )
     parser.add_argument(
-        "--figures", type=Path, metavar="DIR", help="each comparison's bars, an SVG file each"
+        "--figures", type=Path, metavar="DIR", help="the bars of each comparison as an SVG file"
     )
     parser.add_argument(
         "--markdown",
@@ -97,9 +92,9 @@ def _parser() -> Parser:
         help="one JSON document, to FILE or else on standard output",
     )
     parser.add_argument(
-        "--parquet", type=Path, metavar="FILE", help="one row a cell, where pyarrow is installed"
+        "--parquet", type=Path, metavar="FILE", help="one row a cell; needs pyarrow"
     )
-    parser.add_argument("--quiet", action="store_true", help="the answer alone, no table")
+    parser.add_argument("--quiet", action="store_true", help="only the answer, no table")
     add_cache(parser)
     return parser
 
@@ -110,10 +105,11 @@ def _write_figures(folder: Path, report: content.Content) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as e:
         raise UsageError(
-            f"--figures {folder}: it cannot be made ({e.strerror}); name a folder"
+            f"--figures {folder}: the folder cannot be created ({e.strerror}); give another one"
         ) from None
     for comparison in report.comparisons:
-        if svg := figures.bars(comparison, "bars"):
+        svg = figures.bars(comparison, "bars")
+        if svg:
             name = re.sub(r"[^\w.-]+", "-", comparison.full_name)
             write("--figures", folder / f"{name}.svg", _encoded(figures.as_file(svg)))
 
@@ -122,7 +118,7 @@ def _parquet(report: content.Content) -> bytes:
     data = exports.parquet(report)
     if data is None:
         raise EnvironmentFailure(
-            "--parquet: it takes pyarrow, which the harness does not install; --csv holds the same"
+            "--parquet: needs pyarrow, which the harness does not install; --csv writes the same"
             " rows"
         )
     return data

@@ -6,15 +6,19 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from formats.cell import fields_with
 from harness.commands import COMMANDS
 from harness.execution.environments import is_made
+from harness.messages import Cost, Next
 from harness.request import options
 from harness.request.flags import Parser, add_output
 from sut.registry import spec_of
 
 if TYPE_CHECKING:
+    from formats.cell import Cell
     from harness.request.request import Request  # it imports numpy, which would slow --help down
 
 
@@ -78,13 +82,17 @@ def _cost(request: Any) -> str:
     from harness.request import estimate
 
     cost = estimate.of(request)
-    once = "".join(
-        f", {name} {terminal.duration(seconds)}" for name, (seconds, _) in cost.once.items()
-    )
-    disk = cost.disk_bytes + sum(size for _, size in cost.once.values())
-    return (
-        f"about {terminal.duration(cost.all_seconds)} in all{once}; {disk / 1e6:,.0f} MB on disk, "
-        f"{cost.memory_bytes / 1e9:.1f} GB of memory ({cost.basis})"
+    setup = ""
+    disk_bytes = cost.disk_bytes
+    for name, (seconds, size_bytes) in cost.once.items():
+        setup += f", {name} {terminal.duration(seconds)}"
+        disk_bytes += size_bytes
+    return Cost.RUN.format(
+        duration=terminal.duration(cost.all_seconds),
+        setup=setup,
+        disk_mb=disk_bytes / 1e6,
+        memory_gb=cost.memory_bytes / 1e9,
+        basis=cost.basis,
     )
 
 
@@ -93,70 +101,71 @@ def _next(result: Any, request: Any) -> str:
     from harness import terminal
     from harness.request.request import LONGEST_TIMES
 
+    directory = shlex.quote(terminal.near(result.directory))
     if result.status == "skipped":
-        return "the same command, changed as the status line says"
+        return Next.SKIPPED
     if result.status == "oom":
-        cell = result.cell
-        flags = {
-            "--batch-size": cell.batch_size > 1,
-            "--size": not request.weights,
-            "--seq-len": cell.seq_len is not None,
-        }
-        smaller = " or ".join(flag for flag, helps in flags.items() if helps)
-        return f"a smaller {smaller}" if smaller else "a machine with more memory"
+        return _smaller(result.cell, request)
     if result.status == "error":
-        log = (
-            f"; the worker's own words: {terminal.near(result.directory)}/raw/*/worker.log"
-            if result.directory
-            else ""
-        )
-        return f"the same command goes on from here: {request.options.command}{log}"
+        command = request.options.command
+        if not result.directory:
+            return Next.ERROR.format(command=command)
+        return Next.ERROR_LOG.format(command=command, directory=directory)
     if result.status == "unsupported":
-        return "./run.sh list  (what there is), or another --precision or --device"
+        return Next.UNSUPPORTED
     if result.status == "invalid":
-        return f"./run.sh audit {shlex.quote(terminal.near(result.directory))} --mode {result.mode}"
+        return Next.AUDIT.format(directory=directory, mode=result.mode)
     plain = _without(request.options.command, "--duration", "--load-seconds")
-    if request.options.mode == "quick" and "early stopping" in (result.loadgen or ""):
+    mode = request.options.mode
+    if mode == "quick" and "early stopping" in (result.loadgen or ""):
         # Room for 80 queries; 64 are needed.
-        longer = 80e-3 * result.metrics["ms_per_step"] / LONGEST_TIMES
-        enough = f"--duration {float(f'{longer:.2g}'):g}"
-        return f"{plain} {enough}  (LoadGen had too few queries to call it VALID)"
-    if request.trains:
-        audit = f"./run.sh audit {shlex.quote(terminal.near(result.directory))} --mode valid"
-        return f"{plain} --mode valid  (100 steps)" if request.options.mode == "quick" else audit
-    if request.options.mode == "quick":
+        longer_s = 80e-3 * result.metrics["ms_per_step"] / LONGEST_TIMES
+        return Next.LONGER.format(command=plain, duration=float(f"{longer_s:.2g}"))
+    if mode == "quick" and request.trains:
+        return Next.VALID_TRAINING.format(command=plain)
+    if mode == "quick":
         return _all_suts(plain, base=request.size.name == "tiny")
-    if request.options.mode == "submission":
-        return (
-            f"./run.sh pack {shlex.quote(terminal.near(result.directory))} --out submission  (and"
-            " other cells' directories)"
-        )
-    return f"./run.sh audit {shlex.quote(terminal.near(result.directory))} --mode valid"
+    if mode == "submission":
+        return Next.PACK.format(directory=directory)
+    return Next.AUDIT.format(directory=directory, mode="valid")
+
+
+def _smaller(cell: Cell, request: Request) -> str:
+    """What may help a cell that was out of memory."""
+    flags = []
+    if cell.batch_size > 1:
+        flags.append("--batch-size")
+    if not request.weights:
+        flags.append("--size")
+    if cell.seq_len is not None:
+        flags.append("--seq-len")
+    if not flags:
+        return Next.OOM_SMALLEST
+    return Next.OOM.format(flags=" or ".join(flags))
 
 
 def _all_suts(command: str, base: bool) -> str:
     """The sweep that shows which SUT is fastest and by how much."""
-    rest = shlex.split(
-        _without(command, "--sut", "--sut-option", "--python", *(("--size",) if base else ()))
-    )
-    words = [word for word in rest[1:] if word not in ("run", "--quiet", "--json")]
-    sweep = shlex.join(
-        [rest[0], "sweep", "--sut", "all", *words, *(("--size", "base") if base else ())]
-    )
-    return (
-        f"{sweep}  (all SUTs in turns; or this command with --mode valid: 10 minutes and more, by"
-        " MLPerf's settings)"
-    )
+    left_out = ["--sut", "--sut-option", "--python"]
+    if base:
+        left_out.append("--size")
+    program, *rest = shlex.split(_without(command, *left_out))
+    words = [program, "sweep", "--sut", "all"]
+    words += [word for word in rest if word not in ("run", "--quiet", "--json")]
+    if base:
+        words += ["--size", "base"]
+    return Next.ALL_SUTS.format(sweep=shlex.join(words))
 
 
 def _without(command: str, *flags: str) -> str:
     """The command without these flags and their values."""
-    words = shlex.split(command)
-    kept = [
-        w
-        for n, w in enumerate(words)
-        if not {w, w.partition("=")[0]} & set(flags) and (n == 0 or words[n - 1] not in flags)
-    ]
+    kept = []
+    before = ""
+    for word in shlex.split(command):
+        is_value = before in flags
+        before = word
+        if not is_value and word.partition("=")[0] not in flags:
+            kept.append(word)
     return shlex.join(kept)
 
 
@@ -167,29 +176,32 @@ def _dry_run(request: Any, as_json: bool) -> int:
     from harness.measurement import reference
     from harness.request import plan
 
-    prompts = (
-        architectures.dataset_of(request.model, request.trains).count(request.options.dataset)
-        if request.options.dataset
-        else None
-    )
+    options_ = request.options
+    prompts = None
+    if options_.dataset:
+        kind = architectures.dataset_of(request.model, request.trains)
+        prompts = kind.count(options_.dataset)
     obstacle = plan.unsupported(request)
-    if request.options.python:
+    if options_.python:
         environments.adopt(
-            request.options.python, request.spec.environment, request.rules.round, request.device
+            options_.python, request.spec.environment, request.rules.round, request.device
         )
+    cost = None if obstacle else _cost(request)
     refused = obstacle or plan.memory_shortage(request, request.precision)
-    summary = planned(
-        request, prompts, refused, reference.shortage(request), None if obstacle else _cost(request)
-    )
+    summary = planned(request, prompts, refused, reference.shortage(request), cost)
     if as_json:
         terminal.document(summary)
-    else:
-        terminal.table(
-            "Plan (nothing was made)",
-            ("what", "value"),
-            ([k.replace("_", " "), str(v)] for k, v in summary.items()),
-        )
+        return 0
+    rows = [[name.replace("_", " "), str(value)] for name, value in summary.items()]
+    terminal.table("Plan (nothing was made)", ("what", "value"), rows)
     return 0
+
+
+def _known_of_the_cell(request: Request) -> dict[str, Any]:
+    """The fields of the cell that have a value before inputs and weights are known."""
+    cell = asdict(request.cell())
+    unknown = fields_with("inputs")
+    return {name: value for name, value in cell.items() if value and name not in unknown}
 
 
 def planned(
@@ -204,44 +216,37 @@ def planned(
     """
     samples = request.samples if prompts is None or request.trains else prompts
     limits = request.limits(samples)
-    environments = dict.fromkeys((request.spec.environment, spec_of(request.reference).environment))
-    if request.options.python:
-        environments.pop(request.spec.environment, None)
-    missing = [
-        name
-        for name in environments
-        if not is_made(request.options.cache, name, request.device, request.rules.round)
-    ]
+    benchmark = request.benchmark
+    if not request.trains:
+        benchmark += f" (mapped to {request.official})"
+    parameters = f"{request.size.parameters / 1e6:,.1f} M parameters, "
+    if request.model.file:
+        parameters = "at most "
+    megabytes = f"{request.size.weight_bytes(request.precision) / 1e6:,.1f} MB"
+    brought = request.weights or request.model.file
+    source = f", of {brought.path}" if brought else ""
     return {
-        "sut": request.options.sut,
-        "model": request.model.name,
-        "size": request.size.name,
-        "task": request.task,
-        "scenario": request.options.scenario,
+        **_known_of_the_cell(request),
         "mode": request.options.mode,
-        "precision": request.precision,
-        "batch_size": request.batch_size,
-        "device": request.device,
-        "benchmark": (
-            request.benchmark
-            if request.trains
-            else f"{request.benchmark} (mapped to {request.official})"
-        ),
+        "benchmark": benchmark,
         "samples": samples,
         "duration_s": (limits.planned_ms or limits.min_duration_ms) / 1e3,
         "min_duration_s": limits.min_duration_ms / 1e3,
         "min_query_count": limits.min_query_count,
-        "weights": (
-            (f"{request.size.parameters / 1e6:,.1f} M parameters, " * (request.size.parameters > 0))
-            + f"{request.size.weight_bytes(request.precision) / 1e6:,.1f} MB"
-            + (f", of {request.weights.path}" if request.weights else "")
-        ),
-        "environments_to_make": ", ".join(missing) or "none",
-        "reference": (
-            f"{request.reference} in float32; {no_reference or 'made on first use of these inputs'}"
-        ),
+        "weights": f"{parameters}{megabytes}{source}",
+        "environments_to_make": ", ".join(_environments_to_make(request)) or "none",
+        "reference": f"{request.reference} in float32; {no_reference or Cost.REFERENCE_LATER}",
         "cost": cost,
         "refused": obstacle or "no",
         "out": str(request.options.out),
         "why": "; ".join(request.reasons),
     }
+
+
+def _environments_to_make(request: Request) -> list[str]:
+    reference = spec_of(request.reference).environment
+    names = dict.fromkeys((request.spec.environment, reference))
+    if request.options.python:
+        names.pop(request.spec.environment, None)
+    place = (request.device, request.rules.round)
+    return [name for name in names if not is_made(request.options.cache, name, *place)]

@@ -36,8 +36,7 @@ def main(arguments: list[str]) -> int:
         terminal.error(f"{path}: {why}")
     if not results:
         raise UsageError(
-            f"show {flags.directory}: there is no finished run; a run is finished when its"
-            " result.json is there"
+            f"show {flags.directory}: has no finished run; a finished run has a result.json"
         )
     if flags.json:
         terminal.document({"cells": [terminal.result_as_json(result) for result in results]})

@@ -9,27 +9,32 @@ import re
 import shlex
 import subprocess
 import sys
+import textwrap
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import UsageError
+from harness.messages import Next, SweepEnd, SweepPlan
 from harness.request import options
 from harness.request.flags import Parser, add_output
 
 if TYPE_CHECKING:
+    from harness.sweep.cells import Series
     from harness.sweep.deadline import Deadline
     from harness.sweep.loop import Sweep
     from harness.sweep.recipe import Recipe
     from harness.sweep.schedule import RepeatPlan, Results
 
-_EPILOG = """\
---sut, --model, --task, --scenario, --size, --precision, --batch-size, --seq-len, --prompt-tokens
-and --new-tokens take lists: A,B. `all` stands for every SUT (but the mock), every scenario, or
-every model that is in no group. The name of a group, such as hf-2019, stands for its models. Flags
-beside a recipe replace what the recipe says of them."""
+_LISTS = ", ".join(options.flag(name) for name in options.LISTS)
+_EPILOG = textwrap.fill(
+    f"{_LISTS} take lists: A,B. `all` stands for every SUT (but the mock), every scenario, or"
+    " every model that is in no group. The name of a group, such as hf-2019, stands for its"
+    " models. A flag after a recipe replaces the recipe's value.",
+    width=100,
+)
 _REPEATS, _MOST = 3, 10
 _TIME = re.compile(r"(\d+(?:\.\d+)?)(s|min|h)")
 # The end of a message of `scenarios.worker.preflight`.
@@ -43,42 +48,19 @@ def main(arguments: list[str]) -> int:
 
     from harness import terminal
     from harness.execution import interpreter, rundir
-    from harness.request import estimate, plan
     from harness.sweep import cells, journal, loop
 
     deadline = _deadline(flags.time) if flags.time else None
     if flags.python:
         interpreter.inventory(flags.python)  # one error instead of one for each SUT
-    values = {
-        name: _texts(value)
-        for name in options.names()
-        if (value := getattr(flags, name)) is not None
-    }
-    chosen, repeats = _recipe(flags.recipe, values), _repeats(flags)
+    values = _values(flags)
+    chosen = _recipe(flags.recipe, values)
+    repeats = _repeats(flags)
     series = cells.make(chosen.grids, values, control=repeats.least > 1)
     out = next(s.request.options.out for s in series if s.request)
-    requests = {s.number: s.request for s in series if s.request and not s.obstacle}
-    shortages = {
-        number: why
-        for number, r in requests.items()
-        if (why := plan.memory_shortage(r, r.precision))
-    }
-    costs = {
-        number: estimate.of(request)
-        for number, request in requests.items()
-        if number not in shortages
-    }
     folder = journal.folder(out, chosen.name, series, flags.again)
     repeats = replace(repeats, seed=journal.seed(folder), as_listed=deadline is not None)
-    most_again = max(loop.AGAIN_A_REPEAT, repeats.least * len(requests) // 2)
-    sweep = loop.Sweep(
-        folder=folder,
-        series=series,
-        repeats=repeats,
-        costs=costs,
-        most_again=0 if deadline else most_again,
-        deadline=deadline,
-    )
+    sweep, shortages = _sweep(folder, series, repeats, deadline)
     summary = _summary(sweep, chosen, shortages)
     if flags.dry_run:
         terminal.document(summary) if flags.json else _show_plan(summary)
@@ -98,6 +80,33 @@ def main(arguments: list[str]) -> int:
     return 1 if any(result.status in loop.FAILED for result in results.values()) else 0
 
 
+def _sweep(
+    folder: Path, series: Sequence[Series], repeats: RepeatPlan, deadline: Deadline | None
+) -> tuple[Sweep, dict[int, str]]:
+    """Return (the sweep, number of a series → why memory is too short for it)."""
+    from harness.request import estimate, plan
+    from harness.sweep import loop
+
+    requests = {s.number: s.request for s in series if s.request and not s.obstacle}
+    costs, shortages = {}, {}
+    for number, request in requests.items():
+        shortage = plan.memory_shortage(request, request.precision)
+        if shortage:
+            shortages[number] = shortage
+        else:
+            costs[number] = estimate.of(request)
+    most_again = max(loop.AGAIN_A_REPEAT, repeats.least * len(requests) // 2)
+    sweep = loop.Sweep(
+        folder=folder,
+        series=series,
+        repeats=repeats,
+        costs=costs,
+        most_again=0 if deadline else most_again,
+        deadline=deadline,
+    )
+    return sweep, shortages
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="./run.sh sweep",
@@ -106,8 +115,8 @@ def _parser() -> argparse.ArgumentParser:
             "       ./run.sh sweep RECIPE [flags]"
         ),
         description=(
-            "Measure many cells, each several times, in turns (A B C A B C). The same command goes"
-            " on after an interruption."
+            "Measure many cells, each several times, in turns (A B C A B C). After an interruption"
+            " the same command continues."
         ),
         epilog=_EPILOG,
         allow_abbrev=False,
@@ -141,7 +150,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--again",
         action="store_true",
-        help="start the sweep anew, though there is one of these cells",
+        help="start a new sweep, even if there is one of these cells",
     )
     parser.add_argument(
         "--dry-run",
@@ -152,8 +161,14 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _texts(value: str | list[str]) -> list[str]:
-    return value if isinstance(value, list) else [value]
+def _values(flags: Any) -> dict[str, list[str]]:
+    """Return name of a flag → its values, for each flag that is given."""
+    values = {}
+    for name in options.names():
+        value = getattr(flags, name)
+        if value is not None:
+            values[name] = value if isinstance(value, list) else [value]
+    return values
 
 
 def _recipe(name: str | None, values: Mapping[str, list[str]]) -> Recipe:
@@ -165,7 +180,8 @@ def _recipe(name: str | None, values: Mapping[str, list[str]]) -> Recipe:
     if name:
         chosen = recipe.read(name)
         return replace(chosen, grids=tuple({**grid, **values} for grid in chosen.grids))
-    if lacking := [options.flag(key) for key in ("sut", "scenario", "model") if key not in values]:
+    lacking = [options.flag(key) for key in ("sut", "scenario", "model") if key not in values]
+    if lacking:
         raise UsageError(
             f"a sweep needs {', '.join(lacking)}, or the name of a recipe:"
             f" {', '.join(recipe.names())}"
@@ -176,14 +192,18 @@ def _recipe(name: str | None, values: Mapping[str, list[str]]) -> Recipe:
 def _repeats(flags: Any) -> RepeatPlan:
     from harness.sweep.schedule import RepeatPlan
 
-    least = min(_REPEATS, flags.max_repeats or _REPEATS) if flags.repeats is None else flags.repeats
-    most = max(_MOST, least) if flags.max_repeats is None else flags.max_repeats
+    least = flags.repeats
+    if least is None:
+        least = min(_REPEATS, flags.max_repeats or _REPEATS)
+    most = flags.max_repeats
+    if most is None:
+        most = max(_MOST, least)
     if not 1 <= least <= most:
         raise UsageError(f"--repeats {least}: at least 1, and at most --max-repeats ({most})")
     if flags.until is None:
         if flags.max_repeats is not None:
             raise UsageError(
-                f"--max-repeats {most}: is for --until; --repeats alone says how often"
+                f"--max-repeats {most}: is for --until; without it, only --repeats counts"
             )
         return RepeatPlan(least=least, most=least)
     try:
@@ -235,15 +255,16 @@ def _summary(sweep: Sweep, chosen: Recipe, shortages: Mapping[int, str]) -> dict
     from harness.sweep import journal, schedule
 
     requests = [s.request for s in sweep.series if s.request]
-    unjudged = [
-        why for r in {r.benchmark: r for r in requests}.values() if (why := reference.shortage(r))
-    ]
+    reasons = [reason for request in requests for reason in request.reasons]
+    of_each_benchmark = {request.benchmark: request for request in requests}
+    unjudged = [reference.shortage(request) for request in of_each_benchmark.values()]
     results = dict(journal.finished(sweep.folder.name, sweep.series))
     left = schedule.steps(sweep.series, results, sweep.repeats)
     cost = estimate.together(
         sweep.costs[series.number] for series, _ in left if series.number in sweep.costs
     )
     measurable = [s for s in sweep.series if not s.obstacle]
+    obstacles = {s.label: s.obstacle or shortages.get(s.number) for s in sweep.series}
     return {
         "folder": str(sweep.folder),
         "cells": [s.label for s in measurable if not s.control],
@@ -262,85 +283,85 @@ def _summary(sweep: Sweep, chosen: Recipe, shortages: Mapping[int, str]) -> dict
         "disk_bytes": cost.disk_bytes + sum(size for _, size in cost.once.values()),
         "memory_bytes": cost.memory_bytes,
         "to_make": sorted(cost.once),
-        "unsupported": {
-            s.label: why for s in sweep.series if (why := s.obstacle or shortages.get(s.number))
-        },
+        "unsupported": {label: why for label, why in obstacles.items() if why},
         "missing": dict(chosen.missing),
-        "notes": [*dict.fromkeys(reason for r in requests for reason in r.reasons), *unjudged],
+        "notes": [*dict.fromkeys(reasons), *filter(None, unjudged)],
     }
 
 
 def _announcement(summary: Mapping[str, Any]) -> Iterator[str]:
     """The summary in sentences."""
-    import psutil
-
     from harness import terminal
     from harness.comparison import statistics
+
+    cells = statistics.plural(len(summary["cells"]), "cell")
+    control = summary["control"]
+    measurements = summary["measurements"]
+    done = f"{summary['finished']} done" if summary["finished"] else "none done yet"
+    if control:
+        yield SweepPlan.CELLS_AND_CONTROL.format(
+            cells=cells, control=control, measurements=measurements, done=done
+        )
+    else:
+        yield SweepPlan.CELLS.format(cells=cells, measurements=measurements, done=done)
+    seconds = summary["seconds"]
+    yield SweepPlan.COST.format(
+        duration=terminal.duration(seconds),
+        time=terminal.until(seconds),
+        basis=summary["basis"] or SweepPlan.NOTHING_LEFT,
+    )
+    folder = terminal.near(summary["folder"])
+    if summary["for_seconds"]:
+        duration = terminal.duration(summary["for_seconds"])
+        yield SweepPlan.DEADLINE.format(duration=duration, folder=folder)
+    elif summary["left"]:
+        yield SweepPlan.ROUNDS.format(seed=summary["seed"], most=summary["most_again"])
+    if summary["until"]:
+        yield SweepPlan.UNTIL.format(most=summary["most_repeats"], until=summary["until"])
+    yield _room(summary)
+    if summary["to_make"]:
+        yield SweepPlan.TO_MAKE.format(names=", ".join(summary["to_make"]))
+    yield from _left_out(summary)
+    yield from summary["notes"]
+    yield SweepPlan.FOLDER.format(folder=folder)
+
+
+def _room(summary: Mapping[str, Any]) -> str:
+    """The needed and the free disk and memory."""
+    import psutil
+
     from scenarios.worker.preflight import available_memory_bytes
 
-    control = (
-        f", and the control run {summary['control']}, which shows this machine's own noise"
-        if summary["control"]
-        else ""
+    folder = Path(summary["folder"])
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    free_memory_bytes = available_memory_bytes() or psutil.virtual_memory().available
+    return SweepPlan.ROOM.format(
+        disk=summary["disk_bytes"] / 1e9,
+        free_disk=psutil.disk_usage(str(existing)).free / 1e9,
+        memory=summary["memory_bytes"] / 1e9,
+        free_memory=free_memory_bytes / 1e9,
     )
-    done = f"{summary['finished']} done" if summary["finished"] else "none done yet"
-    yield (
-        f"{statistics.plural(len(summary['cells']), 'cell')}{control}: {summary['measurements']}"
-        f" measurements, {done}"
-    )
-    seconds = summary["seconds"]
-    yield (
-        f"about {terminal.duration(seconds)}, until {terminal.until(seconds)}"
-        f" ({summary['basis'] or 'nothing is left to measure'})"
-    )
-    if summary["for_seconds"]:
-        yield (
-            f"--for: it ends after {terminal.duration(summary['for_seconds'])}; "
-            "cells in the list's order, each once before any repeat; "
-            f"after each cell {terminal.near(summary['folder'])}/overview.md shows all"
-        )
-    elif summary["left"]:
-        yield (
-            f"each round has an order of its own (seed {summary['seed']}); a disturbed repeat is"
-            f" measured again at once, at most twice, and at most {summary['most_again']} times in"
-            " the whole sweep"
-        )
-    if summary["until"]:
-        yield (
-            f"at least so long: repeats are added, up to {summary['most_repeats']} of each cell,"
-            f" until its ratio to the first one is known to ± {summary['until']:.1%}"
-        )
-    where = next(
-        p for p in (Path(summary["folder"]), *Path(summary["folder"]).parents) if p.exists()
-    )
-    memory = available_memory_bytes() or psutil.virtual_memory().available
-    yield (
-        f"about {summary['disk_bytes'] / 1e9:.2f} GB on disk,"
-        f" {psutil.disk_usage(str(where)).free / 1e9:.0f} GB are free; about"
-        f" {summary['memory_bytes'] / 1e9:.2f} GB of memory, {memory / 1e9:.0f} GB are available"
-    )
-    if summary["to_make"]:
-        yield f"to be made first: {', '.join(summary['to_make'])}"
-    for reason in dict.fromkeys(summary["unsupported"].values()):
-        first, *others = (name for name, why in summary["unsupported"].items() if why == reason)
-        yield f"not measured: {first}{f' and {len(others)} more' if others else ''}: {reason}"
-    for name, reason in summary["missing"].items():
-        yield f"not there: {name}: {reason}"
-    yield from summary["notes"]
-    yield (
-        f"the sweep is {terminal.near(summary['folder'])}; the same command goes on after an"
-        " interruption"
-    )
+
+
+def _left_out(summary: Mapping[str, Any]) -> Iterator[str]:
+    """A sentence for each reason why cells, or parts of the recipe's source, are not measured."""
+    cells: dict[str, list[str]] = {}
+    for cell, reason in summary["unsupported"].items():
+        cells.setdefault(reason, []).append(cell)
+    for reason, (first, *others) in cells.items():
+        if others:
+            yield SweepPlan.NOT_MEASURED_MORE.format(cell=first, others=len(others), reason=reason)
+        else:
+            yield SweepPlan.NOT_MEASURED.format(cell=first, reason=reason)
+    for part, reason in summary["missing"].items():
+        yield SweepPlan.MISSING.format(part=part, reason=reason)
 
 
 def _show_plan(summary: Mapping[str, Any]) -> None:
     from harness import terminal
 
-    terminal.table(
-        "Sweep (nothing was made)",
-        ("cell",),
-        ([name] for name in [*summary["cells"], *filter(None, [summary["control"]])]),
-    )
+    cells = [[name] for name in (*summary["cells"], summary["control"]) if name]
+    terminal.table("Sweep (nothing was made)", ("cell",), cells)
     for line in _announcement(summary):
         terminal.line(line)
 
@@ -348,9 +369,8 @@ def _show_plan(summary: Mapping[str, Any]) -> None:
 def _show_results(sweep: Sweep, results: Results, out: Path, as_json: bool) -> None:
     """Print a row for each cell, then the answer in words."""
     from harness import terminal
-    from harness.comparison import statistics
     from harness.report import content, sections
-    from harness.sweep import overview, schedule
+    from harness.sweep import overview
 
     report = content.of_results(list(results.values()), terminal.near(str(out)))
     sentences = sections.sentences(sections.of(report))
@@ -369,26 +389,28 @@ def _show_results(sweep: Sweep, results: Results, out: Path, as_json: bool) -> N
         rows = overview.rows(sweep.series, results)
         terminal.table(f"Sweep {sweep.folder.name}", overview.COLUMNS, rows)
         terminal.report(report.preface, report.headline, sentences, [], (), report.advice)
-        until = sweep.repeats.until
-        if (
-            until
-            and not schedule.steps(sweep.series, results, sweep.repeats)
-            and (wide := schedule.wide(sweep.series, results, until))
-        ):
-            most = statistics.plural(sweep.repeats.most, "repeat")
-            terminal.line(
-                f"--until {until:.1%}: {statistics.plural(wide, 'comparison')} did not get there in"
-                f" {most}; --max-repeats N allows more"
-            )
-        if longer := [
-            float(found[1])
-            for result in results.values()
-            if (found := _TOO_SHORT.search(result.reason))
-        ]:
-            skipped = statistics.plural(len(longer), "cell")
-            terminal.line(
-                f"{skipped} skipped, whose tests take longer: a sweep with --duration"
-                f" {max(longer):g} measures all"
-            )
-        hint = f"./run.sh report {shlex.quote(terminal.near(str(out)))} --html report.html"
+        for sentence in _advice(sweep, results):
+            terminal.line(sentence)
+        hint = Next.REPORT.format(directory=shlex.quote(terminal.near(str(out))))
         terminal.line(f"\nnext  {terminal.typed_here(hint)}")
+
+
+def _advice(sweep: Sweep, results: Results) -> Iterator[str]:
+    """Advice on flags with which the sweep would measure more."""
+    from harness.comparison.statistics import plural
+    from harness.sweep import schedule
+
+    until = sweep.repeats.until
+    if until and not schedule.steps(sweep.series, results, sweep.repeats):
+        wide = schedule.wide(sweep.series, results, until)
+        if wide:
+            yield SweepEnd.UNTIL_NOT_REACHED.format(
+                until=until,
+                comparisons=plural(wide, "comparison"),
+                repeats=plural(sweep.repeats.most, "repeat"),
+            )
+    found = [_TOO_SHORT.search(result.reason) for result in results.values()]
+    durations = [float(match[1]) for match in found if match]
+    if durations:
+        cells = plural(len(durations), "cell")
+        yield SweepEnd.TOO_SHORT.format(cells=cells, duration=max(durations))

@@ -20,13 +20,16 @@ _FRAMEWORKS = (
 )
 """Tests that start a framework. They run one at a time, because two need too much memory."""
 
+_SELECTS_NONE = ("--all", "--durations=")
+"""Beginnings of the arguments that both groups of tests get."""
+
 
 def main(arguments: list[str]) -> int:
     """Run the tests in an environment with core, LoadGen and the development tools. → the exit
     code. The arguments go to pytest.
 
-    Without arguments, tests that start a framework run in parallel with all others, whose output is
-    printed last.
+    If the arguments select no tests, those that start a framework run in parallel with all others,
+    whose output is printed last.
     """
     directory = ROOT / ".cache" / "environments" / "dev"
     environments.make(
@@ -35,9 +38,9 @@ def main(arguments: list[str]) -> int:
         environments.installer(),
         environments.say_on_stderr,
     )
-    pytest = [str(directory / "bin" / "python"), "-P", "-m", "pytest"]
-    if arguments:
-        return subprocess.run([*pytest, *arguments], cwd=ROOT, check=False).returncode
+    pytest = [str(directory / "bin" / "python"), "-P", "-m", "pytest", *arguments]
+    if not all(argument.startswith(_SELECTS_NONE) for argument in arguments):
+        return subprocess.run(pytest, cwd=ROOT, check=False).returncode
     others = [*pytest, *(f"--ignore={path}" for path in _FRAMEWORKS)]
     with tempfile.TemporaryDirectory() as own, tempfile.TemporaryFile("w+") as output:
         # The machine's lock file is in TMPDIR, so neither process waits for the other's cells.

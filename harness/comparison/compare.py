@@ -6,28 +6,32 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from importlib import resources
+from operator import attrgetter
 from pathlib import Path
-from string import Formatter
 from typing import Any
 
-from formats.cell import LORA, STANDARD_INPUTS, Cell, fields_with
+from formats.cell import LORA, STANDARD_INPUTS, Cell, cell_words, fields_with
 from formats.result import Result
 from harness.comparison import statistics, tables
-from harness.comparison.runs import find, read
+from harness.comparison.runs import Run, find, read
 from harness.comparison.tables import Group
 from harness.figure import short
+from harness.messages import (
+    Compared,
+    Differs,
+    DiffersFromPublished,
+    EarlierRun,
+    NotCompared,
+    Unproven,
+)
 from sut.registry import FIT, SUTS
 
-_UNSURE = "the ratio is uncertain by more than a factor of two"
 PUBLISHED = "published"
 """The name of Keras' published table on the command line."""
 _PUBLISHED_FILE = "keras3_a100_40gb.csv"
-NOT_IN_TURNS = (
-    "the repeats were not measured in turns, so a drift of the machine between the two counts as a"
-    " difference"
-)
+_PUBLISHED_WORK = ("model", "task", "batch_size", "seq_len")
 SHARED = tuple(fields_with("shared"))
 """The fields of `Cell` that a page states once at its top if all its cells share the value."""
 _PUBLISHED_MACHINE = "NVIDIA A100 40 GB, 12 vCPU, 85 GB"
@@ -91,25 +95,19 @@ def compare(
     a cell was measured several times in different ways (mode, versions, machine), the last one
     counts. A cell without a partner gives a comparison too, whose verdict says what differs.
     """
-    newest = _newest(b)
-    pairs, alone_a, alone_b = _pairs(
-        _newest(a, {group.cell.digest: group.last.machine for group in newest}), newest
-    )
+    newest_b = _newest(b)
+    machines = {group.cell.digest: group.last.machine for group in newest_b}
+    pairs, alone_a, alone_b = _pairs(_newest(a, machines), newest_b)
     comparisons = [_of_pair(x, y, names) for x, y in pairs]
-    comparisons += [_alone(y, alone_a, names) for y in alone_b]
-    partners = {id(near) for y in alone_b if (near := _near(y, alone_a))}
-    comparisons += [
-        Comparison(
-            name=describe(x),
-            a=x.sut,
-            b="",
-            a_figure=figure(x),
-            verdict=f"only in {names[0]}",
-            comparable=False,
-        )
-        for x in alone_a
-        if id(x) not in partners
-    ]
+    partners = set()
+    for y in alone_b:
+        near = _near(y, alone_a)
+        if near is None:
+            comparisons.append(_alone(y, names[1]))
+        else:
+            partners.add(id(near))
+            comparisons.append(_of_other_work(near, y))
+    comparisons += [_alone(x, names[0], is_a=True) for x in alone_a if id(x) not in partners]
     return comparisons
 
 
@@ -133,11 +131,8 @@ def with_published(groups: Iterable[Group]) -> list[Comparison]:
                 b=group.sut,
                 a_figure=f"{theirs.ms_per_step:,.4g} ms/step",
                 b_figure=f"{ours:,.4g} ms/step",
-                verdict=(
-                    "not comparable: another machine and another way of measuring (their time is"
-                    f" {times:.3g} × ours)"
-                ),
-                flags=tuple(_beside_published(group, theirs)),
+                verdict=Compared.PUBLISHED.format(times=times),
+                flags=tuple(_differences_from(theirs, group)),
                 comparable=False,
             )
         )
@@ -154,24 +149,24 @@ def published_for(cell: Cell) -> dict[str, Published]:
 
 def published() -> list[Published]:
     """All figures of the published table."""
-    text = (resources.files("harness.comparison") / "published" / _PUBLISHED_FILE).read_text(
-        encoding="utf-8"
-    )
-    rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
-    fixed = ("model", "task", "batch_size", "seq_len")
-    return [
-        Published(
-            sut=sut,
-            model=row["model"],
-            task=row["task"],
-            batch_size=int(row["batch_size"]),
-            seq_len=int(row["seq_len"]) if row["seq_len"] else None,
-            ms_per_step=float(value),
-        )
-        for row in rows
-        for sut, value in row.items()
-        if sut not in fixed and value
-    ]
+    file = resources.files("harness.comparison") / "published" / _PUBLISHED_FILE
+    lines = file.read_text(encoding="utf-8").splitlines()
+    figures = []
+    for row in csv.DictReader(line for line in lines if not line.startswith("#")):
+        model, task, batch_size, seq_len = (row.pop(name) for name in _PUBLISHED_WORK)
+        for sut, value in row.items():
+            if value:
+                figures.append(
+                    Published(
+                        sut=sut,
+                        model=model,
+                        task=task,
+                        batch_size=int(batch_size),
+                        seq_len=int(seq_len) if seq_len else None,
+                        ms_per_step=float(value),
+                    )
+                )
+    return figures
 
 
 def describe(group: Group, without: Collection[str] = ()) -> str:
@@ -181,40 +176,31 @@ def describe(group: Group, without: Collection[str] = ()) -> str:
     `without`: fields of `Cell` that are left out.
     """
     cell = group.cell
-    defaults = {each.name: each.default for each in fields(Cell)}
-    texts = {name: "…" if name in without else getattr(cell, name) for name in defaults}
-    words = [
-        f"{cell.model} {cell.size}"
-        f" {cell.scenario if cell.task == FIT else f'{cell.task}, {cell.scenario}'}"
-    ]
-    for name, template in fields_with("words").items():
-        named = {field for _, field, _, _ in Formatter().parse(template) if field}
-        if named <= set(without) or getattr(cell, name) == defaults[name]:
-            continue
-        if not (name == "steps" and cell.task == FIT):
-            words.append(template.format(**texts))
+    kind = cell.scenario if cell.task == FIT else f"{cell.task}, {cell.scenario}"
+    parts = [f"{cell.model} {cell.size} {kind}", *cell_words(cell, without)]
     if "variables" not in without:
-        words += _words(cell, "variables")
-    return ", ".join(words)
+        parts += _words(cell, "variables")
+    return ", ".join(parts)
 
 
 def shared(groups: Sequence[Group]) -> dict[str, list[str]]:
     """The fields of SHARED that all groups have in common → their values in words."""
-    cells = [group.cell for group in groups]
-    return {
-        name: _words(cells[0], name)
-        for name in SHARED
-        if cells and all(getattr(c, name) == getattr(cells[0], name) for c in cells)
-    }
+    if not groups:
+        return {}
+    first, *others = (group.cell for group in groups)
+    equal = {}
+    for name in SHARED:
+        value = getattr(first, name)
+        if all(getattr(other, name) == value for other in others):
+            equal[name] = _words(first, name)
+    return equal
 
 
 def _words(cell: Cell, name: str) -> list[str]:
     value = getattr(cell, name)
-    return (
-        [f"{variable}={text}" for variable, text in sorted(value.items())]
-        if isinstance(value, Mapping)
-        else [str(value)]
-    )
+    if isinstance(value, Mapping):
+        return [f"{variable}={text}" for variable, text in sorted(value.items())]
+    return [str(value)]
 
 
 def figure(group: Group) -> str:
@@ -222,29 +208,27 @@ def figure(group: Group) -> str:
     s, metric = group.summary, group.metric
     if s is None or metric is None:
         return ""
-    around = (
-        f" ({short(s.low)}–{short(s.high)})" if s.low is not None and s.high is not None else ""
-    )
-    return f"{short(s.median)} {metric.unit}{around}"
+    text = f"{short(s.median)} {metric.unit}"
+    if s.low is None or s.high is None:
+        return text
+    return f"{text} ({short(s.low)}–{short(s.high)})"
 
 
 def differences(a: Group, b: Group) -> list[str]:
     """List the differences between two measurements of the same work, one sentence each."""
-    x, y = a.last, b.last
     sentences = conditions(a, b)
-    changed = [
-        name
-        for name in dict.fromkeys([*x.versions, *y.versions])
-        if x.versions.get(name) != y.versions.get(name)
-    ]
     if other_factors((a.cell, b.cell)):
-        sentences.append("their LoRA trains different parameters (--lora matched trains the same)")
-    if a.cell.sut != b.cell.sut:
-        changed = [name for name in changed if name in x.versions and name in y.versions]
-    return sentences + [
-        f"other version of {n}: {x.versions.get(n, 'none')} / {y.versions.get(n, 'none')}"
-        for n in changed
-    ]
+        sentences.append(Differs.LORA)
+    x = a.last.versions
+    y = b.last.versions
+    for name in dict.fromkeys([*x, *y]):
+        is_of_both = name in x and name in y
+        if x.get(name) == y.get(name) or (a.cell.sut != b.cell.sut and not is_of_both):
+            continue
+        sentences.append(
+            Differs.VERSION.format(package=name, a=x.get(name, "none"), b=y.get(name, "none"))
+        )
+    return sentences
 
 
 def conditions(a: Group, b: Group) -> list[str]:
@@ -253,45 +237,46 @@ def conditions(a: Group, b: Group) -> list[str]:
 
     SUTs and their packages are not conditions.
     """
-    x, y = a.last, b.last
-    sentences = (
-        []
-        if x.machine == y.machine
-        else [f"other machine: {x.machine or 'unknown'} / {y.machine or 'unknown'}"]
-    )
-    for what, one, other in (
-        ("mode", x.result.mode, y.result.mode),
-        ("round", x.result.round, y.result.round),
-        ("planned duration", x.planned_seconds, y.planned_seconds),
-    ):
+    x = a.last
+    y = b.last
+    sentences = []
+    if x.machine != y.machine:
+        sentences.append(Differs.MACHINE.format(a=x.machine or "unknown", b=y.machine or "unknown"))
+    settings: dict[str, tuple[Any, Any]] = {
+        "mode": (x.result.mode, y.result.mode),
+        "round": (x.result.round, y.result.round),
+        "planned duration": (x.planned_seconds, y.planned_seconds),
+    }
+    if x.record and y.record:
+        for field in ("operating_system", "kernel", "governor", "boost"):
+            both = (getattr(x.record.machine, field), getattr(y.record.machine, field))
+            settings[field.replace("_", " ")] = both
+    for name, (one, other) in settings.items():
         if one != other:
-            sentences.append(f"other {what}: {one} / {other}")
-    for name in ("operating_system", "kernel", "governor", "boost"):
-        if x.record is None or y.record is None:
-            break
-        one, other = (getattr(record.machine, name) for record in (x.record, y.record))
-        if one != other:
-            sentences.append(f"other {name.replace('_', ' ')}: {one} / {other}")
+            sentences.append(Differs.SETTING.format(name=name, a=one, b=other))
     if x.source != y.source:
-        both = [run.record.git.revision if run.record else None for run in (x, y)]
-        revisions = list(dict.fromkeys((revision or "unknown")[:12] for revision in both))
-        of = (
-            " / ".join(revisions)
-            if len(revisions) > 1
-            else f"{revisions[0]}, with files that were edited"
-        )
-        sentences.append(f"other source of the SUTs or the worker: revision {of}")
+        sentences.append(_source(x, y))
     return sentences
+
+
+def _source(x: Run, y: Run) -> str:
+    """Return a sentence on the different source of the SUTs or the worker."""
+    revisions: dict[str, None] = {}
+    for run in (x, y):
+        revision = run.record.git.revision if run.record else None
+        revisions[(revision or "unknown")[:12]] = None
+    if len(revisions) > 1:
+        return Differs.SOURCE.format(revisions=" / ".join(revisions))
+    return Differs.SOURCE_EDITED.format(revision=next(iter(revisions)))
 
 
 def other_factors(cells: Iterable[Cell]) -> bool:
     """Return whether the cells that train by their library's own LoRA (`--lora own`) have factors
     in different layouts.
     """
-    return (
-        len({SUTS[cell.sut].lora for cell in cells if cell.lora == LORA[0] and cell.sut in SUTS})
-        > 1
-    )
+    own = [cell.sut for cell in cells if cell.lora == LORA[0]]
+    layouts = {SUTS[sut].lora for sut in own if sut in SUTS}
+    return len(layouts) > 1
 
 
 def beside_earlier(result: Result) -> str | None:
@@ -301,35 +286,42 @@ def beside_earlier(result: Result) -> str | None:
     The earlier runs are those in the same parent folder as the run.
     """
     last = read(result)
-    beside = (
-        [read(other) for other in find(Path(result.directory).parent)[0]]
-        if result.directory and last.metric
-        else []
-    )
-    alike_ones = [
-        r for r in beside if r.metric and tables.alike(Group(runs=(r,)), Group(runs=(last,)))
-    ]
-    earlier = sorted(
-        (r for r in alike_ones if r.result.mode == result.mode and r.order < last.order),
-        key=lambda r: r.order,
-    )
+    earlier = _earlier(last)
     if not earlier:
         return None
-    before, new = Group(runs=(earlier[-1],)), Group(runs=(last,))
-    disturbed = [
-        f"{name} was disturbed: {why}"
-        for name, run in (("that run", earlier[-1]), ("this run", last))
-        if (why := run.disturbances[0])
-    ]
-    changed = [*differences(before, new), *disturbed]
-    alike = Group(runs=(*(r for r in earlier if not differences(Group(runs=(r,)), new)), last))
-    meaning = "; ".join(changed) or "no setting or version that is recorded differs"
-    if alike.summary and alike.summary.spread is not None:
-        meaning += f"; the {alike.summary.repeats} runs so far: {figure(alike)}"
-    return (
-        f"{tables.ratio(new, before).value:.3g} × the speed of"
-        f" {Path(earlier[-1].result.directory).name}: {meaning}"
+    new = Group(runs=(last,))
+    before = Group(runs=(earlier[-1],))
+    changes = differences(before, new)
+    if earlier[-1].disturbances[0]:
+        changes.append(EarlierRun.EARLIER_DISTURBED.format(why=earlier[-1].disturbances[0]))
+    if last.disturbances[0]:
+        changes.append(EarlierRun.THIS_DISTURBED.format(why=last.disturbances[0]))
+    if not changes:
+        changes.append(EarlierRun.NOTHING_DIFFERS)
+    equal = [run for run in earlier if not differences(Group(runs=(run,)), new)]
+    every = Group(runs=(*equal, last))
+    if every.summary and every.summary.spread is not None:
+        repeats = every.summary.repeats
+        changes.append(EarlierRun.ALL_RUNS.format(repeats=repeats, figure=figure(every)))
+    return EarlierRun.RATIO.format(
+        ratio=tables.ratio(new, before).value,
+        run=Path(earlier[-1].result.directory).name,
+        differences="; ".join(changes),
     )
+
+
+def _earlier(last: Run) -> list[Run]:
+    """The earlier runs of the same cell and mode with a figure of the same kind, in order."""
+    directory = last.result.directory
+    if not directory or not last.metric:
+        return []
+    new = Group(runs=(last,))
+    earlier = []
+    for run in map(read, find(Path(directory).parent)[0]):
+        is_earlier = run.result.mode == last.result.mode and run.order < last.order
+        if is_earlier and run.metric and tables.alike(Group(runs=(run,)), new):
+            earlier.append(run)
+    return sorted(earlier, key=lambda run: run.order)
 
 
 def _newest(groups: Iterable[Group], machines: Mapping[str, str] | None = None) -> list[Group]:
@@ -338,14 +330,15 @@ def _newest(groups: Iterable[Group], machines: Mapping[str, str] | None = None) 
 
     `machines`: digest of a cell → the machine whose group is preferred, if there is one.
     """
+
+    def rank(group: Group) -> tuple[bool, Any]:
+        preferred = (machines or {}).get(group.cell.digest)
+        return group.last.machine == preferred, group.order
+
     kept: dict[str, Group] = {}
     for group in groups:
-        preferred = (machines or {}).get(group.cell.digest)
         other = kept.get(group.cell.digest)
-        if other is None or (group.last.machine == preferred, group.order) > (
-            other.last.machine == preferred,
-            other.order,
-        ):
+        if other is None or rank(group) > rank(other):
             kept[group.cell.digest] = group
     return list(kept.values())
 
@@ -356,14 +349,17 @@ def _pairs(
     """(pairs, the rest of A, the rest of B)."""
     by_digest = {group.cell.digest: group for group in a}
     pairs = [(by_digest[y.cell.digest], y) for y in b if y.cell.digest in by_digest]
+    for y in _without(b, pairs):
+        same_a = [group for group in a if group.work == y.work]
+        same_b = [group for group in b if group.work == y.work]
+        if len(same_a) == len(same_b) == 1:
+            pairs.append((same_a[0], y))
+    return pairs, _without(a, pairs), _without(b, pairs)
+
+
+def _without(groups: Sequence[Group], pairs: Sequence[tuple[Group, Group]]) -> list[Group]:
     used = {id(group) for pair in pairs for group in pair}
-    rest_a, rest_b = ([g for g in side if id(g) not in used] for side in (a, b))
-    for y in rest_b:
-        mine, theirs = ([g for g in side if g.work == y.work] for side in (a, b))
-        if len(mine) == len(theirs) == 1:
-            pairs.append((mine[0], y))
-    used = {id(group) for pair in pairs for group in pair}
-    return pairs, [g for g in rest_a if id(g) not in used], [g for g in rest_b if id(g) not in used]
+    return [group for group in groups if id(group) not in used]
 
 
 def _of_pair(a: Group, b: Group, names: tuple[str, str]) -> Comparison:
@@ -376,71 +372,91 @@ def _of_pair(a: Group, b: Group, names: tuple[str, str]) -> Comparison:
         "a_figure": figure(a),
         "b_figure": figure(b),
     }
-    for name, group in zip(names, (a, b), strict=True):
-        if not group.good:
-            reason = group.last.result.reason
-            verdict = (
-                f"no figure in {name}: {group.last.result.status}{': ' + reason if reason else ''}"
-            )
-            return Comparison(**base, verdict=verdict, flags=tuple(flags), comparable=False)
-    if a.metric and b.metric and not tables.alike(a, b):
-        verdict = (
-            f"refused: other statistics ({a.metric.name} by {a.metric.estimate} / {b.metric.name}"
-            f" by {b.metric.estimate})"
-        )
-        return Comparison(**base, verdict=verdict, flags=tuple(flags), comparable=False)
+    refusal = _refusal(a, b, names)
+    if refusal:
+        return Comparison(**base, verdict=refusal, flags=tuple(flags), comparable=False)
     ratio = tables.ratio(b, a)
     if ratio.method == "Welch t":
-        flags.append(NOT_IN_TURNS)
-    unranked = {
-        reason: [name for name, g in zip(names, (a, b), strict=True) if reason in g.unranked]
-        for reason in (*a.unranked, *b.unranked)
-    }
-    flags += [f"not ranked ({' and '.join(sides)}): {reason}" for reason, sides in unranked.items()]
-    verdict, unproven = ratio.verdict(labels[1], labels[0]), _unproven(a, b, ratio)
-    if ratio.unsure and not ratio.different:
-        verdict = (
-            f"inconclusive, because {_UNSURE}"
-            f" ({statistics.interval(ratio.low or 0, ratio.high or 0)})"
-        )
-    return Comparison(**base, ratio=ratio, verdict=verdict, flags=tuple(flags), unproven=unproven)
+        flags.append(Differs.NOT_IN_TURNS)
+    sides: dict[str, list[str]] = {}
+    for name, group in zip(names, (a, b), strict=True):
+        for reason in group.unranked:
+            sides.setdefault(reason, []).append(name)
+    for reason, of in sides.items():
+        flags.append(Differs.UNRANKED.format(sides=" and ".join(of), reason=reason))
+    verdict = ratio.verdict(labels[1], labels[0])
+    unsure = _unsure(ratio)
+    if unsure:
+        verdict = Compared.UNSURE.format(why=unsure)
+    return Comparison(
+        **base,
+        ratio=ratio,
+        verdict=verdict,
+        flags=tuple(flags),
+        unproven=_unproven(a, b, ratio),
+    )
+
+
+def _refusal(a: Group, b: Group, names: tuple[str, str]) -> str:
+    """Return why there is no ratio of two cells with the same work; empty if there is one."""
+    for name, group in zip(names, (a, b), strict=True):
+        if not group.good:
+            return NotCompared.NO_FIGURE.format(side=name, obstacle=group.last.obstacle)
+    if not a.metric or not b.metric or tables.alike(a, b):
+        return ""
+    statistic = "{0.name} by {0.estimate}"
+    return NotCompared.OTHER_STATISTICS.format(
+        a=statistic.format(a.metric), b=statistic.format(b.metric)
+    )
+
+
+def _unsure(ratio: statistics.Ratio) -> str:
+    if not ratio.unsure or ratio.different:
+        return ""
+    between = statistics.interval(ratio.low or 0, ratio.high or 0)
+    return Unproven.UNSURE.format(interval=between)
 
 
 def _unproven(a: Group, b: Group, ratio: statistics.Ratio) -> str:
     if a.last.machine != b.last.machine:
-        return "the two were measured on different machines"
+        return Unproven.MACHINES
     if ratio.low is None or ratio.high is None:
-        return f"it has too few repeats ({min(ratio.repeats)}, and {statistics.FEWEST} are needed)"
-    if ratio.unsure and not ratio.different:
-        return f"{_UNSURE} ({statistics.interval(ratio.low, ratio.high)})"
-    wrong = (group.failure for group in (a, b) if group.failure in group.unranked)
-    return next((why for why in (a.disturbed, b.disturbed, *wrong) if why), "")
+        return Unproven.TOO_FEW.format(repeats=min(ratio.repeats), fewest=statistics.FEWEST)
+    failures = [group.failure for group in (a, b) if group.failure in group.unranked]
+    reasons = (_unsure(ratio), a.disturbed, b.disturbed, *failures)
+    return next(filter(None, reasons), "")
 
 
-def _alone(y: Group, others: Sequence[Group], names: tuple[str, str]) -> Comparison:
-    near = _near(y, others)
-    if near is None:
-        return Comparison(
-            name=describe(y),
-            a="",
-            b=y.sut,
-            b_figure=figure(y),
-            verdict=f"only in {names[1]}",
-            comparable=False,
-        )
-    differing = [
-        f"{n.replace('_', ' ')} {one} / {other}"
-        for (n, one), (_, other) in zip(near.work, y.work, strict=True)
-        if one != other
-    ]
-    differing += [] if near.sut == y.sut else [f"SUT {near.sut} / {y.sut}"]
+def _alone(group: Group, side: str, is_a: bool = False) -> Comparison:
+    """Return the comparison of a cell that only one side has."""
+    one = Comparison(
+        name=describe(group),
+        a="",
+        b=group.sut,
+        b_figure=figure(group),
+        verdict=NotCompared.ONLY_IN.format(side=side),
+        comparable=False,
+    )
+    if not is_a:
+        return one
+    return replace(one, a=one.b, a_figure=one.b_figure, b="", b_figure="")
+
+
+def _of_other_work(near: Group, y: Group) -> Comparison:
+    """Return the comparison of a cell of B with the nearest one of A, which did other work."""
+    differing = []
+    for (name, one), (_, other) in zip(near.work, y.work, strict=True):
+        if one != other:
+            differing.append(f"{name.replace('_', ' ')} {one} / {other}")
+    if near.sut != y.sut:
+        differing.append(f"SUT {near.sut} / {y.sut}")
     return Comparison(
         name=describe(y),
         a=near.sut,
         b=y.sut,
         a_figure=figure(near),
         b_figure=figure(y),
-        verdict=f"refused: this is other work ({', '.join(differing)})",
+        verdict=NotCompared.OTHER_WORK.format(differences=", ".join(differing)),
         comparable=False,
     )
 
@@ -449,34 +465,31 @@ def _near(y: Group, others: Sequence[Group]) -> Group | None:
     """The cell of the other side that differs in the fewest values. None if no cell has the same
     SUT, model, task and scenario.
     """
-    same = [
-        x
-        for x in others
-        if all(
-            getattr(x.cell, n) == getattr(y.cell, n) for n in ("sut", "model", "task", "scenario")
-        )
-    ]
-    return min(
-        same,
-        key=lambda x: sum(one != other for one, other in zip(x.work, y.work, strict=True)),
-        default=None,
-    )
+    equal = attrgetter("sut", "model", "task", "scenario")
+    same = [x for x in others if equal(x.cell) == equal(y.cell)]
+
+    def distance(x: Group) -> int:
+        return sum(one != other for one, other in zip(x.work, y.work, strict=True))
+
+    return min(same, key=distance, default=None)
 
 
-def _beside_published(group: Group, theirs: Published) -> Iterator[str]:
+def _differences_from(theirs: Published, group: Group) -> Iterator[str]:
+    """Yield the differences between a published figure and ours, one sentence each."""
     c = group.cell
-    yield f"machine: {_PUBLISHED_MACHINE} / {group.last.machine or 'unknown'}"
+    machine = group.last.machine or "unknown"
+    yield DiffersFromPublished.MACHINE.format(theirs=_PUBLISHED_MACHINE, ours=machine)
     if c.size != "full":
-        yield f"size: theirs is the published model, ours is {c.size}"
+        yield DiffersFromPublished.SIZE.format(ours=c.size)
     if c.batch_size != theirs.batch_size:
-        yield f"batch: {theirs.batch_size} / {c.batch_size}"
+        yield DiffersFromPublished.BATCH.format(theirs=theirs.batch_size, ours=c.batch_size)
     if theirs.seq_len and c.seq_len != theirs.seq_len:
-        yield f"tokens an input: {theirs.seq_len} / {c.seq_len}"
+        yield DiffersFromPublished.TOKENS.format(theirs=theirs.seq_len, ours=c.seq_len)
     if c.dataset not in STANDARD_INPUTS or c.size == "user":
-        yield "inputs or weights: ours are a user's"
+        yield DiffersFromPublished.USER
     if c.dataset == "uneven" and c.task == "generate":
-        yield "inputs: our prompts are of uneven length"
+        yield DiffersFromPublished.UNEVEN
     if c.lora == LORA[1]:
-        yield "LoRA: theirs is what KerasHub or peft adapts by itself, ours is --lora matched"
-    yield f"precision: their table does not state it, ours is {c.precision}"
-    yield "method: theirs is the mean of 100 steps, without a check of answers or of what ran"
+        yield DiffersFromPublished.LORA
+    yield DiffersFromPublished.PRECISION.format(ours=c.precision)
+    yield DiffersFromPublished.METHOD

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,6 +10,7 @@ from functools import cached_property
 from harness.comparison import compare, statistics
 from harness.comparison.runs import Run
 from harness.comparison.tables import Group
+from harness.messages import History
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,11 +30,18 @@ class Change:
     @property
     def verdict(self) -> str:
         """One sentence on the speed."""
-        if self.ratio.different:
-            return ("faster: " if self.ratio.value > 1 else "slower: ") + self.ratio.verdict(
-                "it", "before"
-            )
-        return self.ratio.verdict("it", "before")
+        verdict = self.ratio.verdict("it", "before")
+        if not self.ratio.different:
+            return verdict
+        if self.ratio.value > 1:
+            return History.FASTER.format(verdict=verdict)
+        return History.SLOWER.format(verdict=verdict)
+
+    @property
+    def sentence(self) -> str:
+        """The speed, since when, and the most important difference."""
+        time = self.at[:16]
+        return History.CHANGE.format(verdict=self.verdict, time=time, difference=self.what[0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,48 +80,39 @@ class Trend:
     @cached_property
     def starts(self) -> list[int]:
         """The index in `figures` at which each stretch begins."""
-        return [
-            sum(len(group.figures) for group in self.stretches[:n])
-            for n in range(len(self.stretches))
-        ]
+        counts = [len(group.figures) for group in self.stretches]
+        return list(itertools.accumulate(counts[:-1], initial=0))
 
     @cached_property
     def changes(self) -> list[Change]:
         """The changes between neighbouring stretches."""
-        return [_change(a, b) for a, b in zip(self.stretches, self.stretches[1:], strict=False)]
+        return [_change(a, b) for a, b in itertools.pairwise(self.stretches)]
 
     @cached_property
     def sentence(self) -> str:
         """A summary in one sentence."""
-        return "; ".join([self._of_figures, *self._of_failures])
-
-    @property
-    def _of_failures(self) -> list[str]:
         if not self.failed:
-            return []
-        count = (
-            "the last run is" if len(self.failed) == 1 else f"the last {len(self.failed)} runs are"
+            return self._of_figures
+        count = len(self.failed)
+        failure = History.FAILED.format(
+            runs="run is" if count == 1 else f"{count} runs are",
+            time=self.failed[0].started[:16],
+            reason=self.failed[-1].obstacle,
         )
-        return [f"{count} not ok since {self.failed[0].started[:16]} ({self.failed[-1].obstacle})"]
+        return f"{self._of_figures}; {failure}"
 
     @property
     def _of_figures(self) -> str:
-        shown = [change for change in self.changes if change.ratio.different]
-        runs = statistics.plural(len(self.figures), "run")
+        shown = [change.sentence for change in self.changes if change.ratio.different]
         if shown:
-            return "; ".join(
-                f"{change.verdict} since {change.at[:16]} ({change.what[0]})" for change in shown
-            )
-        if not self.changes:
-            drift = [text for text in self.stretches[0].advice if "drift" in text]
-            return (
-                f"{runs}, nothing"
-                f" changed{': ' + drift[0] if drift else f': {compare.figure(self.stretches[0])}'}"
-            )
-        return (
-            f"{runs}, {statistics.plural(len(self.changes), 'change')}; no difference of speed"
-            " shown"
-        )
+            return "; ".join(shown)
+        runs = statistics.plural(len(self.figures), "run")
+        if self.changes:
+            changes = statistics.plural(len(self.changes), "change")
+            return History.NO_DIFFERENCE.format(runs=runs, changes=changes)
+        only = self.stretches[0]
+        figure = statistics.drift(only.figures) or compare.figure(only)
+        return History.NO_CHANGE.format(runs=runs, figure=figure)
 
 
 def trends(groups: Iterable[Group]) -> list[Trend]:
@@ -123,17 +123,15 @@ def trends(groups: Iterable[Group]) -> list[Trend]:
     for group in groups:
         for run in group.runs:
             runs.setdefault((run.result.cell.digest, run.result.mode), []).append(run)
-    found = [
-        _trend(sorted(of_one, key=lambda run: run.order))
-        for of_one in runs.values()
-        if sum(bool(run.metric) for run in of_one) > 1
-    ]
-    return sorted(
-        found,
-        key=lambda trend: (
-            not trend.failed and not any(change.ratio.different for change in trend.changes)
-        ),
-    )
+    found = []
+    for of_one in runs.values():
+        if sum(bool(run.metric) for run in of_one) > 1:
+            found.append(_trend(sorted(of_one, key=lambda run: run.order)))
+    return sorted(found, key=_is_steady)
+
+
+def _is_steady(trend: Trend) -> bool:
+    return not trend.failed and not any(change.ratio.different for change in trend.changes)
 
 
 def _trend(runs: Sequence[Run]) -> Trend:

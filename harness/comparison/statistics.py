@@ -1,5 +1,4 @@
-"""Repeats of a cell → intervals, ratios, verdicts in words and advice. These functions take and
-return numbers and read no file.
+"""Repeats of a cell → intervals, ratios, verdicts in words and advice. No file is read here.
 
 All is computed on logarithms, because noise multiplies a speed: on a machine that is 3 % slower
 every figure is 3 % smaller. The logarithm of a ratio is a difference, whose interval is known.
@@ -17,6 +16,8 @@ from functools import cache
 
 import numpy as np
 from scipy import special
+
+from harness.messages import Advice, Compared
 
 COVERAGE = 0.95
 """The share of experiments in which the interval of a ratio contains the true ratio.
@@ -104,22 +105,20 @@ class Ratio:
     def verdict(self, a: str = "A", b: str = "B") -> str:
         """One sentence: `A is 1.47 × B (1.43–1.52)`, or why no difference can be stated."""
         if self.low is None or self.high is None:
-            n = min(self.repeats)
-            return (
-                f"too few repeats: {plural(n, 'run')} of one, and {FEWEST} of each are needed; so"
-                f" far {a} is {self.value:.3g} × {b}"
-            )
-        if not self.different:
-            chosen = (
-                ""
-                if self.low <= 1 <= self.high
-                else ", and with so many pairs chance often makes one as large"
-            )
-            return f"no difference shown: the interval is {interval(self.low, self.high)}{chosen}"
-        return (
-            f"{a} is {_digits(self.value, self.low, self.high)} × {b}"
-            f" ({interval(self.low, self.high)})"
-        )
+            runs = plural(min(self.repeats), "run")
+            return Compared.TOO_FEW.format(runs=runs, fewest=FEWEST, a=a, ratio=self.value, b=b)
+        if self.different:
+            return Compared.FASTER.format(a=a, times=self.times(b))
+        between = interval(self.low, self.high)
+        if self.low <= 1 <= self.high:
+            return Compared.NO_DIFFERENCE.format(interval=between)
+        return Compared.NO_DIFFERENCE_OF_MANY.format(interval=between)
+
+    def times(self, b: str) -> str:
+        """`1.47 × B (1.43–1.52)`. Only for a ratio that has an interval."""
+        assert self.low is not None and self.high is not None
+        ratio = _digits(self.value, self.low, self.high)
+        return Compared.TIMES.format(ratio=ratio, b=b, interval=interval(self.low, self.high))
 
     def slower_than(self, share: float) -> bool:
         """Whether A is slower than B by more than `share` (0.05 is 5 %) in the whole interval."""
@@ -135,8 +134,12 @@ def summarise(figures: Sequence[float]) -> Estimate:
     `compare` of interleaved repeats does not have this fault.
     """
     logs = _logs(figures)
-    mean, half = float(logs.mean()), _t_half(logs) if len(logs) >= FEWEST else None
-    low, high = (None, None) if half is None else (math.exp(mean - half), math.exp(mean + half))
+    mean = float(logs.mean())
+    low, high = None, None
+    if len(logs) >= FEWEST:
+        half = _t_half(logs)
+        low = math.exp(mean - half)
+        high = math.exp(mean + half)
     return Estimate(
         repeats=len(logs), median=float(np.median(figures)), mean=math.exp(mean), low=low, high=high
     )
@@ -183,13 +186,12 @@ def compare(
         return judged(middle, error, freedom, compared, "Welch t", counts)
     difference = x - y
     if compared == 2 and len(x) >= FEWEST_FLIPPED:
-        ends = [math.exp(end) for end in _flip_interval(difference)]
-        outside = not ends[1] <= 1 <= ends[2]
+        median, low, high = (math.exp(end) for end in _flip_interval(difference))
         return Ratio(
-            value=ends[0],
-            low=ends[1],
-            high=ends[2],
-            different=outside,
+            value=median,
+            low=low,
+            high=high,
+            different=not low <= 1 <= high,
             method="sign flips",
             repeats=counts,
         )
@@ -217,13 +219,12 @@ def judged(
             measuring.
     """
     half = _student(freedom) * error
-    low, high = difference - half, difference + half
+    by_chance = _tukey(compared, max(1, int(freedom))) * error
     return Ratio(
         value=math.exp(difference),
-        low=math.exp(low),
-        high=math.exp(high),
-        different=abs(difference)
-        > max(half, _tukey(compared, max(1, int(freedom))) * error) + _ROUNDING,
+        low=math.exp(difference - half),
+        high=math.exp(difference + half),
+        different=abs(difference) > max(half, by_chance) + _ROUNDING,
         method=method,
         repeats=repeats,
     )
@@ -242,9 +243,8 @@ def _tukey(compared: int, freedom: int) -> float:
         return _student(freedom)
     from scipy import stats  # it takes two seconds to import, and most commands do not need it
 
-    return float(stats.studentized_range.ppf(_NO_FALSE_DIFFERENCE, compared, freedom)) / math.sqrt(
-        2
-    )
+    limit = float(stats.studentized_range.ppf(_NO_FALSE_DIFFERENCE, compared, freedom))
+    return limit / math.sqrt(2)
 
 
 def within_run(series: np.ndarray) -> Estimate | None:
@@ -261,8 +261,10 @@ def within_run(series: np.ndarray) -> Estimate | None:
     if len(series) < _BATCHES * _FEWEST_A_BATCH:
         return None
     length = len(series) // _BATCHES
-    means = np.asarray(series[-length * _BATCHES :], np.float64).reshape(_BATCHES, length).mean(1)
-    mean, half = float(means.mean()), _t_half(means)
+    kept = np.asarray(series[-length * _BATCHES :], np.float64)
+    means = kept.reshape(_BATCHES, length).mean(1)
+    mean = float(means.mean())
+    half = _t_half(means)
     return Estimate(
         repeats=len(series),
         median=float(np.median(series)),
@@ -286,34 +288,41 @@ def advice(figures: Sequence[float], disturbances: Sequence[str] = ()) -> list[s
         disturbances: the disturbances of each run, in words; an empty text: none.
     """
     sentences = []
-    n = len(figures)
-    if n < FEWEST:
+    repeats = plural(len(figures), "repeat")
+    if len(figures) < FEWEST:
+        sentences.append(Advice.FEW_REPEATS.format(repeats=repeats, fewest=FEWEST))
+    outliers = _outliers(figures)
+    if outliers:
+        sentences.append(Advice.OUTLIERS.format(repeats=", ".join(map(str, outliers))))
+    drifting = drift(figures)
+    if drifting:
+        sentences.append(drifting)
+    disturbed = [text for text in disturbances if text]
+    if disturbed:
+        were = "was" if len(disturbed) == 1 else "were"
         sentences.append(
-            f"{plural(n, 'repeat')}: measure at least {FEWEST}, for two runs of one cell differ by"
-            " chance"
-        )
-    if outliers := _outliers(figures):
-        sentences.append(
-            f"repeat {', '.join(map(str, outliers))} is far from the others: something disturbed"
-            " it; more repeats outvote it"
-        )
-    if n >= 5:
-        from scipy import stats
-
-        test = stats.kendalltau(range(n), figures)
-        change = float(np.expm1(stats.theilslopes(_logs(figures))[0] * (n - 1)))
-        if test.pvalue < _DRIFT_P and abs(change) > _DRIFT_SHARE:
-            sentences.append(
-                f"the figures drift by {change:+.0%} over the repeats: let the machine settle, and"
-                " compare only with interleaved runs"
+            Advice.DISTURBED.format(
+                disturbed=len(disturbed), repeats=repeats, were=were, first=disturbed[0]
             )
-    if disturbed := sum(map(bool, disturbances)):
-        first = next(text for text in disturbances if text)
-        sentences.append(
-            f"{disturbed} of {plural(n, 'repeat')} {'was' if disturbed == 1 else 'were'} disturbed"
-            f" ({first})"
         )
     return sentences
+
+
+def drift(figures: Sequence[float]) -> str:
+    """Return a sentence on the change of the figures over the repeats. Empty if none is shown, or
+    for fewer than 5 figures.
+    """
+    n = len(figures)
+    if n < 5:
+        return ""
+    from scipy import stats
+
+    slope = stats.theilslopes(_logs(figures))[0]
+    change = float(np.expm1(slope * (n - 1)))
+    is_shown = stats.kendalltau(range(n), figures).pvalue < _DRIFT_P
+    if not is_shown or abs(change) <= _DRIFT_SHARE:
+        return ""
+    return Advice.DRIFT.format(change=change)
 
 
 def interval(low: float, high: float) -> str:
@@ -332,14 +341,18 @@ def _spread(low: float | None, high: float | None) -> float | None:
 
 def _digits(value: float, low: float, high: float) -> str:
     width = high - low
-    decimals = (
-        0 if value >= 100 else 2 - (value >= 10) + (1e-9 < width < 0.02) + (1e-9 < width < 0.002)
-    )
-    while decimals < _MOST_DECIMALS and any(
-        end != 1 and round(end, decimals) == 1 for end in (low, high)
-    ):
-        decimals += 1  # 1.001 as 1.00 would look as if 1 were inside
+    decimals = 0
+    if value < 100:
+        decimals = 1 if value >= 10 else 2
+        decimals += (1e-9 < width < 0.02) + (1e-9 < width < 0.002)
+    # 1.001 as 1.00 would look as if 1 were inside.
+    while decimals < _MOST_DECIMALS and (_seems_1(low, decimals) or _seems_1(high, decimals)):
+        decimals += 1
     return f"{value:,.{decimals}f}"
+
+
+def _seems_1(end: float, decimals: int) -> bool:
+    return end != 1 and round(end, decimals) == 1
 
 
 def _logs(figures: Sequence[float]) -> np.ndarray:
@@ -360,9 +373,8 @@ def _welch(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     parts = [v.var(ddof=1) / len(v) for v in (x, y)]
     if not sum(parts):
         return 0.0, 1.0
-    freedom = sum(parts) ** 2 / sum(
-        part**2 / (len(v) - 1) for part, v in zip(parts, (x, y), strict=True)
-    )
+    weights = [part**2 / (len(v) - 1) for part, v in zip(parts, (x, y), strict=True)]
+    freedom = sum(parts) ** 2 / sum(weights)
     return math.sqrt(sum(parts)), float(freedom)
 
 
@@ -384,9 +396,10 @@ def _flip_end(difference: np.ndarray, inside: float, outside: float) -> float:
         return outside
     for _ in range(30):
         between = (inside + outside) / 2
-        inside, outside = (
-            (between, outside) if _flip_p(difference, between) >= _FLIP_LEVEL else (inside, between)
-        )
+        if _flip_p(difference, between) >= _FLIP_LEVEL:
+            inside = between
+        else:
+            outside = between
     return outside
 
 
@@ -395,7 +408,8 @@ def _flip_p(difference: np.ndarray, shift: float) -> float:
     often random signs give as large a sum.
     """
     away = difference - shift
-    clipped = np.clip(away, *(_CLIP * np.median(np.abs(away)) * np.array([-1, 1])))
+    most = _CLIP * np.median(np.abs(away))
+    clipped = np.clip(away, -most, most)
     sums = np.abs(_signs(len(away)) @ clipped)
     return float((sums >= abs(clipped.sum()) * (1 - 1e-12)).mean())
 
@@ -419,6 +433,5 @@ def _outliers(figures: Sequence[float]) -> list[int]:
     logs = _logs(figures)
     distance = np.abs(logs - np.median(logs))
     deviation = 1.4826 * np.median(distance)
-    return [
-        n for n, d in enumerate(distance, 1) if d > _OUTLYING_SHARE and d > _OUTLYING_Z * deviation
-    ]
+    least = max(_OUTLYING_SHARE, _OUTLYING_Z * deviation)
+    return [n for n, each in enumerate(distance, 1) if each > least]

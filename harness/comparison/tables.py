@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -17,27 +19,30 @@ from harness.comparison import statistics
 from harness.comparison.pooled import Pooled
 from harness.comparison.runs import Run, find, read
 from harness.figure import compared
+from harness.messages import Unranked
 from sut.registry import SUTS
 
 COLUMNS = {
-    "sut": "framework, backend and execution, with the options it was given",
+    "sut": "framework, backend and execution, with its options",
     "execution": "eager, compile, script, graph or xla",
     **WORK,
     "mode": "quick, valid or submission",
     "planned_seconds": (
-        "how long a quick test was to last; 0: as long as LoadGen's arithmetic makes it"
+        "the requested duration of a quick test; 0: LoadGen's settings decide the duration"
     ),
     "status": "ok, invalid, oom, unsupported, error or skipped",
-    "cause": "of invalid: what makes it so",
-    "reason": "one sentence where the status is not ok",
+    "cause": "if the status is invalid: its cause",
+    "reason": "one sentence if the status is not ok",
     "loadgen": "LoadGen's own verdict on the last run",
-    "unit": "of figure, mean, low, high and figures: samples/s, ms or ms/step",
-    "higher_is_better": "True of samples/s, False of ms and ms/step",
-    "repeats": "how many runs have status ok",
-    "failed": "how many runs have another status, without those that a sweep repeated with success",
+    "unit": "the unit of figure, mean, low, high and figures: samples/s, ms or ms/step",
+    "higher_is_better": "True for samples/s, False for ms and ms/step",
+    "repeats": "the number of runs with status ok",
+    "failed": (
+        "the number of runs with another status, without those that a sweep repeated with success"
+    ),
     "figure": (
-        "what SUTs are compared by: samples/s, the median latency or ms/step; the median of the"
-        " repeats, or an invalid last one"
+        "the figure by which SUTs are compared: samples/s, the median latency or ms/step; the"
+        " median of the repeats, or the figure of an invalid last one"
     ),
     "mean": "the geometric mean of the repeats, in `unit`",
     "low": (
@@ -45,28 +50,28 @@ COLUMNS = {
         " `unit`; None below three repeats"
     ),
     "high": "the upper end, in `unit`",
-    "figures": "each repeat's, in the order they were measured, in `unit`",
+    "figures": "the figure of each repeat, in the order in which they were measured, in `unit`",
     "samples_per_second": "samples/s, median of the repeats",
     "ms_per_step": "milliseconds of a whole batch, or of a training step, median of the repeats",
     "ms_per_denoising_step": (
-        "milliseconds of one denoising step of a whole batch, median of the repeats; None of a"
-        " model without them"
+        "milliseconds of one denoising step of a whole batch, median of the repeats; None if the"
+        " model has no such steps"
     ),
     "tokens_per_second": (
-        "tokens/s, median of the repeats, of a training with its padding; None of a model that"
-        " predicts, or has none"
+        "tokens/s, median of the repeats; for a training padding counts; None if no tokens are"
+        " generated or trained on"
     ),
     "flops_per_second": (
         "floating-point operations a second of the model's products with weights, median of the"
-        " repeats; there are more"
+        " repeats; other operations are not counted"
     ),
     "matrix_share": (
         "flops_per_second over that of a large matrix product of the same framework, as a fraction,"
         " median of the repeats"
     ),
     "operators_per_batch": (
-        "operators that Python calls for a batch of an eager SUT, median of the repeats; None of"
-        " others"
+        "operators that Python calls for a batch of an eager SUT, median of the repeats; None for"
+        " other SUTs"
     ),
     "latency_p50_ms": "milliseconds, median of the repeats; None in Offline",
     "latency_p90_ms": (
@@ -78,56 +83,55 @@ COLUMNS = {
         "seconds of a training's first step, which builds and compiles, median of the repeats"
     ),
     "step_median_ms": (
-        "milliseconds, of the steps of a training; None where a framework runs ahead of its device"
+        "milliseconds of a single step of a training; None if a framework runs ahead of its device"
     ),
     "step_p90_ms": (
-        "milliseconds, of the steps of a training; None where a framework runs ahead of its device"
+        "milliseconds of a single step of a training; None if a framework runs ahead of its device"
     ),
     "drift_fraction": (
-        "how much longer the last third of a training's steps took than the first, as a fraction"
+        "the time of the last third of a training's steps over that of the first, minus 1"
     ),
-    "trained_parameters": "how many parameters a training changes",
+    "trained_parameters": "the number of parameters that a training changes",
     "compile_seconds": (
-        "first calls of all shapes less the second ones, when no program was kept on disk; median"
-        " of the repeats; None of an eager SUT"
+        "seconds of the first calls of all shapes minus those of the second calls, if no program"
+        " was kept on disk, median of the repeats; None for an eager SUT"
     ),
-    "cached_compile_seconds": "the same when programs were kept on disk",
+    "cached_compile_seconds": "the same if programs were kept on disk",
     "peak_host_bytes": "bytes of the worker's memory, the largest of the repeats",
     "peak_device_bytes": "bytes on the accelerator, the largest of the repeats; None on a CPU",
     "accuracy": "the score's value in the last run; None: not judged",
     "accuracy_limit": "the limit of that value",
     "first_loss_error": (
-        "of a training: how far its first loss is from the reference's, in standard deviations of"
-        " the reference's losses"
+        "for a training: the distance of its first loss from the reference's, in standard"
+        " deviations of the reference's losses"
     ),
-    "ranked": "whether the figure may stand beside others",
-    "unranked": "why it may not, a sentence each",
-    "advice": "what to think of the repeats, a sentence each",
+    "ranked": "whether the figure may be compared with others",
+    "unranked": "the reasons why it may not be compared, a sentence each",
+    "advice": "advice on the repeats, a sentence each",
     "machine": "processor, threads and memory, and accelerators",
-    "versions": "of Python, of the SUT's own packages and of the accelerator's driver",
-    "revision": "of this harness' source",
-    "started": "when the last repeat began, ISO 8601",
-    "directories": "the run directories, in the order they were measured",
+    "versions": "versions of Python, of the SUT's packages and of the accelerator's driver",
+    "revision": "the revision of this harness' source",
+    "started": "the start of the last repeat, ISO 8601",
+    "directories": "the run directories, in the order in which they were measured",
 }
 """Column → its content, with its unit. A row has all columns; unknown values are None."""
 
 _MEDIANS = (
-    *("samples_per_second", "ms_per_step", "ms_per_denoising_step", "tokens_per_second"),
-    *(
-        "flops_per_second",
-        "matrix_share",
-        "operators_per_batch",
-        "latency_p50_ms",
-        "latency_p90_ms",
-        "latency_p99_ms",
-    ),
-    *(
-        "first_step_seconds",
-        "step_median_ms",
-        "step_p90_ms",
-        "drift_fraction",
-        "trained_parameters",
-    ),
+    "samples_per_second",
+    "ms_per_step",
+    "ms_per_denoising_step",
+    "tokens_per_second",
+    "flops_per_second",
+    "matrix_share",
+    "operators_per_batch",
+    "latency_p50_ms",
+    "latency_p90_ms",
+    "latency_p99_ms",
+    "first_step_seconds",
+    "step_median_ms",
+    "step_p90_ms",
+    "drift_fraction",
+    "trained_parameters",
 )
 
 
@@ -186,9 +190,11 @@ class Group:
         if not self.failed or not self.good:
             return ""
         count = len(self.failed)
-        return (
-            f"{count} of {len(self.failed) + len(self.good)} runs {'is' if count == 1 else 'are'}"
-            f" not ok: {self.failed[-1].obstacle}"
+        return Unranked.REPEATS_FAILED.format(
+            failed=count,
+            runs=count + len(self.good),
+            are="is" if count == 1 else "are",
+            reason=self.failed[-1].obstacle,
         )
 
     @cached_property
@@ -211,9 +217,8 @@ class Group:
     @property
     def sut(self) -> str:
         """The SUT with its options, as shown in a table."""
-        return self.cell.sut + "".join(
-            f" {name}={value}" for name, value in sorted(self.cell.options.items())
-        )
+        options = [f"{name}={value}" for name, value in sorted(self.cell.options.items())]
+        return " ".join([self.cell.sut, *options])
 
     @property
     def execution(self) -> str:
@@ -230,11 +235,13 @@ class Group:
         """(name, value) of each field of the cell that decides what is computed. SUTs with equal
         work may be compared.
         """
-        values = {name: getattr(self.cell, name) for name in WORK}
-        return tuple(
-            (name, tuple(sorted(v.items())) if isinstance(v, Mapping) else v)
-            for name, v in values.items()
-        )
+        values = []
+        for name in WORK:
+            value = getattr(self.cell, name)
+            if isinstance(value, Mapping):
+                value = tuple(sorted(value.items()))
+            values.append((name, value))
+        return tuple(values)
 
     @cached_property
     def unranked(self) -> tuple[str, ...]:
@@ -244,19 +251,21 @@ class Group:
         machine may have caused count if they outnumber the good ones.
         """
         if not self.good:
-            return self.last.result.unranked or (f"its status is {self.last.result.status}",)
-        reasons = dict.fromkeys(
-            reason
-            for run in self.good
-            for reason in run.result.unranked
-            if reason not in run.disturbances[0].split("; ")
-        )
+            status = Unranked.STATUS.format(status=self.last.result.status)
+            return self.last.result.unranked or (status,)
+        reasons: dict[str, None] = {}
+        for run in self.good:
+            disturbances = run.disturbances[0].split("; ")
+            for reason in run.result.unranked:
+                if reason not in disturbances:
+                    reasons[reason] = None
         invalid = [run.result.cause for run in self.failed if run.result.status is Status.INVALID]
-        if any(cause not in disturbance.BY_CLOCK for cause in invalid) or len(invalid) > len(
-            self.good
-        ):
+        not_by_machine = [cause for cause in invalid if cause not in disturbance.BY_CLOCK]
+        if not_by_machine or len(invalid) > len(self.good):
             reasons[self.failure] = None
-        return (*reasons, *([self.disturbed] if self.disturbed else []))
+        if self.disturbed:
+            reasons[self.disturbed] = None
+        return tuple(reasons)
 
     @property
     def disturbed(self) -> str:
@@ -265,10 +274,10 @@ class Group:
         """
         serious = [run.disturbances[0] for run in self.good]
         texts = [text for text in serious if text]
-        return (
-            f"{len(texts)} of {len(serious)} repeats were disturbed: {texts[0]}"
-            if 2 * len(texts) > len(serious)
-            else ""
+        if 2 * len(texts) <= len(serious):
+            return ""
+        return Unranked.REPEATS_DISTURBED.format(
+            disturbed=len(texts), runs=len(serious), first=texts[0]
         )
 
     @cached_property
@@ -276,13 +285,9 @@ class Group:
         """Advice on the repeats. Empty if there is no figure."""
         if not self.good:
             return []
-        failure = [self.failure] if self.failure else []
-        return [
-            *failure,
-            *statistics.advice(
-                self.figures, ["; ".join(filter(None, run.disturbances)) for run in self.good]
-            ),
-        ]
+        disturbances = ["; ".join(filter(None, run.disturbances)) for run in self.good]
+        sentences = statistics.advice(self.figures, disturbances)
+        return [self.failure, *sentences] if self.failure else sentences
 
 
 def groups(roots: Iterable[Path]) -> list[Group]:
@@ -307,33 +312,24 @@ def grouped(results: Iterable[Result], *, controls: bool = False) -> list[Group]
     homes: dict[tuple[str, str], list[_Home]] = {}
     # A run without versions joins the runs of its cell that have them.
     for run in sorted(runs, key=lambda run: not run.versions):
-        cell, conditions = (
-            (run.result.cell.digest, run.result.mode),
-            (
-                run.planned_seconds,
-                run.machine,
-                run.source,
-            ),
-        )
+        cell = (run.result.cell.digest, run.result.mode)
+        conditions = (run.planned_seconds, run.machine, run.source)
         home: _Home = (conditions, tuple(run.versions.items()))
         if not run.versions:
-            home = next(
-                (other for other in reversed(homes.get(cell, [])) if _may_be(conditions, other[0])),
-                home,
-            )
+            others = reversed(homes.get(cell, []))
+            home = next((other for other in others if _may_be(conditions, other[0])), home)
         homes.setdefault(cell, []).append(home)
         kept.setdefault((*cell, *home), []).append(run)
-    return sorted(
-        (Group(runs=tuple(sorted(of_one, key=lambda run: run.order))) for of_one in kept.values()),
-        key=_place,
-    )
+    ordered = [sorted(of_one, key=lambda run: run.order) for of_one in kept.values()]
+    return sorted((Group(runs=tuple(of_one)) for of_one in ordered), key=_place)
 
 
-def _may_be(told: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
+def _may_be(conditions: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
     """Return whether a run may have been measured under the conditions `others`. A value that is
-    missing from `told` fits any.
+    missing from `conditions` fits any.
     """
-    return all(one == other or one in (None, "") for one, other in zip(told, others, strict=True))
+    pairs = zip(conditions, others, strict=True)
+    return all(one == other or one in (None, "") for one, other in pairs)
 
 
 def table(root: Path | str) -> Any:
@@ -353,8 +349,19 @@ def table(root: Path | str) -> Any:
 
 def row(group: Group) -> dict[str, Any]:
     """The row of one cell: a value for each of `COLUMNS`."""
-    cell, result, metric, summary = group.cell, group.last.result, group.metric, group.summary
-    compiled = group.execution != "eager"
+    cell = group.cell
+    result = group.last.result
+    metric = group.metric
+    summary = group.summary
+    runs = group.good or (group.last,)
+    compile_seconds = None
+    if group.execution != "eager":
+        compile_seconds = _median(map(_compile_seconds, group.good))
+    cached = [run.result.metrics.get("cached_compile_seconds") for run in group.good]
+    host_bytes = max(run.result.peak_host_bytes for run in group.runs)
+    device_bytes = max(run.result.peak_device_bytes or 0 for run in group.runs)
+    accuracy = result.accuracy or {}
+    medians = {n: _median(run.result.metrics.get(n) for run in runs) for n in _MEDIANS}
     return {
         "sut": group.sut,
         "execution": group.execution,
@@ -374,25 +381,14 @@ def row(group: Group) -> dict[str, Any]:
         "low": summary and summary.low,
         "high": summary and summary.high,
         "figures": group.figures,
-        **{
-            name: _median(run.result.metrics.get(name) for run in group.good or [group.last])
-            for name in _MEDIANS
-        },
-        "compile_seconds": _median(map(_compile_seconds, group.good)) if compiled else None,
-        "cached_compile_seconds": _median(
-            run.result.metrics.get("cached_compile_seconds") for run in group.good
-        ),
-        "peak_host_bytes": (
-            max((run.result.peak_host_bytes for run in group.runs), default=0) or None
-        ),
-        "peak_device_bytes": (
-            max((run.result.peak_device_bytes or 0 for run in group.runs), default=0) or None
-        ),
-        "accuracy": result.accuracy and result.accuracy["value"],
-        "accuracy_limit": result.accuracy and result.accuracy["threshold"],
-        "first_loss_error": (
-            result.accuracy and result.accuracy.get("detail", {}).get("first_loss_error")
-        ),
+        **medians,
+        "compile_seconds": compile_seconds,
+        "cached_compile_seconds": _median(cached),
+        "peak_host_bytes": host_bytes or None,
+        "peak_device_bytes": device_bytes or None,
+        "accuracy": accuracy.get("value"),
+        "accuracy_limit": accuracy.get("threshold"),
+        "first_loss_error": accuracy.get("detail", {}).get("first_loss_error"),
         "ranked": not group.unranked,
         "unranked": list(group.unranked),
         "advice": group.advice,
@@ -418,12 +414,12 @@ def ratio(a: Group, b: Group, compared: int = 2) -> statistics.Ratio:
     metric = b.metric
     if not a.good or not b.good or metric is None or not alike(a, b):
         raise ValueError("both cells must have figures of one kind")
+    x = a.figures
+    y = b.figures
     pairs = swept_together(a, b)
-    x, y = (a.figures, b.figures)
     if pairs:
-        x, y = (
-            [run.metric.value for run in side if run.metric] for side in zip(*pairs, strict=True)
-        )
+        x = [run.metric.value for run, _ in pairs if run.metric]
+        y = [run.metric.value for _, run in pairs if run.metric]
     paired = bool(pairs) or in_turns(a, b)
     return statistics.compare(
         x, y, higher_is_better=metric.higher_is_better, paired=paired, compared=compared
@@ -432,8 +428,10 @@ def ratio(a: Group, b: Group, compared: int = 2) -> statistics.Ratio:
 
 def alike(a: Group, b: Group) -> bool:
     """Return whether the figures of both are the same statistic in the same unit."""
-    kinds = [(m.name, m.unit, m.estimate) for g in (a, b) if (m := g.metric)]
-    return len(set(kinds)) < 2
+    if a.metric is None or b.metric is None:
+        return True
+    kind = attrgetter("name", "unit", "estimate")
+    return bool(kind(a.metric) == kind(b.metric))
 
 
 def pool(
@@ -484,7 +482,7 @@ def swept_together(a: Group, b: Group) -> list[tuple[Run, Run]]:
     """The good runs of A and B that are the same repeat of the same sweep. Empty if they are too
     few to compare.
     """
-    by_turn = {turn: run for run in b.good if (turn := run.turn)}
+    by_turn = {run.turn: run for run in b.good if run.turn}
     pairs = [(run, by_turn[run.turn]) for run in a.good if run.turn in by_turn]
     return pairs if len(pairs) >= statistics.FEWEST else []
 
@@ -495,11 +493,12 @@ def in_turns(a: Group, b: Group) -> bool:
 
     False if A and B have different numbers of repeats, or if a start is unknown.
     """
-    pairs = [sorted((x.started_s, y.started_s)) for x, y in zip(a.good, b.good, strict=False)]
-    equal = len(a.good) == len(b.good) and all(first for first, _ in pairs)
-    return equal and all(
-        earlier[1] < later[0] for earlier, later in zip(pairs, pairs[1:], strict=False)
-    )
+    if len(a.good) != len(b.good):
+        return False
+    pairs = [sorted((x.started_s, y.started_s)) for x, y in zip(a.good, b.good, strict=True)]
+    if not all(first for first, _ in pairs):
+        return False
+    return all(earlier[1] < later[0] for earlier, later in itertools.pairwise(pairs))
 
 
 def _compile_seconds(run: Run) -> float | None:

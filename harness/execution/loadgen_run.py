@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from compliance import logs
-from compliance.audit_tests import verification
+from compliance.audit_tests import compliance_tests
 from compliance.rules import Rules
 from formats.job import Job
 from formats.outcome import WorkerOutcome
@@ -30,7 +30,8 @@ def applicable(job: Job, of: Rules) -> tuple[str, ...]:
 
 def inapplicable(name: str, job: Job) -> str:
     """Why a compliance test does not apply to this workload. Empty: it applies."""
-    return verification.inapplicable(name, job.workload, job.limits.performance_sample_count)
+    samples = job.limits.performance_sample_count
+    return compliance_tests.inapplicable(name, job.workload, samples)
 
 
 def compliance_job(test: str, job: Job, of: Rules, official: str) -> Job:

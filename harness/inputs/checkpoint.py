@@ -27,8 +27,10 @@ from blake3 import blake3
 from harness.errors import EnvironmentFailure
 from harness.inputs import keras_file
 from harness.inputs.models import Model, Size, Tensor
-from harness.inputs.user_weights import INDEX, Folder, check_finite
+from harness.inputs.user_tensors import INDEX
+from harness.inputs.user_weights import Folder, check_finite
 from harness.locks import held
+from harness.messages import Waiting
 
 _SEED = 20240611
 _FORMAT = {"F32": 2, "BF16": 3}  # version of how values follow from the seed
@@ -44,9 +46,12 @@ _DIGEST = "digest.json"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint on disk. `path`: a folder with config.json and model.safetensors, or the files
-    of its index. A model with parts has a folder for each, with its config.json. `digest`:
-    `digest_of` its `files`.
+    """A checkpoint on disk.
+
+    Attributes:
+        path: a folder with config.json and model.safetensors, or the files of its index. A model
+            with parts has a folder for each, with its config.json.
+        digest: `digest_of` its `files`.
     """
 
     path: Path
@@ -69,18 +74,18 @@ def files(path: Path) -> list[str]:
     weights = sorted(file.relative_to(path).as_posix() for file in path.rglob("*.safetensors"))
     if not weights:
         raise FileNotFoundError(f"no weights in {path}")
-    return [
-        "config.json",
-        *sorted(
-            [*weights, *(file.relative_to(path).as_posix() for file in path.glob("*/config.json"))]
-        ),
-    ]
+    of_parts = [file.relative_to(path).as_posix() for file in path.glob("*/config.json")]
+    return ["config.json", *sorted([*weights, *of_parts])]
 
 
 def place(model: Model, size: Size, cache: Path) -> Path:
     """The folder of the checkpoint. `ensure` writes it if it is missing."""
-    key = hashlib.sha256(json.dumps(_recipe(model, size), sort_keys=True).encode()).hexdigest()[:12]
+    key = _sha256_of(_recipe(model, size))[:12]
     return cache / "checkpoints" / f"{model.name}-{size.name}-{key}"
+
+
+def _sha256_of(document: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
 def ensure(
@@ -93,15 +98,14 @@ def ensure(
     """
     path = place(model, size, cache)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with held(
-        path.with_name(path.name + ".lock"),
-        lambda: say(f"waiting for another process that writes {path.name}"),
-    ):
-        if found := _finished(path):
-            return found
-        say(
-            f"writing the checkpoint {path.name}, {size.weight_bytes(size.precision) / 1e6:,.0f} MB"
-        )
+    lock = path.with_name(path.name + ".lock")
+    waiting = Waiting.CHECKPOINT.format(name=path.name)
+    with held(lock, lambda: say(waiting)):
+        finished = _finished(path)
+        if finished:
+            return finished
+        size_mb = size.weight_bytes(size.precision) / 1e6
+        say(Waiting.WRITING_CHECKPOINT.format(name=path.name, size_mb=size_mb))
         return _make(path, model, size, _recipe(model, size))
 
 
@@ -115,17 +119,13 @@ def of_folder(folder: Folder, model: Model, cache: Path) -> Checkpoint:
     digest = digest_of([folder.path / name for name in folder.own_files])
     configs = {"config.json": folder.size.config}
     if model.parts:
-        configs |= {
-            f"{part}/config.json": config
-            for part, config in model.parts.configs(folder.size.config).items()
-        }
+        for part, config in model.parts.configs(folder.size.config).items():
+            configs[f"{part}/config.json"] = config
     texts = {name: json.dumps(config, indent=1) + "\n" for name, config in configs.items()}
-    links = {
-        name: folder.path.resolve() / name
-        for name in (*folder.files, *([INDEX] if folder.index else []))
-    }
-    told = {"config": texts, "links": {name: str(target) for name, target in links.items()}}
-    key = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:8]
+    linked = [*folder.files, INDEX] if folder.index else folder.files
+    links = {name: folder.path.resolve() / name for name in linked}
+    targets = {name: str(target) for name, target in links.items()}
+    key = _sha256_of({"config": texts, "links": targets})[:8]
     path = cache / "checkpoints" / f"{model.name}-own-{digest[:12]}-{key}"
     path.parent.mkdir(parents=True, exist_ok=True)
     with held(path.with_name(path.name + ".lock"), lambda: None):
@@ -137,12 +137,8 @@ def of_folder(folder: Folder, model: Model, cache: Path) -> Checkpoint:
                 (path / name).write_text(text, encoding="utf-8")
             for name, target in links.items():
                 (path / name).symlink_to(target)
-    return Checkpoint(
-        path,
-        digest,
-        folder.size.parameters,
-        sum((folder.path / name).stat().st_size for name in folder.files),
-    )
+    size_bytes = sum((folder.path / name).stat().st_size for name in folder.files)
+    return Checkpoint(path, digest, folder.size.parameters, size_bytes)
 
 
 def of_file(model: Model, cache: Path) -> Checkpoint:
@@ -153,17 +149,17 @@ def of_file(model: Model, cache: Path) -> Checkpoint:
     """
     assert model.file
     file = model.file
-    code = f"-{file.custom_digest}" if file.custom_digest else ""
+    code = f"-{file.code_digest}" if file.code_digest else ""
     path = cache / "checkpoints" / f"{model.name}-own-{file.digest[:12]}{code}"
-    copy = path / f"model{file.path.suffix}"
+    copy = path / "model.keras"
     path.parent.mkdir(parents=True, exist_ok=True)
     with held(path.with_name(path.name + ".lock"), lambda: None):
         if not copy.exists() or digest_of([copy]) != file.digest:
             keras_file.check_weights(file.path)
             shutil.rmtree(path, ignore_errors=True)
             path.mkdir()
-            if file.custom:
-                shutil.copyfile(file.custom, path / "custom.py")
+            if file.code is not None:
+                (path / "custom.py").write_bytes(file.code)
             partial_copy = copy.with_suffix(".partial")
             shutil.copyfile(file.path, partial_copy)
             partial_copy.replace(copy)
@@ -174,12 +170,13 @@ def _linked(path: Path, texts: Mapping[str, str], links: Mapping[str, Path]) -> 
     """Return whether the folder contains exactly these texts and links. False if it is incomplete
     or was changed by hand.
     """
-    if {
-        p.relative_to(path).as_posix() for p in path.rglob("*") if p.is_symlink() or not p.is_dir()
-    } != {*texts, *links}:
+    files = [file for file in path.rglob("*") if file.is_symlink() or not file.is_dir()]
+    if {file.relative_to(path).as_posix() for file in files} != {*texts, *links}:
         return False
-    same = all((path / name).read_text(encoding="utf-8") == text for name, text in texts.items())
-    return same and all(
+    for name, text in texts.items():
+        if (path / name).read_text(encoding="utf-8") != text:
+            return False
+    return all(
         (path / name).is_symlink() and (path / name).readlink() == target
         for name, target in links.items()
     )
@@ -210,11 +207,9 @@ def _finished(path: Path) -> Checkpoint | None:
         digest = digest_of([path / name for name in files(path)])
     except (OSError, ValueError):
         return None
-    return (
-        Checkpoint(path, digest, known["parameters"], known["bytes"])
-        if digest == known.get("digest")
-        else None
-    )
+    if digest != known.get("digest"):
+        return None
+    return Checkpoint(path, digest, known["parameters"], known["bytes"])
 
 
 def digest_of(paths: Iterable[Path]) -> str:
@@ -235,23 +230,22 @@ def _cores() -> int:
 def _make(path: Path, model: Model, size: Size, recipe: dict[str, Any]) -> Checkpoint:
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir()
+    dtype = recipe["dtype"]
     folders = _folders(model, size, recipe["config"])
-    total = sum(
-        len(_header(tensors, recipe["dtype"])) for _, file, tensors in folders.values() if file
-    )
-    total += size.parameters * _ITEM_BYTES[recipe["dtype"]]
-    if (free := shutil.disk_usage(path).free) < total:
+    headers = [_header(tensors, dtype) for _, file, tensors in folders.values() if file]
+    total = sum(map(len, headers)) + size.parameters * _ITEM_BYTES[dtype]
+    free = shutil.disk_usage(path).free
+    if free < total:
         raise EnvironmentFailure(
             f"the checkpoint {path.name} takes {total / 1e9:.1f} GB and {path.parent} has"
             f" {free / 1e9:.1f} GB free: free some space, or choose a smaller --size"
         )
     for folder, (config, file, tensors) in folders.items():
         (path / folder).mkdir(exist_ok=True)
-        (path / folder / "config.json").write_text(
-            json.dumps(config, indent=1) + "\n", encoding="utf-8"
-        )
+        text = json.dumps(config, indent=1) + "\n"
+        (path / folder / "config.json").write_text(text, encoding="utf-8")
         if file:
-            _write(path / folder / file, tensors, recipe["dtype"])
+            _write(path / folder / file, tensors, dtype)
     digest = digest_of([path / name for name in files(path)])
     known = {"digest": digest, "parameters": size.parameters, "bytes": total}
     partial = path / f"{_DIGEST}.partial"
@@ -260,9 +254,11 @@ def _make(path: Path, model: Model, size: Size, recipe: dict[str, Any]) -> Check
     return Checkpoint(path, digest, size.parameters, total)
 
 
-def _folders(
-    model: Model, size: Size, config: Mapping[str, Any]
-) -> dict[str, tuple[Mapping[str, Any], str, tuple[Tensor, ...]]]:
+_Contents = tuple[Mapping[str, Any], str, tuple[Tensor, ...]]
+"""config.json, file of weights, its tensors."""
+
+
+def _folders(model: Model, size: Size, config: Mapping[str, Any]) -> dict[str, _Contents]:
     """Folder within the checkpoint → its config.json, its file of weights and their tensors.
 
     The first is the checkpoint itself, which has no weights if the model has parts.
@@ -270,16 +266,11 @@ def _folders(
     if not model.parts:
         return {"": (config, "model.safetensors", size.tensors)}
     configs = model.parts.configs(size.config)
-    of_part = {
-        part: tuple(t for t in size.tensors if t.name.startswith(f"{part}/")) for part in configs
-    }
-    return {
-        "": (config, "", ()),
-        **{
-            part: (configs[part], file, of_part[part])
-            for part, file in sorted(model.parts.files.items())
-        },
-    }
+    folders: dict[str, _Contents] = {"": (config, "", ())}
+    for part, file in sorted(model.parts.files.items()):
+        tensors = tuple(t for t in size.tensors if t.name.startswith(f"{part}/"))
+        folders[part] = (configs[part], file, tensors)
+    return folders
 
 
 def _header(tensors: tuple[Tensor, ...], dtype: str) -> bytes:
@@ -309,19 +300,15 @@ def _write(path: Path, tensors: tuple[Tensor, ...], dtype: str) -> None:
     their places.
     """
     header = _header(tensors, dtype)
+    values = sum(math.prod(t.shape) for t in tensors)
     with path.open("wb") as f, ThreadPoolExecutor(_cores()) as pool:
-        os.posix_fallocate(
-            f.fileno(),
-            0,
-            len(header) + sum(math.prod(t.shape) for t in tensors) * _ITEM_BYTES[dtype],
-        )
+        os.posix_fallocate(f.fileno(), 0, len(header) + values * _ITEM_BYTES[dtype])
         f.write(header)
         f.flush()
         starts, drawn = zip(*_parts(tensors, dtype), strict=True)
-        for _ in pool.map(
-            partial(_write_at, f.fileno()), (len(header) + start for start in starts), drawn
-        ):
-            pass
+        places = [len(header) + start for start in starts]
+        for _ in pool.map(partial(_write_at, f.fileno()), places, drawn):
+            pass  # an error of a thread is raised here
 
 
 def _write_at(file: int, start: int, drawn: Iterable[np.ndarray]) -> None:
@@ -329,7 +316,8 @@ def _write_at(file: int, start: int, drawn: Iterable[np.ndarray]) -> None:
         left = values.data.cast("B")
         while left:
             written = os.pwrite(file, left, start)
-            left, start = left[written:], start + written
+            left = left[written:]
+            start += written
 
 
 def _parts(tensors: Iterable[Tensor], dtype: str) -> Iterator[tuple[int, Iterator[np.ndarray]]]:
@@ -343,10 +331,8 @@ def _parts(tensors: Iterable[Tensor], dtype: str) -> Iterator[tuple[int, Iterato
             yield start, _float32_values(tensor, count)
         else:
             for number, first in enumerate(range(0, count, _PART)):
-                yield (
-                    start + first * _ITEM_BYTES[dtype],
-                    _bfloat16_values(tensor, number, min(_PART, count - first)),
-                )
+                values = _bfloat16_values(tensor, number, min(_PART, count - first))
+                yield start + first * _ITEM_BYTES[dtype], values
         start += count * _ITEM_BYTES[dtype]
 
 
@@ -375,12 +361,8 @@ def _bfloat16_values(tensor: Tensor, number: int, count: int) -> Iterator[np.nda
     values = np.empty(_LOOK_UP, np.uint16)
     for first in range(0, count, _LOOK_UP):
         some = values[: min(_LOOK_UP, count - first)]
-        yield np.take(
-            table,
-            source.random_raw(-(-len(some) // 4)).view("<u2")[: len(some)],
-            out=some,
-            mode="wrap",
-        )
+        bits = source.random_raw(-(-len(some) // 4)).view("<u2")
+        yield np.take(table, bits[: len(some)], out=some, mode="wrap")
 
 
 @cache

@@ -18,14 +18,18 @@ from harness.inputs import architectures
 from harness.inputs.architectures import Architecture, Arrays, Description
 from harness.inputs.models import Model, Size
 from harness.inputs.tokenizer import Tokenizer
+from harness.messages import InputNote
 
 # Streams of random values. The inputs use stream 0, and the warm-up rows of the synthetic
 # inputs use the stream after theirs.
-_SYNTHETIC, _OTHERS = 1, 3
-_FRESH, _FRESH_BYTES = 33, 1 << 28
+_SYNTHETIC = 1
+_OTHERS = 3
+_FRESH = 33
+_FRESH_BYTES = 1 << 28
 # Batches that are held out from a training to judge the trained model. With few batches of a user
 # one is held out.
-_HELD_OUT, _HELD_OUT_SHARE = 4, 5
+_HELD_OUT = 4
+_HELD_OUT_SHARE = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,42 +87,53 @@ def prepare(
             `samples` of them for any file.
         standard: `synthetic` or `uneven`, if there is no file; None: the architecture's own.
     """
-    architecture, notes = architectures.of(model, trains), tuple[str, ...]()
+    architecture = architectures.of(model, trains)
+    notes: tuple[str, ...] = ()
     draw = architectures.drawn(model, standard or architecture.standard, trains)
     if dataset is None:
         arrays = draw(size, samples, 0)
     else:
-        arrays, notes = architectures.dataset_of(model, trains).read(
-            model, size, dataset, own, seq_len
-        )
+        reader = architectures.dataset_of(model, trains)
+        arrays, notes = reader.read(model, size, dataset, own, seq_len)
     if trains:
         held_out = draw(size, _HELD_OUT * batch_size, _OTHERS)
         if dataset is not None:
             arrays, held_out, note = _split(arrays, dataset, samples, batch_size)
             notes = (*notes, note)
-        synthetic, warmup_rows, fresh = held_out, 1, held_out
-        digest = _digest(arrays | {f"held_out_{name}": values for name, values in held_out.items()})
+        synthetic = fresh = held_out
+        warmup_rows = 1
+        renamed = {f"held_out_{name}": values for name, values in held_out.items()}
+        digest = _digest(arrays | renamed)
     else:
         synthetic, warmup_rows = _synthetic_like(architecture, arrays, size, _SYNTHETIC)
         fresh = _fresh(architecture, arrays, size, batch_size)
         digest = _digest(arrays)
-    count = len(next(iter(arrays.values())))
+    least_flops = architecture.least_flops
     directory = cache / "inputs" / f"{model.name}-{size.name}-{digest[:12]}"
     return Inputs(
         path=_write(directory / "inputs.npz", arrays),
         synthetic=_write(directory / "synthetic.npz", synthetic),
-        fresh=_write(directory / f"fresh-{len(next(iter(fresh.values())))}.npz", fresh),
+        fresh=_write(directory / f"fresh-{_rows(fresh)}.npz", fresh),
         warmup_rows=warmup_rows,
         digest=digest,
-        count=count,
-        arrays={
-            name: ArrayKind(dtype=array.dtype.name, shape=array.shape[1:])
-            for name, array in arrays.items()
-        },
+        count=_rows(arrays),
+        arrays=_kinds(arrays),
         description=architecture.describe(arrays),
-        least_flops=architecture.least_flops(size, arrays) if architecture.least_flops else None,
+        least_flops=least_flops(size, arrays) if least_flops else None,
         notes=notes,
     )
+
+
+def _rows(arrays: Arrays) -> int:
+    """The number of samples."""
+    return len(next(iter(arrays.values())))
+
+
+def _kinds(arrays: Arrays) -> dict[str, ArrayKind]:
+    return {
+        name: ArrayKind(dtype=array.dtype.name, shape=array.shape[1:])
+        for name, array in arrays.items()
+    }
 
 
 def _split(arrays: Arrays, path: Path, samples: int, batch_size: int) -> tuple[Arrays, Arrays, str]:
@@ -126,26 +141,31 @@ def _split(arrays: Arrays, path: Path, samples: int, batch_size: int) -> tuple[A
     former are whole batches in the file's order, repeated. Raises UsageError if the file has fewer
     than two batches.
     """
-    rows = len(next(iter(arrays.values())))
+    rows = _rows(arrays)
     batches = rows // batch_size
     if batches < 2:
         raise UsageError(
-            f"--dataset {path}: {rows} prompts make {batches} batches of {batch_size}, and a"
-            " training takes two at least, of which one is held out: give more prompts, or a"
-            " smaller --batch-size"
+            f"--dataset {path}: {rows} prompts make {batches} batches of {batch_size}. A training"
+            " needs at least two, of which one is held out: give more prompts, or a smaller"
+            " --batch-size"
         )
     held_out = max(1, min(_HELD_OUT, batches // _HELD_OUT_SHARE))
-    trained, end = (batches - held_out) * batch_size, batches * batch_size
+    trained = (batches - held_out) * batch_size
+    end = batches * batch_size
     used = min(trained, samples)
-    times = f" {samples / used:.3g} times" if samples > used else ""
-    where = "behind them" if used == trained else f"from its {trained + 1}th on"
-    note = (
-        f"{path.name}: trained on its first {used} prompts{times}, {held_out * batch_size} {where}"
-        " held out"
+    note = InputNote.SPLIT.format(
+        file=path.name,
+        used=used,
+        times=f" {samples / used:.3g} times" if samples > used else "",
+        held_out=held_out * batch_size,
+        place="after them" if used == trained else f"from its {trained + 1}th on",
     )
-    unused = f", {rows - end} at its end not used, because they fill no batch" if rows > end else ""
-    repeated = {name: values[np.arange(samples) % trained] for name, values in arrays.items()}
-    return repeated, {name: values[trained:end] for name, values in arrays.items()}, note + unused
+    if rows > end:
+        note += InputNote.SPLIT_REST.format(unused=rows - end)
+    order = np.arange(samples) % trained
+    repeated = {name: values[order] for name, values in arrays.items()}
+    kept = {name: values[trained:end] for name, values in arrays.items()}
+    return repeated, kept, note
 
 
 def _synthetic_like(
@@ -153,19 +173,17 @@ def _synthetic_like(
 ) -> tuple[Arrays, int]:
     if architecture.synthetic_like:
         return architecture.synthetic_like(arrays, size, stream)
-    return architecture.synthetic(size, len(next(iter(arrays.values()))) + 1, stream), 1
+    return architecture.synthetic(size, _rows(arrays) + 1, stream), 1
 
 
 def _fresh(architecture: Architecture, arrays: Arrays, size: Size, batch_size: int) -> Arrays:
     row_bytes = sum(array[:1].nbytes for array in arrays.values())
-    rows = max(4 * batch_size, min(max(_FRESH, 16 * batch_size), _FRESH_BYTES // row_bytes))
-    synthetic, shown = _synthetic_like(
-        architecture,
-        {name: np.resize(array, (rows, *array.shape[1:])) for name, array in arrays.items()},
-        size,
-        _OTHERS,
-    )
-    return {name: array[shown:] for name, array in synthetic.items()}
+    enough = max(_FRESH, 16 * batch_size)
+    affordable = _FRESH_BYTES // row_bytes
+    rows = max(4 * batch_size, min(enough, affordable))
+    repeated = {name: np.resize(array, (rows, *array.shape[1:])) for name, array in arrays.items()}
+    synthetic, warmup_rows = _synthetic_like(architecture, repeated, size, _OTHERS)
+    return {name: array[warmup_rows:] for name, array in synthetic.items()}
 
 
 def _digest(arrays: Arrays) -> str:

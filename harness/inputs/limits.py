@@ -25,9 +25,11 @@ RMS_FACTOR = 1.3
 less than a largest error: by a factor of up to 1.15 between eight sets of 64 inputs, and of 1.5 for
 sets of eight inputs.
 """
-_RMS, _RMS_SAMPLES = "logit_rms", 64
+_RMS = "logit_rms"
+_RMS_SAMPLES = 64
 _UNMEASURED = 2.0
-_LARGEST_SIZE, _DEVICE = "base", "cpu"
+_LARGEST_SIZE = "base"
+_DEVICE = "cpu"
 # tf32 has three bits more than bfloat16. It was never measured, because no CPU has it.
 _LIKE = {"tf32": ("bfloat16", 1 / 8)}
 # The loss that is allowed even if none was measured. Of 64 answers two may differ from the
@@ -83,30 +85,45 @@ def limits(
         return {name: bound for name, bound in loosest.items() if name != _RMS}
     room = 1.0 if same else _UNMEASURED * _depth(model, size)
     factor = FACTOR[precision] * room
-    made = {}
+    derived = {}
     for name, bound in loosest.items():
-        if name == _RMS:
-            if samples >= _RMS_SAMPLES and (largest := _largest_rms(rows, sut, longer)):
-                made[name] = min(bound, float(f"{RMS_FACTOR * room * largest:.3g}"))
-        elif name.endswith(("_error", "_gap")):
-            # An honest SUT's gap is at most twice its logit error.
-            measured = "logit_error" if name == "logit_gap" else name
-            made[name] = min(
-                bound, float(f"{share * factor * max(row[measured] for row in rows):.3g}")
-            )
-        # These are decibels of a mean square: an error `factor` times as large has 20 log10(factor)
-        # less.
-        elif name.endswith("_psnr"):
-            made[name] = max(
-                bound, round(min(row[name] for row in rows) - 20 * math.log10(share * factor), 1)
-            )
-        elif name in _SPARE:
-            made[name] = max(
-                bound, round(1 - max(_SPARE[name], factor * max(1 - row[name] for row in rows)), 4)
-            )
-        else:
-            made[name] = bound
-    return made
+        if name != _RMS:
+            derived[name] = _limit(name, bound, rows, factor, share)
+            continue
+        largest = _largest_rms(rows, sut, longer) if samples >= _RMS_SAMPLES else 0.0
+        if largest:
+            derived[name] = min(bound, _three_digits(RMS_FACTOR * room * largest))
+    return derived
+
+
+def _limit(
+    name: str, bound: float, rows: Sequence[Mapping[str, Any]], factor: float, share: float
+) -> float:
+    """The limit of this name, from the measurements in `rows`. It is not looser than `bound`.
+
+    Args:
+        factor: the limit over the largest measured disagreement.
+        share: error of the cell's precision over that of the measured precision.
+    """
+    if name.endswith(("_error", "_gap")):
+        # An honest SUT's gap is at most twice its logit error.
+        measured = "logit_error" if name == "logit_gap" else name
+        largest = max(row[measured] for row in rows)
+        return min(bound, _three_digits(share * factor * largest))
+    if name.endswith("_psnr"):
+        # These are decibels of a mean square: an error `factor` times as large has
+        # 20 log10(factor) less.
+        smallest = min(row[name] for row in rows)
+        return max(bound, round(smallest - 20 * math.log10(share * factor), 1))
+    if name in _SPARE:
+        loss = max(1 - row[name] for row in rows)
+        allowed = max(_SPARE[name], factor * loss)
+        return max(bound, round(1 - allowed, 4))
+    return bound
+
+
+def _three_digits(value: float) -> float:
+    return float(f"{value:.3g}")
 
 
 def _largest_rms(rows: Sequence[Mapping[str, Any]], sut: str, longer: bool) -> float:
@@ -131,30 +148,23 @@ def of_training(model: Model, size: Size, precision: str, device: str) -> dict[s
     same = _rows(model, precision, size.name, device, kind="trained")
     rows = same or _rows(model, precision, _LARGEST_SIZE, _DEVICE, kind="trained")
     factor = FACTOR[precision] * (1.0 if same else _UNMEASURED * _depth(model, size))
-    measured = {name: factor * max((row[name] for row in rows), default=0.0) for name in loosest}
-    # If all honest SUTs agree to the last digit, the model's limit counts, because another machine
-    # may differ.
-    return {
-        name: min(bound, float(f"{measured[name]:.3g}")) if measured[name] else bound
-        for name, bound in loosest.items()
-    }
+    derived = {}
+    for name, bound in loosest.items():
+        largest = max((row[name] for row in rows), default=0.0)
+        # If all honest SUTs agree to the last digit, the model's limit counts, because another
+        # machine may differ.
+        derived[name] = min(bound, _three_digits(factor * largest)) if largest else bound
+    return derived
 
 
 def _rows(model: Model, *place: str, kind: str = "measured") -> list[Mapping[str, Any]]:
-    keys, wanted = (
-        ("model", "task", "precision", "size", "device"),
-        (
-            model.name,
-            model.second_task,
-            *place,
-        ),
-    )
-    return [row for row in measurements(kind) if tuple(map(row.get, keys)) == wanted]
+    keys = ("model", "task", "precision", "size", "device")
+    cell = (model.name, model.second_task, *place)
+    return [row for row in measurements(kind) if tuple(map(row.get, keys)) == cell]
 
 
 def _depth(model: Model, size: Size) -> float:
     """The layers of a size over those of the largest measured size; at least 1."""
-    return max(
-        1.0,
-        size.config["num_hidden_layers"] / model.sizes[_LARGEST_SIZE].config["num_hidden_layers"],
-    )
+    measured = model.sizes[_LARGEST_SIZE]
+    ratio = size.config["num_hidden_layers"] / measured.config["num_hidden_layers"]
+    return max(1.0, ratio)

@@ -18,6 +18,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from harness.errors import UsageError
+from harness.messages import InputNote
 from scenarios.worker.preflight import available_memory_bytes
 
 PROMPTS = "prompts.json"
@@ -51,17 +52,18 @@ def files(folder: Path) -> list[Path]:
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "there is no such folder"
         raise UsageError(f"--dataset {folder}: {what}; give a folder of JPEG and PNG files")
-    found = sorted(
-        path
-        for path in folder.iterdir()
-        if path.suffix.lower() in _SUFFIXES and not path.name.startswith(".")
-    )
-    if not found:
+    pictures = [path for path in _visible(folder) if path.suffix.lower() in _SUFFIXES]
+    if not pictures:
         raise UsageError(
             f"--dataset {folder}: no picture is in it; it takes JPEG and PNG files"
             f" ({', '.join(_SUFFIXES)})"
         )
-    return found
+    return pictures
+
+
+def _visible(folder: Path) -> list[Path]:
+    """The files and folders in a folder, sorted by name, without hidden ones."""
+    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
 
 
 def read(folder: Path, side: int) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
@@ -74,22 +76,20 @@ def read(folder: Path, side: int) -> tuple[dict[str, np.ndarray], tuple[str, ...
     paths = files(folder)
     _check_memory(folder, len(paths), side)
     named = _prompts(folder, paths)
-    rows, prompts = [], []
+    rows = []
+    prompts = []
     for path in paths:
         image, width, height = _image(path, side)
         rows.append(image)
-        prompts.append(
-            _scaled(
-                named[path.name] if named else _default(width, height), path, width, height, side
-            )
-        )
+        prompt = named[path.name] if named else _default(width, height)
+        prompts.append(_scaled(prompt, path, width, height, side))
     _check_alike(folder, paths, prompts)
+    points = np.array([prompt.points for prompt in prompts], np.float32)
+    labels = np.array([prompt.labels for prompt in prompts], np.int32)
     arrays = {
         "image": np.stack(rows),
-        "points": (
-            np.array([prompt.points for prompt in prompts], np.float32).reshape(len(rows), -1, 2)
-        ),
-        "labels": np.array([prompt.labels for prompt in prompts], np.int32).reshape(len(rows), -1),
+        "points": points.reshape(len(rows), -1, 2),
+        "labels": labels.reshape(len(rows), -1),
     }
     if prompts[0].box:
         arrays["boxes"] = np.array([[prompt.box] for prompt in prompts], np.float32)
@@ -97,30 +97,25 @@ def read(folder: Path, side: int) -> tuple[dict[str, np.ndarray], tuple[str, ...
 
 
 def _notes(folder: Path, paths: list[Path], first: Target, named: bool) -> Iterator[str]:
-    count, kind = len(first.labels), "and a box" if first.box else "and no box"
-    source = (
-        f"of {PROMPTS}"
-        if named
-        else "(the middle is the object, the upper left corner is not): name others in " + PROMPTS
+    yield InputNote.PICTURES.format(
+        folder=folder.name,
+        pictures="1 picture" if len(paths) == 1 else f"{len(paths)} pictures",
+        points=len(first.labels),
+        box="a box" if first.box else "no box",
+        source=f"of {PROMPTS}" if named else InputNote.PICTURES_POINTS.format(file=PROMPTS),
     )
-    yield (
-        f"{folder.name}: {len(paths)} picture{'s' * (len(paths) != 1)}, each with {count} points"
-        f" {kind} {source}"
-    )
-    read_too = {path.name for path in paths} | ({PROMPTS} if named else set())
-    if others := sorted(
-        path.name
-        for path in folder.iterdir()
-        if path.name not in read_too and not path.name.startswith(".")
-    ):
-        yield (
-            f"{folder.name}: not read:"
-            f" {', '.join(others[:3])}{f' and {len(others) - 3} more' if others[3:] else ''}"
-        )
+    names_read = {path.name for path in paths}
+    if named:
+        names_read.add(PROMPTS)
+    others = [path.name for path in _visible(folder) if path.name not in names_read]
+    if others:
+        more = f" and {len(others) - 3} more" if others[3:] else ""
+        yield InputNote.NOT_READ.format(folder=folder.name, files=f"{', '.join(others[:3])}{more}")
 
 
 def _check_memory(folder: Path, count: int, side: int) -> None:
-    need, available = count * side * side * 3 * 4 * _COPIES, available_memory_bytes()
+    need = count * side * side * 3 * 4 * _COPIES
+    available = available_memory_bytes()
     if available is not None and need > available:
         raise UsageError(
             f"--dataset {folder}: its {count} pictures take {need / 1e9:.1f} GB of memory while"
@@ -136,11 +131,10 @@ def _image(path: Path, side: int) -> tuple[np.ndarray, int, int]:
     """
     upright = _upright(path)
     width, height = upright.size
-    size = _fitted(width, height, side)
+    columns, rows = _fitted(width, height, side)
+    resized = upright.resize((columns, rows), Image.Resampling.BILINEAR)
     image = np.full((side, side, 3), MEAN, np.float32)
-    image[: size[1], : size[0]] = np.asarray(
-        upright.resize(size, Image.Resampling.BILINEAR), np.float32
-    ) / np.float32(255)
+    image[:rows, :columns] = np.asarray(resized, np.float32) / np.float32(255)
     return image, width, height
 
 
@@ -165,20 +159,20 @@ def _upright(path: Path) -> Image.Image:
     with _named_faults(path), Image.open(path, formats=("JPEG", "PNG")) as picture:
         if math.prod(picture.size) > _MOST_PIXELS:
             raise UsageError(
-                f"{path}: {picture.width} x {picture.height} pixels; a picture here has"
-                f" {_MOST_PIXELS / 1e6:.0f} million at most: shrink it"
+                f"{path}: {picture.width} x {picture.height} pixels; at most"
+                f" {_MOST_PIXELS / 1e6:.0f} million are allowed: shrink it"
             )
         picture.load()
         picture.getexif()
-        for name in (
-            "exif",
-            "Raw profile type exif",
-        ):  # read already; Pillow would rewrite all tags of a turned picture and fail at odd ones
+        # Pillow has read the tags. Of a turned picture it would write all of them again, and fail
+        # at odd ones.
+        for name in ("exif", "Raw profile type exif"):
             picture.info.pop(name, None)
         return _rgb(ImageOps.exif_transpose(picture))
 
 
 def _fitted(width: int, height: int, side: int) -> tuple[int, int]:
+    """The width and height of a picture whose longer side is resized to `side`."""
     scale = side / max(width, height)
     return max(1, int(width * scale + 0.5)), max(1, int(height * scale + 0.5))
 
@@ -200,7 +194,7 @@ def _named_faults(path: Path) -> Iterator[None]:
         ) from None
     except (OSError, ValueError, SyntaxError, EOFError, struct.error) as e:
         raise UsageError(
-            f"{path}: no whole JPEG or PNG file ({e}): save it again, or take it out"
+            f"{path}: no whole JPEG or PNG file ({e}): save it again, or remove it"
         ) from None
 
 
@@ -209,9 +203,8 @@ def _rgb(picture: Image.Image) -> Image.Image:
     are put on white.
     """
     if picture.mode.startswith("I"):
-        picture = Image.fromarray(
-            (np.asarray(picture).astype(np.float64).clip(0, 65535) / 257).round().astype(np.uint8)
-        )
+        values = np.asarray(picture).astype(np.float64).clip(0, 65535) / 257
+        picture = Image.fromarray(values.round().astype(np.uint8))
     if picture.mode in ("LA", "PA", "La", "RGBa") or "transparency" in picture.info:
         picture = picture.convert("RGBA")
     if picture.mode == "RGBA":
@@ -234,14 +227,16 @@ def _prompts(folder: Path, paths: list[Path]) -> Mapping[str, Target]:
     if not isinstance(document, dict):
         raise UsageError(f"{file}: not an object of file names and their prompts")
     names = {path.name for path in paths}
-    if missing := sorted(names - set(document)):
+    missing = sorted(names - set(document))
+    if missing:
         raise UsageError(
             f"{file}: has no prompt for {missing[0]} (of {len(missing)}): each picture needs one,"
             " or none has one"
         )
-    if strays := sorted(set(document) - names):
+    strays = sorted(set(document) - names)
+    if strays:
         raise UsageError(
-            f"{file}: {strays[0]} is no picture of the folder: correct the name, or take it out"
+            f"{file}: {strays[0]} is no picture of the folder: correct the name, or remove it"
         )
     return {name: _prompt(file, name, entry) for name, entry in document.items()}
 
@@ -253,41 +248,42 @@ def _prompt(file: Path, name: str, entry: Any) -> Target:
             f'{where}: is not such as {{"points": [[x, y]], "labels": [1], "box": [left, top,'
             " right, bottom]}"
         )
-    points, box = entry.get("points", []), entry.get("box")
-    labels = entry.get("labels", [1] * len(points) if isinstance(points, list) else [])
+    points = entry.get("points", [])
+    box = entry.get("box")
     if not isinstance(points, list) or not all(_numbers(point, 2) for point in points):
         raise UsageError(f"{where}: `points` is a list of [x, y] in pixels")
+    labels = entry.get("labels", [1] * len(points))
     if (
         not isinstance(labels, list)
         or len(labels) != len(points)
-        or any(type(n) is not int or n not in (0, 1) for n in labels)
+        or not all(map(_is_label, labels))
     ):
         raise UsageError(
-            f"{where}: `labels` holds for each point a 1, of the object, or a 0, of its background"
+            f"{where}: `labels` has for each point a 1 (on the object) or a 0 (on its background)"
         )
     if box is not None and not (_numbers(box, 4) and box[0] < box[2] and box[1] < box[3]):
         raise UsageError(f"{where}: `box` is [left, top, right, bottom] in pixels")
     if not points and box is None:
         raise UsageError(f"{where}: neither a point nor a box: it needs one")
-    return Target(
-        tuple((x, y) for x, y in points),
-        tuple(labels),
-        ((box[0], box[1]), (box[2], box[3])) if box else None,
-    )
+    corners = ((box[0], box[1]), (box[2], box[3])) if box else None
+    return Target(tuple((x, y) for x, y in points), tuple(labels), corners)
+
+
+def _is_label(value: Any) -> bool:
+    return type(value) is int and value in (0, 1)
 
 
 def _numbers(value: Any, count: int) -> bool:
-    return (
-        isinstance(value, list)
-        and len(value) == count
-        and all(
-            isinstance(n, int | float) and not isinstance(n, bool) and math.isfinite(n)
-            for n in value
-        )
-    )
+    """Whether a JSON value is a list of so many finite numbers."""
+    return isinstance(value, list) and len(value) == count and all(map(_is_finite, value))
+
+
+def _is_finite(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
 
 
 def _default(width: int, height: int) -> Target:
+    """The middle of a picture is on the object, and its upper left corner is not."""
     return Target(((width / 2, height / 2), (0.0, 0.0)), (1, 0))
 
 
@@ -301,9 +297,9 @@ def _scaled(prompt: Target, path: Path, width: int, height: int, side: int) -> T
                 f"{path.parent / PROMPTS}: {path.name}: ({x:g}, {y:g}) is outside of its {width} x"
                 f" {height} pixels"
             )
-    across, down = (
-        new / old for new, old in zip(_fitted(width, height, side), (width, height), strict=True)
-    )
+    columns, rows = _fitted(width, height, side)
+    across = columns / width
+    down = rows / height
     points = tuple((x * across, y * down) for x, y in prompt.points)
     corners = [(x * across, y * down) for x, y in prompt.box or ()]
     return Target(points, prompt.labels, (corners[0], corners[1]) if corners else None)
@@ -316,10 +312,13 @@ def _check_alike(folder: Path, paths: list[Path], prompts: list[Target]) -> None
     shapes = [(len(prompt.labels), prompt.box is not None) for prompt in prompts]
     for path, shape in zip(paths, shapes, strict=True):
         if shape != shapes[0]:
-            both = ((paths[0].name, *shapes[0]), (path.name, *shape))
-            told = " and ".join(
-                f"{name} has {n} points and {'a' if box else 'no'} box" for name, n, box in both
-            )
+            first = f"{paths[0].name} {_has(*shapes[0])}"
+            other = f"{path.name} {_has(*shape)}"
             raise UsageError(
-                f"{folder / PROMPTS}: {told}: give all equally many points, and all a box or none"
+                f"{folder / PROMPTS}: {first} and {other}: give all equally many points, and all a"
+                " box or none"
             )
+
+
+def _has(points: int, box: bool) -> str:
+    return f"has {points} points and {'a' if box else 'no'} box"

@@ -15,10 +15,13 @@ from typing import Any
 
 from harness.errors import UsageError
 
-PAD, BEGIN, END = 0, 1, 2
+PAD = 0
+BEGIN = 1
+END = 2
 _OFFSET = 3
 VOCABULARY = 256 + _OFFSET
-_CLIP_BEGIN, _CLIP_END = "<|startoftext|>", "<|endoftext|>"
+_CLIP_BEGIN = "<|startoftext|>"
+_CLIP_END = "<|endoftext|>"
 
 
 @dataclass(frozen=True)
@@ -49,18 +52,18 @@ def decode(ids: Iterable[int]) -> str:
     """Ids of bytes → text. Special and other ids are left out. Bytes that are no UTF-8, which a
     model may generate, become U+FFFD.
     """
-    return bytes(i - _OFFSET for i in ids if _OFFSET <= i < VOCABULARY).decode(
-        "utf-8", errors="replace"
-    )
+    text = bytes(i - _OFFSET for i in ids if _OFFSET <= i < VOCABULARY)
+    return text.decode("utf-8", errors="replace")
 
 
 def of_bytes(closing: bool) -> Tokenizer:
     """The tokenizer of bytes. `closing`: with the end mark, for a model that predicts."""
+    end = [END] if closing else []
     return Tokenizer(
         "bytes and their marks",
         VOCABULARY,
         (PAD, BEGIN, END),
-        lambda text: [BEGIN, *encode(text), *([END] if closing else [])],
+        lambda text: [BEGIN, *encode(text), *end],
         decode,
     )
 
@@ -81,27 +84,29 @@ def of_folder(path: Path, adds: Mapping[str, bool]) -> Tokenizer | None:
         ("vocab.txt", _wordpiece),
         ("vocab.json", _clip),
     ):
-        if (path / name).is_file():
-            try:
-                found = read(path / name, _settings(path), adds)
-                return (
-                    replace(found, encode=partial(_refuse_added, path, name))
-                    if name != "tokenizer.json" and _adds_tokens(path, found)
-                    else found
-                )
-            # Both libraries raise plain Exception and RuntimeError for a file that they cannot
-            # read.
-            except Exception as e:  # noqa: BLE001
-                raise UsageError(
-                    f"--weights {path}: {name} is not a tokenizer"
-                    f" ({str(e).strip().splitlines()[0]}): download it again"
-                ) from None
+        if not (path / name).is_file():
+            continue
+        try:
+            tokenizer = read(path / name, _settings(path), adds)
+            lacks_added = name != "tokenizer.json" and _adds_tokens(path, tokenizer)
+        # Both libraries raise plain Exception and RuntimeError for a file that they cannot read.
+        except Exception as e:  # noqa: BLE001
+            why = str(e).strip().splitlines()[0]
+            raise UsageError(
+                f"--weights {path}: {name} is not a tokenizer ({why}): download it again"
+            ) from None
+        if lacks_added:
+            return replace(tokenizer, encode=partial(_refuse_added, path, name))
+        return tokenizer
     return None
 
 
 def _settings(path: Path) -> dict[str, Any]:
+    """The content of tokenizer_config.json. Empty if there is none."""
     file = path / "tokenizer_config.json"
-    return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
+    if not file.is_file():
+        return {}
+    return dict(json.loads(file.read_text(encoding="utf-8")))
 
 
 def _json(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]) -> Tokenizer:
@@ -132,15 +137,11 @@ def _wordpiece(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]
         strip_accents=settings.get("strip_accents"),
         handle_chinese_chars=settings.get("tokenize_chinese_chars", True),
     )
-    special = [
-        reader.token_to_id(t)
-        for t in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-        if reader.token_to_id(t) is not None
-    ]
+    marks = map(reader.token_to_id, ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"))
     return Tokenizer(
         file.name,
         _vocabulary(reader),
-        tuple(special),
+        tuple(i for i in marks if i is not None),
         lambda text: list(reader.encode(text).ids),
         reader.decode,
     )
@@ -153,25 +154,22 @@ def _clip(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]) -> 
     from tokenizers import Regex, models, normalizers, pre_tokenizers
     from tokenizers import Tokenizer as Reader
 
-    reader = Reader(
-        models.BPE.from_file(
-            str(file),
-            str(file.with_name("merges.txt")),
-            unk_token=_CLIP_END,
-            end_of_word_suffix="</w>",
-        )
+    merges = file.with_name("merges.txt")
+    pairs = models.BPE.from_file(
+        str(file), str(merges), unk_token=_CLIP_END, end_of_word_suffix="</w>"
     )
+    reader = Reader(pairs)
+    one_space = normalizers.Replace(Regex(r"\s+"), " ")
     reader.normalizer = normalizers.Sequence(
-        [normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Lowercase()]
+        [normalizers.NFC(), one_space, normalizers.Lowercase()]
     )
     words = Regex(r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+")
-    reader.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(words, behavior="removed", invert=True),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
-    begin, end = (reader.get_vocab().get(mark) for mark in (_CLIP_BEGIN, _CLIP_END))
+    split = pre_tokenizers.Split(words, behavior="removed", invert=True)
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    reader.pre_tokenizer = pre_tokenizers.Sequence([split, byte_level])
+    vocabulary = reader.get_vocab()
+    begin = vocabulary.get(_CLIP_BEGIN)
+    end = vocabulary.get(_CLIP_END)
     if begin is None or end is None:
         return Tokenizer(
             file.name,
@@ -190,11 +188,12 @@ def _clip(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]) -> 
 
 
 def _adds_tokens(path: Path, found: Tokenizer) -> bool:
+    """Whether the folder's added_tokens.json has an id that the tokenizer lacks."""
     file = path / "added_tokens.json"
-    return file.is_file() and any(
-        number >= found.vocabulary
-        for number in json.loads(file.read_text(encoding="utf-8")).values()
-    )
+    if not file.is_file():
+        return False
+    added = json.loads(file.read_text(encoding="utf-8"))
+    return any(number >= found.vocabulary for number in added.values())
 
 
 def _refuse_added(path: Path, name: str, text: str) -> list[int]:
@@ -202,8 +201,8 @@ def _refuse_added(path: Path, name: str, text: str) -> list[int]:
     would be cut into pieces.
     """
     raise UsageError(
-        f"--weights {path}: added_tokens.json adds tokens that {name} has not, and only a"
-        " tokenizer.json carries them: write one "
+        f"--weights {path}: added_tokens.json has tokens that {name} lacks, and only a"
+        " tokenizer.json can contain them: write one "
         f'with AutoTokenizer.from_pretrained(DIR).backend_tokenizer.save("{path}/tokenizer.json")'
     )
 
@@ -213,8 +212,8 @@ def _refuse(file: Path) -> list[int]:
     other rules.
     """
     raise UsageError(
-        f"--dataset: {file.parent} holds vocab.json and merges.txt of another model than CLIP and"
-        " no tokenizer.json: write one with "
+        f"--dataset: {file.parent} has vocab.json and merges.txt of another model than CLIP and no"
+        " tokenizer.json: write one with "
         f'AutoTokenizer.from_pretrained(DIR).backend_tokenizer.save("tokenizer.json")'
     )
 
@@ -223,16 +222,10 @@ def _sentencepiece(file: Path, settings: Mapping[str, Any], adds: Mapping[str, b
     from sentencepiece import SentencePieceProcessor
 
     reader = SentencePieceProcessor(model_file=str(file))
-    before = (
-        [reader.bos_id()]
-        if settings.get("add_bos_token", adds["beginning"]) and reader.bos_id() >= 0
-        else []
-    )
-    after = (
-        [reader.eos_id()]
-        if settings.get("add_eos_token", adds["end"]) and reader.eos_id() >= 0
-        else []
-    )
+    adds_beginning = settings.get("add_bos_token", adds["beginning"]) and reader.bos_id() >= 0
+    adds_end = settings.get("add_eos_token", adds["end"]) and reader.eos_id() >= 0
+    before = [reader.bos_id()] if adds_beginning else []
+    after = [reader.eos_id()] if adds_end else []
     special = [
         i for i in range(reader.vocab_size()) if reader.is_control(i) or reader.is_unknown(i)
     ]

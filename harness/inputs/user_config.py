@@ -12,6 +12,7 @@ from typing import Any
 from harness.errors import UsageError
 from harness.inputs import models
 from harness.inputs.models import Model
+from harness.messages import InputNote
 
 # Keys without a meaning for the weights, which could change the behaviour of one library.
 _DROPPED = (
@@ -41,7 +42,7 @@ def read(path: Path, model: Model) -> tuple[dict[str, Any], list[str]]:
     if "quantization_config" in config:
         raise UsageError(
             f"--weights {path}: config.json has a quantization_config, and quantised weights are"
-            " not served: give the whole ones"
+            " not supported: give the weights from which they were made"
         )
     config = {
         **model.user_weights.defaults,
@@ -52,21 +53,17 @@ def read(path: Path, model: Model) -> tuple[dict[str, Any], list[str]]:
     _derive(config, model)
     _check_dimensions(path, model, config)
     for key, accepted in model.user_weights.only.items():
-        if (value := config.get(key)) is not None and value not in accepted:
-            there = " or ".join(json.dumps(a) for a in accepted)
+        value = config.get(key)
+        if value is not None and value not in accepted:
+            there = " or ".join(map(json.dumps, accepted))
             raise UsageError(
                 f"--weights {path}: config.json says {key} {json.dumps(value)}, and {model.name}"
                 f" here is computed with {there} only: not every SUT has another"
             )
-    config["dtype"] = (
-        str(config.get("dtype") or config.get("torch_dtype") or "").removeprefix("torch.") or None
-    )
-    notes = (
-        ["config.json asks for code of its own (auto_map), which is not run"]
-        if "auto_map" in config
-        else []
-    )
-    kept = {k: v for k, v in config.items() if k not in _DROPPED}
+    dtype = str(config.get("dtype") or config.get("torch_dtype") or "")
+    config["dtype"] = dtype.removeprefix("torch.") or None
+    notes: list[str] = [InputNote.AUTO_MAP] if "auto_map" in config else []
+    kept = {key: value for key, value in config.items() if key not in _DROPPED}
     kept |= {other: kept[name] for name, other in model.also_called.items()}
     return {**kept, "architectures": [model.native_class]}, notes
 
@@ -93,29 +90,29 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def _check_kind(path: Path, model: Model, config: Mapping[str, Any]) -> None:
-    kind, expected_kind = config.get("model_type"), model.config["model_type"]
+    kind = config.get("model_type")
+    expected_kind = model.config["model_type"]
     if kind != expected_kind:
         # A model whose name is its type comes before similar ones.
         names = sorted(models.names(), key=lambda name: name != kind)
-        other = next(
-            (name for name in names if models.load(name).config["model_type"] == kind), None
-        )
+        of_kind = [name for name in names if models.load(name).config["model_type"] == kind]
         advice = (
-            f"--model {other}"
-            if other
+            f"--model {of_kind[0]}"
+            if of_kind
             else f"no SUT here has {kind}; give a folder of {', '.join(models.names())}"
         )
         raise UsageError(
             f"--weights {path}: config.json says model_type {kind}, and --model {model.name} is"
             f" {expected_kind}: {advice}"
         )
-    named, needed = config.get("architectures"), model.native_class
+    named = config.get("architectures")
+    needed = model.native_class
     if named and needed not in named and not model.user_weights.any_head:
         raise UsageError(
-            f"--weights {path}: holds {', '.join(map(str, named))}, and {model.name} here is"
-            f" {needed}: a head it lacks must be trained first;"
-            f" {needed}.from_pretrained(DIR).save_pretrained(NEW) makes one of random weights, good"
-            " for speed only"
+            f"--weights {path}: contains {', '.join(map(str, named))}, and {model.name} here is"
+            f" {needed}: train the missing head first."
+            f" {needed}.from_pretrained(DIR).save_pretrained(NEW) adds a random head, which is only"
+            " good for measuring speed"
         )
 
 
@@ -123,25 +120,26 @@ def _rope(path: Path, model: Model, config: Mapping[str, Any]) -> dict[str, Any]
     """Convert today's `rope_parameters` and the older spelling to `rope_theta` and, if positions
     are scaled, `rope_scaling`.
     """
-    rest = {k: v for k, v in config.items() if k not in ("rope_parameters", "rope_scaling")}
-    rope = {**(config.get("rope_scaling") or {}), **(config.get("rope_parameters") or {})}
-    kind = rope.pop("rope_type", rope.pop("type", "default"))
-    rope.pop("type", None)
-    if (theta := rope.pop("rope_theta", None)) is not None:
+    rest = dict(config)
+    older = rest.pop("rope_scaling", None) or {}
+    present = rest.pop("rope_parameters", None) or {}
+    rope = {**older, **present}
+    older_kind = rope.pop("type", "default")
+    kind = rope.pop("rope_type", older_kind)
+    theta = rope.pop("rope_theta", None)
+    if theta is not None:
         rest["rope_theta"] = theta
     if kind == "default" and not rope:
         return rest
     if kind not in model.user_weights.rope:
-        served = (
-            f"scaled as {' or '.join(model.user_weights.rope)}"
-            if model.user_weights.rope
-            else "not scaled"
-        )
+        ways = " or ".join(model.user_weights.rope)
+        supported = f"scaled as {ways}" if ways else "not scaled"
         raise UsageError(
             f"--weights {path}: config.json scales its rotary positions ({kind}), and those of"
-            f" {model.name} here are {served}"
+            f" {model.name} here are {supported}"
         )
-    if missing := [key for key in _ROPE[kind] if not isinstance(rope.get(key), int | float)]:
+    missing = [key for key in _ROPE[kind] if not isinstance(rope.get(key), int | float)]
+    if missing:
         raise UsageError(
             f"--weights {path}: config.json scales its rotary positions ({kind}) and gives no"
             f" number for {missing[0]}"
@@ -155,16 +153,11 @@ def _derive(config: dict[str, Any], model: Model) -> None:
     `id2label` decides `num_labels` even if config.json has both. Without both, `num_labels` is 2.
     """
     if "num_labels" in model.dimensions:
-        config["num_labels"] = (
-            len(config["id2label"])
-            if isinstance(config.get("id2label"), dict)
-            else config.get("num_labels", 2)
-        )
-    if (
-        "head_dim" in model.dimensions
-        and config.get("head_dim") is None
-        and _whole(config.get("num_attention_heads"))
-    ):
+        names = config.get("id2label")
+        stated = config.get("num_labels", 2)
+        config["num_labels"] = len(names) if isinstance(names, dict) else stated
+    lacks_head_dim = "head_dim" in model.dimensions and config.get("head_dim") is None
+    if lacks_head_dim and _whole(config.get("num_attention_heads")):
         config["head_dim"] = config.get("hidden_size", 0) // config["num_attention_heads"]
     if "num_key_value_heads" in model.dimensions and config.get("num_key_value_heads") is None:
         config["num_key_value_heads"] = config.get("num_attention_heads")
@@ -180,17 +173,10 @@ def _check_dimensions(path: Path, model: Model, config: Mapping[str, Any]) -> No
                 " number from 1 on"
             )
     heads = config["num_attention_heads"]
-    for key, number in (
-        ("num_key_value_heads", config.get("num_key_value_heads", 1)),
-        ("num_attention_heads", heads),
-    ):
-        whole = (
-            heads
-            if key == "num_key_value_heads"
-            else config["hidden_size"]
-            if "head_dim" not in model.dimensions
-            else heads
-        )
+    divisors = [("num_key_value_heads", config.get("num_key_value_heads", 1), heads)]
+    if "head_dim" not in model.dimensions:
+        divisors.append(("num_attention_heads", heads, config["hidden_size"]))
+    for key, number, whole in divisors:
         if whole % number:
             raise UsageError(
                 f"--weights {path}: config.json says {key} {number}, which does not divide {whole}"

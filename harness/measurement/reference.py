@@ -77,7 +77,7 @@ def directory(
         *([request.lora_config] if request.lora_config else []),
         # The checkpoint's digest has only the user's part of this configuration.
         *([request.size.config] if request.weights or request.model.file else []),
-        *([request.model.file.custom_digest] if request.model.file else []),
+        *([request.model.file.code_digest] if request.model.file else []),
     ]
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
     return request.options.cache / "references" / f"{request.benchmark}-{key}"

@@ -12,7 +12,7 @@ from harness.comparison.pooled import Pooled
 from harness.comparison.tables import Group
 from harness.figure import compared, short
 from harness.inputs import models
-from harness.messages import Differs, Inconclusive, NotCompared
+from harness.messages import Answer, Differs, Inconclusive, NotCompared
 from sut.registry import SUTS, unsupported
 
 _MOST_REASONS = 3
@@ -229,8 +229,9 @@ class Comparison:
         serious = [run.disturbances[0] for g in self.field for run in g.good]
         reasons = [text for text in serious if text]
         if 2 * len(reasons) > len(serious):
-            counts = {"disturbed": len(reasons), "runs": len(serious)}
-            return Inconclusive.RUNS_DISTURBED.format(**counts, first=reasons[0])
+            return Inconclusive.RUNS_DISTURBED.format(
+                disturbed=len(reasons), runs=len(serious), first=reasons[0]
+            )
         for group in self.field:
             if group.disturbed:
                 return Inconclusive.SUT_DISTURBED.format(sut=group.sut, disturbed=group.disturbed)
@@ -243,14 +244,16 @@ class Comparison:
             is_far = ratio.different and abs(ratio.value - 1) > _FAR
             if ratio.low and ratio.high and (is_far or ratio.unsure):
                 between = statistics.interval(ratio.low, ratio.high)
-                text = Inconclusive.CONTROL
-                return text.format(sut=group.sut, ratio=ratio.value, interval=between)
+                return Inconclusive.CONTROL.format(
+                    sut=group.sut, ratio=ratio.value, interval=between
+                )
         return ""
 
     @property
     def _uncertainty(self) -> str:
         """The narrowest interval, if all are wider than a factor of two; otherwise empty."""
-        known = [r for g in self.field[1:] if (r := self.ratios[g.sut]).low]
+        ratios = [self.ratios[group.sut] for group in self.field[1:]]
+        known = [ratio for ratio in ratios if ratio.low]
         if not known or not all(r.unsure for r in known):
             return ""
         narrowest = min(known, key=lambda r: r.spread or 0)
@@ -268,23 +271,30 @@ class Comparison:
         missing = [g for g in self.groups if g not in self.good]
         reasons = "; ".join(f"{g.sut}: {_why_not(g)}" for g in missing[:_MOST_REASONS])
         if not self.good:
-            return f"no SUT has a figure ({reasons})"
+            return Answer.NO_FIGURE.format(reasons=reasons)
         leader = self.field[0]
         if len(self.field) == 1:
-            others = f" ({reasons})" if reasons else ""
-            return f"{leader.sut} alone has a figure: {compare.figure(leader)}{others}"
+            text = Answer.ONE_FIGURE.format(sut=leader.sut, figure=compare.figure(leader))
+            return f"{text} ({reasons})" if reasons else text
         if self.inconclusive:
-            return f"inconclusive, because {self.inconclusive}"
+            return Answer.INCONCLUSIVE.format(why=self.inconclusive)
         return self._of_leader()
 
     @cached_property
     def answer(self) -> str:
         """Which SUT is fastest and by how much, and what is not ranked, in one or two sentences."""
-        outside = [f"{g.sut}, because {g.unranked[0]}" for g in self.good if g not in self.field]
-        reason = "" if self.inconclusive else self.unranked or "; ".join(outside)
-        note = f"; {Differs.LORA}" if self.other_factors else ""
-        unranked = f". Not ranked: {reason}" if reason else ""
-        return f"{self.finding}{note}{unranked}"
+        text = self.finding
+        if self.other_factors:
+            text += f"; {Differs.LORA}"
+        if self.inconclusive:
+            return text
+        outside = []
+        for group in self.good:
+            if group not in self.field:
+                reason = group.unranked[0]
+                outside.append(Answer.UNRANKED_SUT.format(sut=group.sut, reason=reason))
+        reasons = self.unranked or "; ".join(outside)
+        return text + Answer.UNRANKED.format(reason=reasons) if reasons else text
 
     @property
     def other_factors(self) -> bool:
@@ -298,22 +308,25 @@ class Comparison:
         leader, second = self.field[:2]
         ahead = self.ratio(leader, second)
         if ahead.low is None:
-            runs = statistics.plural(min(ahead.repeats), "run")
-            chance = f"{runs} of a cell cannot say how much of that is chance"
-            return f"{leader.sut} had the best figure, {ahead.value:.3g} × {second.sut}; {chance}"
+            return Answer.BEST_BY_CHANCE.format(
+                sut=leader.sut,
+                ratio=ahead.value,
+                second=second.sut,
+                runs=statistics.plural(min(ahead.repeats), "run"),
+            )
         behind = [g for g in self.field[1:] if self.ratios[g.sut].different]
         if len(self.leading) > 1:
-            names = listed([g.sut for g in self.leading])
-            text = f"no single SUT leads; in the leading group: {names}"
-            if behind:
-                text += f"; {leader.sut} is {_by(self.ratio(leader, behind[0]), behind[0].sut)}"
-            return text
+            suts = listed([g.sut for g in self.leading])
+            if not behind:
+                return Answer.LEADING_GROUP.format(suts=suts)
+            times = _by(self.ratio(leader, behind[0]), behind[0].sut)
+            return Answer.LEADING_GROUP_AHEAD.format(suts=suts, sut=leader.sut, times=times)
         if not behind or second is not behind[0]:
-            return f"{leader.sut} had the best figure; {second.sut} has too few runs to be compared"
+            return Answer.TOO_FEW_OF_SECOND.format(sut=leader.sut, second=second.sut)
+        text = Answer.FASTEST.format(sut=leader.sut, times=_by(ahead, second.sut))
         last = behind[-1]
-        text = f"{leader.sut} is fastest: {_by(ahead, second.sut)}"
         if last is not second:
-            text += f", and {_by(self.ratio(leader, last), last.sut)}, the slowest"
+            text += Answer.SLOWEST.format(times=_by(self.ratio(leader, last), last.sut))
         return text
 
     def _entry(self, group: Group) -> Standing:
@@ -378,7 +391,9 @@ class Comparison:
 
 def range_of(low: float | None, high: float | None) -> str:
     """Return `612–640`; empty if there is no interval."""
-    return "" if low is None or high is None else f"{short(low)}–{short(high)}"
+    if low is None or high is None:
+        return ""
+    return f"{short(low)}–{short(high)}"
 
 
 @lru_cache
@@ -423,8 +438,8 @@ def _why_not(group: Group) -> str:
 def _by(ratio: statistics.Ratio, other: str) -> str:
     """Return `1.47 × other (1.43–1.52)`, or `at least 2.21 × other` if that is very uncertain."""
     if ratio.unsure and ratio.low and ratio.low > 1:
-        return f"at least {ratio.low:.3g} × {other}"
-    return ratio.verdict("", other).strip().removeprefix("is ")
+        return Answer.AT_LEAST.format(ratio=ratio.low, b=other)
+    return ratio.times(other)
 
 
 def listed(names: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from harness.comparison import compare, tables
 from harness.comparison.runs import find
 from harness.comparison.statistics import plural
 from harness.comparison.tables import Group, place_of
-from harness.messages import Advice
+from harness.messages import Advice, Answer
 from harness.report.comparison import Comparison, listed
 
 MOST_SENTENCES = 12
@@ -149,33 +149,39 @@ class Content:
             return f"{self.with_rivals[0].name}: {self.with_rivals[0].answer}"
         ranked = [c for c in self.with_rivals if c.decided]
         if not ranked:
-            count = len(self.with_rivals)
-            return f"{count} comparisons, none of them decided: {commonest(self.with_rivals)}"
+            return Answer.NONE_DECIDED.format(
+                comparisons=len(self.with_rivals), reason=commonest(self.with_rivals)
+            )
+        text = self._wins(ranked)
         undecided = len(self.with_rivals) - len(ranked)
-        rest = ""
         if undecided:
-            rest = f"; {undecided} more {'is' if undecided == 1 else 'are'} not decided"
+            are = "is" if undecided == 1 else "are"
+            text += Answer.NOT_DECIDED.format(number=undecided, are=are)
+        return text
+
+    def _wins(self, ranked: Sequence[Comparison]) -> str:
+        """Return in how many of these comparisons each SUT is fastest."""
         wins = {sut: sum(c.is_best(sut) for c in ranked) for sut in self.suts}
         if all(len(c.leading) == 1 for c in ranked):
             by_wins = sorted(wins.items(), key=lambda item: -item[1])
             each = [f"{sut} in {count}" for sut, count in by_wins if count]
-            return f"fastest in {plural(len(ranked), 'comparison')}: {', '.join(each)}{rest}"
+            comparisons = plural(len(ranked), "comparison")
+            return Answer.WINS.format(comparisons=comparisons, wins=", ".join(each))
         most = max(wins.values())
         best = [sut for sut in wins if wins[sut] == most]
-        words = f"{best[0]} is" if len(best) == 1 else f"{listed(best)} are each"
-        never_slower = "fastest, or not shown to be slower than any"
-        return f"{words} {never_slower}, in {most} of {len(ranked)} comparisons{rest}"
+        suts = f"{best[0]} is" if len(best) == 1 else f"{listed(best)} are each"
+        return Answer.NEVER_SLOWER.format(suts=suts, wins=most, comparisons=len(ranked))
 
     def _without_ratios(self) -> str:
         """Return the headline if no comparison has two figures."""
         several = [c for c in self.comparisons if len(c.groups) > 1]
         if several:
-            more = ""
+            text = f"{several[0].name}: {several[0].answer}"
             if len(several) > 1:
-                more = f", and {len(several) - 1} more without two figures"
-            return f"{several[0].name}: {several[0].answer}{more}"
-        count = plural(sum(bool(g.good) for g in self.current), "cell")
-        return f"{count} with a figure, and no two SUTs did the same work: nothing is compared"
+                text += Answer.WITHOUT_TWO_FIGURES.format(number=len(several) - 1)
+            return text
+        cells = plural(sum(bool(g.good) for g in self.current), "cell")
+        return Answer.NOTHING_COMPARED.format(cells=cells)
 
     def of_each(self, sentences: Callable[[Comparison], list[str]]) -> list[str]:
         """Return the sentences on each comparison of two SUTs or more. They begin with its name if
@@ -202,7 +208,8 @@ class Content:
                 cells.setdefault(kind, []).append(name)
         for comparison in self.comparisons:
             for sentence, suts in comparison.unlike.items():
-                name = f"{comparison.good[0].sut} beside {listed(suts)}, {comparison.name}"
+                leader = comparison.good[0].sut
+                name = f"{leader} compared with {listed(suts)}, {comparison.name}"
                 cells.setdefault(sentence, []).append(name)
         sentences = self._wide()
         for text, names in cells.items():
@@ -215,9 +222,11 @@ class Content:
 
     def _wide(self) -> list[str]:
         """Return one sentence if an interval is too wide to show a difference, otherwise none."""
-        ratios = [ratio for comparison in self.comparisons for ratio in comparison.ratios.values()]
-        spreads = [ratio.spread for ratio in ratios if ratio.spread and not ratio.different]
-        widest = max(spreads, default=0.0)
+        widest = 0.0
+        for comparison in self.comparisons:
+            for ratio in comparison.ratios.values():
+                if ratio.spread and not ratio.different:
+                    widest = max(widest, ratio.spread)
         if widest <= _WIDE:
             return []
         least = f"{widest:.0%}" if widest < 1 else f"a factor of {1 + widest:.2g}"
@@ -239,7 +248,7 @@ def of_results(results: Sequence[Result], source: str) -> Content:
 
 def commonest(comparisons: Sequence[Comparison]) -> str:
     """Return the most frequent reason why comparisons are not decided."""
-    reasons = [c.inconclusive or c.unranked or "too few repeats" for c in comparisons]
+    reasons = [c.inconclusive or c.unranked or Answer.TOO_FEW for c in comparisons]
     return max(dict.fromkeys(reasons), key=reasons.count)
 
 

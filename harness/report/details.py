@@ -29,9 +29,10 @@ from scenarios.table import SCENARIOS
 
 # Label of LoadGen's summary → its meaning. Labels without an entry are shown without a meaning.
 _MEANING = {
-    "SUT name": "the name LoadGen's binding gives every SUT",
+    "SUT name": "the name that LoadGen's binding gives every SUT",
     "Scenario": (
-        "how LoadGen asks: Offline hands all samples over at once, SingleStream one after the other"
+        "how LoadGen issues queries: in Offline all samples at once, in SingleStream one after the"
+        " other"
     ),
     "Mode": "PerformanceOnly measures speed; another process ran the accuracy test",
     "Samples per second": (
@@ -40,15 +41,15 @@ _MEANING = {
     "90.0th percentile latency (ns)": "nine of ten queries were answered within this time",
     "90th percentile latency (ns)": "nine of ten queries were answered within this time",
     "Result is": "LoadGen's verdict on duration and counts; it does not look at answers",
-    "Min duration satisfied": "whether the test lasted as long as min_duration says",
-    "Min queries satisfied": "whether min_query_count queries were asked",
+    "Min duration satisfied": "whether the test lasted at least min_duration",
+    "Min queries satisfied": "whether min_query_count queries were issued",
     "Early stopping satisfied": "whether there were enough queries to be sure of the percentile",
     "Early Stopping Result": (
-        "what LoadGen says of the percentile, and how many queries it would take"
+        "LoadGen's estimate of the percentile, and how many queries it needs"
     ),
-    "WARNING": "what LoadGen remarks on its settings or the test; no verdict",
-    "QPS w/ loadgen overhead": "queries a second, with the time LoadGen itself took",
-    "QPS w/o loadgen overhead": "queries a second, less the time LoadGen itself took",
+    "WARNING": "a remark of LoadGen on its settings or the test; no verdict",
+    "QPS w/ loadgen overhead": "queries a second, including the time that LoadGen itself took",
+    "QPS w/o loadgen overhead": "queries a second, without the time that LoadGen itself took",
     "Min latency (ns)": (
         "the shortest time from a query's issue to its answer; in Offline all are issued at the"
         " start"
@@ -71,18 +72,18 @@ _MEANING = {
     "max_duration (ms)": "0: no limit",
     "min_query_count": "fewer queries are INVALID",
     "max_query_count": "0: no limit",
-    "qsl_rng_seed": "the round's seed for which samples are loaded",
+    "qsl_rng_seed": "the round's seed that decides which samples are loaded",
     "sample_index_rng_seed": "the round's seed for the order of samples",
     "schedule_rng_seed": "the round's seed for times of arrival, which these scenarios do not use",
     "accuracy_log_rng_seed": "seed for answers that a performance test logs; 0: none",
-    "accuracy_log_probability": "the share of answers a performance test logs",
+    "accuracy_log_probability": "the share of answers that a performance test logs",
     "accuracy_log_sampling_target": "how many answers a performance test logs",
-    "print_timestamps": "of no effect on the figure",
+    "print_timestamps": "no effect on the figure",
     "performance_issue_unique": "a setting of the compliance test TEST04",
     "performance_issue_same": "a setting of the compliance test TEST04",
     "performance_issue_same_index": "a setting of the compliance test TEST04",
     "performance_sample_count": "distinct samples that were kept loaded",
-    "accuracy_sample_count": "samples of the whole set, which the accuracy test asks for",
+    "accuracy_sample_count": "samples of the whole set, which the accuracy test issues",
 }
 
 
@@ -126,11 +127,9 @@ class Details:
     def summary(self) -> list[tuple[str, str, str]]:
         """(label, value, meaning) of each line of LoadGen's summary."""
         summary, _ = files.attempt(read_summary, self._performance / "mlperf_log_summary.txt")
-        return (
-            [(label, value, _MEANING.get(label, "")) for label, value in summary.values.items()]
-            if summary
-            else []
-        )
+        if summary is None:
+            return []
+        return [(label, value, _MEANING.get(label, "")) for label, value in summary.values.items()]
 
     @cached_property
     def settings(self) -> list[tuple[str, str]]:

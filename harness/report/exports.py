@@ -15,6 +15,7 @@ from typing import Any
 
 from harness.comparison import tables
 from harness.figure import short
+from harness.messages import Advice
 from harness.report.comparison import Comparison, range_of
 from harness.report.content import Content
 from harness.report.section import Cell, Section, Table
@@ -102,7 +103,8 @@ def _markdown(content: Content, sections: Sequence[Section]) -> Iterator[str]:
         for table in section.tables:
             if table.in_markdown and table.count:
                 yield from _table(table)
-    yield from (f"- unsupported: {sentence}" for sentence in content.obstacles)
+    for sentence in content.obstacles:
+        yield f"- {Advice.UNSUPPORTED.format(sentence=sentence)}"
     yield from (f"- {sentence}" for sentence in content.advice)
 
 

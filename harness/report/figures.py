@@ -17,6 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
+from harness.comparison.statistics import Estimate
 from harness.figure import short
 from harness.report.comparison import Comparison
 from harness.report.section import Bar
@@ -63,11 +64,9 @@ def colour(sut: str) -> str:
     """Return the colour of a SUT, which is the same for all its options."""
     name = sut.split(" ")[0]
     others = [known for known in SUTS if known != "mock"]
-    return (
-        _MOCK
-        if name == "mock" or name not in others
-        else _PALETTE[others.index(name) % len(_PALETTE)]
-    )
+    if name not in others:
+        return _MOCK
+    return _PALETTE[others.index(name) % len(_PALETTE)]
 
 
 _ROOM = 1.25  # width of the axis over the longest bar or interval; its figure is written after it
@@ -88,47 +87,38 @@ def bars(comparison: Comparison, name: str) -> str:
     room = 2 * max(g.summary.median for g in groups if g.summary)
     with rc_context(_STYLE):
         figure, axes = _canvas(0.1 + 0.34 * len(groups), left=0.36)
+        longest = 0.0
         for n, group in enumerate(groups):
-            s = group.summary
-            assert s is not None
-            axes.barh(n, s.median, 0.62, color=colour(group.sut))
-            end = s.median
-            if s.low is not None and s.high is not None:
-                end = max(end, min(s.high, room))
-                axes.plot(
-                    [s.low, end],
-                    [n, n],
-                    color=_INK,
-                    linewidth=1.2,
-                    solid_capstyle="butt",
-                    marker="|",
-                    markersize=6,
-                )
-                if s.high > room:  # the interval is longer
-                    axes.plot(room, n, color=_INK, marker=">", markersize=6)
-            axes.annotate(
-                short(s.median),
-                (end, n),
-                (4, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=9,
-            )
+            assert group.summary is not None
+            axes.barh(n, group.summary.median, 0.62, color=colour(group.sut))
+            end = _interval(axes, n, group.summary, room)
+            _label(axes, short(group.summary.median), end, n)
+            longest = max(longest, end)
         axes.set_yticks(range(len(groups)), [_wrapped(group.sut) for group in groups])
         axes.tick_params(axis="y", length=0, labelcolor=_INK)
-        axes.set_xlim(
-            0,
-            _ROOM
-            * min(
-                room, max(max(g.summary.high or 0, g.summary.median) for g in groups if g.summary)
-            ),
-        )
-        axes.set_xlabel(
-            f"{comparison.unit}, {'more' if comparison.higher_is_better else 'less'} is better"
-        )
+        axes.set_xlim(0, _ROOM * longest)
+        better = "more" if comparison.higher_is_better else "less"
+        axes.set_xlabel(f"{comparison.unit}, {better} is better")
         axes.xaxis.grid(True)
         axes.spines[["top", "right", "bottom"]].set_visible(False)
         return _svg(figure, name, f"{comparison.full_name}: {comparison.answer}")
+
+
+def _interval(axes: Axes, n: int, estimate: Estimate, room: float) -> float:
+    """Draw the interval of a bar, up to `room`. Return the end of bar and interval."""
+    if estimate.low is None or estimate.high is None:
+        return estimate.median
+    end = max(estimate.median, min(estimate.high, room))
+    style: dict[str, Any] = {"linewidth": 1.2, "solid_capstyle": "butt", "marker": "|"}
+    axes.plot([estimate.low, end], [n, n], color=_INK, markersize=6, **style)
+    if estimate.high > room:  # the interval is longer
+        axes.plot(room, n, color=_INK, marker=">", markersize=6)
+    return end
+
+
+def _label(axes: Axes, text: str, end: float, n: int) -> None:
+    """Write a figure after the end of a bar."""
+    axes.annotate(text, (end, n), (4, 0), textcoords="offset points", va="center", fontsize=9)
 
 
 def gains(rows: Sequence[Bar], name: str, title: str) -> str:
@@ -156,14 +146,7 @@ def gains(rows: Sequence[Bar], name: str, title: str) -> str:
                     markerfacecolor="none",
                     linestyle="none",
                 )
-            axes.annotate(
-                f"{ratio.value:.3g} ×",
-                (end, n),
-                (4, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=9,
-            )
+            _label(axes, f"{ratio.value:.3g} ×", end, n)
         axes.axvline(1, color=_INK, linewidth=0.8, linestyle=":")
         labels = [f"{textwrap.fill(row.label, 32)}\n{row.sut}" for row in reversed(rows)]
         axes.set_yticks(range(len(rows)), labels, fontsize=8)
@@ -207,20 +190,16 @@ def as_file(svg: str) -> str:
     """Return a figure as a separate file, for a README or a slide. It has a title, and colours for
     light and dark surroundings.
     """
-    light, dark = (
-        ";".join(f"--{name}:{value}" for name, value in theme.items()) for theme in (_LIGHT, _DARK)
-    )
+    light = _declarations(_LIGHT)
+    dark = _declarations(_DARK)
     style = f"<style>svg{{{light}}}@media(prefers-color-scheme:dark){{svg{{{dark}}}}}</style>"
-    return (
-        re.sub(
-            r"<svg ([^>]*)>",
-            r'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
-            rf" \1>{style}",
-            svg,
-            count=1,
-        )
-        + "\n"
-    )
+    names = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+    drawing = re.sub(r"<svg ([^>]*)>", rf"<svg {names} \1>{style}", svg, count=1)
+    return f"{drawing}\n"
+
+
+def _declarations(theme: Mapping[str, str]) -> str:
+    return ";".join(f"--{name}:{value}" for name, value in theme.items())
 
 
 def lines(
@@ -251,10 +230,11 @@ def over_time(latencies_ms: np.ndarray, sut: str, name: str, y: str) -> str:
     stretch, and a band its shortest to its longest latency.
     """
     stretches = np.array_split(latencies_ms, min(_POINTS, len(latencies_ms)))
-    low, middle, high = (
-        np.array([f(part) for part in stretches]) for f in (np.min, np.median, np.max)
-    )
-    at = np.cumsum([len(part) for part in stretches]) - [len(part) / 2 for part in stretches]
+    low = [part.min() for part in stretches]
+    high = [part.max() for part in stretches]
+    middle = [np.median(part) for part in stretches]
+    lengths = np.array([len(part) for part in stretches])
+    at = np.cumsum(lengths) - lengths / 2
     with rc_context(_STYLE):
         figure, axes = _canvas(1.4, left=0.14)
         axes.fill_between(at, low, high, color=colour(sut), alpha=0.3, linewidth=0)

@@ -34,7 +34,8 @@ from sut.registry import SUTS
 def _name(value: str) -> str:
     if not value or not all(c.isalnum() or c in "-_" for c in value):
         raise UsageError(
-            f"--submitter {value!r}: letters, digits, - and _ only, since it names a folder"
+            f"--submitter {value!r}: use only letters, digits, - and _, because it is the name of a"
+            " folder"
         )
     return value
 
@@ -105,23 +106,23 @@ class Options:
         lambda: f"{', '.join(model_names())} (see list), or your own .keras file", read=_model
     )
     task: str | None = _flag(
-        "predict or generate; default: the model's own, which is the only one of most (see list)",
+        "predict or generate; default: the first task of the model; most have only one (see list)",
         read=_one_of(lambda: TASKS, "--task"),
         default=None,
     )
     mode: str = _flag(
-        "quick (default): seconds; valid: the round's official settings, 10 minutes and more;"
-        " submission: the same, to be packed",
+        "quick (default): some seconds; valid: the official settings of the round, 10 minutes and"
+        " more; submission: as valid, with compliance tests and all files that pack needs",
         read=_one_of(lambda: MODES, "--mode"),
         default="quick",
     )
     size: str | None = _flag(
-        "tiny, base or full; default: full on an accelerator that holds it, else tiny",
+        "tiny, base or full; default: full if it fits into an accelerator, otherwise tiny",
         read=_one_of(lambda: SIZES, "--size"),
         default=None,
     )
     precision: str | None = _flag(
-        "float32, tf32 or bfloat16; default: the size's",
+        "float32, tf32 or bfloat16; default: that of the size",
         read=_one_of(lambda: PRECISIONS, "--precision"),
         default=None,
     )
@@ -129,34 +130,35 @@ class Options:
         lambda: (
             "samples a step in"
             f" {' or '.join(s.name for s in SCENARIOS.values() if not s.one_sample_a_query)};"
-            " default: the size's"
+            " default: that of the size"
         ),
         type=int,
         metavar="N",
         default=None,
     )
     seq_len: int | None = _flag(
-        "length a model that predicts pads its inputs to; default: the size's, or with --dataset"
-        " that of the longest prompt",
+        "for models that predict: tokens to which inputs are padded; default: that of the size, or"
+        " with --dataset that of the longest prompt",
         type=int,
         metavar="N",
         default=None,
     )
     prompt_tokens: int | None = _flag(
-        "tokens of each synthetic prompt of a model that generates; default: the size's",
+        "for models that generate: tokens of each synthetic prompt; default: that of the size",
         type=int,
         metavar="N",
         default=None,
     )
     new_tokens: int | None = _flag(
-        "tokens of each answer of a model that generates, unless --dataset asks for others;"
-        " default: the size's; 1: as long as the first token takes",
+        "for models that generate: tokens of each answer, unless --dataset gives others; default:"
+        " that of the size; 1 measures the time to the first token",
         type=int,
         metavar="N",
         default=None,
     )
     steps: int | None = _flag(
-        "steps of denoising of a model that makes images; default: the size's, with --weights 50",
+        "for models that make images: denoising steps; default: that of the size, 50 with"
+        " --weights",
         type=int,
         metavar="N",
         default=None,
@@ -168,24 +170,24 @@ class Options:
         default=None,
     )
     lora: str | None = _flag(
-        "own (default): Fit trains what the framework's LoRA adapts; matched: it trains the same"
-        " parameters in every SUT",
+        "own (default): Fit trains the parameters that the framework's LoRA adapts; matched: it"
+        " trains the same parameters in every SUT",
         read=_one_of(lambda: LORA, "--lora"),
         default=None,
     )
     dataset: Path | None = _flag(
         "your prompts: text, one a paragraph; or .jsonl with `prompt` and perhaps `max_new_tokens`,"
-        " or `label` to train on; sam: a folder of JPEG and PNG files; a .keras file: its inputs as"
-        " .npz or .npy, or such a folder; or uneven: random inputs of"
-        " seeded lengths, a tenth of the full one and more (bert's default); synthetic: random"
-        " inputs of full length (every other model's default)",
+        " or `label` to train on; for sam a folder of JPEG and PNG files; for a .keras file its"
+        " inputs as .npz or .npy, or such a folder; or uneven: random inputs of seeded lengths,"
+        " from a tenth of the full length on (default of bert); synthetic: random inputs of full"
+        " length (default of the other models)",
         type=_dataset,
         metavar="FILE",
         default=None,
     )
     weights: Path | None = _flag(
         "your own weights of the model: a Hugging Face folder with config.json, safetensors and"
-        " perhaps a tokenizer; sam: Meta's tensors",
+        " perhaps a tokenizer; for sam Meta's tensors",
         type=Path,
         metavar="DIR",
         default=None,
@@ -197,12 +199,12 @@ class Options:
         default=None,
     )
     device: str | None = _flag(
-        lambda: f"default: {' or '.join(accelerators())} where there is an accelerator",
+        lambda: f"default: {' or '.join(accelerators())} if there is an accelerator",
         choices=lambda: tuple(DEVICES),
         default=None,
     )
     duration: float | None = _flag(
-        "seconds a quick performance test is to last (default 10)",
+        "requested seconds of a quick performance test (default 10)",
         type=float,
         metavar="S",
         default=None,
@@ -216,7 +218,7 @@ class Options:
         metavar="NAME=VALUE",
     )
     out: Path = _flag(
-        "where run directories go (default: runs/ beside run.sh)",
+        "folder for run directories (default: runs/ next to run.sh)",
         type=Path,
         metavar="DIR",
         default=ROOT / "runs",
@@ -229,13 +231,13 @@ class Options:
         default=None,
     )
     submitter: str = _flag(
-        "the submitter's folder in the tree (default: unofficial)",
+        "name of the submitter's folder in a submission (default: unofficial)",
         read=_name,
         metavar="NAME",
         default="unofficial",
     )
     cache: Path = _flag(
-        "environments, weights, inputs, references (default: .cache/)",
+        "folder for environments, weights, inputs and references (default: .cache/)",
         type=Path,
         metavar="DIR",
         default=ROOT / ".cache",
@@ -269,7 +271,7 @@ def read_sut_options(sut: str, texts: Iterable[str]) -> dict[str, Any]:
     for text in texts:
         name, equals, value = text.partition("=")
         if name in kinds and not equals:
-            raise UsageError(f"--sut-option {text}: a value is needed, {name}=…")
+            raise UsageError(f"--sut-option {text}: needs a value, {name}=…")
         if name not in kinds:
             there = f"it takes {', '.join(kinds)}" if kinds else "it takes none"
             raise UsageError(
@@ -284,10 +286,8 @@ def read_sut_options(sut: str, texts: Iterable[str]) -> dict[str, Any]:
         try:
             values[name] = kind(value)
         except ValueError:
-            raise UsageError(
-                f"--sut-option {text}: the value is"
-                f" {'a number' if kind is float else 'a whole number'}"
-            ) from None
+            number = "a number" if kind is float else "a whole number"
+            raise UsageError(f"--sut-option {text}: the value is {number}") from None
     return values
 
 

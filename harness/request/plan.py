@@ -17,13 +17,13 @@ from harness.execution.environments import LOCKS
 from harness.inputs import architectures, keras_file, models, user_weights
 from harness.inputs.architectures import keras_file as keras_models
 from harness.inputs.models import Model, Size
+from harness.messages import KerasGenerates, NotRun, PlanReason
 from harness.request.options import Options
 from harness.request.request import STEPS, Request
 from scenarios.table import SCENARIOS
 from scenarios.worker.preflight import available_memory_bytes
 from sut import registry, variables
 from sut.devices import DEVICES, HOST
-from sut.keras.generate import FIRST_TOKEN
 from sut.registry import SUTS, SutSpec, of_keras
 
 _DURATION_S, _LONGEST_DURATION_S = 10.0, 86_400
@@ -35,16 +35,17 @@ _TRAINED_COPIES = 4  # weights, gradients, and both moments of AdamW
 
 def resolve(options: Options) -> Request:
     """Return the request with every default filled in. Raises UsageError if it is impossible."""
-    spec, model, reasons = SUTS[options.sut], _model(options), list[str]()
+    spec = SUTS[options.sut]
+    model = _model(options)
+    reasons: list[str] = []
     device = _device(options, spec, reasons)
-    if refusal := variables.refusal(spec, device, os.environ):
+    refusal = variables.refusal(spec, device, os.environ)
+    if refusal:
         raise UsageError(refusal)
     set_by_user = variables.of_cell(spec, device, os.environ)
     if set_by_user:
-        reasons.append(
-            "part of the cell, because they may change its figures:"
-            f" {' '.join(f'{k}={v}' for k, v in set_by_user.items())}"
-        )
+        texts = [f"{name}={value}" for name, value in set_by_user.items()]
+        reasons.append(PlanReason.VARIABLES.format(variables=" ".join(texts)))
     weights = _user_weights(options, model)
     size = _size(options, model, weights, device, reasons)
     _check_duration(options.duration, options.mode)
@@ -83,8 +84,8 @@ def _model(options: Options) -> Model:
         return model
     if options.trains:
         raise UsageError(
-            f"--task {options.task}: is for scenarios that answer, and {options.scenario} trains:"
-            " leave it out"
+            f"--task {options.task}: {options.scenario} trains, and only the other scenarios have"
+            " tasks: leave it out"
         )
     if options.task not in model.tasks:
         raise UsageError(
@@ -123,27 +124,24 @@ def _installed_keras() -> str:
 
 
 def _device(options: Options, spec: SutSpec, reasons: list[str]) -> str:
-    gpus, device = _gpus(spec), options.device
-    if device is None:
-        device, because = _default_device(spec, gpus, options.python)
-        reasons += because
+    gpus = _gpus(spec)
+    device = options.device or _default_device(spec, gpus, options.python, reasons)
     if device not in spec.devices:
         raise UsageError(f"--device {device}: {options.sut} runs on {' or '.join(spec.devices)}")
     if DEVICES[device].library and not gpus and machine.gpus_without_nvml():
-        reasons.append(
-            "NVML does not answer here: of the GPU neither memory nor energy nor clocks are known,"
-            f" and --device {device} runs"
-        )
+        reasons.append(PlanReason.NO_NVML.format(device=device))
     elif DEVICES[device].accelerator and not gpus:
         raise UsageError(
-            f"--device {device}: no {DEVICES[device].driver} answers on this machine (./run.sh"
-            f" doctor); --device {HOST} runs"
+            f"--device {device}: no {DEVICES[device].driver} answers on this machine (see ./run.sh"
+            f" doctor): take --device {HOST}"
         )
     return device
 
 
 def _gpus(spec: SutSpec) -> list[machine.Accelerator]:
-    return machine.accelerators() if any(DEVICES[name].accelerator for name in spec.devices) else []
+    if not any(DEVICES[name].accelerator for name in spec.devices):
+        return []
+    return machine.accelerators()
 
 
 def _size(
@@ -164,7 +162,7 @@ def _size(
         name, why = _default_size(options, model, device, _gpus(SUTS[options.sut]))
         reasons.append(why)
     if name not in model.sizes:
-        raise UsageError(f"--size {name}: {model.name} has {' and '.join(model.sizes)} alone")
+        raise UsageError(f"--size {name}: {model.name} has only {' and '.join(model.sizes)}")
     return _changed(options, model, model.sizes[name])
 
 
@@ -174,15 +172,11 @@ def _changed(options: Options, model: Model, size: Size) -> Size:
     if options.prompt_tokens is not None or options.new_tokens is not None:
         flag = "--new-tokens" if options.prompt_tokens is None else "--prompt-tokens"
         if architecture.with_tokens is None:
-            here = f" in {options.scenario}" if options.trains else ""
-            raise UsageError(
-                f"{flag}: is for models that generate tokens, and {model.name} does not{here}:"
-                " leave it out"
-            )
+            raise _no_tokens(flag, options, model)
         if options.prompt_tokens is not None and options.dataset is not None:
             raise UsageError(
-                f"--prompt-tokens {options.prompt_tokens}: the prompts of --dataset have lengths of"
-                " their own: leave it out"
+                f"--prompt-tokens {options.prompt_tokens}: --dataset decides the lengths of the"
+                " prompts: leave it out"
             )
         size = architecture.with_tokens(model, size, options.prompt_tokens, options.new_tokens)
     flags = (
@@ -210,24 +204,30 @@ def _changed(options: Options, model: Model, size: Size) -> Size:
     return size
 
 
+def _no_tokens(flag: str, options: Options, model: Model) -> UsageError:
+    here = f" in {options.scenario}" if options.trains else ""
+    return UsageError(
+        f"{flag}: is for models that generate tokens, and {model.name} does not{here}: leave it out"
+    )
+
+
 def _precision(
     options: Options, spec: SutSpec, model: Model, size: Size, reasons: list[str]
 ) -> str:
-    precision = options.precision
-    if precision is None:
-        precision = size.precision if size.precision in spec.precisions else spec.precisions[0]
-        if precision != size.precision:
-            reasons.append(
-                f"precision {precision}: {options.sut} has no {size.precision}, the size's own"
-            )
+    precision = options.precision or size.precision
+    if options.precision is None and precision not in spec.precisions:
+        precision = spec.precisions[0]
+        reasons.append(
+            PlanReason.PRECISION.format(precision=precision, sut=options.sut, usual=size.precision)
+        )
     if precision not in spec.precisions:
         raise UsageError(
             f"--precision {precision}: {options.sut} computes in {' or '.join(spec.precisions)}"
         )
     if precision not in model.tolerance:
         raise UsageError(
-            f"--precision {precision}: {model.name} is judged in {' or '.join(model.tolerance)}"
-            " alone (its file says why)"
+            f"--precision {precision}: {model.name} has limits of accuracy only for"
+            f" {' and '.join(model.tolerance)} (its file gives the reason)"
         )
     return precision
 
@@ -237,14 +237,11 @@ def _batch_size(options: Options, size: Size) -> int:
     if batch_size is None:
         return size.batch_size.get(options.scenario, 1)
     if SCENARIOS[options.scenario].one_sample_a_query and batch_size != 1:
-        others = " or ".join(
-            s.name for s in SCENARIOS.values() if s.loadgen and not s.one_sample_a_query
-        )
-        text = (
+        others = [s.name for s in SCENARIOS.values() if s.loadgen and not s.one_sample_a_query]
+        raise UsageError(
             f"--batch-size {batch_size}: {options.scenario} issues one sample a query; leave"
-            f" --batch-size out, or use {others}"
+            f" --batch-size out, or use {' or '.join(others)}"
         )
-        raise UsageError(text)
     if not 1 <= batch_size <= _LARGEST_BATCH:
         raise UsageError(f"--batch-size {batch_size}: at least 1, and at most {_LARGEST_BATCH}")
     return batch_size
@@ -259,41 +256,31 @@ def _end_tokens(
     eos = options.eos
     if not architectures.of(model, options.trains).generates_tokens:
         if eos is not None:
-            here = f" in {options.scenario}" if options.trains else ""
-            raise UsageError(
-                f"--eos {eos}: is for models that generate tokens, and {model.name} does not{here}:"
-                " leave it out"
-            )
+            raise _no_tokens(f"--eos {eos}", options, model)
         return (), []
-    end_tokens = weights.end_tokens if weights and weights.tokenizer else ()
+    end_tokens: tuple[int, ...] = ()
+    lacking = "--weights with a tokenizer"
+    if weights and weights.tokenizer:
+        end_tokens = weights.end_tokens
+        lacking = "an eos_token_id in config.json or generation_config.json"
     if eos == "stop" and not end_tokens:
-        lacking = (
-            "an eos_token_id in config.json or generation_config.json"
-            if weights and weights.tokenizer
-            else "--weights with a tokenizer"
-        )
         raise UsageError(
-            f"--eos stop: no end token is known: it takes {lacking}; --eos ignore gives every"
+            f"--eos stop: no end token is known. It needs {lacking}; --eos ignore gives every"
             " answer all its tokens"
         )
     if eos == "stop" and options.dataset is None:
         raise UsageError(
-            "--eos stop: synthetic prompts get a fixed count of tokens: give your own (--dataset"
-            " FILE), or leave --eos out"
+            "--eos stop: the answers to synthetic prompts have a fixed number of tokens: give your"
+            " own prompts (--dataset FILE), or leave --eos out"
         )
     if not end_tokens or options.dataset is None:
         return (), []
     named = " or ".join(map(str, end_tokens))
     if eos == "ignore":
-        return (), [
-            f"--eos ignore: an answer goes on behind its end token ({named}), and all its tokens"
-            " count"
-        ]
-    other = "" if eos else " (--eos ignore gives each all its tokens)"
-    return end_tokens, [
-        f"--eos stop: an answer ends at its end token ({named}), and tokens count as"
-        f" produced{other}"
-    ]
+        return (), [PlanReason.EOS_IGNORE.format(tokens=named)]
+    if eos == "stop":
+        return end_tokens, [PlanReason.EOS_STOP.format(tokens=named)]
+    return end_tokens, [PlanReason.EOS_STOP_BY_DEFAULT.format(tokens=named)]
 
 
 def _of_first_token(options: Options, model: Model, size: Size) -> list[str]:
@@ -301,7 +288,7 @@ def _of_first_token(options: Options, model: Model, size: Size) -> list[str]:
     generates = architectures.of(model, options.trains).generates_tokens
     if not generates or size.inputs["new_tokens"] != 1 or not of_keras(options.sut):
         return []
-    return [FIRST_TOKEN]
+    return [KerasGenerates.FIRST_TOKEN]
 
 
 def _user_weights(options: Options, model: Model) -> user_weights.Folder | None:
@@ -309,8 +296,8 @@ def _user_weights(options: Options, model: Model) -> user_weights.Folder | None:
         return None
     if options.size is not None:
         raise UsageError(
-            f"--weights {options.weights}: its config.json decides the size; leave --size"
-            f" {options.size} out"
+            f"--weights {options.weights}: its config.json decides the size: leave out --size"
+            f" {options.size}"
         )
     return user_weights.look(options.weights, model)
 
@@ -318,7 +305,8 @@ def _user_weights(options: Options, model: Model) -> user_weights.Folder | None:
 def _check_duration(duration: float | None, mode: str) -> None:
     if duration is not None and mode != "quick":
         raise UsageError(
-            f"--duration {duration:g}: is for --mode quick; {mode} takes the round's own duration"
+            f"--duration {duration:g}: is for --mode quick; in mode {mode} the rules of the round"
+            " decide the duration"
         )
     if duration is not None and not 0 < duration <= _LONGEST_DURATION_S:
         raise UsageError(f"--duration {duration:g}: more than 0 and at most {_LONGEST_DURATION_S}")
@@ -330,30 +318,35 @@ def _of_training(options: Options, model: Model) -> Iterator[str]:
     """
     if options.lora is not None and not (options.trains and "lora" in model.fit):
         raise UsageError(
-            f"--lora {options.lora}: is for --scenario Fit of models that LoRA adapts: leave it out"
+            f"--lora {options.lora}: is for --scenario Fit and models that are trained by LoRA:"
+            " leave it out"
         )
     if not options.trains:
         return
     if options.mode not in STEPS:
         raise UsageError(
-            f"--mode {options.mode}: {options.scenario} is no scenario of LoadGen's, so there is"
-            " nothing to submit: take --mode valid"
+            f"--mode {options.mode}: {options.scenario} is not a scenario of LoadGen, so it cannot"
+            " be submitted: take --mode valid"
         )
     if options.duration is not None:
-        yield (
-            f"--duration {options.duration:g} is not used: {options.scenario} times"
-            f" {STEPS[options.mode]} steps in mode {options.mode}"
+        yield PlanReason.DURATION_NOT_USED.format(
+            duration=options.duration,
+            scenario=options.scenario,
+            steps=STEPS[options.mode],
+            mode=options.mode,
         )
 
 
 def _check_files(options: Options, model: Model) -> None:
     if options.standard is not None:
         architectures.drawn(model, options.standard, options.trains)
-    if options.dataset is not None and architectures.dataset_of(model, options.trains).folder:
-        architectures.dataset_of(model, options.trains).count(options.dataset)
-    elif options.dataset is not None and not options.dataset.is_file():
-        what = "is a directory" if options.dataset.is_dir() else "there is no such file"
-        raise UsageError(f"--dataset {options.dataset}: {what}; give one file")
+    if options.dataset is not None:
+        dataset = architectures.dataset_of(model, options.trains)
+        if dataset.folder:
+            dataset.count(options.dataset)
+        elif not options.dataset.is_file():
+            fault = "is a directory" if options.dataset.is_dir() else "there is no such file"
+            raise UsageError(f"--dataset {options.dataset}: {fault}; give one file")
     if options.python is not None and SUTS[options.sut].environment == "core":
         raise UsageError(
             f"--python {options.python}: {options.sut} runs in the harness' own environment; leave"
@@ -369,20 +362,21 @@ def _check_inputs(options: Options, model: Model, size: Size) -> None:
 
 
 def _default_device(
-    spec: SutSpec, gpus: list[machine.Accelerator], python: str | None
-) -> tuple[str, list[str]]:
-    """Return (the device, notes): the accelerator, if there is one and the environment has a lock
-    for it or --python is given.
+    spec: SutSpec, gpus: list[machine.Accelerator], python: str | None, reasons: list[str]
+) -> str:
+    """Return the accelerator, if there is one and the environment has a lock for it or --python is
+    given. Otherwise return the host.
     """
     if not gpus:
-        return HOST, []
+        return HOST
     device = next(name for name in spec.devices if DEVICES[name].accelerator)
     if python is None and not (LOCKS / f"{spec.environment}-{device}.txt").exists():
-        return HOST, [
-            f"device {HOST}, though there is {gpus[0].name}: {spec.environment} has no lock for"
-            f" {device} yet; --python PATH brings an interpreter"
-        ]
-    return device, []
+        why = PlanReason.DEVICE_WITHOUT_LOCK.format(
+            host=HOST, gpu=gpus[0].name, environment=spec.environment, device=device
+        )
+        reasons.append(why)
+        return HOST
+    return device
 
 
 def _default_size(
@@ -390,28 +384,21 @@ def _default_size(
 ) -> tuple[str, str]:
     full = model.sizes.get("full")
     if full is None:
-        return (
-            next(iter(model.sizes)),
-            f"size {next(iter(model.sizes))}: {model.name} has no full one",
-        )
+        only = next(iter(model.sizes))
+        return only, PlanReason.SIZE_ONLY.format(size=only, model=model.name)
+    if not DEVICES[device].accelerator:
+        return "tiny", PlanReason.SIZE_NO_ACCELERATOR
+    if not gpus:
+        return "tiny", PlanReason.SIZE_UNKNOWN_MEMORY
     copies = _TRAINED_COPIES if options.trains and "lora" not in model.fit else 1
-    need = copies * full.weight_bytes(full.precision) * _MEMORY_FACTOR
-    if DEVICES[device].accelerator and gpus and gpus[0].memory_bytes >= need:
-        return "full", f"size full: {gpus[0].name} holds its {need / 1e9:.1f} GB"
-    if DEVICES[device].accelerator and gpus:
-        return (
-            "tiny",
-            (
-                f"size tiny: full needs {need / 1e9:.1f} GB and {gpus[0].name} has"
-                f" {gpus[0].memory_bytes / 1e9:.1f} GB"
-            ),
-        )
-    if DEVICES[device].accelerator:
-        return (
-            "tiny",
-            "size tiny: nobody tells how much memory the GPU has (--size base or full to choose)",
-        )
-    return "tiny", "size tiny: no accelerator in use (--size base or full to choose)"
+    need_bytes = copies * full.weight_bytes(full.precision) * _MEMORY_FACTOR
+    gpu = gpus[0]
+    if gpu.memory_bytes >= need_bytes:
+        return "full", PlanReason.SIZE_FULL.format(gpu=gpu.name, need=need_bytes / 1e9)
+    why = PlanReason.SIZE_TOO_LARGE.format(
+        need=need_bytes / 1e9, gpu=gpu.name, memory=gpu.memory_bytes / 1e9
+    )
+    return "tiny", why
 
 
 def unsupported(request: Request) -> str | None:
@@ -426,7 +413,7 @@ def unsupported(request: Request) -> str | None:
         device=request.device,
     )
     if not reason and request.trains and not model.fit:
-        return f"{model.name}.toml has no [fit]: nobody has said yet how it is trained"
+        return NotRun.NO_FIT.format(model=model.name)
     return reason
 
 
@@ -438,12 +425,15 @@ def memory_shortage(request: Request, precision: str) -> str | None:
     """
     if DEVICES[request.device].accelerator or not request.spec.reads_weights:
         return None
-    need, available = request.state_bytes(precision) * _MEMORY_FACTOR, available_memory_bytes()
-    if available is None or need <= available:
+    need_bytes = request.state_bytes(precision) * _MEMORY_FACTOR
+    available_bytes = available_memory_bytes()
+    if available_bytes is None or need_bytes <= available_bytes:
         return None
-    advice = "smaller weights" if request.weights else "a smaller --size"
-    return (
-        f"{request.model.name} {request.size.name} in {precision} needs about {need / 1e9:.1f} GB"
-        f" of memory and {available / 1e9:.1f} GB are available: choose {advice}, or a machine that"
-        " holds it"
+    return NotRun.MEMORY.format(
+        model=request.model.name,
+        size=request.size.name,
+        precision=precision,
+        need=need_bytes / 1e9,
+        available=available_bytes / 1e9,
+        smaller="smaller weights" if request.weights else "a smaller --size",
     )

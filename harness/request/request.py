@@ -108,15 +108,16 @@ class Request:
             f"batch {self.batch_size}",
             self.precision,
         )
-        given = {"tokens": self.options.seq_len, "steps": self.options.steps}
-        tokens = self.tokens and f"{self.tokens[0]} + {self.tokens[1]} tokens"
-        standard = self.inputs if self.inputs != self.architecture.standard else None
-        more = (
-            self.model.second_task,
-            standard,
-            *(f"{number} {unit}" for unit, number in given.items() if number),
-            tokens,
-        )
+        more = [self.model.second_task]
+        if self.inputs != self.architecture.standard:
+            more.append(self.inputs)
+        if self.options.seq_len:
+            more.append(f"{self.options.seq_len} tokens")
+        if self.options.steps:
+            more.append(f"{self.options.steps} steps")
+        if self.tokens:
+            prompt, new = self.tokens
+            more.append(f"{prompt} + {new} tokens")
         return " ".join((*parts, *filter(None, more)))
 
     @property
@@ -124,12 +125,13 @@ class Request:
         """Tokens of each synthetic prompt and of its answer. None if they are the size's defaults,
         or if the user's prompts decide.
         """
-        own = (self.weights.size if self.weights else self.model.sizes[self.size.name]).inputs
-        if self.options.dataset or all(
-            self.size.inputs.get(name) == own.get(name) for name in ("prompt_length", "new_tokens")
-        ):
+        default = self.weights.size if self.weights else self.model.sizes[self.size.name]
+        inputs = self.size.inputs
+        lengths = ("prompt_length", "new_tokens")
+        is_default = all(inputs.get(name) == default.inputs.get(name) for name in lengths)
+        if self.options.dataset or is_default:
             return None
-        return int(self.size.inputs["prompt_length"]), int(self.size.inputs["new_tokens"])
+        return int(inputs["prompt_length"]), int(inputs["new_tokens"])
 
     @property
     def inputs(self) -> str:
@@ -163,7 +165,7 @@ class Request:
             steps=self.size.config.get("denoising_steps"),
             prompt_tokens=self.tokens and self.tokens[0],
             new_tokens=self.tokens and self.tokens[1],
-            custom=self.model.file.custom_digest if self.model.file else None,
+            custom=self.model.file.code_digest if self.model.file else None,
         )
 
     @property
@@ -176,17 +178,17 @@ class Request:
     @property
     def lora(self) -> str | None:
         """See `Cell.lora`."""
-        return (self.options.lora or LORA[0]) if self.trains and "lora" in self.model.fit else None
+        if not self.trains or "lora" not in self.model.fit:
+            return None
+        return self.options.lora or LORA[0]
 
     @property
     def lora_config(self) -> dict[str, Any]:
         """`rank`, `alpha` and `factors` (`sut.adapters`). Empty if no LoRA is trained."""
         if self.lora is None:
             return {}
-        return {
-            **self.model.fit["lora"],
-            "factors": registry.MATRIX if self.lora == "matched" else self.spec.lora,
-        }
+        factors = registry.MATRIX if self.lora == "matched" else self.spec.lora
+        return {**self.model.fit["lora"], "factors": factors}
 
     @property
     def optimizer(self) -> dict[str, float]:
@@ -219,12 +221,9 @@ class Request:
         """
         if self.trains:
             return (UNTIMED_STEPS + STEPS[self.options.mode]) * self.batch_size
-        quick = int(self.size.inputs.get("quick_samples", _QUICK_SAMPLES))
-        return (
-            quick
-            if self.options.mode == "quick"
-            else self.rules.benchmarks[self.official].dataset_size
-        )
+        if self.options.mode == "quick":
+            return int(self.size.inputs.get("quick_samples", _QUICK_SAMPLES))
+        return self.rules.benchmarks[self.official].dataset_size
 
     def limits(self, count: int, uneven: bool = False) -> Limits:
         """LoadGen's settings for a QSL of `count` samples. `uneven`: samples cost different
@@ -232,24 +231,27 @@ class Request:
         """
         if self.trains:
             return Limits(min_duration_ms=0, min_query_count=0, performance_sample_count=count)
-        quick, scenario, pace = (
-            self.options.mode == "quick",
-            self.rules.scenarios[self.options.scenario],
-            _PACE[self.options.mode],
-        )
-        planned_ms = max(1, int(self.duration * 1e3)) if quick else 0
+        pace = _PACE[self.options.mode]
+        if self.options.mode == "quick":
+            planned_ms = max(1, int(self.duration * 1e3))
+            return Limits(
+                min_duration_ms=max(1, int(_LEAST_SHARE * planned_ms)),
+                min_query_count=1,
+                performance_sample_count=count,
+                equal_issue=uneven,
+                calibration_seconds=min(pace.calibration_s, self.duration),
+                rate_margin=pace.rate_margin,
+                trace_bytes=pace.trace_bytes,
+                planned_ms=planned_ms,
+                longest_ms=LONGEST_TIMES * planned_ms,
+            )
+        scenario = self.rules.scenarios[self.options.scenario]
         return Limits(
-            min_duration_ms=(
-                max(1, int(_LEAST_SHARE * planned_ms)) if quick else scenario.min_duration_ms
-            ),
-            min_query_count=1 if quick else scenario.min_query_count(count),
+            min_duration_ms=scenario.min_duration_ms,
+            min_query_count=scenario.min_query_count(count),
             performance_sample_count=count,
-            equal_issue=uneven or (not quick and self.rules.benchmarks[self.official].equal_issue),
-            calibration_seconds=(
-                min(pace.calibration_s, self.duration) if quick else pace.calibration_s
-            ),
+            equal_issue=uneven or self.rules.benchmarks[self.official].equal_issue,
+            calibration_seconds=pace.calibration_s,
             rate_margin=pace.rate_margin,
             trace_bytes=pace.trace_bytes,
-            planned_ms=planned_ms,
-            longest_ms=LONGEST_TIMES * planned_ms,
         )

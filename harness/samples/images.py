@@ -31,7 +31,7 @@ class Shown:
     @property
     def caption(self) -> str:
         """The distance of the image from the reference's, in words."""
-        return f"{self.psnr:.1f} dB beside the reference's image (100: equal)"
+        return f"{self.psnr:.1f} dB compared with the reference's image (100: equal)"
 
 
 def write(directory: Path) -> None:

@@ -18,8 +18,11 @@ LEGEND = (
     " ones of its background."
 )
 _ANSWER = ("mask", "logits", "score")
-_MASK, _OBJECT, _BACKGROUND = (255, 140, 0), (0, 200, 80), (220, 30, 30)
-_OPACITY, _RADIUS = 0.55, 5
+_MASK = (255, 140, 0)
+_OBJECT = (0, 200, 80)
+_BACKGROUND = (220, 30, 30)
+_OPACITY = 0.55
+_RADIUS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +32,7 @@ class Drawn:
     Attributes:
         file: the picture, in the same folder.
         mask: number of the mask, from 1.
-        masks: how many masks the model answers with.
+        masks: the number of masks in an answer.
         score, reference_score: scores of that mask.
         iou: intersection over union of that mask with the reference's.
     """

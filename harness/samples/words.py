@@ -28,7 +28,7 @@ class Words:
 
     Attributes:
         prompt, answer, reference: the texts; the last two without the prompt.
-        tokens: how many tokens the answer has.
+        tokens: the number of tokens in the answer.
         differs_at: the number, from 1, of the first token that differs from the reference's; None
             if all are equal.
     """

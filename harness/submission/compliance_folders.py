@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from compliance import logs
-from compliance.audit_tests import logged_answers, verification
+from compliance.audit_tests import logged_answers, speed, test01, test06
 from compliance.audit_tests.logged_answers import Compared
 from compliance.rules import ComplianceTest, Rules
 from compliance.scoring.accuracy import Accuracy
@@ -58,9 +58,9 @@ def _write_test(run: _Run, name: str, rule: ComplianceTest, target: Path) -> Non
             logs.read_detail(run.directory / "raw" / test / "mlperf_log_detail.txt")
             for test in ("performance", name)
         ]
-        speed = verification.speed(rule, run.record.cell.scenario, run.rules, *details)
+        compared = speed.compare(rule, run.record.cell.scenario, run.rules, *details)
         (target / "verify_performance.txt").write_text(
-            verification.performance_text(speed), encoding="utf-8"
+            speed.verify_text(compared), encoding="utf-8"
         )
     if rule.sampling_target:
         _write_answers(run, name, rule, target)
@@ -76,13 +76,13 @@ def _write_answers(run: _Run, name: str, rule: ComplianceTest, target: Path) -> 
     if not rule.truncated:
         ends = frozenset(run.record.end_tokens)
         (target / "verify_accuracy.txt").write_text(
-            verification.token_text(test_answers, ends), encoding="utf-8"
+            test06.verify_text(test_answers, ends), encoding="utf-8"
         )
         return
     answers = logs.read_accuracy(run.directory / "raw" / "accuracy" / _ANSWERS).payloads
     compared = logged_answers.compare(test_answers.rows, answers)
     (target / "verify_accuracy.txt").write_text(
-        verification.accuracy_text(compared, len(answers)), encoding="utf-8"
+        test01.verify_text(compared, len(answers)), encoding="utf-8"
     )
     with_test = (
         _scored(run, compared, answers)
@@ -108,7 +108,7 @@ def _scored(run: _Run, compared: Compared, answers: Mapping[int, bytes]) -> Accu
     forced = run.directory / "raw" / "accuracy" / "logits.npy"
     with np.load(run.directory / "reference.npz") as reference:
         try:
-            return verification.worst(
+            return test01.worst(
                 compared.different,
                 answers,
                 run.record.accuracy,

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from compliance.logs import files
-from compliance.scoring.accuracy import Accuracy
-from compliance.training import checks, mllog, run_directory
+from compliance.training import losses, mllog, run_directory
 from compliance.training import steps as step_files
 from compliance.training.steps import Steps, figures
 from formats.writing import write_json
@@ -26,7 +25,7 @@ __all__ = ["figures", "read_steps", "score", "write"]
 def write(directory: Path) -> inference.Score:
     """Write training/ again. raw/ must contain both tests. → the score of the losses."""
     record = files.record(directory / "record.json")
-    folder, losses = directory / run_directory.FOLDER, score(directory)
+    folder, loss_score = directory / run_directory.FOLDER, score(directory)
     shutil.rmtree(folder, ignore_errors=True)
     for copy, source in run_directory.COPIES.items():
         if (directory / source).exists():
@@ -45,11 +44,11 @@ def write(directory: Path) -> inference.Score:
         "trained_parameters": steps.trainable,
         "held_out": {"metric": mllog.metric(record), "value": mllog.accuracy(steps)},
         **step_files.as_json(steps),
-        "accuracy": losses if isinstance(losses, str) else json.loads(losses.line()),
+        "accuracy": loss_score if isinstance(loss_score, str) else json.loads(loss_score.line()),
         "system": inference.system_description(record, record.submitter),
     }
     write_json(folder / "training.json", summary)
-    return losses
+    return loss_score
 
 
 def read_steps(directory: Path) -> Steps:
@@ -65,7 +64,6 @@ def score(directory: Path) -> inference.Score:
     if training.record and training.record.no_reference:
         return training.record.accuracy.reason
     try:
-        losses: Accuracy = checks.loss_score(training)
+        return losses.score(training)
     except ValueError as e:
         return f"not scored: {e}"
-    return losses

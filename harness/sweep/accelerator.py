@@ -16,6 +16,7 @@ from formats.result import Result
 from harness.errors import HarnessError
 from harness.execution import environments
 from harness.inputs import models
+from harness.messages import SweepProgress
 from harness.request.request import Request
 from sut.registry import REFERENCE, spec_of
 
@@ -32,7 +33,9 @@ def bytes_per_second(request: Request, say: Callable[[str], None]) -> float:
     """Measure the bytes a second, read and written, that the device copies within its memory. 0:
     not known.
     """
-    options, device, round_ = request.options, request.device, request.rules.round
+    options = request.options
+    device = request.device
+    round_ = request.rules.round
     name = spec_of(REFERENCE).environment
     try:
         if options.python:
@@ -50,7 +53,7 @@ def bytes_per_second(request: Request, say: Callable[[str], None]) -> float:
         )
         return float(done.stdout)
     except (HarnessError, subprocess.SubprocessError, ValueError) as e:
-        say(f"the speed of the device's memory is not known: {e}")
+        say(SweepProgress.NO_COPY_RATE.format(why=e))
         return 0.0
 
 

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from itertools import product
+from itertools import chain, product
 
 from formats.cell import ordered_by
 from harness.errors import EnvironmentFailure, UsageError
@@ -80,32 +80,38 @@ def make(grids: Iterable[Values], where: Values, control: bool) -> list[Series]:
     Raises UsageError for an unknown name, and if all cells are impossible.
     """
     cells = dict.fromkeys(words for grid in grids for words in _expand(grid))
-    places = [
-        word
-        for name in _WHERE
-        for value in where.get(name, [])
-        for word in (options.flag(name), value)
-    ]
+    places = _flags({name: where[name] for name in _WHERE if name in where})
     every: list[Series] = []
     first_error: UsageError | None = None
     for words in cells:
         request, obstacle = None, ""
         try:
             request = plan.resolve(options.parse([*words, *places]))
-            spec, round_ = request.spec, request.rules.round
-            lacking = _lacking(request.options.python, spec.environment, round_, request.device)
-            obstacle = plan.unsupported(request) or lacking
+            obstacle = plan.unsupported(request) or _lacking_for(request)
         except UsageError as e:
-            obstacle, first_error = str(e), first_error or e
+            obstacle = str(e)
+            first_error = first_error or e
         every.append(Series(number=len(every), words=words, request=request, obstacle=obstacle))
         if control and request and not obstacle:
-            every.append(
-                Series(number=len(every), words=words, request=request, obstacle="", control=True)
-            )
+            every.append(replace(every[-1], number=len(every), control=True))
             control = False
     if first_error and all(series.request is None for series in every):
         raise first_error
     return every
+
+
+def _flags(values: Values) -> list[str]:
+    """The flags and their values as words of a command."""
+    words = []
+    for name, of_one in values.items():
+        for value in of_one:
+            words += [options.flag(name), value]
+    return words
+
+
+def _lacking_for(request: Request) -> str:
+    environment = request.spec.environment
+    return _lacking(request.options.python, environment, request.rules.round, request.device)
 
 
 @cache
@@ -127,27 +133,15 @@ def _expand(grid: Values) -> Iterator[tuple[str, ...]]:
     the same.
     """
     lists = {name: _each(name, grid[name]) for name in _ORDER if name in grid}
-    rest = [
-        word
-        for name, values in grid.items()
-        if name not in (*lists, *_WHERE)
-        for value in values
-        for word in (options.flag(name), value)
-    ]
+    others = (*lists, *_WHERE)
+    rest = _flags({name: values for name, values in grid.items() if name not in others})
     for values in product(*lists.values()):
         cell = dict(zip(lists, values, strict=True))
         scenario = SCENARIOS.get(cell.get("scenario", ""))
         if scenario and scenario.one_sample_a_query:
             cell.pop("batch_size", None)
-        yield (
-            *(
-                word
-                for name in options.LISTS
-                if name in cell
-                for word in (options.flag(name), cell[name])
-            ),
-            *rest,
-        )
+        own = _flags({name: [cell[name]] for name in options.LISTS if name in cell})
+        yield (*own, *rest)
 
 
 def _each(name: str, texts: list[str]) -> list[str]:
@@ -165,9 +159,8 @@ def _each(name: str, texts: list[str]) -> list[str]:
     if values == ["all"] and name in every:
         return every[name]
     if name == "model":
-        values = [
-            each
-            for value in values
-            for each in (models.in_group(value) if value in models.groups() else [value])
+        each_model = [
+            models.in_group(value) if value in models.groups() else [value] for value in values
         ]
+        values = list(chain(*each_model))
     return list(dict.fromkeys(options.spelt(name, value) for value in values))

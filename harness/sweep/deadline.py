@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NoReturn
 
+from harness.messages import NotRun
+
 LONGEST_CELL = 1 / 3
 """No cell takes more than this share of the time, so that one slow cell leaves room for others."""
 _LAST, _LAST_S = 1 / 20, 60.0
@@ -48,7 +50,7 @@ class Deadline:
         seconds = max(min(self.left_s, share * self.seconds), 1e-3)
 
         def end(number: int, frame: object) -> NoReturn:
-            raise TimeUp(f"cut off after {seconds:.0f} s")
+            raise TimeUp(NotRun.CUT_OFF.format(seconds=seconds))
 
         before = signal.signal(signal.SIGALRM, end)
         signal.setitimer(signal.ITIMER_REAL, seconds)

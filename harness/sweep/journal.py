@@ -36,16 +36,13 @@ def folder(out: Path, name: str, series: Sequence[Series], again: bool) -> Path:
     Cells are the same if their flags, environment variables, prompts, weight files and the source
     of SUTs and worker are the same.
     """
-    cells = json.dumps(
-        [
-            source_digest(ROOT),
-            *([_named(each), each.control, _brought(each.request)] for each in series),
-        ]
-    )
-    stem = f"{name}-{hashlib.sha256(cells.encode()).hexdigest()[:8]}"
-    numbers = (path.name.removeprefix(f"{stem}-") for path in (out / _FOLDER).glob(f"{stem}-*"))
+    cells = [[_named(each), each.control, _brought(each.request)] for each in series]
+    text = json.dumps([source_digest(ROOT), *cells])
+    stem = f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    numbers = [path.name.removeprefix(f"{stem}-") for path in (out / _FOLDER).glob(f"{stem}-*")]
     last = max((int(n) for n in numbers if n.isdigit()), default=0)
-    return out / _FOLDER / f"{stem}-{last + 1 if again or not last else last}"
+    number = last + 1 if again or not last else last
+    return out / _FOLDER / f"{stem}-{number}"
 
 
 def _named(series: Series) -> list[str]:
@@ -66,21 +63,22 @@ def _brought(request: Request | None) -> list[object]:
     """
     if request is None:
         return []
-    dataset, weights = request.options.dataset, request.weights
-    files = [weights.path / name for name in weights.own_files] if weights else []
-    stats = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
-    inputs = (
-        sorted(path for path in (dataset, *dataset.iterdir()) if path.is_file())
-        if dataset and dataset.is_dir()
-        else [dataset]
-    )
-    return [
-        *([request.model.file.custom_digest] if request.model.file else []),
-        request.inputs,
-        sorted(request.variables.items()),
-        [path and hashlib.sha256(path.read_bytes()).hexdigest() for path in inputs],
-        stats,
-    ]
+    dataset = request.options.dataset
+    digests: list[str | None] = [None]
+    if dataset:
+        files = _files_of(dataset)
+        digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
+    weights = request.weights
+    weight_files = [weights.path / name for name in weights.own_files] if weights else []
+    stats = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in weight_files]
+    code = request.model.file.code_digest if request.model.file else None
+    return [code, request.inputs, sorted(request.variables.items()), digests, stats]
+
+
+def _files_of(dataset: Path) -> list[Path]:
+    if not dataset.is_dir():
+        return [dataset]
+    return sorted(path for path in dataset.iterdir() if path.is_file())
 
 
 def seed(folder: Path) -> int:
@@ -157,10 +155,9 @@ def obstacles(out: Path) -> dict[str, list[str]]:
     for path in sorted((out / _FOLDER).glob(f"*/{_PLAN}")):
         with suppress(OSError, ValueError, KeyError, AttributeError):
             plan = json.loads(path.read_text(encoding="utf-8"))
-            named = {
-                cell["label"]: cell["obstacle"] for cell in plan["cells"] if cell["obstacle"]
-            } | plan["missing"]
-            for label, reason in named.items():
+            cells = [cell for cell in plan["cells"] if cell["obstacle"]]
+            named = {cell["label"]: cell["obstacle"] for cell in cells}
+            for label, reason in (named | plan["missing"]).items():
                 found.setdefault(reason, []).append(label)
     return {reason: list(dict.fromkeys(labels)) for reason, labels in found.items()}
 
@@ -179,11 +176,9 @@ def finished(sweep_id: str, series: Sequence[Series]) -> list[tuple[tuple[int, i
             continue
         for result in estimate.earlier_results(each.request):
             mark = result.sweep
-            if (
-                mark
-                and (mark.id, mark.series) == (sweep_id, each.number)
-                and runs.read(result).machine in ("", here)
-            ):
+            if mark is None or (mark.id, mark.series) != (sweep_id, each.number):
+                continue
+            if runs.read(result).machine in ("", here):
                 found.append(((mark.series, mark.repeat), result))
     return found
 

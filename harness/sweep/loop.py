@@ -13,6 +13,7 @@ from harness import locks
 from harness.comparison.runs import read
 from harness.errors import EnvironmentFailure, HarnessError
 from harness.measurement import run
+from harness.messages import NotRun, SweepProgress
 from harness.request.estimate import Cost
 from harness.request.request import Request
 from harness.summary import speed
@@ -101,8 +102,8 @@ def measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> Results:
             return _measure(sweep, reporter, fail_fast)
     except locks.Taken:
         raise EnvironmentFailure(
-            f"another process measures the sweep {sweep.folder}: wait for it, or start another with"
-            " --again"
+            f"another process measures the sweep {sweep.folder}: wait for it, or start a new sweep"
+            " with --again"
         ) from None
 
 
@@ -126,10 +127,10 @@ def _measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> Results:
             result = _repeat(sweep, *step, known, reporter)
             sweep.after_each(earlier | known.results)
             if fail_fast and result.status in FAILED:
-                reporter.say("--fail-fast: the sweep ends here; the same command goes on")
+                reporter.say(SweepProgress.FAIL_FAST)
                 return earlier | known.results
     if sweep.time_is_up:
-        reporter.say("the time is up; the same command goes on")
+        reporter.say(SweepProgress.TIME_IS_UP)
     return earlier | known.results
 
 
@@ -141,7 +142,7 @@ def _repeat(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: 
         if not known.disturbed_again(sweep, key):
             return result
         reporter.say(
-            f"    disturbed, so it is measured again ({known.attempts[key]} of {AGAIN_A_REPEAT})"
+            SweepProgress.MEASURED_AGAIN.format(number=known.attempts[key], most=AGAIN_A_REPEAT)
         )
 
 
@@ -151,12 +152,15 @@ def _one(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: Ter
     results = known.results
     left = schedule.steps(sweep.series, results, sweep.repeats)
     done = len(results.keys() - {(series.number, repeat)})
-    if sweep.deadline:
-        time_left = f"{duration(sweep.deadline.left_s)} left"
-    else:
-        time_left = _left(known.seconds_left(sweep))
-    count = f"[{done + 1}/{len(results) + len(left)}]"
-    reporter.say(f"{count} {series.label}, repeat {repeat}; {time_left}")
+    reporter.say(
+        SweepProgress.CELL.format(
+            number=done + 1,
+            all=len(results) + len(left),
+            cell=series.label,
+            repeat=repeat,
+            left=_time_left(sweep, known),
+        )
+    )
     options = replace(series.request.options, sweep=journal.mark(sweep.folder.name, series, repeat))
     start_ns = time.monotonic_ns()
     result = _result(sweep, series.number, replace(series.request, options=options), reporter)
@@ -183,9 +187,18 @@ def _result(sweep: Sweep, number: int, request: Request, reporter: Terminal) -> 
             return run.run(request, reporter, time.monotonic_ns())
     except TimeUp as e:
         journal.note_cut_off(sweep.folder, number)
-        return run.not_measured(request, Status.SKIPPED, f"{e}; the same command goes on with it")
+        reason = NotRun.CUT_OFF_IN_SWEEP.format(reason=e)
+        return run.not_measured(request, Status.SKIPPED, reason)
     except HarnessError as e:
         return run.not_measured(request, Status.ERROR, str(e))
+
+
+def _time_left(sweep: Sweep, known: _Known) -> str:
+    """The time until the deadline, or the expected time of the measurements that are left."""
+    if sweep.deadline:
+        return SweepProgress.LEFT_OF_DEADLINE.format(duration=duration(sweep.deadline.left_s))
+    seconds = known.seconds_left(sweep)
+    return SweepProgress.LEFT.format(duration=duration(seconds), time=until(seconds))
 
 
 def _first_repeat_s(result: Result) -> float:
@@ -197,27 +210,28 @@ def _first_repeat_s(result: Result) -> float:
     )
 
 
-def _left(seconds: float) -> str:
-    return f"about {duration(seconds)} left, until {until(seconds)}"
-
-
 def _outcome(
     one: Series, series: Sequence[Series], results: Mapping[tuple[int, int], Result], result: Result
 ) -> str:
     if result.status is not Status.OK or not result.metric:
         return f"{result.status}: {result.reason}"
-    noise = f"; disturbed: {why}" if (why := disturbed(result)) else ""
+    text = f"{result.status}: {speed(result)}"
     ratio = schedule.ratio_to_first(one, series, results)
-    rivals = [
-        s for s in series if s.comparison == one.comparison and schedule.figures(s.number, results)
-    ]
-    first = min(rivals, key=lambda s: (s.control, s.number))
-    compared = f"; {ratio.value:.3g} times as fast as {first.label}" if ratio else ""
-    return f"{result.status}: {speed(result)}{compared}{noise}"
+    if ratio:
+        rivals = [s for s in series if s.comparison == one.comparison]
+        measured = [s for s in rivals if schedule.figures(s.number, results)]
+        first = min(measured, key=lambda s: (s.control, s.number))
+        text += SweepProgress.RATIO.format(ratio=ratio.value, first=first.label)
+    why = disturbed(result)
+    if why:
+        text += SweepProgress.DISTURBED.format(why=why)
+    return text
 
 
 def disturbed(result: Result) -> str:
     """Why a disturbance makes the figure of a run with status ok unfit for ranking.
     Empty if the figure is fit, or if there is none.
     """
-    return read(result).disturbances[0] if result.status is Status.OK and result.directory else ""
+    if result.status is not Status.OK or not result.directory:
+        return ""
+    return read(result).disturbances[0]

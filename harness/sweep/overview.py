@@ -10,6 +10,7 @@ from formats.result import Metric, Result
 from harness.comparison import compare
 from harness.comparison.statistics import Ratio, interval
 from harness.figure import compared, short
+from harness.messages import SweepEnd, SweepProgress
 from harness.sweep import loop, schedule
 from harness.sweep.accelerator import bandwidth_share
 from harness.sweep.cells import Series
@@ -30,12 +31,6 @@ _MORE = (
     "seconds",
 )
 _JOULES = "joules_per_sample_"
-_SHARES = """\
-- Share of a large product: the model's operations a second, over those of a large matrix product of
-  the same framework.
-- Share of bandwidth: the bytes of weights that decoding reads a second, over those that the device
-  copies. An embedding that is no head, keys and values are not counted. It needs 8 new tokens.
-"""
 
 
 def write(
@@ -61,10 +56,10 @@ def write(
         result = shown.get(one.number)
         more = _more(result, copied) if result else [""] * len(_MORE)
         table.append([*texts, *more, reason.replace("|", "\\|")])
-    lines = [f"`{command}` goes on. No figure here is an MLPerf result.\n"]
+    lines = [SweepEnd.OVERVIEW.format(command=command), ""]
     if copied:
-        lines.append(f"- The device copies {copied / 1e9:,.0f} GB/s, read and written.")
-    lines.append(_SHARES)
+        lines.append(SweepEnd.COPY_RATE.format(rate=copied / 1e9))
+    lines.append(SweepEnd.SHARES)
     lines += [f"| {' | '.join(texts)} |" for texts in table]
     lines.append(f"\n```text\n{machine}```\n")
     partial = folder / f"{FILE}.partial"
@@ -80,16 +75,23 @@ def _more(result: Result, copied: float) -> list[str]:
     sources = [name for name in metrics if name.startswith(_JOULES)]
     joules = [f"{short(metrics[name])} {name.removeprefix(_JOULES)}" for name in sources]
     clocks = [str(c["sm_mhz"]) for c in result.energy.get("clocks", ()) if "sm_mhz" in c]
+    published_ms, peak, error = "", "", ""
+    if published and result.cell.size == "full":
+        published_ms = short(published.ms_per_step)
+    if peak_bytes:
+        peak = f"{peak_bytes / 1e9:.2f}"
+    if accuracy:
+        error = f"{accuracy['value']:.3g}, {accuracy['threshold']:.3g}"
     return [
         short(metrics.get("tokens_per_second")),
         short(metrics.get("ms_per_step")),
-        short(published.ms_per_step) if published and result.cell.size == "full" else "",
+        published_ms,
         _percent(metrics.get("matrix_share")),
         _percent(bandwidth_share(result, copied)),
-        f"{peak_bytes / 1e9:.2f}" if peak_bytes else "",
+        peak,
         ", ".join(joules),
         "–".join(clocks),
-        f"{accuracy['value']:.3g}, {accuracy['threshold']:.3g}" if accuracy else "",
+        error,
         f"{result.seconds.get('total', 0):.0f}",
     ]
 
@@ -102,11 +104,13 @@ def rows(series: Sequence[Series], results: Results) -> Iterator[list[str]]:
     """A row for each cell: its status, its median, and its speed over that of its first rival."""
     for one in series:
         own = [result for (number, _), result in sorted(results.items()) if number == one.number]
-        good = [metric for result in own if result.status == "ok" and (metric := compared(result))]
+        good = [compared(result) for result in own if result.status == "ok"]
+        metrics = [metric for metric in good if metric]
         ratio = schedule.ratio_to_first(one, series, results)
         status, reason = _status(one, own)
-        speed = _median(good) if good else ""
-        yield [one.label, status, f"{len(good)}", speed, _compared(ratio) if ratio else "", reason]
+        speed = _median(metrics) if metrics else ""
+        times = _compared(ratio) if ratio else ""
+        yield [one.label, status, f"{len(metrics)}", speed, times, reason]
 
 
 def _status(one: Series, own: Sequence[Result]) -> tuple[str, str]:
@@ -117,7 +121,9 @@ def _status(one: Series, own: Sequence[Result]) -> tuple[str, str]:
     if not own:
         return "unsupported" if one.obstacle else "not measured", one.obstacle
     disturbed = sum(bool(loop.disturbed(result)) for result in own)
-    return "ok", f"{disturbed} of {len(own)} runs disturbed" if disturbed else ""
+    if not disturbed:
+        return "ok", ""
+    return "ok", SweepProgress.RUNS_DISTURBED.format(disturbed=disturbed, runs=len(own))
 
 
 def _median(metrics: Sequence[Metric]) -> str:

@@ -54,19 +54,19 @@ def read(name: str) -> Recipe:
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
     if not path.is_file():
         raise UsageError(
-            f"recipe {name}: there is none{did_you_mean(name, names())}; there are"
+            f"recipe {name}: there is no such recipe{did_you_mean(name, names())}; choose from"
             f" {', '.join(names())}, or give a .toml file"
         )
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as e:
-        raise UsageError(f"recipe {path}: no TOML file that can be read ({e})") from None
+        raise UsageError(f"recipe {path}: cannot be read as a TOML file ({e})") from None
     _check_keys(path, "", document, _TOP)
     defaults = _values(path, "[defaults]", document.get("defaults", {}))
     tables = list(_tables(path, document, "cells"))
     if not tables:
         raise UsageError(
-            f"recipe {path}: it has no [[cells]]: at least one names `sut`, `model` and `scenario`"
+            f"recipe {path}: has no [[cells]]: give at least one with `sut`, `model` and `scenario`"
         )
     missing = {}
     for where, table in _tables(path, document, "missing"):
@@ -103,9 +103,7 @@ def _values(path: Path, where: str, table: Any) -> dict[str, list[str]]:
     for key, value in table.items():
         name = key.replace("-", "_")
         typed = value if isinstance(value, list) else [value]
-        if not typed or any(
-            isinstance(v, bool) or not isinstance(v, str | int | float) for v in typed
-        ):
+        if not typed or not all(map(_is_text_or_number, typed)):
             raise UsageError(
                 f"recipe {path}: {where}: {key} is a text, a number or a list of these"
             )
@@ -118,11 +116,15 @@ def _values(path: Path, where: str, table: Any) -> dict[str, list[str]]:
     return values
 
 
+def _is_text_or_number(value: Any) -> bool:
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
+
+
 def _check_keys(path: Path, where: str, table: Mapping[str, Any], known: tuple[str, ...]) -> None:
     for key in table:
         if key not in known:
             place = f"{where}: " if where else ""
             raise UsageError(
-                f"recipe {path}: {place}{key} is unknown{did_you_mean(key, known)}; there are"
+                f"recipe {path}: {place}{key} is unknown{did_you_mean(key, known)}; choose from"
                 f" {', '.join(known)}"
             )

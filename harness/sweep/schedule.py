@@ -61,18 +61,17 @@ def steps(
     series: Sequence[Series], results: Results, repeats: RepeatPlan
 ) -> list[tuple[Series, int]]:
     """All measurements that are left, as far as is known now, in order."""
-    targets = {
-        s.number: target
-        for rivals in _comparisons(series, results)
-        for target in [_target(rivals, results, repeats)]
-        for s in rivals
-    }
-    return [
-        (each, repeat)
-        for repeat in range(1, max(targets.values(), default=0) + 1)
-        for each in _order(series, repeats, repeat)
-        if repeat <= targets.get(each.number, 0) and (each.number, repeat) not in results
-    ]
+    targets: dict[int, int] = {}
+    for rivals in _comparisons(series, results):
+        target = _target(rivals, results, repeats)
+        targets |= {each.number: target for each in rivals}
+    left = []
+    for repeat in range(1, max(targets.values(), default=0) + 1):
+        for each in _order(series, repeats, repeat):
+            is_planned = repeat <= targets.get(each.number, 0)
+            if is_planned and (each.number, repeat) not in results:
+                left.append((each, repeat))
+    return left
 
 
 def _order(series: Sequence[Series], repeats: RepeatPlan, repeat: int) -> Iterator[Series]:
@@ -101,8 +100,8 @@ def wide(series: Sequence[Series], results: Results, until: float) -> int:
     """Count the comparisons in which the half width of a ratio's interval is at least the share
     `until`, or is not known yet.
     """
-    spreads = [_spreads(rivals, results) for rivals in _comparisons(series, results)]
-    return sum(any(spread is None or spread >= until for spread in of_one) for of_one in spreads)
+    comparisons = _comparisons(series, results)
+    return sum(_is_wide(_spreads(rivals, results), until) for rivals in comparisons)
 
 
 def _comparisons(series: Sequence[Series], results: Results) -> list[list[Series]]:
@@ -120,16 +119,19 @@ def _target(rivals: Sequence[Series], results: Results, repeats: RepeatPlan) -> 
     ratios are computed repeat by repeat.
     """
     target = repeats.least
-    while (
-        repeats.until is not None
-        and target < repeats.most
-        and all((s.number, target) in results for s in rivals)
-    ):
+    if repeats.until is None:
+        return target
+    while target < repeats.most and all((s.number, target) in results for s in rivals):
         known = {key: result for key, result in results.items() if key[1] <= target}
-        if all(spread is not None and spread < repeats.until for spread in _spreads(rivals, known)):
+        if not _is_wide(_spreads(rivals, known), repeats.until):
             break
         target += 1
     return target
+
+
+def _is_wide(spreads: Sequence[float | None], until: float) -> bool:
+    """Return whether one of the intervals is as wide as `until`, or is not known yet."""
+    return any(spread is None or spread >= until for spread in spreads)
 
 
 def _spreads(rivals: Sequence[Series], results: Results) -> list[float | None]:
@@ -138,7 +140,7 @@ def _spreads(rivals: Sequence[Series], results: Results) -> list[float | None]:
 
     If only one series has figures, there is no ratio, and the interval is that of its figure.
     """
-    with_figures = [known for s in rivals if (known := figures(s.number, results))]
+    with_figures = list(filter(None, (figures(s.number, results) for s in rivals)))
     if len(with_figures) == 1:
         return [statistics.summarise([*with_figures[0].values()]).spread]
     return [ratio.spread for ratio in ratios(rivals, results).values()]
@@ -157,10 +159,11 @@ def ratios(rivals: Sequence[Series], results: Results) -> dict[int, Ratio]:
     share a repeat with the first are included.
     """
     ordered = sorted(rivals, key=lambda s: s.control)  # nothing is compared with a control run
-    speeds = tuple(
-        (s.number, tuple(known.items())) for s in ordered if (known := figures(s.number, results))
-    )
-    return _ratios(speeds, len({s.words for s in rivals})) if speeds else {}
+    speeds = {s.number: figures(s.number, results) for s in ordered}
+    known = tuple((number, tuple(of_one.items())) for number, of_one in speeds.items() if of_one)
+    if not known:
+        return {}
+    return _ratios(known, len({s.words for s in rivals}))
 
 
 @lru_cache(maxsize=4096)
@@ -187,8 +190,11 @@ def figures(number: int, results: Results) -> Rounds:
     """Repeat → speed of a series, from its good results. The speed is the figure by which it is
     compared, or its inverse if less is faster.
     """
-    return {
-        repeat: metric.value if metric.higher_is_better else 1 / metric.value
-        for (of, repeat), result in sorted(results.items(), key=lambda item: item[0])
-        if of == number and result.status is Status.OK and (metric := compared(result))
-    }
+    speeds: dict[Hashable, float] = {}
+    for (of, repeat), result in sorted(results.items(), key=lambda item: item[0]):
+        if of != number or result.status is not Status.OK:
+            continue
+        metric = compared(result)
+        if metric:
+            speeds[repeat] = metric.value if metric.higher_is_better else 1 / metric.value
+    return speeds

@@ -26,17 +26,14 @@ _LAYER = {
 
 def variables(layers: int) -> Iterator[tuple[str, str]]:
     """Yield (path of attributes from the classifier to a variable, tensor's name), each once."""
-    inner = {
-        f"backbone.transformer_layers.{n}.{k}": f"bert.encoder.layer.{n}.{v}"
-        for n in range(layers)
-        for k, v in _LAYER.items()
-    }
-    for path, name in {**_MODEL, **inner}.items():
+    table = dict(_MODEL)
+    for n in range(layers):
+        for path, name in _LAYER.items():
+            table[f"backbone.transformer_layers.{n}.{path}"] = f"bert.encoder.layer.{n}.{name}"
+    for path, name in table.items():
         if name.endswith(".weight"):
             yield path, name
             continue
-        ours = ("gamma", "beta") if name.endswith("LayerNorm") else ("kernel", "bias")
-        yield from (
-            (f"{path}.{own}", f"{name}.{theirs}")
-            for own, theirs in zip(ours, ("weight", "bias"), strict=True)
-        )
+        weight, bias = ("gamma", "beta") if name.endswith("LayerNorm") else ("kernel", "bias")
+        yield f"{path}.{weight}", f"{name}.weight"
+        yield f"{path}.{bias}", f"{name}.bias"

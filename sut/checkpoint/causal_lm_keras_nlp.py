@@ -41,15 +41,14 @@ def mistral(layers: int) -> Iterator[Place]:
         "_feedforward_output_dense": "mlp.down_proj",
     }
     for n in range(layers):
-        own, theirs = f"backbone.transformer_layers.{n}", f"model.layers.{n}"
+        own = f"backbone.transformer_layers.{n}"
+        theirs = f"model.layers.{n}"
         yield Place(f"{own}._self_attention_layernorm._weight", f"{theirs}.input_layernorm.weight")
         yield Place(
             f"{own}._feedforward_layernorm._weight", f"{theirs}.post_attention_layernorm.weight"
         )
-        yield from (
-            Place(f"{own}.{path}.kernel", f"{theirs}.{name}.weight", turned=True)
-            for path, name in products.items()
-        )
+        for path, name in products.items():
+            yield Place(f"{own}.{path}.kernel", f"{theirs}.{name}.weight", turned=True)
 
 
 def gpt2(layers: int) -> Iterator[Place]:
@@ -60,7 +59,8 @@ def gpt2(layers: int) -> Iterator[Place]:
     yield Place("backbone.position_embedding.position_embeddings", "wpe.weight")
     yield from _pair("backbone.layer_norm", "ln_f", "gamma", "beta")
     for n in range(layers):
-        own, theirs = f"backbone.transformer_layers.{n}", f"h.{n}"
+        own = f"backbone.transformer_layers.{n}"
+        theirs = f"h.{n}"
         yield from _pair(f"{own}._self_attention_layer_norm", f"{theirs}.ln_1", "gamma", "beta")
         yield from _pair(f"{own}._feedforward_layer_norm", f"{theirs}.ln_2", "gamma", "beta")
         for third, name in enumerate(("query", "key", "value")):

@@ -9,6 +9,23 @@ their order), `neck`, `prompts` or `decoder`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+
+def _within(prefix: str, other: str, table: Mapping[str, str]) -> dict[str, str]:
+    """The table of the same names in a part of the model.
+
+    Args:
+        prefix, other: the part's name in the checkpoint, and in the other library.
+    """
+    return {f"{prefix}.{name}": f"{other}.{path}" for name, path in table.items()}
+
+
+def _three_layers(name: str) -> dict[str, str]:
+    """The table of a network of three layers, which has the same name in both."""
+    return {f"{name}.layers.{n}.*": f"{name}.mlp_block.layers.{2 * n}" for n in range(3)}
+
+
 _BLOCK = {
     "norm1.*": "layer_norm1",
     "norm2.*": "layer_norm2",
@@ -32,50 +49,36 @@ _PROMPTS = {
     **{f"mask_downscaling.{n}.*": f"mask_downscaler.layers.{n}" for n in (0, 1, 3, 4, 6)},
 }
 _ATTENTION = {
-    f"{part}_proj.*": f"{name}_proj"
-    for part, name in (("q", "query"), ("k", "key"), ("v", "value"), ("out", "out"))
+    "q_proj.*": "query_proj",
+    "k_proj.*": "key_proj",
+    "v_proj.*": "value_proj",
+    "out_proj.*": "out_proj",
 }
 _TWO_WAY = {
-    **{f"self_attn.{name}": f"self_attention.{other}" for name, other in _ATTENTION.items()},
-    **{
-        f"cross_attn_token_to_image.{name}": f"cross_attention_token_to_image.{other}"
-        for name, other in _ATTENTION.items()
-    },
-    **{
-        f"cross_attn_image_to_token.{name}": f"cross_attention_image_to_token.{other}"
-        for name, other in _ATTENTION.items()
-    },
+    **_within("self_attn", "self_attention", _ATTENTION),
+    **_within("cross_attn_token_to_image", "cross_attention_token_to_image", _ATTENTION),
+    **_within("cross_attn_image_to_token", "cross_attention_image_to_token", _ATTENTION),
     **{f"norm{n}.*": f"layer_norm{n}" for n in (1, 2, 3, 4)},
     "mlp.lin1.*": "mlp_block.mlp_block.layers.0",
     "mlp.lin2.*": "mlp_block.mlp_block.layers.2",
 }
 _DECODER = {
-    **{
-        f"transformer.layers.{n}.{name}": f"transformer.layers.{n}.{other}"
-        for n in (0, 1)
-        for name, other in _TWO_WAY.items()
-    },
-    **{
-        f"transformer.final_attn_token_to_image.{a}": (
-            f"transformer.final_attention_token_to_image.{b}"
-        )
-        for a, b in _ATTENTION.items()
-    },
+    **_within("transformer.layers.0", "transformer.layers.0", _TWO_WAY),
+    **_within("transformer.layers.1", "transformer.layers.1", _TWO_WAY),
+    **_within(
+        "transformer.final_attn_token_to_image",
+        "transformer.final_attention_token_to_image",
+        _ATTENTION,
+    ),
     "transformer.norm_final_attn.*": "transformer.final_layer_norm",
     "iou_token.weight": "iou_token.embeddings",
     "mask_tokens.weight": "mask_tokens.embeddings",
     **{f"output_upscaling.{n}.*": f"output_upscaling.layers.{n}" for n in (0, 1, 3)},
-    **{
-        f"output_hypernetworks_mlps.{mask}.layers.{n}.*": (
-            f"output_hypernetworks_mlps.{mask}.mlp_block.layers.{2 * n}"
-        )
-        for mask in range(4)
-        for n in range(3)
-    },
-    **{
-        f"iou_prediction_head.layers.{n}.*": f"iou_prediction_head.mlp_block.layers.{2 * n}"
-        for n in range(3)
-    },
+    **_three_layers("output_hypernetworks_mlps.0"),
+    **_three_layers("output_hypernetworks_mlps.1"),
+    **_three_layers("output_hypernetworks_mlps.2"),
+    **_three_layers("output_hypernetworks_mlps.3"),
+    **_three_layers("iou_prediction_head"),
 }
 _RENAMED = {
     "add_decomposed_relative_pe": "add_decomposed_reative_pe",
@@ -88,18 +91,17 @@ _BEFORE = 3
 
 def keras_hub(layers: int) -> dict[str, str]:
     """Meta's name → KerasHub's attribute, for an image encoder with this number of layers."""
-    return {
+    table = {
         "image_encoder.patch_embed.proj.*": f"encoder.{_BEFORE - 2}.projection",
         "image_encoder.pos_embed": f"encoder.{_BEFORE - 1}.pos_embed",
-        **{
-            f"image_encoder.blocks.{layer}.{name}": f"encoder.{_BEFORE + layer}.{other}"
-            for layer in range(layers)
-            for name, other in _BLOCK.items()
-        },
-        **{f"image_encoder.neck.{n}.*": f"neck.layers.{n}" for n in range(4)},
-        **{f"prompt_encoder.{name}": f"prompts.{other}" for name, other in _PROMPTS.items()},
-        **{f"mask_decoder.{name}": f"decoder.{other}" for name, other in _DECODER.items()},
     }
+    for layer in range(layers):
+        table |= _within(f"image_encoder.blocks.{layer}", f"encoder.{_BEFORE + layer}", _BLOCK)
+    for n in range(4):
+        table[f"image_encoder.neck.{n}.*"] = f"neck.layers.{n}"
+    table |= _within("prompt_encoder", "prompts", _PROMPTS)
+    table |= _within("mask_decoder", "decoder", _DECODER)
+    return table
 
 
 def keras_cv(layers: int) -> dict[str, str]:

@@ -33,16 +33,17 @@ _TRANSFORMER = {
     "norm.*": "norm",
     "proj_in.*": "proj1.conv2d",
     "proj_out.*": "proj2.conv2d",
-    **{f"transformer_blocks.0.norm{n}.*": f"transformer_block.norm{n}" for n in (1, 2, 3)},
-    **{
-        f"transformer_blocks.0.attn{n}.to_{x}.*": f"transformer_block.attn{n}.to_{x}"
-        for n in (1, 2)
-        for x in "qkv"
-    },
-    **{
-        f"transformer_blocks.0.attn{n}.to_out.0.*": f"transformer_block.attn{n}.out_proj"
-        for n in (1, 2)
-    },
+    "transformer_blocks.0.norm1.*": "transformer_block.norm1",
+    "transformer_blocks.0.norm2.*": "transformer_block.norm2",
+    "transformer_blocks.0.norm3.*": "transformer_block.norm3",
+    "transformer_blocks.0.attn1.to_q.*": "transformer_block.attn1.to_q",
+    "transformer_blocks.0.attn1.to_k.*": "transformer_block.attn1.to_k",
+    "transformer_blocks.0.attn1.to_v.*": "transformer_block.attn1.to_v",
+    "transformer_blocks.0.attn2.to_q.*": "transformer_block.attn2.to_q",
+    "transformer_blocks.0.attn2.to_k.*": "transformer_block.attn2.to_k",
+    "transformer_blocks.0.attn2.to_v.*": "transformer_block.attn2.to_v",
+    "transformer_blocks.0.attn1.to_out.0.*": "transformer_block.attn1.out_proj",
+    "transformer_blocks.0.attn2.to_out.0.*": "transformer_block.attn2.out_proj",
     "transformer_blocks.0.ff.net.0.proj.*": "transformer_block.geglu.dense",
     "transformer_blocks.0.ff.net.2.*": "transformer_block.dense",
 }
@@ -55,10 +56,14 @@ _RESNET_OF_VAE = {
 }
 _ATTENTION_OF_VAE = {
     "group_norm.*": "norm",
-    **{f"to_{x}.*": f"{x}.conv2d" for x in "qkv"},
+    "to_q.*": "q.conv2d",
+    "to_k.*": "k.conv2d",
+    "to_v.*": "v.conv2d",
     "to_out.0.*": "proj_out.conv2d",
     # diffusers used these names until May 2023. Folders published before then have them.
-    **{f"{old}.*": f"{old[0]}.conv2d" for old in ("query", "key", "value")},
+    "query.*": "q.conv2d",
+    "key.*": "k.conv2d",
+    "value.*": "v.conv2d",
     "proj_attn.*": "proj_out.conv2d",
 }
 
@@ -71,6 +76,20 @@ def keras_cv(tensors: Collection[str], layers: int) -> dict[str, str]:
     """
     prefixed = any(name.startswith("text_encoder/text_model.") for name in tensors)
     text = "text_encoder/text_model." if prefixed else "text_encoder/"
+    text_layers = [f"{text}encoder.layers.{n}." for n in range(layers)]
+    down = [f"unet/down_blocks.{n}.downsamplers.0.conv." for n in range(3)]
+    up = [f"unet/up_blocks.{n}.upsamplers.0." for n in range(3)]
+    up_of_vae = [f"vae/decoder.up_blocks.{n}.upsamplers.0.conv." for n in range(3)]
+    time = ["unet/time_embedding.linear_1.", "unet/time_embedding.linear_2."]
+    resnets = _blocks("unet/", "resnets", range(4), range(4), middle=2)
+    attentions = _blocks("unet/", "attentions", range(3), range(1, 4), middle=1)
+    resnets_of_vae = _blocks("vae/decoder.", "resnets", (), range(4), middle=2)
+    convolutions_of_vae = [
+        "vae/post_quant_conv.",
+        "vae/decoder.conv_in.",
+        *up_of_vae,
+        "vae/decoder.conv_out.",
+    ]
     table = {
         f"{text}embeddings.token_embedding.weight": (
             "text_encoder.CLIPEmbedding.0.token_embedding.embeddings"
@@ -78,51 +97,20 @@ def keras_cv(tensors: Collection[str], layers: int) -> dict[str, str]:
         f"{text}embeddings.position_embedding.weight": (
             "text_encoder.CLIPEmbedding.0.position_embedding.embeddings"
         ),
-        **_of(
-            "text_encoder.CLIPEncoderLayer",
-            _ENCODER_LAYER,
-            [f"{text}encoder.layers.{n}." for n in range(layers)],
-        ),
+        **_of("text_encoder.CLIPEncoderLayer", _ENCODER_LAYER, text_layers),
         **_of("text_encoder.LayerNormalization", _LAYER, [f"{text}final_layer_norm."]),
-        **_of("unet.Dense", _LAYER, [f"unet/time_embedding.linear_{n}." for n in (1, 2)]),
-        **_of(
-            "unet.PaddedConv2D",
-            _CONVOLUTION,
-            [
-                "unet/conv_in.",
-                *(f"unet/down_blocks.{n}.downsamplers.0.conv." for n in range(3)),
-                "unet/conv_out.",
-            ],
-        ),
-        **_of("unet.ResBlock", _RESNET, _blocks("unet/", "resnets", range(4), range(4), middle=2)),
-        **_of(
-            "unet.SpatialTransformer",
-            _TRANSFORMER,
-            _blocks("unet/", "attentions", range(3), range(1, 4), middle=1),
-        ),
-        **_of(
-            "unet.Upsample", _UPSAMPLING, [f"unet/up_blocks.{n}.upsamplers.0." for n in range(3)]
-        ),
+        **_of("unet.Dense", _LAYER, time),
+        **_of("unet.PaddedConv2D", _CONVOLUTION, ["unet/conv_in.", *down, "unet/conv_out."]),
+        **_of("unet.ResBlock", _RESNET, resnets),
+        **_of("unet.SpatialTransformer", _TRANSFORMER, attentions),
+        **_of("unet.Upsample", _UPSAMPLING, up),
         **_of("unet.GroupNormalization", _LAYER, ["unet/conv_norm_out."]),
-        **_of(
-            "decoder.PaddedConv2D",
-            _CONVOLUTION,
-            [
-                "vae/post_quant_conv.",
-                "vae/decoder.conv_in.",
-                *(f"vae/decoder.up_blocks.{n}.upsamplers.0.conv." for n in range(3)),
-                "vae/decoder.conv_out.",
-            ],
-        ),
-        **_of(
-            "decoder.ResnetBlock",
-            _RESNET_OF_VAE,
-            _blocks("vae/decoder.", "resnets", (), range(4), middle=2),
-        ),
+        **_of("decoder.PaddedConv2D", _CONVOLUTION, convolutions_of_vae),
+        **_of("decoder.ResnetBlock", _RESNET_OF_VAE, resnets_of_vae),
         **_of("decoder.AttentionBlock", _ATTENTION_OF_VAE, ["vae/decoder.mid_block.attentions.0."]),
         **_of("decoder.GroupNormalization", _LAYER, ["vae/decoder.conv_norm_out."]),
     }
-    return _there(table, tensors)
+    return _existing(table, tensors)
 
 
 def keras_cv_encoder(tensors: Collection[str]) -> dict[str, str]:
@@ -130,41 +118,43 @@ def keras_cv_encoder(tensors: Collection[str]) -> dict[str, str]:
     KerasCV's encoder.
     """
     down = [f"vae/encoder.down_blocks.{n}.downsamplers.0.conv." for n in range(3)]
+    convolutions = ["vae/encoder.conv_in.", *down, "vae/encoder.conv_out.", "vae/quant_conv."]
+    resnets = _blocks("vae/encoder.", "resnets", range(4), (), middle=2)
     table = {
-        **_of(
-            "encoder.PaddedConv2D",
-            _CONVOLUTION,
-            ["vae/encoder.conv_in.", *down, "vae/encoder.conv_out.", "vae/quant_conv."],
-        ),
-        **_of(
-            "encoder.ResnetBlock",
-            _RESNET_OF_VAE,
-            _blocks("vae/encoder.", "resnets", range(4), (), middle=2),
-        ),
+        **_of("encoder.PaddedConv2D", _CONVOLUTION, convolutions),
+        **_of("encoder.ResnetBlock", _RESNET_OF_VAE, resnets),
         **_of("encoder.AttentionBlock", _ATTENTION_OF_VAE, ["vae/encoder.mid_block.attentions.0."]),
         **_of("encoder.GroupNormalization", _LAYER, ["vae/encoder.conv_norm_out."]),
     }
-    return _there(table, tensors)
+    return _existing(table, tensors)
 
 
-def _there(table: Mapping[str, str], tensors: Collection[str]) -> dict[str, str]:
+def _existing(table: Mapping[str, str], tensors: Collection[str]) -> dict[str, str]:
     return {name: path for name, path in table.items() if name.replace("*", "weight") in tensors}
 
 
 def _of(kind: str, parts: Mapping[str, str], prefixes: Iterable[str]) -> dict[str, str]:
-    return {
-        f"{prefix}{a}": f"{kind}.{n}.{b}".rstrip(".")
-        for n, prefix in enumerate(prefixes)
-        for a, b in parts.items()
-    }
+    """The table of all layers of one kind.
+
+    Args:
+        parts: the table of one layer.
+        prefixes: the beginning of each layer's names, in the order in which the layers run.
+    """
+    table = {}
+    for number, prefix in enumerate(prefixes):
+        for name, path in parts.items():
+            table[f"{prefix}{name}"] = f"{kind}.{number}.{path}".rstrip(".")
+    return table
 
 
 def _blocks(
     prefix: str, kind: str, down: Iterable[int], up: Iterable[int], middle: int
 ) -> list[str]:
     """Prefixes of blocks: two on each level on the way down, three on the way up."""
-    return [
-        *(f"{prefix}down_blocks.{level}.{kind}.{n}." for level in down for n in range(2)),
-        *(f"{prefix}mid_block.{kind}.{n}." for n in range(middle)),
-        *(f"{prefix}up_blocks.{level}.{kind}.{n}." for level in up for n in range(3)),
-    ]
+    blocks = []
+    for level in down:
+        blocks += [f"{prefix}down_blocks.{level}.{kind}.{n}." for n in range(2)]
+    blocks += [f"{prefix}mid_block.{kind}.{n}." for n in range(middle)]
+    for level in up:
+        blocks += [f"{prefix}up_blocks.{level}.{kind}.{n}." for n in range(3)]
+    return blocks

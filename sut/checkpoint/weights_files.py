@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 from safetensors import safe_open
 
-SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+SINGLE = "model.safetensors"
+INDEX = "model.safetensors.index.json"
 _OF_DIFFUSERS = "diffusion_pytorch_model.safetensors"
 
 
@@ -23,14 +24,17 @@ def file_of(folder: Path, name: str) -> Path:
     """
     part, slash, _ = name.partition("/")
     if slash:
-        return next(
-            path
-            for path in (folder / part / SINGLE, folder / part / _OF_DIFFUSERS)
-            if path.exists()
-        )
+        single = folder / part / SINGLE
+        return single if single.exists() else folder / part / _OF_DIFFUSERS
     if (folder / SINGLE).exists():
         return folder / SINGLE
-    return folder / json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"][name]
+    return folder / _weight_map(folder)[name]
+
+
+def _weight_map(folder: Path) -> dict[str, str]:
+    """Name of a tensor → name of its file, from the folder's index."""
+    index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+    return dict(index["weight_map"])
 
 
 def names(folder: Path) -> list[str]:
@@ -38,12 +42,11 @@ def names(folder: Path) -> list[str]:
     if (folder / SINGLE).exists():
         return _names_in(folder / SINGLE)
     if (folder / INDEX).exists():
-        return sorted(json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"])
-    return [
-        f"{path.parent.name}/{name}"
-        for path in sorted(folder.glob("*/*.safetensors"))
-        for name in _names_in(path)
-    ]
+        return sorted(_weight_map(folder))
+    names = []
+    for path in sorted(folder.glob("*/*.safetensors")):
+        names += [f"{path.parent.name}/{name}" for name in _names_in(path)]
+    return names
 
 
 def _names_in(path: Path) -> list[str]:

@@ -43,7 +43,8 @@ def evidence(
         matrix_flops = backend.matrix_flops(dtype)  # first, as it compiles programs of its own
     product_error = precision.error(backend.product(dtype))
     seen = watch()
-    same = len({*held, *computed}) == 1 and _as_wide(seen.get("product_bits"), _BITS[dtype])
+    one_dtype = len({*held, *computed}) == 1
+    same = one_dtype and _as_wide(seen.get("product_bits"), _BITS[dtype])
     return Evidence(
         graphs=seen.pop("graphs"),
         graph_breaks=None,
@@ -64,6 +65,11 @@ def evidence(
 
 
 def _as_wide(products: Mapping[str, int] | None, bits: int) -> bool:
+    """Whether most products have operands of so many bits, and none has fewer.
+
+    `products`: bits → number of products. None, or empty: none was seen.
+    """
     if not products:
         return True
-    return max(products, key=lambda b: products[b]) == str(bits) and min(map(int, products)) >= bits
+    usual = max(products, key=lambda width: products[width])
+    return int(usual) == bits and min(map(int, products)) >= bits

@@ -33,6 +33,7 @@ _CALLBACK = re.compile(r"custom_call @\w*python\w*callback")
 _MATMUL = {"float32": "highest", "tf32": "default", "bfloat16": "default"}
 # XLA's names of precisions, then JAX's.
 _RANK = {"DEFAULT": 0, "HIGH": 1, "HIGHEST": 2, "default": 0, "highest": 2}
+_LOWER_BITS = {"HIGH": 19, "DEFAULT": 16}  # that XLA may leave of a float32 product
 _DOT = re.compile(
     r"stablehlo\.(?:dot_general|convolution)\b(.*) : \(tensor<([^>]*)>, tensor<([^>]*)>\)"
 )
@@ -60,9 +61,8 @@ _product = jax.jit(jnp.matmul)
 
 def _count(event: str, duration: float, **known: Any) -> None:
     if event == _COMPILED:
-        _compilations[
-            _plain(str(known.get("fun_name")).removeprefix("jit(").removesuffix(")"))
-        ] += 1
+        name = str(known.get("fun_name")).removeprefix("jit(").removesuffix(")")
+        _compilations[_plain(name)] += 1
         _read_dumps(_dumps())
 
 
@@ -82,20 +82,25 @@ def _read_dumps(folder: Path) -> None:
     may end without cleaning up.
     """
     for path in folder.glob("*"):
-        if named := _DUMP.fullmatch(path.name):
-            text, program = path.read_text(), _plain(named[1])
-            _callbacks[program] += len(_CALLBACK.findall(text))
-            _moving[program] = _moving.get(program, True) and not _ARITHMETIC.search(text)
-            if any(_elements(table) != _elements(rows) for table, rows in _GATHER.findall(text)):
-                _looking_up.add(program)
-            for attributes, *operands in _DOT.findall(text):
-                lowest = min(
-                    _PRECISION.findall(attributes), key=_RANK.__getitem__, default="DEFAULT"
-                )
-                _products[
-                    program, min((x.rpartition("x")[2] for x in operands), key=_bits), lowest
-                ] += 1
+        named = _DUMP.fullmatch(path.name)
+        if named:
+            _read_program(_plain(named[1]), path.read_text())
     shutil.rmtree(folder, ignore_errors=True)  # JAX creates it again
+
+
+def _read_program(program: str, text: str) -> None:
+    """Count the products and callbacks of one compiled program, from its text in StableHLO."""
+    _callbacks[program] += len(_CALLBACK.findall(text))
+    _moving[program] = _moving.get(program, True) and not _ARITHMETIC.search(text)
+    for table, rows in _GATHER.findall(text):
+        if _elements(table) != _elements(rows):
+            _looking_up.add(program)
+    for attributes, *operands in _DOT.findall(text):
+        dtypes = [operand.rpartition("x")[2] for operand in operands]
+        narrowest = min(dtypes, key=_bits)
+        precisions = _PRECISION.findall(attributes)
+        lowest = min(precisions, key=_RANK.__getitem__, default="DEFAULT")
+        _products[program, narrowest, lowest] += 1
 
 
 def _elements(tensor: str) -> int:
@@ -194,18 +199,19 @@ def watch(call: Callable[[], Any]) -> dict[str, Any]:
     """
     run = _run(call)
     programs = {name for name, _, _ in _products} & set(run)
-    operators = {
-        name: n for name, n in run.items() if name not in programs and name != _HANDED_OVER
-    }
     compiled = {name: _compilations[name] for name in sorted(programs)}
+    others = set(run) - programs - {_HANDED_OVER}
+    operators = {name: run[name] for name in others}
+    computing = [n for name, n in operators.items() if not _moving.get(name)]
+    looking_up = [n for name, n in operators.items() if name in _looking_up]
     return {
         "graphs": sum(compiled.values()),
         "xla_programs": sum(compiled.values()),
         "programs": compiled,
         "regions": sum(run[name] for name in programs),
         "operators": sum(operators.values()),
-        "operators_that_compute": sum(n for name, n in operators.items() if not _moving.get(name)),
-        "table_lookups": sum(n for name, n in operators.items() if name in _looking_up),
+        "operators_that_compute": sum(computing),
+        "table_lookups": sum(looking_up),
         "compilations": sum(_compilations.values()),
         "host_callbacks": sum(_callbacks[name] for name in run),
         "matrix_products": _matrix_products(programs),
@@ -235,7 +241,8 @@ def _run(call: Callable[[], Any]) -> Counter[str]:
     come from JAX's own events, which are the same on every device.
     """
     options = _profiler.ProfileOptions()
-    options.host_tracer_level, options.python_tracer_level = 1, 0
+    options.host_tracer_level = 1
+    options.python_tracer_level = 0
     # On a GPU the device's own tracer starts too. Nothing is read from it, and it may not be
     # permitted. A trace without the host's events shows no program, and then the checks fail.
     options.raise_error_on_start_failure = jax.default_backend() == "cpu"
@@ -249,13 +256,18 @@ def _entered(trace: Any) -> Iterator[str]:
     """Yield the name of each program entered. JAX marks an entry twice, one event within the other.
     A program that was compiled ahead of its call is named `jit(name)`.
     """
-    for line in (line for plane in trace.planes for line in plane.lines):
-        until = dict[str, float]()
-        for event in sorted(line.events, key=lambda e: e.start_ns):
-            found = _RUN.match(event.name)
-            if found and event.start_ns >= until.get(found[1], 0.0):
-                until[found[1]] = event.start_ns + event.duration_ns
-                yield _plain(found[1].removeprefix("jit(").removesuffix(")"))
+    for plane in trace.planes:
+        for line in plane.lines:
+            yield from _entered_by(line)
+
+
+def _entered_by(thread: Any) -> Iterator[str]:
+    end_of: dict[str, float] = {}  # name of a program → end of its last outer event
+    for event in sorted(thread.events, key=lambda event: event.start_ns):
+        found = _RUN.match(event.name)
+        if found and event.start_ns >= end_of.get(found[1], 0.0):
+            end_of[found[1]] = event.start_ns + event.duration_ns
+            yield _plain(found[1].removeprefix("jit(").removesuffix(")"))
 
 
 def _precisions(programs: Set[str]) -> dict[str, Any]:
@@ -264,15 +276,18 @@ def _precisions(programs: Set[str]) -> dict[str, Any]:
     for all counts as the bits that XLA may leave of it.
     """
     products: Counter[tuple[str, str]] = Counter()
-    for (name, dtype, told), n in _products.items():
-        products[dtype, told] += n * (name in programs)
+    for (name, dtype, wanted), n in _products.items():
+        if name in programs:
+            products[dtype, wanted] += n
     bits: Counter[str] = Counter()
-    for (dtype, told), n in (+products).items():
-        lower = _bits(dtype) == 32 and _RANK[told] < _RANK[_set_for_all[0]]
-        bits[str({"HIGH": 19, "DEFAULT": 16}[told] if lower else _bits(dtype))] += n
+    for (dtype, wanted), n in products.items():
+        width = _bits(dtype)
+        if width == 32 and _RANK[wanted] < _RANK[_set_for_all[0]]:
+            width = _LOWER_BITS[wanted]
+        bits[str(width)] += n
     return {
         "product_bits": dict(sorted(bits.items())),
-        "products": {" ".join(k): n for k, n in sorted((+products).items())},
+        "products": {" ".join(key): n for key, n in sorted(products.items())},
     }
 
 

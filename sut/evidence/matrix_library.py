@@ -47,31 +47,31 @@ def fact(
     return {"library": library, "instructions": instructions, "threads": threads or UNKNOWN}
 
 
-def unused_avx512(told: Mapping[str, Any], processor: str, flags: Container[str]) -> str:
+def unused_avx512(products: Mapping[str, Any], processor: str, flags: Container[str]) -> str:
     """Return the narrower instructions that MKL used although an AMD processor has AVX-512. Empty
     in all other cases.
 
     Args:
-        told: a `fact`.
+        products: a `fact`.
         processor, flags: the processor's name and features, as Linux reports them in /proc/cpuinfo.
     """
-    narrow = told.get("library") == "MKL" and told.get("instructions") in _NARROWER
-    return (
-        str(told["instructions"])
-        if narrow and processor.startswith("AMD") and "avx512f" in flags
-        else ""
-    )
+    narrow = products.get("library") == "MKL" and products.get("instructions") in _NARROWER
+    if not narrow or not processor.startswith("AMD") or "avx512f" not in flags:
+        return ""
+    return str(products["instructions"])
 
 
 def printed(text: str) -> tuple[str, str]:
     """Return (library, instructions) of a product, from the lines that oneDNN prints in its verbose
     mode. Both are unknown if it printed none.
     """
-    if call := _ONEDNN_CALL.search(text):
-        return "oneDNN", next(
-            (name for word, name in _INSTRUCTIONS.items() if word in call[1]), UNKNOWN
-        )
-    return UNKNOWN, UNKNOWN
+    call = _ONEDNN_CALL.search(text)
+    if call is None:
+        return UNKNOWN, UNKNOWN
+    for word, name in _INSTRUCTIONS.items():
+        if word in call[1]:
+            return "oneDNN", name
+    return "oneDNN", UNKNOWN
 
 
 def of_hlo(text: str) -> Counter[str]:
@@ -85,12 +85,14 @@ def of_hlo(text: str) -> Counter[str]:
     products = Counter[str]()
     computation = ""
     for line in text.splitlines():
-        if header := _COMPUTATION.match(line):
+        header = _COMPUTATION.match(line)
+        target = _TARGET.search(line)
+        if header:
             computation = header[1]
         elif " dot(" in line:
             products[_library(kinds.get(computation, ""))] += 1
-        elif (target := _TARGET.search(line)) and (library := _library(target[1])) != UNKNOWN:
-            products[library] += 1
+        elif target and _library(target[1]) != UNKNOWN:
+            products[_library(target[1])] += 1
     return products
 
 
@@ -116,6 +118,8 @@ def processors() -> int | None:
 
 
 def _library(name: str) -> str:
-    return next(
-        (library for beginning, library in _OF_XLA.items() if name.startswith(beginning)), UNKNOWN
-    )
+    """The library of a fusion or a custom call, by the beginning of its name."""
+    for beginning, library in _OF_XLA.items():
+        if name.startswith(beginning):
+            return library
+    return UNKNOWN

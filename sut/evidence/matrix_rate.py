@@ -1,5 +1,4 @@
-"""This module measures how fast a framework multiplies large matrices on a device. Standard library
-only.
+"""How fast a framework multiplies large matrices on a device. Standard library only.
 
 A model that consists of such products cannot be faster.
 """
@@ -9,7 +8,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-_SMALLEST, _LARGEST, _LONG_ENOUGH_S, _TIMES = 512, 16384, 0.01, 4
+_SMALLEST_SIDE = 512
+_LARGEST_SIDE = 16384
+_LONG_ENOUGH_S = 0.01
+_TIMES = 4
 
 
 _known: list[float] = []
@@ -31,7 +33,8 @@ def measure(product: Callable[[int], Callable[[], object]]) -> float:
     """
     if _known:
         return _known[0]
-    side, rate = _SMALLEST, 0.0
+    side = _SMALLEST_SIDE
+    rate = 0.0
     while True:
         try:
             multiply = product(side)
@@ -43,7 +46,7 @@ def measure(product: Callable[[int], Callable[[], object]]) -> float:
             raise
         spent = min(_seconds(multiply) for _ in range(_TIMES))
         rate = 2.0 * side**3 / spent
-        if spent >= _LONG_ENOUGH_S or side == _LARGEST:
+        if spent >= _LONG_ENOUGH_S or side == _LARGEST_SIDE:
             return rate
         side *= 2
 

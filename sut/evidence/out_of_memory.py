@@ -1,4 +1,4 @@
-"""This module reads the requested number of bytes from a framework's out-of-memory error."""
+"""The number of bytes that a framework requested, from its out-of-memory error."""
 
 from __future__ import annotations
 
@@ -14,8 +14,12 @@ _ITEM_BYTES = {"double": 8, "int64": 8, "float": 4, "int32": 4, "bfloat16": 2, "
 
 def asked_bytes(text: str) -> int | None:
     """Return the bytes that one line of an error names. None: it names no bytes."""
-    if found := _BYTES.search(text):
-        return round(float(found[1]) * _UNITS[found[2]])
-    if (found := _TENSOR.search(text)) and found[2] in _ITEM_BYTES:
-        return math.prod(map(int, found[1].split(","))) * _ITEM_BYTES[found[2]]
-    return None
+    size = _BYTES.search(text)
+    if size:
+        number, unit = size.groups()
+        return round(float(number) * _UNITS[unit])
+    tensor = _TENSOR.search(text)
+    if tensor is None or tensor[2] not in _ITEM_BYTES:
+        return None
+    shape = map(int, tensor[1].split(","))
+    return math.prod(shape) * _ITEM_BYTES[tensor[2]]

@@ -47,7 +47,8 @@ def _bits(dtype: str) -> int:
 def operands() -> tuple[np.ndarray, np.ndarray]:
     """Return two matrices, float32 [256, 256], which are always the same."""
     rng = np.random.default_rng(0)
-    a, b = (rng.standard_normal((_SIDE, _SIDE), dtype=np.float32) for _ in range(2))
+    a = rng.standard_normal((_SIDE, _SIDE), dtype=np.float32)
+    b = rng.standard_normal((_SIDE, _SIDE), dtype=np.float32)
     return a, b
 
 
@@ -56,13 +57,15 @@ def error(product: np.ndarray) -> float:
     square over that of the exact product.
     """
     exact = _exact()
-    return float(np.sqrt(np.mean((product.astype(np.float64) - exact) ** 2) / np.mean(exact**2)))
+    difference = product.astype(np.float64) - exact
+    relative = np.mean(difference**2) / np.mean(exact**2)
+    return float(np.sqrt(relative))
 
 
 @cache
 def _exact() -> np.ndarray:
-    a, b = (x.astype(np.float64) for x in operands())
-    product: np.ndarray = a @ b
+    a, b = operands()
+    product: np.ndarray = a.astype(np.float64) @ b.astype(np.float64)
     return product
 
 

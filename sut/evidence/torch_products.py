@@ -47,15 +47,19 @@ def about(device: str, dtype: torch.dtype, operators: Mapping[str, int]) -> dict
         preferred = str(torch.backends.cuda.preferred_blas_library()).rpartition(".")[2]
         return {**matrix_library.fact(_CUDA.get(preferred, preferred)), **shown}
     library, instructions = _of_linear(dtype)
-    if own := _OWN.get(f"{matrix_library.most(operators).partition('::')[0]}::"):
-        instructions = instructions if own == library else UNKNOWN
+    namespace = matrix_library.most(operators).partition("::")[0]
+    own = _OWN.get(f"{namespace}::")
+    if own and own != library:
         library = own
+        instructions = UNKNOWN
     return {**matrix_library.fact(library, instructions, torch.get_num_threads()), **shown}
 
 
 @cache
 def _of_linear(dtype: torch.dtype) -> tuple[str, str]:
-    """Return (library, instructions) of `linear`. It never raises, for no figure depends on it."""
+    """Return (library, instructions) of `linear`. No error is raised, because no figure depends on
+    it.
+    """
     try:
         library, instructions = matrix_library.printed(_printed(dtype))
     except Exception:  # noqa: BLE001  a build of torch may lack anything

@@ -1,7 +1,5 @@
-"""This module reports torch's own account of a run: operators, compiled regions, graphs, precision
-of a product, memory.
-
-It serves every SUT that runs on torch.
+"""Observations of a run by torch's own tools: operators, compiled regions, graphs, precision of a
+product, memory. Every SUT on torch uses them.
 """
 
 from __future__ import annotations
@@ -20,7 +18,9 @@ import torch
 
 from sut.evidence import matrix_rate, precision
 
-_REGION, _PASS, _PROBE = "Torch-Compiled Region", "forward pass of the model", "precision probe"
+_REGION = "Torch-Compiled Region"
+_PASS = "forward pass of the model"
+_PROBE = "precision probe"
 # CompiledFxGraph.__call__ (torch 2.13) puts this mark around all code that Inductor compiled, even
 # the replay of a CUDA graph. A region without it may be eager.
 _INDUCTOR = "## Call CompiledFxGraph"
@@ -122,11 +122,10 @@ def module_hooks(
 
     `torch.compile(model)` returns another module, with its own `__call__`.
     """
-    handles = [
-        hook
-        for part in parts(model)
-        for hook in (part.register_forward_pre_hook(before), part.register_forward_hook(after))
-    ]
+    handles = []
+    for part in parts(model):
+        handles.append(part.register_forward_pre_hook(before))
+        handles.append(part.register_forward_hook(after))
     try:
         yield
     finally:
@@ -169,12 +168,16 @@ class _Passes:
     """
 
     def __init__(self, device: torch.device | str, dtype: torch.dtype):
-        self.device, self.dtype = device, dtype
-        self.number, self.ranges = itertools.count(), list[Any]()
+        self.device = device
+        self.dtype = dtype
+        self.number = itertools.count()
+        self.ranges: list[Any] = []
         self.errors: list[float] = []
-        self.outside, self.settings = matmul_setting(), set[str]()
-        self.counts, self.products = Counter[str](), Counter[str]()
-        self.operators = Counter[str]()
+        self.outside = matmul_setting()
+        self.settings: set[str] = set()
+        self.counts: Counter[str] = Counter()
+        self.products: Counter[str] = Counter()
+        self.operators: Counter[str] = Counter()
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
@@ -228,12 +231,8 @@ class _Passes:
     def _end_record(self) -> None:
         """Count the profiler's own events. torch's list of them takes a hundred times as long."""
         self.profile.stop()
-        _count(
-            self.profile.profiler.kineto_results.events(),
-            self.counts,
-            self.products,
-            self.operators,
-        )
+        events = self.profile.profiler.kineto_results.events()
+        _count(events, self.counts, self.products, self.operators)
         # The profile refers to itself. Without this line its record stays in memory until Python's
         # collector finds both.
         self.profile.profiler = None
@@ -242,9 +241,8 @@ class _Passes:
         """Return the bits that the settings within the call leave of float32 products. Not every
         device uses these settings.
         """
-        return min(
-            (_SETTINGS.get(setting, 32) for setting in self.settings - {self.outside}), default=32
-        )
+        within = self.settings - {self.outside}
+        return min((_SETTINGS.get(setting, 32) for setting in within), default=32)
 
 
 def _count(
@@ -255,8 +253,11 @@ def _count(
     `counts`: name of a count in `Observed` → its value. `products`: narrowest dtype of the inputs →
     number of matrix products. `operators`: operator → number of matrix products.
     """
-    entered, leaking = set[int](), set[int]()
-    entered_script, leaking_script = set[int](), set[int]()
+    # Numbers of forward passes.
+    entered: set[int] = set()
+    leaking: set[int] = set()
+    entered_script: set[int] = set()
+    leaking_script: set[int] = set()
     for event, name, within, around, called in _nested(events):
         if name == _PASS:
             counts["passes"] += 1
@@ -277,7 +278,8 @@ def _count(
             if name.startswith(_PRODUCTS):
                 operators[name] += 1
                 known = [dtype for dtype in event.dtypes() if dtype in _BITS]
-                products.update([min(known, key=_BITS.__getitem__)] if known else [])
+                if known:
+                    products[min(known, key=_BITS.__getitem__)] += 1
                 if around != _INDUCTOR:
                     leaking.add(within)
                     counts["products_outside"] += 1
@@ -298,10 +300,12 @@ def _nested(events: Sequence[Any]) -> Iterator[tuple[Any, str, int, str, bool]]:
     # Thread → (end, pass, kind) of the ranges around the next event.
     stacks: dict[int, list[tuple[int, int, str]]] = {}
     passes = itertools.count(1)
-    for start, minus_duration, _, event in sorted(
-        (e.start_ns(), -e.duration_ns(), n, e) for n, e in enumerate(events)
-    ):
-        name, end, thread = event.name(), start - minus_duration, event.start_thread_id()
+    outer_first = sorted(events, key=lambda event: (event.start_ns(), -event.duration_ns()))
+    for event in outer_first:
+        name = event.name()
+        start = event.start_ns()
+        end = start + event.duration_ns()
+        thread = event.start_thread_id()
         stack = stacks.setdefault(thread, [])
         while stack and stack[-1][0] <= start and not (stack[-1][0] == end == start):
             stack.pop()
@@ -312,8 +316,10 @@ def _nested(events: Sequence[Any]) -> Iterator[tuple[Any, str, int, str, bool]]:
             operator_ends[thread] = end
         if name == _PASS:
             stack.append((end, next(passes), ""))
-        elif name == _PROBE or name.startswith(_INDUCTOR):
-            stack.append((end, within, _PROBE if name == _PROBE else _INDUCTOR))
+        elif name == _PROBE:
+            stack.append((end, within, _PROBE))
+        elif name.startswith(_INDUCTOR):
+            stack.append((end, within, _INDUCTOR))
         elif event.scope() == _SCRIPT and not around:
             stack.append((end, within, _SCRIPTED))
 
@@ -348,7 +354,7 @@ def matmul_setting() -> str:
 
 def probe(device: torch.device | str, dtype: torch.dtype) -> np.ndarray:
     """Multiply `precision.operands()` in the dtype on the device. Return float32 on the host."""
-    a, b = (torch.from_numpy(x).to(device, dtype) for x in precision.operands())
+    a, b = [torch.from_numpy(operand).to(device, dtype) for operand in precision.operands()]
     product: np.ndarray = (a @ b).float().cpu().numpy()
     return product
 

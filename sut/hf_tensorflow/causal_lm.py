@@ -22,23 +22,17 @@ class TensorFlowCausalLM:
     in_flight = 1
 
     def __init__(self, workload: Workload):
-        self.model, self.workload = library.load_model(workload), workload
+        self.model = library.load_model(workload)
+        self.workload = workload
         self.end_tokens = list(workload.config.get("end_tokens", ()))
         # The checkpoint's own generation_config.json is not used: there is no end token unless the
         # workload names some.
-        ends = (
-            {"eos_token_id": self.end_tokens, "pad_token_id": self.end_tokens[0]}
-            if self.end_tokens
-            else {}
+        self.model.generation_config.update(
+            eos_token_id=self.end_tokens or None,
+            pad_token_id=self.end_tokens[0] if self.end_tokens else None,
+            do_sample=False,
+            num_beams=1,
         )
-        settings = {
-            "eos_token_id": None,
-            "pad_token_id": None,
-            "do_sample": False,
-            "num_beams": 1,
-            **ends,
-        }
-        self.model.generation_config.update(**settings)
         self.generate = tf.function(self.model.generate, jit_compile=self.model.jit_compile)
         self.forward = tf.function(
             lambda ids: self.model(ids, use_cache=False, training=False).logits,
@@ -55,9 +49,8 @@ class TensorFlowCausalLM:
         Prompts are padded on the left, so that all rows go on at the same column.
         """
         prompt, new = padding.shape(batch, self.workload.config)
-        ids, mask = padding.left_align(
-            batch["input_ids"][:, :prompt], batch["prompt_length"].astype(np.int64)
-        )
+        lengths = batch["prompt_length"].astype(np.int64)
+        ids, mask = padding.left_align(batch["input_ids"][:, :prompt], lengths)
         tensors = {
             "input_ids": tf.constant(ids, tf.int32),
             "attention_mask": tf.constant(mask, tf.int32),
@@ -66,9 +59,9 @@ class TensorFlowCausalLM:
 
     def to_host(self, outputs: tuple[Any, np.ndarray]) -> Batch:
         """Return the new tokens, and how many of each row are its answer."""
-        on_device, asked = outputs
+        on_device, requested = outputs
         tokens = np.ascontiguousarray(on_device.numpy(), np.int32)
-        return {"tokens": tokens, "n_tokens": padding.produced(tokens, asked, self.end_tokens)}
+        return {"tokens": tokens, "n_tokens": padding.produced(tokens, requested, self.end_tokens)}
 
     def logits(self, tokens: np.ndarray) -> np.ndarray:
         """Return the logits of the model's own forward pass, in a `tf.function` too."""
@@ -95,10 +88,7 @@ def load(workload: Workload) -> TensorFlowCausalLM:
         )
     if model["model_type"] == "mistral":
         longest = workload.config["prompt_buckets"][-1] + workload.config["new_token_buckets"][-1]
-        slides = {
-            f"a sliding window, and {longest} tokens need it": (
-                longest > (model.get("sliding_window") or longest)
-            )
-        }
+        window = model.get("sliding_window") or longest
+        slides = {f"a sliding window, and {longest} tokens need it": longest > window}
         older_mistral.check("Transformers' Mistral for TensorFlow", model, slides)
     return TensorFlowCausalLM(workload)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from sut.contract import Workload
+from sut.contract import Batch, Workload
 from sut.hf_tensorflow.library import Predictor, load_model, to_float32
 
 
@@ -14,10 +16,9 @@ def load(workload: Workload) -> Predictor:
 
     The channels are taken on the host, so that the graph computes all of them.
     """
-    return Predictor(
-        load_model(workload),
-        workload,
-        lambda outputs: {
-            "hidden": np.ascontiguousarray(to_float32(outputs["last_hidden_state"])[..., ::7])
-        },
-    )
+    return Predictor(load_model(workload), workload, _answer)
+
+
+def _answer(outputs: Any) -> Batch:
+    hidden = to_float32(outputs["last_hidden_state"])
+    return {"hidden": np.ascontiguousarray(hidden[..., ::7])}

@@ -30,25 +30,21 @@ def load_model(workload: Workload, config: Any = None, renamed: Callable[[str], 
     transformers.utils.logging.set_verbosity_error()
     kind = getattr(transformers, workload.config["classes"]["hf_tensorflow"])
     if config is None:
-        # Transformers' TensorFlow models know the tanh form of GELU only by its older name.
-        older = (
-            {"hidden_act": "gelu_new"}
-            if workload.config["model"].get("hidden_act") == "gelu_pytorch_tanh"
-            else {}
-        )
-        config = kind.config_class.from_pretrained(
-            workload.checkpoint, local_files_only=True, **older
-        )
+        config = kind.config_class.from_pretrained(workload.checkpoint, local_files_only=True)
+        if workload.config["model"].get("hidden_act") == "gelu_pytorch_tanh":
+            # Transformers' TensorFlow models know the tanh form of GELU only by its older name.
+            config.hidden_act = "gelu_new"
     model = kind(config)
     model.build_in_name_scope()
+    tensors = {
+        renamed(name): weights_files.tensor(workload.checkpoint, name)
+        for name in weights_files.names(workload.checkpoint)
+    }
     # `from_pretrained` fails: Transformers 4.57 iterates over the file itself, which safetensors
     # 0.8 does not allow.
     load_pytorch_state_dict_in_tf2_model(
         model,
-        {
-            renamed(name): weights_files.tensor(workload.checkpoint, name)
-            for name in weights_files.names(workload.checkpoint)
-        },
+        tensors,
         tf_inputs=False,  # the model is built already
         # A folder may lack RoBERTa's pooler, which no hidden state depends on.
         allow_missing_keys=True,
@@ -78,7 +74,9 @@ class Predictor:
         Args:
             answer: Transformers' outputs, by name, as tensors on the device → the answers.
         """
-        self.model, self.workload, self.answer = model, workload, answer
+        self.model = model
+        self.workload = workload
+        self.answer = answer
         self.function = tf.function(self.forward, jit_compile=model.jit_compile)
 
     def forward(self, inputs: Any) -> Any:

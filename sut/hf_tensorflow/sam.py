@@ -14,7 +14,18 @@ from sut.checkpoint import sam as weight_map
 from sut.contract import Batch, Workload
 from sut.hf_tensorflow.library import Predictor, load_model, to_float32
 
-_MEAN, _DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # Meta's, for pixels from 0 to 1
+# Meta's, for pixels from 0 to 1.
+_MEAN = (0.485, 0.456, 0.406)
+_DEVIATION = (0.229, 0.224, 0.225)
+_SHARED = ("image_size", "patch_size")
+_OF_ENCODER = (
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "mlp_dim",
+    "window_size",
+)
+"""Keys of our configuration that Transformers uses, too."""
 
 
 class Segmenter(Predictor):
@@ -22,43 +33,33 @@ class Segmenter(Predictor):
 
     def prepare(self, inputs: Batch) -> Batch:
         """Return the inputs in Transformers' names. Each prompt is the only one of its image."""
-        prompts = {
-            "input_points": inputs["points"][:, None],
-            "input_labels": inputs["labels"][:, None].astype(np.int32),
-        }
-        prepared = {
-            "pixel_values": inputs["image"],
-            **(prompts if inputs["points"].shape[1] else {}),
-        }
-        return (
-            {**prepared, "input_boxes": inputs["boxes"].reshape(-1, 1, 4)}
-            if "boxes" in inputs
-            else prepared
-        )
+        prepared = {"pixel_values": inputs["image"]}
+        if inputs["points"].shape[1]:
+            prepared["input_points"] = inputs["points"][:, None]
+            prepared["input_labels"] = inputs["labels"][:, None].astype(np.int32)
+        if "boxes" in inputs:
+            prepared["input_boxes"] = inputs["boxes"].reshape(-1, 1, 4)
+        return prepared
 
     def forward(self, inputs: Any) -> Any:
         """Normalise pixels and put channels first, as Transformers' processor does; run the
         model.
         """
         pixels = tf.transpose((inputs["pixel_values"] - _MEAN) / _DEVIATION, (0, 3, 1, 2))
-        return self.model(
-            {**inputs, "pixel_values": tf.cast(pixels, self.model.compute_dtype)},
-            multimask_output=True,
-            training=False,
-        )
+        inputs = {**inputs, "pixel_values": tf.cast(pixels, self.model.compute_dtype)}
+        return self.model(inputs, multimask_output=True, training=False)
 
 
 def load(workload: Workload) -> Segmenter:
     """Return the checkpoint's model. Its answers are those of `sut.native_torch.sam`."""
-    return Segmenter(
-        load_model(workload, configuration(workload.config["model"]), weight_map.transformers),
-        workload,
-        _answer,
-    )
+    config = configuration(workload.config["model"])
+    model = load_model(workload, config, weight_map.transformers)
+    return Segmenter(model, workload, _answer)
 
 
 def _answer(outputs: Any) -> Batch:
-    logits, scores = (to_float32(outputs[name])[:, 0] for name in ("pred_masks", "iou_scores"))
+    logits = to_float32(outputs["pred_masks"])[:, 0]
+    scores = to_float32(outputs["iou_scores"])[:, 0]
     return {
         "mask": logits > 0,
         "logits": np.ascontiguousarray(logits[:, :, ::7, ::7]),
@@ -68,23 +69,13 @@ def _answer(outputs: Any) -> Batch:
 
 def configuration(config: Any) -> Any:
     """Return Transformers' form of our configuration."""
-    channels, image = (
-        config["output_channels"],
-        {name: config[name] for name in ("image_size", "patch_size")},
-    )
+    channels = config["output_channels"]
+    image = {name: config[name] for name in _SHARED}
+    encoder = {name: config[name] for name in _OF_ENCODER}
     return transformers.SamConfig(
         vision_config={
             **image,
-            **{
-                name: config[name]
-                for name in (
-                    "hidden_size",
-                    "num_hidden_layers",
-                    "num_attention_heads",
-                    "mlp_dim",
-                    "window_size",
-                )
-            },
+            **encoder,
             "global_attn_indexes": list(config["global_attn_indexes"]),
             "output_channels": channels,
             "num_pos_feats": config["positional_features"],

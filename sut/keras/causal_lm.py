@@ -35,10 +35,15 @@ class KerasCausalLM:
             arguments: arguments of `generate` in addition to its inputs.
             versions: versions of libraries, by name, for the evidence.
         """
-        self.model, self.workload, self.config = model, workload, workload.config
-        self.runtime, self.arguments, self.versions = runtime, arguments, versions
+        self.model = model
+        self.workload = workload
+        self.config = workload.config
+        self.runtime = runtime
+        self.arguments = arguments
+        self.versions = versions
         self.end_tokens = tuple(workload.config.get("end_tokens", ()))
-        self.filler = next(i for i in range(len(self.end_tokens) + 1) if i not in self.end_tokens)
+        candidates = range(len(self.end_tokens) + 1)
+        self.filler = next(i for i in candidates if i not in self.end_tokens)
 
     def prepare(self, inputs: Batch) -> Batch:
         """Return the inputs unchanged."""
@@ -95,13 +100,11 @@ def check_positions(workload: Workload) -> None:
     """Raises Unsupported if a padded batch is longer than GPT-2's table of positions. Keras takes a
     row of the table for each column.
     """
-    config, model = workload.config, workload.config["model"]
+    config = workload.config
+    model = config["model"]
     columns = config["prompt_buckets"][-1] + config["new_token_buckets"][-1]
-    if (
-        model["model_type"] == "gpt2"
-        and workload.execution != "eager"
-        and columns > model["max_position_embeddings"]
-    ):
+    is_padded = model["model_type"] == "gpt2" and workload.execution != "eager"
+    if is_padded and columns > model["max_position_embeddings"]:
         raise Unsupported(
             f"prompts and answers are padded to {columns} tokens, and GPT-2 has"
             f" {model['max_position_embeddings']} positions: take shorter prompts, or"

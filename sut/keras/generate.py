@@ -8,15 +8,6 @@ these passes reads the last token of the prompt again (`next`: `index - 1`).
 
 from __future__ import annotations
 
-FIRST_TOKEN = (
-    "KerasHub and KerasNLP make two passes to the first token: one over the prompt and the answer's"
-    " column, one that reads the prompt's last token again; other SUTs make one"
-)
-UNEVEN = (
-    "the prompts are of uneven length: KerasHub and KerasNLP pad them on the right, start where the"
-    " shortest prompt of a batch ends, and read each longer one token by token from there"
-)
-
 
 def factor(layers: int, head: int, prompt: int, new: int, *, eager: bool) -> float:
     """Return KerasHub's multiplications divided by the needed ones, in products with weights.
@@ -32,7 +23,7 @@ def factor(layers: int, head: int, prompt: int, new: int, *, eager: bool) -> flo
             first pass, too; a compiler leaves these logits out, because they are not used.
     """
     least = (prompt + new - 1) * layers + new * head
-    made = (prompt + 2 * new) * layers + new * head
+    computed = (prompt + 2 * new) * layers + new * head
     if eager:
-        made += (prompt + new) * head
-    return made / least
+        computed += (prompt + new) * head
+    return computed / least

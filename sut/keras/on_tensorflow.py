@@ -81,7 +81,7 @@ def synchronise(model: Any) -> None:
 
 def product(dtype: str) -> np.ndarray:
     """Return a probe product in `dtype`, as float32."""
-    a, b = (tf.cast(tf.constant(x), dtype) for x in precision.operands())
+    a, b = [tf.cast(tf.constant(operand), dtype) for operand in precision.operands()]
     return tf.cast(a @ b, "float32").numpy()
 
 
@@ -98,15 +98,17 @@ def matrix_flops(dtype: str) -> float:
 
 def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
     """Return TensorFlow's observations of the call. The model's functions are those that contain
-    matrix products. `graphs`: traced functions of the model, one for each shape; 0 if the call
-    enters none. `xla_programs`: those of them that TensorFlow's runtime must hand to XLA as a
-    whole; the runtime fails if XLA cannot compile such a function. `products_left_of_xla`: matrix
-    products of the entered functions outside of the parts that XLA must compile. `products_left`:
-    matrix products that run by themselves, outside of every function. `operators_that_compute`:
-    operators that run by themselves, without those that only move values or belong to a data
-    pipeline. `regions`: how often the call enters a function of the model; a model that is traced
-    as a whole is one region a batch. `xla_clusters_run`: runs of the parts of a graph that
-    TensorFlow gave to XLA by itself. `host_callbacks`: calls of Python in the functions.
+    matrix products.
+
+    `graphs`: traced functions of the model, one for each shape; 0 if the call enters none.
+    `xla_programs`: those of them that TensorFlow's runtime must hand to XLA as a whole; the runtime
+    fails if XLA cannot compile such a function. `products_left_of_xla`: matrix products of the
+    entered functions outside of the parts that XLA must compile. `products_left`: matrix products
+    that run by themselves, outside of every function. `operators_that_compute`: operators that run
+    by themselves, without those that only move values or belong to a data pipeline. `regions`: how
+    often the call enters a function of the model; a model that is traced as a whole is one region a
+    batch. `xla_clusters_run`: runs of the parts of a graph that TensorFlow gave to XLA by itself.
+    `host_callbacks`: calls of Python in the functions.
 
     The number of XLA programs that run would not be sufficient. Some of Keras' operators
     (`ops.slice_update`) are small XLA programs in a graph, too.
@@ -118,34 +120,28 @@ def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
     trace = session.stop()
     entered = Counter(name.decode() for name in _FUNCTION_RUN.findall(trace))
     functions = _functions()
+    compiled = {name for name, function in functions.items() if function.compiled}
+    of_model = {name for name, function in functions.items() if function.product_bits}
     # A function that no longer exists was created only for this call, and counts as the model's.
-    run = {
-        name: n
-        for name, n in entered.items()
-        if name not in functions or functions[name].product_bits
-    }
+    run = {name: n for name, n in entered.items() if name in of_model or name not in functions}
     _functions_run.update(run)
-    product_bits = sum(
-        (functions[name].product_bits for name in run if name in functions), Counter[int]()
-    )
-    traced = (
-        {name for name, f in functions.items() if f.product_bits} | _functions_run if run else set()
-    )
+    traced = of_model | _functions_run if run else set()
+    known = [functions[name] for name in run if name in functions]
+    product_bits: Counter[int] = Counter()
+    for function in known:
+        product_bits += function.product_bits
+    operators = len(_OPERATOR_RUN.findall(trace))
     return {
         "graphs": len(traced),
-        "xla_programs": sum(name in functions and functions[name].compiled for name in traced),
+        "xla_programs": len(traced & compiled),
         "regions": sum(run.values()),
-        "operators": (operators := len(_OPERATOR_RUN.findall(trace))),
+        "operators": operators,
         "operators_that_compute": operators - len(_MOVING.findall(trace)),
         "products_left": len(_PRODUCT_RUN.findall(trace)),
         "xla_clusters_run": len(_CLUSTER_RUN.findall(trace)),
         "host_callbacks": sum(functions[name].callbacks for name in entered if name in functions),
-        "products_left_of_xla": sum(
-            functions[name].products_left for name in run if name in functions
-        ),
-        "matrix_products": _matrix_products(
-            trace, any(name in functions and functions[name].compiled for name in run)
-        ),
+        "products_left_of_xla": sum(function.products_left for function in known),
+        "matrix_products": _matrix_products(trace, not compiled.isdisjoint(run)),
         "product_bits": {str(bits): n for bits, n in sorted(product_bits.items())},
         "run_functions_eagerly": tf.config.functions_run_eagerly(),
     }
@@ -162,12 +158,12 @@ def _matrix_products(trace: bytes, compiled: bool) -> dict[str, Any]:
         return matrix_library.fact()
     if compiled:
         return matrix_library.fact(threads=matrix_library.pool("tf_XLAEigen"))
-    kernels = Counter(
-        "oneDNN" if name.startswith(b"_Mkl") else "Eigen" for name in _KERNEL_RUN.findall(trace)
-    )
+    names = _KERNEL_RUN.findall(trace)
+    of_onednn = sum(name.startswith(b"_Mkl") for name in names)
+    kernels = Counter(oneDNN=of_onednn, Eigen=len(names) - of_onednn)
     # 0 means as many threads as this process may use.
     threads = tf.config.threading.get_intra_op_parallelism_threads() or matrix_library.processors()
-    return matrix_library.fact(matrix_library.most(kernels), threads=threads)
+    return matrix_library.fact(matrix_library.most(+kernels), threads=threads)
 
 
 @dataclass(frozen=True)
@@ -196,43 +192,46 @@ def _functions() -> dict[str, _Function]:
         for name in known.list_function_names()
         if not name.startswith("__wrapped__")
     }
-    calls = {
-        name: {child for node in d.node_def for child in _called(node)}
-        for name, d in definitions.items()
-    }
+    calls = {name: set(_called(definition)) for name, definition in definitions.items()}
     inner = set().union(*calls.values())
-    return {
-        name: _summary(name, definitions, calls)
-        for name in definitions
-        if name.startswith("__inference_") and name not in inner
-    }
+    outer = [name for name in definitions if name.startswith("__inference_") and name not in inner]
+    return {name: _summary(name, definitions, calls) for name in outer}
 
 
-def _called(node: Any) -> Iterator[str]:
-    for attribute in node.attr.values():
-        if attribute.HasField("func"):
-            yield attribute.func.name
-        yield from (each.name for each in attribute.list.func)
+def _called(definition: Any) -> Iterator[str]:
+    """Yield the names of the functions that a function calls."""
+    for node in definition.node_def:
+        for attribute in node.attr.values():
+            if attribute.HasField("func"):
+                yield attribute.func.name
+            for function in attribute.list.func:
+                yield function.name
 
 
 def _summary(name: str, definitions: Mapping[str, Any], calls: Mapping[str, set[str]]) -> _Function:
     bits: Counter[int] = Counter()
-    callbacks, products_left, compiled = 0, 0, False
-    left, done = [(name, False)], set[tuple[str, bool]]()
+    callbacks = 0
+    products_left = 0
+    compiled = False
+    # (name of a function, whether the runtime must compile it or a function that calls it).
+    left = [(name, False)]
+    done: set[tuple[str, bool]] = set()
     while left:
         each, within = left.pop()
-        if (
-            each not in definitions
-            or (each, within := within or definitions[each].attr["_XlaMustCompile"].b) in done
-        ):
+        definition = definitions.get(each)
+        if definition is None:
+            continue
+        within = within or definition.attr["_XlaMustCompile"].b
+        if (each, within) in done:
             continue
         done.add((each, within))
         left += [(child, within) for child in calls[each]]
         compiled |= within
-        for node in definitions[each].node_def:
+        for node in definition.node_def:
             callbacks += node.op in _CALLBACKS
             if node.op in _PRODUCTS:
-                bits[8 * tf.dtypes.as_dtype(node.attr["T"].type).size] += 1
+                dtype = tf.dtypes.as_dtype(node.attr["T"].type)
+                bits[8 * dtype.size] += 1
                 products_left += not within
     return _Function(bits, callbacks, products_left, compiled)
 
@@ -263,16 +262,17 @@ def pipeline(rows: Iterable[Any]) -> tf.data.Dataset:
 
 def peak_device_bytes(device: str) -> int | None:
     """Return the most bytes used on the GPU; None on a CPU."""
-    return (
-        int(tf.config.experimental.get_memory_info("GPU:0")["peak"]) if device == "cuda" else None
-    )
+    if device != "cuda":
+        return None
+    return int(tf.config.experimental.get_memory_info("GPU:0")["peak"])
 
 
 def about() -> dict[str, Any]:
     """Return versions, device and settings, for the evidence."""
-    device = tf.config.get_visible_devices("GPU") or tf.config.get_visible_devices("CPU")
+    devices = tf.config.get_visible_devices("GPU") or tf.config.get_visible_devices("CPU")
+    details = tf.config.experimental.get_device_details(devices[0])
     return {
         "tensor_float_32": tf.config.experimental.tensor_float_32_execution_enabled(),
-        "device": tf.config.experimental.get_device_details(device[0]).get("device_name", "cpu"),
+        "device": details.get("device_name", "cpu"),
         "tensorflow": tf.__version__,
     }

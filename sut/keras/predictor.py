@@ -37,8 +37,12 @@ class KerasPredictor:
             versions: versions of libraries, by name, for the evidence.
         """
         runtime.compile_to_predict(model, workload)
-        self.model, self.workload, self.runtime, self.versions = model, workload, runtime, versions
-        self.prepare, self.to_host = prepare, to_host
+        self.model = model
+        self.workload = workload
+        self.runtime = runtime
+        self.versions = versions
+        self.prepare = prepare
+        self.to_host = to_host
 
     def predict(self, batch: Batch) -> Any:
         """Return the model's outputs, already on the host."""

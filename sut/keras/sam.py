@@ -13,15 +13,15 @@ def prepare(inputs: Batch) -> Batch:
     """Return the inputs under Keras' names. Without a box, a padding point with label -1 follows
     the points, as in Meta's library, which adds it itself.
     """
-    points, labels, boxes = (
-        inputs["points"],
-        inputs["labels"].astype(np.float32),
-        inputs.get("boxes"),
-    )
+    points = inputs["points"]
+    labels = inputs["labels"].astype(np.float32)
+    boxes = inputs.get("boxes")
     count = len(points)
     if boxes is None:
-        points = np.concatenate([points, np.zeros((count, 1, 2), np.float32)], axis=1)
-        labels = np.concatenate([labels, np.full((count, 1), -1, np.float32)], axis=1)
+        padding_point = np.zeros((count, 1, 2), np.float32)
+        padding_label = np.full((count, 1), -1, np.float32)
+        points = np.concatenate([points, padding_point], axis=1)
+        labels = np.concatenate([labels, padding_label], axis=1)
         boxes = np.zeros((count, 0, 2, 2), np.float32)
     no_masks = np.zeros((count, 0, 1, 1, 1), np.float32)
     return {
@@ -40,9 +40,8 @@ def to_host(outputs: Mapping[str, np.ndarray]) -> Batch:
     Args:
         outputs: `masks` [batch, 4, side / 4, side / 4] and `iou_pred` [batch, 4].
     """
-    logits, scores = (
-        np.asarray(outputs[name][:, 1:], np.float32) for name in ("masks", "iou_pred")
-    )
+    logits = np.asarray(outputs["masks"][:, 1:], np.float32)
+    scores = np.asarray(outputs["iou_pred"][:, 1:], np.float32)
     return {
         "mask": logits > 0,
         "logits": np.ascontiguousarray(logits[:, :, ::7, ::7]),

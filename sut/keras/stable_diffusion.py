@@ -49,12 +49,11 @@ class TextToImage(keras.Model):
 
     def __init__(self, config: Mapping[str, Any]):
         super().__init__()
-        self.text_encoder, self.unet, self.image_decoder = (
-            _text_encoder(config),
-            _unet(config),
-            _decoder(config),
-        )
-        self.tables, self.steps = _schedule(config), config["denoising_steps"]
+        self.text_encoder = _text_encoder(config)
+        self.unet = _unet(config)
+        self.image_decoder = _decoder(config)
+        self.tables = _schedule(config)
+        self.steps = config["denoising_steps"]
         self.guidance = config["guidance_scale"]
         self.built = True  # its networks are built
 
@@ -66,21 +65,20 @@ class TextToImage(keras.Model):
         positions = ops.expand_dims(ops.arange(ids.shape[1], dtype="int32"), 0)
         context = self.text_encoder([ids, positions])
         tables = {name: ops.convert_to_tensor(table) for name, table in self.tables.items()}
+        quarters = tables.pop("quarters")
 
         def step(number: Any, state: Any) -> Any:
             latents, kept = state
-            now = {
-                name: ops.take(table, number, axis=0)
-                for name, table in tables.items()
-                if name != "quarters"
-            }
-            time = ops.cast(ops.zeros_like(context[:, 0, :1]), "float32") + now["embedding"]
-            both = self.unet([ops.concatenate([latents, latents], axis=0), time, context])
-            without, found = ops.split(ops.cast(both, "float32"), 2, axis=0)
-            noise = without + self.guidance * (found - without)
+            now = {name: ops.take(table, number, axis=0) for name, table in tables.items()}
+            zeros = ops.cast(ops.zeros_like(context[:, 0, :1]), "float32")
+            time = zeros + now["embedding"]
+            twice = ops.concatenate([latents, latents], axis=0)
+            predicted = ops.cast(self.unet([twice, time, context]), "float32")
+            without, with_prompt = ops.split(predicted, 2, axis=0)
+            noise = without + self.guidance * (with_prompt - without)
             image = (latents - now["noise"] * noise) / now["image"]
             latents = now["next_noise"] * noise + now["next_image"] * image
-            here = ops.reshape(ops.equal(tables["quarters"], number + 1), (-1, 1, 1, 1, 1))
+            here = ops.reshape(ops.equal(quarters, number + 1), (-1, 1, 1, 1, 1))
             return latents, ops.where(here, ops.expand_dims(latents, 0), kept)
 
         noise = ops.cast(inputs["noise"], "float32")
@@ -108,9 +106,8 @@ def predictor(workload: Workload, runtime: Any) -> KerasPredictor:
     `KerasPredictor`.
     """
     model = TextToImage(workload.config["model"])
-    keras_weights.assign(
-        workload.checkpoint, variables(model, weights_files.names(workload.checkpoint))
-    )
+    names = weights_files.names(workload.checkpoint)
+    keras_weights.assign(workload.checkpoint, variables(model, names))
     return KerasPredictor(
         model, workload, runtime, prepare=prepare, to_host=to_host, keras_cv=version("keras-cv")
     )
@@ -122,20 +119,16 @@ def variables(model: Any, tensors: Iterable[str]) -> Iterator[tuple[str, Any, bo
     """
     roots = {"text_encoder": model.text_encoder, "unet": model.unet, "decoder": model.image_decoder}
     by_kind = {name: SimpleNamespace(**_by_kind(network)) for name, network in roots.items()}
-    return keras_weights.variables(
-        by_kind, weight_map.keras_cv(set(tensors), len(by_kind["text_encoder"].CLIPEncoderLayer))
-    )
+    layers = len(by_kind["text_encoder"].CLIPEncoderLayer)
+    table = weight_map.keras_cv(set(tensors), layers)
+    return keras_weights.variables(by_kind, table)
 
 
 def load_encoder(encoder: Any, checkpoint: Path) -> None:
     """Assign its tensor to each variable of `image_encoder`."""
     roots = {"encoder": SimpleNamespace(**_by_kind(encoder))}
-    keras_weights.assign(
-        checkpoint,
-        keras_weights.variables(
-            roots, weight_map.keras_cv_encoder(weights_files.names(checkpoint))
-        ),
-    )
+    table = weight_map.keras_cv_encoder(weights_files.names(checkpoint))
+    keras_weights.assign(checkpoint, keras_weights.variables(roots, table))
 
 
 def _by_kind(network: Any) -> dict[str, list[Any]]:
@@ -153,16 +146,17 @@ def _schedule(config: Mapping[str, Any]) -> dict[str, np.ndarray]:
     latents before the step. `next_noise` and `next_image`: these shares after the step. `quarters`,
     int32 [4]: the number of steps done after each quarter.
     """
-    betas = (
-        np.linspace(config["beta_start"] ** 0.5, config["beta_end"] ** 0.5, config["train_steps"])
-        ** 2
-    )
+    train_steps = config["train_steps"]
+    roots = np.linspace(config["beta_start"] ** 0.5, config["beta_end"] ** 0.5, train_steps)
+    betas = roots**2
     images = np.cumprod(1 - betas)
     steps = config["denoising_steps"]
-    timesteps = np.linspace(config["train_steps"] - 1, 0, steps).round().astype(int)
-    now, after = images[timesteps], np.append(images[timesteps[1:]], 1.0)
+    timesteps = np.linspace(train_steps - 1, 0, steps).round().astype(int)
+    now = images[timesteps]
+    after = np.append(images[timesteps[1:]], 1.0)
     half = config["unet_channels"][0] // 2
-    angles = timesteps[:, None] * np.exp(-math.log(10000) * np.arange(half) / half)
+    frequencies = np.exp(-math.log(10000) * np.arange(half) / half)
+    angles = timesteps[:, None] * frequencies
     tables = {
         "embedding": np.concatenate([np.cos(angles), np.sin(angles)], axis=1),
         "noise": np.sqrt(1 - now),
@@ -171,36 +165,39 @@ def _schedule(config: Mapping[str, Any]) -> dict[str, np.ndarray]:
         "next_image": np.sqrt(after),
     }
     quarters = np.array([-(-steps * quarter // 4) for quarter in (1, 2, 3, 4)], np.int32)
-    return {
-        "quarters": quarters,
-        **{name: table.astype(np.float32) for name, table in tables.items()},
-    }
+    of_steps = {name: table.astype(np.float32) for name, table in tables.items()}
+    return {"quarters": quarters, **of_steps}
 
 
 def _text_encoder(config: Mapping[str, Any]) -> Any:
-    length, width = config["max_position_embeddings"], config["hidden_size"]
+    length = config["max_position_embeddings"]
+    width = config["hidden_size"]
     if _is(config, _PUBLISHED_TEXT):
         return text_encoder.TextEncoder(
             length, vocab_size=config["vocab_size"], download_weights=False
         )
-    ids, positions = (keras.layers.Input((length,), dtype="int32") for _ in range(2))
-    x = text_encoder.CLIPEmbedding(config["vocab_size"], width, length)([ids, positions])
+    heads = config["num_attention_heads"]
+    gelu = text_encoder.quick_gelu
+    ids = keras.layers.Input((length,), dtype="int32")
+    positions = keras.layers.Input((length,), dtype="int32")
+    embedding = text_encoder.CLIPEmbedding(config["vocab_size"], width, length)
+    x = embedding([ids, positions])
     for _ in range(config["num_hidden_layers"]):
-        x = text_encoder.CLIPEncoderLayer(
-            width, config["num_attention_heads"], activation=text_encoder.quick_gelu
-        )(x)
-    return keras.Model([ids, positions], keras.layers.LayerNormalization(epsilon=1e-5)(x))
+        x = text_encoder.CLIPEncoderLayer(width, heads, activation=gelu)(x)
+    x = keras.layers.LayerNormalization(epsilon=1e-5)(x)
+    return keras.Model([ids, positions], x)
 
 
 def _unet(config: Mapping[str, Any]) -> Any:
     """Return KerasCV's `DiffusionModel`. For other sizes, build it from KerasCV's blocks."""
-    side, length = config["image_size"], config["max_position_embeddings"]
+    side = config["image_size"]
+    length = config["max_position_embeddings"]
     if _is(config, {**_PUBLISHED, **_PUBLISHED_TEXT}):
         network = diffusion_model.DiffusionModel(side, side, length, download_weights=False)
     else:
-        network = _smaller_unet(
-            config["unet_channels"], config["unet_heads"], side // 8, length, config["hidden_size"]
-        )
+        channels = config["unet_channels"]
+        heads = config["unet_heads"]
+        network = _smaller_unet(channels, heads, side // 8, length, config["hidden_size"])
     for layer in network.layers:
         if isinstance(layer, diffusion_model.SpatialTransformer):
             layer.norm.epsilon = 1e-6  # as in the original and diffusers; KerasCV has 1e-5
@@ -212,16 +209,18 @@ def _smaller_unet(channels: list[int], heads: int, side: int, length: int, width
     time = keras.layers.Input((channels[0],))
     context = keras.layers.Input((length, width))
     t = keras.layers.Dense(4 * channels[0])(time)
-    t = keras.layers.Dense(4 * channels[0])(keras.layers.Activation("swish")(t))
+    t = keras.layers.Activation("swish")(t)
+    t = keras.layers.Dense(4 * channels[0])(t)
 
     def block(x: Any, out: int, attends: bool) -> Any:
         x = diffusion_model.ResBlock(out)([x, t])
-        return (
-            diffusion_model.SpatialTransformer(heads, out // heads)([x, context]) if attends else x
-        )
+        if not attends:
+            return x
+        return diffusion_model.SpatialTransformer(heads, out // heads)([x, context])
 
     x = PaddedConv2D(channels[0], 3, padding=1)(latents)
-    skips, last = [x], len(channels) - 1
+    skips = [x]
+    last = len(channels) - 1
     for level, out in enumerate(channels):
         for _ in range(2):
             x = block(x, out, attends=level < last)
@@ -233,44 +232,44 @@ def _smaller_unet(channels: list[int], heads: int, side: int, length: int, width
     x = block(x, channels[-1], attends=False)
     for level, out in enumerate(reversed(channels)):
         for _ in range(3):
-            x = block(keras.layers.Concatenate()([x, skips.pop()]), out, attends=level > 0)
+            x = keras.layers.Concatenate()([x, skips.pop()])
+            x = block(x, out, attends=level > 0)
         if level < last:
             x = diffusion_model.Upsample(out)(x)
-    x = keras.layers.Activation("swish")(keras.layers.GroupNormalization(epsilon=1e-5)(x))
-    return keras.Model([latents, time, context], PaddedConv2D(4, 3, padding=1)(x))
+    x = keras.layers.GroupNormalization(epsilon=1e-5)(x)
+    x = keras.layers.Activation("swish")(x)
+    x = PaddedConv2D(4, 3, padding=1)(x)
+    return keras.Model([latents, time, context], x)
 
 
 def _decoder(config: Mapping[str, Any]) -> Any:
     """Return KerasCV's `Decoder`. For other sizes, build it from KerasCV's layers. Its epsilon is
     1e-6, as in the original and diffusers; KerasCV has 1e-5.
     """
-    side, channels = config["image_size"], config["vae_channels"][::-1]
+    side = config["image_size"]
     if _is(config, _PUBLISHED):
-        network = decoder.Decoder(side, side, download_weights=False)
-    else:
-        first = channels[0]
-        layers = [
-            keras.layers.Input((side // 8, side // 8, 4)),
-            keras.layers.Rescaling(1 / _SCALING),
-            PaddedConv2D(4, 1),
-        ]
-        layers += [
-            PaddedConv2D(first, 3, padding=1),
-            ResnetBlock(first),
-            AttentionBlock(first),
-            ResnetBlock(first),
-        ]
-        for level, out in enumerate(channels):
-            layers += [ResnetBlock(out) for _ in range(3)]
-            if level < len(channels) - 1:
-                layers += [keras.layers.UpSampling2D(2), PaddedConv2D(out, 3, padding=1)]
-        layers += [
-            keras.layers.GroupNormalization(epsilon=1e-6),
-            keras.layers.Activation("swish"),
-            PaddedConv2D(3, 3, padding=1),
-        ]
-        network = keras.Sequential(layers)
-    return _with_epsilon(network)
+        return _with_epsilon(decoder.Decoder(side, side, download_weights=False))
+    channels = config["vae_channels"][::-1]
+    first = channels[0]
+    layers = [
+        keras.layers.Input((side // 8, side // 8, 4)),
+        keras.layers.Rescaling(1 / _SCALING),
+        PaddedConv2D(4, 1),
+        PaddedConv2D(first, 3, padding=1),
+        ResnetBlock(first),
+        AttentionBlock(first),
+        ResnetBlock(first),
+    ]
+    for level, out in enumerate(channels):
+        layers += [ResnetBlock(out) for _ in range(3)]
+        if level < len(channels) - 1:
+            layers += [keras.layers.UpSampling2D(2), PaddedConv2D(out, 3, padding=1)]
+    layers += [
+        keras.layers.GroupNormalization(epsilon=1e-6),
+        keras.layers.Activation("swish"),
+        PaddedConv2D(3, 3, padding=1),
+    ]
+    return _with_epsilon(keras.Sequential(layers))
 
 
 def image_encoder(config: Mapping[str, Any]) -> Any:
@@ -280,7 +279,8 @@ def image_encoder(config: Mapping[str, Any]) -> Any:
     """
     if _is(config, _PUBLISHED):
         return _with_epsilon(vae_encoder.ImageEncoder(download_weights=False))
-    side, channels = config["image_size"], config["vae_channels"]
+    side = config["image_size"]
+    channels = config["vae_channels"]
     layers = [keras.layers.Input((side, side, 3)), PaddedConv2D(channels[0], 3, padding=1)]
     for level, out in enumerate(channels):
         layers += [ResnetBlock(out) for _ in range(2)]
@@ -292,17 +292,19 @@ def image_encoder(config: Mapping[str, Any]) -> Any:
         AttentionBlock(last),
         ResnetBlock(last),
         keras.layers.GroupNormalization(epsilon=1e-6),
+        keras.layers.Activation("swish"),
+        PaddedConv2D(8, 3, padding=1),
+        PaddedConv2D(8, 1),
+        keras.layers.Lambda(lambda x: x[..., :4] * _SCALING),
     ]
-    layers += [keras.layers.Activation("swish"), PaddedConv2D(8, 3, padding=1), PaddedConv2D(8, 1)]
-    return _with_epsilon(
-        keras.Sequential([*layers, keras.layers.Lambda(lambda x: x[..., :4] * _SCALING)])
-    )
+    return _with_epsilon(keras.Sequential(layers))
 
 
 def _with_epsilon(network: Any) -> Any:
     """Return the network with the original's epsilon in the group norms of the VAE."""
     for layer in network.layers:
-        for norm in (layer, *(getattr(layer, name, None) for name in ("norm", "norm1", "norm2"))):
+        inner = [getattr(layer, name, None) for name in ("norm", "norm1", "norm2")]
+        for norm in (layer, *inner):
             if isinstance(norm, keras.layers.GroupNormalization):
                 norm.epsilon = 1e-6
     return network
@@ -315,7 +317,8 @@ def _is(config: Mapping[str, Any], published: Mapping[str, Any]) -> bool:
 def _exact_gelu(self: Any, inputs: Any) -> Any:
     """Replace `GEGLU.call`, whose GELU is the tanh form. The original's and diffusers' is exact."""
     x = self.dense(inputs)
-    return x[..., : self.output_dim] * keras.activations.gelu(x[..., self.output_dim :])
+    gate = keras.activations.gelu(x[..., self.output_dim :])
+    return x[..., : self.output_dim] * gate
 
 
 diffusion_model.GEGLU.call = _exact_gelu

@@ -24,6 +24,12 @@ def check_precision(workload: Workload) -> None:
         )
 
 
+def _pair(batch: Batch) -> Pair:
+    inputs = dict(batch)
+    label = inputs.pop("label")
+    return inputs, label
+
+
 class KerasTraining:
     """A model that is compiled for training. Its methods are those of `sut.contract.Training`.
 
@@ -43,14 +49,12 @@ class KerasTraining:
         runtime: ModuleType,
         versions: dict[str, str],
     ):
-        self.model, self.workload, self.named, self.epoch, self.runtime, self.versions = (
-            model,
-            workload,
-            named,
-            epoch,
-            runtime,
-            versions,
-        )
+        self.model = model
+        self.workload = workload
+        self.named = named
+        self.epoch = epoch
+        self.runtime = runtime
+        self.versions = versions
         self.trainable = sum(math.prod(v.shape) for v in model.trainable_variables)
 
     def prepare(self, inputs: Batch) -> Batch:
@@ -61,10 +65,7 @@ class KerasTraining:
         self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
     ) -> None:
         """Run one epoch of `fit` over a generator of the batches."""
-        pairs = (
-            ({name: values for name, values in batch.items() if name != "label"}, batch["label"])
-            for batch in batches
-        )
+        pairs = (_pair(batch) for batch in batches)
         self.epoch(self.model, pairs, steps, on_step)
 
     def freeze(self) -> None:

@@ -44,17 +44,15 @@ def build(workload: Workload) -> Any:
         num_segments=config["type_vocab_size"],
         dropout=0.0,
     )
-    model = getattr(keras_nlp.models, workload.config["classes"]["keras_nlp"])(
-        backbone, num_classes=config["num_labels"], dropout=0.0
-    )
+    kind = getattr(keras_nlp.models, workload.config["classes"]["keras_nlp"])
+    model = kind(backbone, num_classes=config["num_labels"], dropout=0.0)
     for path, name in bert_keras_nlp.variables(config["num_hidden_layers"]):
-        variable, tensor = keras_weights.at(model, path), _tensor(workload.checkpoint, name)
-        # Keras' matrices are [in, out], and those of attention have a separate axis of heads.
-        variable.assign(
-            (tensor if "embeddings" in path.rpartition(".")[2] else tensor.T).reshape(
-                variable.shape
-            )
-        )
+        variable = keras_weights.at(model, path)
+        value = _tensor(workload.checkpoint, name)
+        if "embeddings" not in path.rpartition(".")[2]:
+            # Keras' matrices are [in, out], and those of attention have a separate axis of heads.
+            value = value.T
+        variable.assign(value.reshape(variable.shape))
     if config["hidden_act"] == "gelu":  # KerasNLP builds the tanh form only
         for layer in backbone.transformer_layers:
             layer._feedforward_intermediate_dense.activation = tf_keras.activations.gelu
@@ -66,12 +64,9 @@ def _tensor(folder: Path, name: str) -> np.ndarray:
     try:
         return weights_files.tensor(folder, name)
     except (KeyError, SafetensorError):
-        return weights_files.tensor(
-            folder,
-            name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
-                "LayerNorm.bias", "LayerNorm.beta"
-            ),
-        )
+        older = name.replace("LayerNorm.weight", "LayerNorm.gamma")
+        older = older.replace("LayerNorm.bias", "LayerNorm.beta")
+        return weights_files.tensor(folder, older)
 
 
 def load_training(workload: Workload) -> KerasTraining:

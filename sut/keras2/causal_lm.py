@@ -27,7 +27,8 @@ class _Greedy(keras_nlp.samplers.GreedySampler):
     def __init__(self, buckets: Sequence[int], end_tokens: Sequence[int]):
         """`buckets`: see `sut.padding`."""
         super().__init__()
-        self.buckets, self.end_tokens = list(buckets), list(end_tokens)
+        self.buckets = list(buckets)
+        self.end_tokens = list(end_tokens)
 
     def __call__(self, *given: Any, mask: Any, **named: Any) -> Any:
         self.mask = tf.cast(mask, tf.bool)
@@ -42,14 +43,17 @@ class _Greedy(keras_nlp.samplers.GreedySampler):
         maximum_iterations: Any = None,
     ) -> Any:
         mask = self.mask
-        longest = tf.reduce_max(tf.reduce_sum(tf.cast(mask, tf.int32), axis=-1))
-        padded = tf.reduce_min(tf.where(self.buckets >= longest, self.buckets, self.buckets[-1]))
+        lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=-1)
+        longest = tf.reduce_max(lengths)
+        enough = tf.where(self.buckets >= longest, self.buckets, self.buckets[-1])
+        padded = tf.reduce_min(enough)
 
         def goes_on(tokens: Any, cache: Any, index: Any) -> Any:
             if not self.end_tokens:
                 return True
             ends = tf.reduce_any(tokens[..., None] == self.end_tokens, axis=-1) & ~mask
-            return ~tf.reduce_all(tf.reduce_any(ends, axis=-1))
+            ended = tf.reduce_any(ends, axis=-1)
+            return ~tf.reduce_all(ended)
 
         steps = maximum_iterations - (padded - longest)
         return super().run_loop(
@@ -67,23 +71,24 @@ def load(workload: Workload) -> KerasCausalLM:
 
 def build(workload: Workload) -> Any:
     """Return the checkpoint's model, without dropout, which only affects training."""
-    config, folder = workload.config["model"], workload.checkpoint
+    config = workload.config["model"]
+    folder = workload.checkpoint
     if config["model_type"] == "mistral":
         older_mistral.check("KerasNLP's Mistral", config)
     check_positions(workload)
     runtime.configure(workload)
     backbone, table = _BACKBONES[config["model_type"]]
-    model = getattr(keras_nlp.models, workload.config["classes"]["keras_nlp"])(
-        backbone(config), preprocessor=None
-    )
+    kind = getattr(keras_nlp.models, workload.config["classes"]["keras_nlp"])
+    model = kind(backbone(config), preprocessor=None)
     prefix = "transformer." if "transformer.wte.weight" in weights_files.names(folder) else ""
     for path, name, third, turned in table(config["num_hidden_layers"]):
-        variable, tensor = (
-            keras_weights.at(model, path),
-            weights_files.tensor(folder, prefix + name).astype(np.float32, copy=False),
-        )
-        value = tensor if third is None else np.split(tensor, 3, axis=-1)[third]
-        variable.assign((value.T if turned else value).reshape(variable.shape))
+        variable = keras_weights.at(model, path)
+        value = weights_files.tensor(folder, prefix + name).astype(np.float32, copy=False)
+        if third is not None:
+            value = np.split(value, 3, axis=-1)[third]
+        if turned:
+            value = value.T
+        variable.assign(value.reshape(variable.shape))
     return model
 
 

@@ -1,4 +1,4 @@
-"""This module refuses a Mistral with features that an older implementation does not compute.
+"""Refuses a Mistral with features that an older implementation does not compute.
 
 The older ones are those of KerasNLP and of Transformers 4 for TensorFlow. Today's Mistral of
 Transformers has these features.
@@ -20,14 +20,15 @@ def check(whose: str, config: Mapping[str, Any], more: Mapping[str, bool] | None
         config: the model's configuration.
         more: name of another missing feature → whether this configuration requires it.
     """
+    width = config.get("head_dim", 0) * config["num_attention_heads"]
     lacks = {
         "heads of another width than hidden_size / num_attention_heads": (
-            config.get("head_dim", 0) * config["num_attention_heads"]
-            not in (0, config["hidden_size"])
+            width not in (0, config["hidden_size"])
         ),
         "a head that is tied to the embedding": config["tie_word_embeddings"],
         "scaled rotary positions": "rope_scaling" in config,
         **(more or {}),
     }
-    if lacking := next((what for what, asked in lacks.items() if asked), None):
-        raise Unsupported(f"{whose} lacks {lacking}: take native-torch")
+    for feature, required in lacks.items():
+        if required:
+            raise Unsupported(f"{whose} lacks {feature}: take native-torch")

@@ -30,7 +30,8 @@ def configure(workload: Workload) -> None:
             f"execution {workload.execution} is not written for Keras 2; there is"
             f" {' and '.join(backend.EXECUTIONS)}"
         )
-    if reason := DEVICES[workload.device].lacks.get(workload.precision):
+    reason = DEVICES[workload.device].lacks.get(workload.precision)
+    if reason:
         raise Unsupported(f"--precision {workload.precision}: {reason}")
     backend.configure(workload.device, workload.precision)
     dtype = "bfloat16" if workload.precision == "bfloat16" else "float32"
@@ -78,17 +79,15 @@ def evidence(
     model: Any, workload: Workload, name: str, call: Callable[[], Any], **versions: str
 ) -> Evidence:
     """See `backend_evidence.evidence`. `versions`: versions of the model's libraries, by name."""
+    weights = [(each.dtype.name, each.shape.num_elements()) for each in model.weights]
+    layers = [layer for layer in model._flatten_layers() if layer._trainable_weights]
     return backend_evidence.evidence(
         backend,
         workload,
         f"{type(model).__name__}.{name}",
         lambda: backend.watch(model, call),
-        held=precision.count_elements(
-            (v.dtype.name, v.shape.num_elements()) for v in model.weights
-        ),
-        computed={
-            layer.compute_dtype for layer in model._flatten_layers() if layer._trainable_weights
-        },
+        held=precision.count_elements(weights),
+        computed={layer.compute_dtype for layer in layers},
         detail={
             "jit_compile": bool(model.jit_compile),
             "tf_keras": tf_keras.__version__,

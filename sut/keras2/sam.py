@@ -43,11 +43,9 @@ def load_segmenter(workload: Workload) -> Any:
 
 def build(config: Any) -> Any:
     """KerasCV's segmenter of a configuration."""
-    grid, side, channels = (
-        config["image_embedding_size"],
-        config["image_size"],
-        config["output_channels"],
-    )
+    grid = config["image_embedding_size"]
+    side = config["image_size"]
+    channels = config["output_channels"]
     encoder = keras_cv.models.ViTDetBackbone(
         include_rescaling=False,
         input_shape=(side, side, 3),
@@ -102,6 +100,5 @@ def variables(segmenter: Any) -> Iterator[tuple[str, Any, bool]]:
 
 def load_training(workload: Workload) -> KerasTraining:
     """The checkpoint's image encoder, compiled to train towards features; see `training`."""
-    return training.image_encoder(
-        load_segmenter(workload).backbone, workload, keras_cv=keras_cv.__version__
-    )
+    encoder = load_segmenter(workload).backbone
+    return training.image_encoder(encoder, workload, keras_cv=keras_cv.__version__)

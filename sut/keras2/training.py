@@ -35,9 +35,8 @@ def image_encoder(encoder: Any, workload: Workload, **versions: str) -> KerasTra
     `versions`: version of its library, by name.
     """
     model = tf_keras.Model({"images": encoder.inputs[0]}, encoder.outputs[0])
-    return compiled(
-        model, workload, keras_training.images, tf_keras.losses.MeanSquaredError(), **versions
-    )
+    loss = tf_keras.losses.MeanSquaredError()
+    return compiled(model, workload, keras_training.images, loss, **versions)
 
 
 class _Steps(keras_training.Steps, tf_keras.callbacks.Callback):

@@ -28,13 +28,9 @@ def complete(model: Any, workload: Workload) -> None:
     """Set the weights of the head and the exact activation. KerasHub's converter leaves both out,
     because it converts only the backbone.
     """
-    model.output_dense.set_weights(
-        # A bias is its own transpose.
-        [
-            weights_files.tensor(workload.checkpoint, f"classifier.{name}").T
-            for name in ("weight", "bias")
-        ]
-    )
+    weight = weights_files.tensor(workload.checkpoint, "classifier.weight")
+    bias = weights_files.tensor(workload.checkpoint, "classifier.bias")
+    model.output_dense.set_weights([weight.T, bias])
     if workload.config["model"]["hidden_act"] == "gelu":
         exact.gelu(model)
 

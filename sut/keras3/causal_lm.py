@@ -27,9 +27,10 @@ from sut.registry import PER_HEAD
 _NO_LABEL = -100
 # KerasHub's names of the adapted products, in its Gemma and in its other models.
 _NAMES = {
-    f"{start}{word}_dense": name
-    for start in ("", "_")
-    for word, name in (("query", adapters.QUERY), ("value", adapters.VALUE))
+    "query_dense": adapters.QUERY,
+    "value_dense": adapters.VALUE,
+    "_query_dense": adapters.QUERY,
+    "_value_dense": adapters.VALUE,
 }
 _TIED = {"GemmaBackbone": True, "GPT2Backbone": True, "MistralBackbone": False}
 """KerasHub's classes that always (True) or never (False) tie the head to the embedding."""
@@ -56,9 +57,11 @@ class _Greedy(keras_hub.samplers.GreedySampler):
         maximum_iterations: Any = None,
     ) -> Any:
         *_, mask = loop_vars
-        longest = ops.max(ops.sum(ops.cast(mask, "int32"), axis=-1))
+        lengths = ops.sum(ops.cast(mask, "int32"), axis=-1)
+        longest = ops.max(lengths)
         buckets = ops.convert_to_tensor(self.buckets, "int32")
-        padded = ops.min(ops.where(buckets >= longest, buckets, self.buckets[-1]))
+        enough = ops.where(buckets >= longest, buckets, self.buckets[-1])
+        padded = ops.min(enough)
         steps = maximum_iterations - (padded - longest)
         return super().run_loop(
             cond, body, model=model, loop_vars=loop_vars, maximum_iterations=steps
@@ -67,20 +70,22 @@ class _Greedy(keras_hub.samplers.GreedySampler):
 
 def check(backbone: type, config: Mapping[str, Any]) -> None:
     """Raises Unsupported for a configuration that KerasHub's class does not support."""
-    name, takes = backbone.__name__, inspect.signature(backbone).parameters
-    if config["tie_word_embeddings"] != _TIED.get(name, config["tie_word_embeddings"]):
+    name = backbone.__name__
+    is_tied = config["tie_word_embeddings"]
+    if is_tied != _TIED.get(name, is_tied):
         raise Unsupported(
             f"KerasHub's {name} ties its head to its embedding"
             f" {'always' if _TIED[name] else 'never'}: take native-torch"
         )
-    if "head_dim" not in takes and config.get("head_dim", 0) * config[
-        "num_attention_heads"
-    ] not in (0, config["hidden_size"]):
+    width = config.get("head_dim", 0) * config["num_attention_heads"]
+    takes_head_dim = "head_dim" in inspect.signature(backbone).parameters
+    if not takes_head_dim and width not in (0, config["hidden_size"]):
         raise Unsupported(
-            f"KerasHub's {name} has heads of hidden_size / num_attention_heads alone: take"
+            f"KerasHub's {name} has only heads of hidden_size / num_attention_heads: take"
             " native-torch"
         )
-    if (kind := config.get("rope_scaling", {}).get("rope_type", "llama3")) != "llama3":
+    kind = config.get("rope_scaling", {}).get("rope_type", "llama3")
+    if kind != "llama3":
         raise Unsupported(
             f"KerasHub's {name} scales rotary positions as llama3 does and not otherwise ({kind}):"
             " take native-torch"
@@ -90,15 +95,15 @@ def check(backbone: type, config: Mapping[str, Any]) -> None:
 def load(workload: Workload) -> KerasCausalLM:
     """The checkpoint's model, compiled for greedy generation."""
     config = workload.config["model"]
-    check(getattr(keras_hub.models, workload.config["classes"]["keras_hub"]).backbone_cls, config)
+    kind = getattr(keras_hub.models, workload.config["classes"]["keras_hub"])
+    check(kind.backbone_cls, config)
     check_positions(workload)
     model = runtime.load_model(workload)
-    exact.epsilon(
-        model, config["rms_norm_eps"] if "rms_norm_eps" in config else config["layer_norm_epsilon"]
-    )
-    sampler = (
-        "greedy" if workload.execution == "eager" else _Greedy(workload.config["prompt_buckets"])
-    )
+    key = "rms_norm_eps" if "rms_norm_eps" in config else "layer_norm_epsilon"
+    exact.epsilon(model, config[key])
+    sampler: Any = "greedy"
+    if workload.execution != "eager":
+        sampler = _Greedy(workload.config["prompt_buckets"])
     model.compile(
         optimizer=None,
         loss=None,
@@ -106,12 +111,8 @@ def load(workload: Workload) -> KerasCausalLM:
         sampler=sampler,
         jit_compile=workload.execution == "xla",
     )
-    return KerasCausalLM(
-        model,
-        workload,
-        runtime,
-        {"stop_token_ids": tuple(workload.config.get("end_tokens", ())) or None},
-    )
+    end_tokens = tuple(workload.config.get("end_tokens", ()))
+    return KerasCausalLM(model, workload, runtime, {"stop_token_ids": end_tokens or None})
 
 
 class Adapter(keras.layers.Layer):
@@ -127,7 +128,8 @@ class Adapter(keras.layers.Layer):
 
     def __init__(self, dense: Any, first: np.ndarray, scale: float, name: str):
         super().__init__(dtype=dense.dtype_policy, name=name)
-        self.dense, self.scale = dense, scale
+        self.dense = dense
+        self.scale = scale
         _, _, *heads_and_size = dense.compute_output_shape((1, 1, first.shape[1]))
         # float32 in every precision, as KerasHub's own factors and peft's are.
         self.a = self.add_weight(
@@ -141,7 +143,8 @@ class Adapter(keras.layers.Layer):
 
     def call(self, x: Any) -> Any:
         """x [batch, length, in] → [batch, length, heads, head_dim]."""
-        added = self.scale * ops.einsum("btr,rnh->btnh", ops.matmul(x, self.a), self.b)
+        inner = ops.matmul(x, self.a)
+        added = self.scale * ops.einsum("btr,rnh->btnh", inner, self.b)
         # Cast, as in peft; otherwise attention would be computed in float32.
         return self.dense(x) + ops.cast(added, self.compute_dtype)
 
@@ -156,29 +159,27 @@ def adapt(model: Any, config: Mapping[str, Any], lora: Mapping[str, Any]) -> Non
     else:
         model.backbone.trainable = False
     for number, block in enumerate(model.backbone.transformer_layers):
-        for attention, attribute in [
-            (layer, name)
-            for layer in block._flatten_layers()
-            for name in _NAMES
-            if hasattr(layer, name)
-        ]:
+        for attention, attribute in _adapted_products(block):
             dense = getattr(attention, attribute)
             first = adapters.first(config, lora, number, _NAMES[attribute])
             if per_head:
                 dense.lora_alpha = lora["alpha"]
-                dense.lora_kernel_a.assign(
-                    first if _heads_first(dense) else first.transpose(1, 0, 2)
-                )
+                values = first if _heads_first(dense) else first.transpose(1, 0, 2)
+                dense.lora_kernel_a.assign(values)
             else:
+                scale = lora["alpha"] / lora["rank"]
+                adapter = Adapter(dense, first, scale, f"{dense.name}_adapter_{number}")
                 attention._tracker.unlock()
-                setattr(
-                    attention,
-                    attribute,
-                    Adapter(
-                        dense, first, lora["alpha"] / lora["rank"], f"{dense.name}_adapter_{number}"
-                    ),
-                )
+                setattr(attention, attribute, adapter)
                 attention._tracker.lock()
+
+
+def _adapted_products(block: Any) -> list[tuple[Any, str]]:
+    """Return (layer, its attribute) of each product of a block that LoRA adapts."""
+    products = []
+    for layer in block._flatten_layers():
+        products += [(layer, name) for name in _NAMES if hasattr(layer, name)]
+    return products
 
 
 def _heads_first(dense: Any) -> bool:
@@ -197,7 +198,8 @@ def named(inputs: Batch) -> Batch:
 def load_training(workload: Workload) -> KerasTraining:
     """The checkpoint's model, adapted and compiled for training; see `training`."""
     config = workload.config["model"]
-    check(getattr(keras_hub.models, workload.config["classes"]["keras_hub"]).backbone_cls, config)
+    kind = getattr(keras_hub.models, workload.config["classes"]["keras_hub"])
+    check(kind.backbone_cls, config)
     model = runtime.load_model(workload)
     exact.epsilon(model, config["rms_norm_eps"])
     adapt(model, config, workload.config["lora"])

@@ -1,4 +1,4 @@
-"""This module preserves values that KerasHub's readers of Hugging Face folders lose."""
+"""Preserves values that KerasHub's readers of Hugging Face folders lose."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ class _Whole(np.ndarray):
     """An array that does not convert itself to float16."""
 
     def astype(self, dtype: Any, *rest: Any, **named: Any) -> np.ndarray:
-        return self if np.dtype(dtype) == np.float16 else super().astype(dtype, *rest, **named)
+        if np.dtype(dtype) == np.float16:
+            return self
+        return super().astype(dtype, *rest, **named)
 
 
 @contextmanager
@@ -28,7 +30,8 @@ def tensors() -> Iterator[None]:
     6e-3 of their deviation if the weights are not float16 numbers. The context also finds names
     without a head's prefix, which the converters of DistilBERT and RoBERTa expect.
     """
-    own, own_key = SafetensorLoader.get_tensor, SafetensorLoader.get_prefixed_key
+    own_tensor = SafetensorLoader.get_tensor
+    own_key = SafetensorLoader.get_prefixed_key
 
     def prefixed(self: SafetensorLoader, key: str, names: Any) -> str:
         body = key.partition(".")[2]
@@ -37,12 +40,13 @@ def tensors() -> Iterator[None]:
             return body
         return str(own_key(self, key, names))
 
-    SafetensorLoader.get_tensor = lambda self, key: own(self, key).view(_Whole)
+    SafetensorLoader.get_tensor = lambda self, key: own_tensor(self, key).view(_Whole)
     SafetensorLoader.get_prefixed_key = prefixed
     try:
         yield
     finally:
-        SafetensorLoader.get_tensor, SafetensorLoader.get_prefixed_key = own, own_key
+        SafetensorLoader.get_tensor = own_tensor
+        SafetensorLoader.get_prefixed_key = own_key
 
 
 def gelu(model: Any) -> None:
@@ -67,16 +71,9 @@ def token_types(backbone: Any, checkpoint: Path) -> None:
     """Add the embedding of RoBERTa's only token type to each position. KerasHub has no such tensor,
     and a checkpoint's values may differ from zero.
     """
-    name = next(
-        (
-            n
-            for n in weights_files.names(checkpoint)
-            if n.endswith("embeddings.token_type_embeddings.weight")
-        ),
-        None,
-    )
-    if name and hasattr(backbone, "embeddings"):
+    end = "embeddings.token_type_embeddings.weight"
+    names = [name for name in weights_files.names(checkpoint) if name.endswith(end)]
+    if names and hasattr(backbone, "embeddings"):
         positions = backbone.embeddings.position_embedding.position_embeddings
-        positions.assign_add(
-            keras.ops.cast(weights_files.tensor(checkpoint, name)[0], positions.dtype)
-        )
+        only_type = weights_files.tensor(checkpoint, names[0])[0]
+        positions.assign_add(keras.ops.cast(only_type, positions.dtype))

@@ -23,11 +23,14 @@ def to_host(outputs: np.ndarray) -> Batch:
 def load(workload: Workload) -> KerasPredictor:
     """The checkpoint's backbone."""
     config = workload.config["model"]
-    own = xlnet if config["model_type"] == "xlnet" else None
-    model = own.load_model(workload) if own else runtime.load_model(workload)
-    if epsilon := config.get("layer_norm_eps", config.get("layer_norm_epsilon")):
+    if config["model_type"] == "xlnet":
+        model = xlnet.load_model(workload)
+        names = xlnet.prepare
+    else:
+        model = runtime.load_model(workload)
+        names = prepare
+    epsilon = config.get("layer_norm_eps", config.get("layer_norm_epsilon"))
+    if epsilon:
         exact.epsilon(model, epsilon)
     exact.token_types(model, workload.checkpoint)
-    return KerasPredictor(
-        model, workload, runtime, prepare=own.prepare if own else prepare, to_host=to_host
-    )
+    return KerasPredictor(model, workload, runtime, prepare=names, to_host=to_host)

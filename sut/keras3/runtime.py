@@ -37,7 +37,7 @@ def configure(workload: Workload) -> None:
     name = keras.backend.backend()
     if name != workload.backend:
         raise Unsupported(
-            f"Keras runs on {name} here, but {workload.backend} is wanted: set"
+            f"Keras runs on {name} here, but {workload.backend} was requested: set"
             f" KERAS_BACKEND={workload.backend} before Keras is imported"
         )
     if workload.execution not in backend.EXECUTIONS:
@@ -45,7 +45,8 @@ def configure(workload: Workload) -> None:
             f"execution {workload.execution} is not written for Keras on {name}; there is"
             f" {' and '.join(backend.EXECUTIONS)}"
         )
-    if reason := DEVICES[workload.device].lacks.get(workload.precision):
+    reason = DEVICES[workload.device].lacks.get(workload.precision)
+    if reason:
         raise Unsupported(f"--precision {workload.precision}: {reason}")
     backend.configure(workload.device, workload.precision)
 
@@ -78,9 +79,7 @@ def nothing_drawn() -> Iterator[None]:
     )
     own = [kind.__call__ for kind in kinds]
     for kind in kinds:
-        kind.__call__ = lambda self, shape, dtype=None, **_: _zeros(
-            shape, keras.backend.standardize_dtype(dtype)
-        )
+        kind.__call__ = _zeros
     try:
         yield
     finally:
@@ -88,16 +87,14 @@ def nothing_drawn() -> Iterator[None]:
             kind.__call__ = call
 
 
-def _zeros(shape: Sequence[int], dtype: str) -> Any:
-    """Return zeros. JAX compiles a program for each shape of `ops.zeros`. For small arrays this
-    takes longer than a copy of numpy's zeros.
+def _zeros(initializer: Any, shape: Sequence[int], dtype: Any = None, **_: Any) -> Any:
+    """The `__call__` of an initializer that returns zeros. JAX compiles a program for each shape of
+    `ops.zeros`. For small arrays this takes longer than a copy of numpy's zeros.
     """
-    small = math.prod(shape) < _LARGE
-    return (
-        keras.ops.convert_to_tensor(np.zeros(shape, dtype))
-        if small
-        else keras.ops.zeros(shape, dtype)
-    )
+    name = keras.backend.standardize_dtype(dtype)
+    if math.prod(shape) < _LARGE:
+        return keras.ops.convert_to_tensor(np.zeros(shape, name))
+    return keras.ops.zeros(shape, name)
 
 
 def compile_to_predict(model: Any, workload: Workload) -> None:
@@ -119,18 +116,18 @@ def evidence(
     Args:
         versions: versions of more libraries, by name.
     """
-    weights = model.non_trainable_weights if "lora" in workload.config else model.weights
+    variables = model.non_trainable_weights if "lora" in workload.config else model.weights
+    weights = [
+        (keras.backend.standardize_dtype(each.dtype), math.prod(each.shape)) for each in variables
+    ]
+    layers = [layer for layer in model._flatten_layers() if layer._trainable_variables]
     return backend_evidence.evidence(
         backend,
         workload,
         f"{type(model).__name__}.{name}",
         lambda: backend.watch(model, call),
-        held=precision.count_elements(
-            (keras.backend.standardize_dtype(v.dtype), math.prod(v.shape)) for v in weights
-        ),
-        computed={
-            layer.compute_dtype for layer in model._flatten_layers() if layer._trainable_variables
-        },
+        held=precision.count_elements(weights),
+        computed={layer.compute_dtype for layer in layers},
         detail={
             "jit_compile": bool(model.jit_compile),
             "keras": keras.__version__,

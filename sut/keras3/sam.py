@@ -36,11 +36,9 @@ def load(workload: Workload) -> KerasPredictor:
 @runtime.nothing_drawn()
 def build(config: Any) -> Any:
     """KerasHub's segmenter of a configuration, without a preprocessor. Its variables are zeros."""
-    grid, side, channels = (
-        config["image_embedding_size"],
-        config["image_size"],
-        config["output_channels"],
-    )
+    grid = config["image_embedding_size"]
+    side = config["image_size"]
+    channels = config["output_channels"]
     encoder = keras_hub.models.ViTDetBackbone(
         hidden_size=config["hidden_size"],
         num_layers=config["num_hidden_layers"],
@@ -91,9 +89,6 @@ def variables(segmenter: Any) -> Iterator[tuple[str, Any, bool]]:
 
 def load_training(workload: Workload) -> KerasTraining:
     """The checkpoint's image encoder, compiled to train towards features; see `training`."""
-    encoder = next(
-        layer.image_encoder
-        for layer in load(workload).model.layers
-        if hasattr(layer, "image_encoder")
-    )
+    layers = load(workload).model.layers
+    encoder = next(layer.image_encoder for layer in layers if hasattr(layer, "image_encoder"))
     return training.image_encoder(encoder, workload)

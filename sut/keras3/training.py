@@ -46,14 +46,8 @@ def image_encoder(encoder: Any, workload: Workload, **versions: str) -> KerasTra
     `versions`: versions of more libraries, by name.
     """
     model = keras.Model({"images": encoder.inputs[0]}, encoder.outputs[0])
-    return compiled(
-        model,
-        workload,
-        keras_training.images,
-        keras.losses.MeanSquaredError(),
-        versions,
-        metrics=None,
-    )
+    loss = keras.losses.MeanSquaredError()
+    return compiled(model, workload, keras_training.images, loss, versions, metrics=None)
 
 
 class DenseAdamW(keras.optimizers.AdamW):

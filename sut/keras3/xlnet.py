@@ -46,19 +46,15 @@ def load_model(workload: Workload) -> Any:
     dtype = "bfloat16" if workload.precision == "bfloat16" else "float32"
     model = build(config, dtype)
     names = weights_files.names(workload.checkpoint)
-    prefix = next(name for name in names if name.endswith("word_embedding.weight")).removesuffix(
-        "word_embedding.weight"
-    )
+    embedding = next(name for name in names if name.endswith("word_embedding.weight"))
+    prefix = embedding.removesuffix("word_embedding.weight")
     table = {
         f"{prefix}word_embedding.weight": "embedding.word_embed.embeddings",
         f"{prefix}mask_emb": "masks.mask_emb",
     }
-    layers = range(config["num_hidden_layers"])
-    table |= {
-        f"{prefix}layer.{n}.{name}": f"layers.{n}.{path}"
-        for n in layers
-        for name, path in _LAYER.items()
-    }
+    for n in range(config["num_hidden_layers"]):
+        for name, path in _LAYER.items():
+            table[f"{prefix}layer.{n}.{name}"] = f"layers.{n}.{path}"
     roots = {
         "embedding": model.content_query_embedding,
         "masks": model.attn_mask_layer,
@@ -73,9 +69,10 @@ def load_model(workload: Workload) -> Any:
 def check(config: Mapping[str, Any]) -> None:
     """Raises Unsupported if config.json has a value that KerasHub's class does not compute."""
     for key, computed in _COMPUTED.items():
-        if (found := config.get(key, computed)) != computed:
+        value = config.get(key, computed)
+        if value != computed:
             raise Unsupported(
-                f"KerasHub's XLNetBackbone computes {key} {computed} and no other ({found}): take"
+                f"KerasHub's XLNetBackbone computes {key} {computed} and no other ({value}): take"
                 " native-torch"
             )
 
@@ -99,17 +96,22 @@ def transpose_and_not_reshape(embedding: Any, masks: Any) -> None:
     length, channels], and the mask [batch, length] to [length, batch]. So each input of a batch
     gets the values of others (hidden states change by a deviation).
     """
-    ops, own_positions, own_masks = keras.ops, embedding.positional_embedding, masks.call
+    ops = keras.ops
+    own_positions = embedding.positional_embedding
+    own_masks = masks.call
 
     def positions(sequence: Any, frequencies: Any, batch: Any) -> Any:
         of_one = ops.transpose(own_positions(sequence, frequencies, 1), (1, 0, 2))
         _, length, channels = ops.shape(of_one)
-        return ops.reshape(
-            ops.broadcast_to(of_one, (batch, length, channels)), (length, batch, channels)
-        )
+        of_all = ops.broadcast_to(of_one, (batch, length, channels))
+        return ops.reshape(of_all, (length, batch, channels))
+
+    def arranged_masks(mask: Any) -> Any:
+        arranged = ops.reshape(ops.transpose(mask), ops.shape(mask))
+        return own_masks(arranged)
 
     embedding.positional_embedding = positions
-    masks.call = lambda mask: own_masks(ops.reshape(ops.transpose(mask), ops.shape(mask)))
+    masks.call = arranged_masks
 
 
 def prepare(inputs: Batch) -> Batch:

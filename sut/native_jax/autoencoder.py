@@ -21,19 +21,17 @@ DECODER = ("vae/decoder.", "vae/post_quant_conv.")
 """Beginnings of the names of tensors that encode images to latents, and decode latents to images.
 """
 
-_EPSILON, _SCALING, _LATENTS = 1e-6, 0.18215, 4
+_EPSILON = 1e-6
+_SCALING = 0.18215
+_LATENTS = 4
 
 
 def encode(config: Config, weights: Weights, images: jax.Array) -> jax.Array:
     """images from -1 to 1 [batch, side, side, 3] → means of latents, scaled, float32 [batch, side /
     8, side / 8, 4].
     """
-    x = convolution(
-        weights,
-        "vae/encoder.conv_in",
-        images.astype(weights["vae/encoder.conv_in.weight"].dtype),
-        padding=1,
-    )
+    x = images.astype(weights["vae/encoder.conv_in.weight"].dtype)
+    x = convolution(weights, "vae/encoder.conv_in", x, padding=1)
     last = len(config["vae_channels"]) - 1
     for level in range(last + 1):
         block = f"vae/encoder.down_blocks.{level}"
@@ -42,7 +40,8 @@ def encode(config: Config, weights: Weights, images: jax.Array) -> jax.Array:
         if level < last:
             x = jnp.pad(x, ((0, 0), (0, 1), (0, 1), (0, 0)))  # only at the right and below
             x = convolution(weights, f"{block}.downsamplers.0.conv", x, stride=2)
-    x = _end(weights, "vae/encoder", _middle(weights, "vae/encoder", x))
+    x = _middle(weights, "vae/encoder", x)
+    x = _end(weights, "vae/encoder", x)
     means = dense(weights, "vae/quant_conv", x)[..., :_LATENTS]
     return means.astype(jnp.float32) * _SCALING
 
@@ -51,12 +50,10 @@ def decode(config: Config, weights: Weights, latents: jax.Array) -> jax.Array:
     """latents float32 [batch, side / 8, side / 8, 4] → images from -1 to 1, float32 [batch, side,
     side, 3].
     """
-    x = dense(
-        weights,
-        "vae/post_quant_conv",
-        (latents / _SCALING).astype(weights["vae/post_quant_conv.weight"].dtype),
-    )
-    x = _middle(weights, "vae/decoder", convolution(weights, "vae/decoder.conv_in", x, padding=1))
+    x = (latents / _SCALING).astype(weights["vae/post_quant_conv.weight"].dtype)
+    x = dense(weights, "vae/post_quant_conv", x)
+    x = convolution(weights, "vae/decoder.conv_in", x, padding=1)
+    x = _middle(weights, "vae/decoder", x)
     last = len(config["vae_channels"]) - 1
     for level in range(last + 1):
         block = f"vae/decoder.up_blocks.{level}"
@@ -73,18 +70,14 @@ def _middle(weights: Weights, name: str, x: jax.Array) -> jax.Array:
     """
     x = resnet(weights, f"{name}.mid_block.resnets.0", x, _EPSILON)
     of_attention = f"{name}.mid_block.attentions.0"
-    normed = group_norm(weights, f"{of_attention}.group_norm", x, _EPSILON).reshape(
-        len(x), -1, x.shape[-1]
-    )
-    x = x + attention(weights, of_attention, normed, normed, heads=1).reshape(x.shape)
+    normed = group_norm(weights, f"{of_attention}.group_norm", x, _EPSILON)
+    tokens = normed.reshape(len(x), -1, x.shape[-1])
+    mixed = attention(weights, of_attention, tokens, tokens, heads=1)
+    x = x + mixed.reshape(x.shape)
     return resnet(weights, f"{name}.mid_block.resnets.1", x, _EPSILON)
 
 
 def _end(weights: Weights, name: str, x: jax.Array) -> jax.Array:
     """Apply the last norm and the last convolution."""
-    return convolution(
-        weights,
-        f"{name}.conv_out",
-        jax.nn.silu(group_norm(weights, f"{name}.conv_norm_out", x, _EPSILON)),
-        padding=1,
-    )
+    normed = group_norm(weights, f"{name}.conv_norm_out", x, _EPSILON)
+    return convolution(weights, f"{name}.conv_out", jax.nn.silu(normed), padding=1)

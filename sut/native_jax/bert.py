@@ -24,14 +24,14 @@ Config = Mapping[str, Any]
 
 def attention(weights: Weights, layer: str, x: jax.Array, mask: jax.Array, heads: int) -> jax.Array:
     """x [batch, length, hidden], mask bool [batch, 1, 1, length] → [batch, length, hidden]."""
-    parts = (
-        dense(weights, f"{layer}.attention.self.{name}", x) for name in ("query", "key", "value")
-    )
-    query, key, value = (part.reshape(*x.shape[:2], heads, -1) for part in parts)
-    scores = jnp.einsum("bqhd,bkhd->bhqk", query, key).astype(jnp.float32) / np.sqrt(
-        query.shape[-1]
-    )
-    shares = jax.nn.softmax(jnp.where(mask, scores, jnp.finfo(jnp.float32).min)).astype(x.dtype)
+    by_head = (*x.shape[:2], heads, -1)
+    query = dense(weights, f"{layer}.attention.self.query", x).reshape(by_head)
+    key = dense(weights, f"{layer}.attention.self.key", x).reshape(by_head)
+    value = dense(weights, f"{layer}.attention.self.value", x).reshape(by_head)
+    products = jnp.einsum("bqhd,bkhd->bhqk", query, key).astype(jnp.float32)
+    scores = products / np.sqrt(query.shape[-1])
+    scores = jnp.where(mask, scores, jnp.finfo(jnp.float32).min)
+    shares = jax.nn.softmax(scores).astype(x.dtype)
     mixed = jnp.einsum("bhqk,bkhd->bqhd", shares, value)
     return dense(weights, f"{layer}.attention.output.dense", mixed.reshape(x.shape))
 
@@ -40,19 +40,19 @@ def logits(config: Config, weights: Weights, ids: jax.Array, mask: jax.Array) ->
     """ids, mask: int32 [batch, length] → float32 [batch, classes]."""
     normed = partial(norm, weights, epsilon=config["layer_norm_eps"])
     activation = partial(jax.nn.gelu, approximate=config["hidden_act"] != "gelu")
-    word, position, kind = (
-        weights[f"bert.embeddings.{name}_embeddings.weight"]
-        for name in ("word", "position", "token_type")
-    )
-    x = normed("bert.embeddings.LayerNorm", word[ids] + position[: ids.shape[1]] + kind[0])
+    words = weights["bert.embeddings.word_embeddings.weight"]
+    positions = weights["bert.embeddings.position_embeddings.weight"]
+    token_types = weights["bert.embeddings.token_type_embeddings.weight"]
+    x = words[ids] + positions[: ids.shape[1]] + token_types[0]
+    x = normed("bert.embeddings.LayerNorm", x)
     for number in range(config["num_hidden_layers"]):
         layer = f"bert.encoder.layer.{number}"
-        mixed = attention(
-            weights, layer, x, mask[:, None, None, :] == 1, config["num_attention_heads"]
-        )
+        is_token = mask[:, None, None, :] == 1
+        mixed = attention(weights, layer, x, is_token, config["num_attention_heads"])
         x = normed(f"{layer}.attention.output.LayerNorm", x + mixed)
         inner = activation(dense(weights, f"{layer}.intermediate.dense", x))
-        x = normed(f"{layer}.output.LayerNorm", x + dense(weights, f"{layer}.output.dense", inner))
+        outer = dense(weights, f"{layer}.output.dense", inner)
+        x = normed(f"{layer}.output.LayerNorm", x + outer)
     pooled = jnp.tanh(dense(weights, "bert.pooler.dense", x[:, 0]))
     return dense(weights, "classifier", pooled).astype(jnp.float32)
 
@@ -61,7 +61,9 @@ class JaxClassifier:
     """BERT with its head. Its methods are those of `sut.contract.Inference`."""
 
     def __init__(self, weights: dict[str, jax.Array], workload: Workload):
-        self.weights, self.workload, self.in_flight = weights, workload, workload.in_flight
+        self.weights = weights
+        self.workload = workload
+        self.in_flight = workload.in_flight
         config = workload.config["model"]
 
         def classify(weights: Weights, ids: jax.Array, mask: jax.Array) -> jax.Array:
@@ -100,10 +102,9 @@ def load(workload: Workload) -> JaxClassifier:
 def load_training(workload: Workload) -> JaxTraining:
     """The checkpoint's classifier, to train every parameter; see `training`."""
     config = workload.config["model"]
-    return JaxTraining(
-        lambda trained, _, batch: cross_entropy(
-            logits(config, trained, batch["input_ids"], batch["attention_mask"]), batch["label"]
-        ),
-        runtime.load_weights(workload),
-        workload,
-    )
+
+    def loss(trained: Weights, _: Weights, batch: Mapping[str, jax.Array]) -> jax.Array:
+        answers = logits(config, trained, batch["input_ids"], batch["attention_mask"])
+        return cross_entropy(answers, batch["label"])
+
+    return JaxTraining(loss, runtime.load_weights(workload), workload)

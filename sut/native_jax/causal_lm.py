@@ -38,13 +38,13 @@ def is_gemma(config: Config) -> bool:
 
 def rms_norm(config: Config, weights: Weights, name: str, x: jax.Array) -> jax.Array:
     """Root mean square normalisation, computed in float32. Gemma's factors are 1 + its weights."""
-    weight, wide = weights[f"{name}.weight"], x.astype(jnp.float32)
-    wide = wide * lax.rsqrt((wide**2).mean(-1, keepdims=True) + config["rms_norm_eps"])
-    return (
-        (wide * (1 + weight.astype(jnp.float32))).astype(x.dtype)
-        if is_gemma(config)
-        else weight * wide.astype(x.dtype)
-    )
+    weight = weights[f"{name}.weight"]
+    wide = x.astype(jnp.float32)
+    mean_square = (wide**2).mean(-1, keepdims=True)
+    wide = wide * lax.rsqrt(mean_square + config["rms_norm_eps"])
+    if is_gemma(config):
+        return (wide * (1 + weight.astype(jnp.float32))).astype(x.dtype)
+    return weight * wide.astype(x.dtype)
 
 
 def adapted(weights: Weights, name: str, x: jax.Array) -> jax.Array:
@@ -57,11 +57,12 @@ def adapted(weights: Weights, name: str, x: jax.Array) -> jax.Array:
     made = x @ weights[f"{name}.weight"]
     if f"{name}.a" not in weights:
         return made
-    a, b = weights[f"{name}.a"], weights[f"{name}.b"]
-    product = partial(
-        jnp.matmul, precision=None if made.dtype == a.dtype else lax.Precision.HIGHEST
-    )
-    return made + product(product(x.astype(a.dtype), a), b).astype(made.dtype)
+    a = weights[f"{name}.a"]
+    b = weights[f"{name}.b"]
+    precision = None if made.dtype == a.dtype else lax.Precision.HIGHEST
+    inner = jnp.matmul(x.astype(a.dtype), a, precision=precision)
+    added = jnp.matmul(inner, b, precision=precision)
+    return made + added.astype(made.dtype)
 
 
 def frequencies(config: Config) -> np.ndarray:
@@ -70,10 +71,13 @@ def frequencies(config: Config) -> np.ndarray:
     Llama 3.1 divides low frequencies by its factor, leaves high frequencies unchanged, and
     interpolates in between.
     """
-    turns = config["rope_theta"] ** (-np.arange(0, config["head_dim"], 2) / config["head_dim"])
-    if scaling := config.get("rope_scaling"):
+    exponents = -np.arange(0, config["head_dim"], 2) / config["head_dim"]
+    turns = config["rope_theta"] ** exponents
+    scaling = config.get("rope_scaling")
+    if scaling:
         rounds = scaling["original_max_position_embeddings"] * turns / (2 * np.pi)
-        low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
+        low = scaling["low_freq_factor"]
+        high = scaling["high_freq_factor"]
         share = np.clip((rounds - low) / (high - low), 0, 1)
         turns = turns * (share + (1 - share) / scaling["factor"])
     return turns.astype(np.float32)
@@ -84,17 +88,18 @@ def rotate(x: jax.Array, angles: jax.Array) -> jax.Array:
     [batch, heads, new, size], and angles are half as wide.
     """
     first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
-    cosine, sine = jnp.cos(angles), jnp.sin(angles)
-    return jnp.concatenate(
-        [first * cosine - second * sine, second * cosine + first * sine], axis=-1
-    ).astype(x.dtype)
+    cosine = jnp.cos(angles)
+    sine = jnp.sin(angles)
+    rotated = [first * cosine - second * sine, second * cosine + first * sine]
+    return jnp.concatenate(rotated, axis=-1).astype(x.dtype)
 
 
 def visible(columns: jax.Array, begin: jax.Array, length: int, window: int | None) -> jax.Array:
     """Return which columns of the cache each new token looks at, bool [batch, new, length]. They
     are the row's own columns, up to the token itself, within the window.
     """
-    each, own = jnp.arange(length), columns[:, None]
+    each = jnp.arange(length)
+    own = columns[:, None]
     mask = (each >= begin[:, None, None]) & (each <= own)
     return mask & (each > own - window) if window else mask
 
@@ -105,17 +110,18 @@ def attend(query: jax.Array, keys: jax.Array, values: jax.Array, mask: jax.Array
     """
     batch, heads, new, size = query.shape
     grouped = query.reshape(batch, keys.shape[1], -1, new, size)
-    scores = jnp.einsum("bkgnd,bktd->bkgnt", grouped, keys).astype(jnp.float32) / np.sqrt(size)
-    shares = jax.nn.softmax(
-        jnp.where(mask[:, None, None], scores, jnp.finfo(jnp.float32).min)
-    ).astype(query.dtype)
-    mixed = jnp.einsum("bkgnt,bktd->bkgnd", shares, values)
-    return mixed.reshape(batch, heads, new, size).swapaxes(1, 2).reshape(batch, new, -1)
+    products = jnp.einsum("bkgnd,bktd->bkgnt", grouped, keys).astype(jnp.float32)
+    scores = products / np.sqrt(size)
+    scores = jnp.where(mask[:, None, None], scores, jnp.finfo(jnp.float32).min)
+    shares = jax.nn.softmax(scores).astype(query.dtype)
+    mixed = jnp.einsum("bkgnt,bktd->bkgnd", shares, values).reshape(batch, heads, new, size)
+    return mixed.swapaxes(1, 2).reshape(batch, new, -1)
 
 
 def empty_cache(config: Config, batch: int, length: int, dtype: Any) -> Cache:
     """Return a cache of `length` columns."""
-    zeros = jnp.zeros((batch, config["num_key_value_heads"], length, config["head_dim"]), dtype)
+    shape = (batch, config["num_key_value_heads"], length, config["head_dim"])
+    zeros = jnp.zeros(shape, dtype)
     return [(zeros, zeros)] * config["num_hidden_layers"]
 
 
@@ -129,31 +135,33 @@ def forward(
         ids: int32 [batch, new], in the columns from `at` on.
         begin: int32 [batch], the first column of each row. All columns before it are padding.
     """
-    normed, product = partial(rms_norm, config, weights), partial(adapted, weights)
+    normed = partial(rms_norm, config, weights)
+    product = partial(adapted, weights)
     activation = partial(jax.nn.gelu, approximate=True) if is_gemma(config) else jax.nn.silu
     columns = at + jnp.arange(ids.shape[1])
     angles = (columns - begin[:, None])[:, None, :, None] * frequencies(config)
     # Folders of other models may name a window that is not used.
     window = config.get("sliding_window") if config["model_type"] == "mistral" else None
     mask = visible(columns, begin, cache[0][0].shape[2], window)
-    x, updated = weights["model.embed_tokens.weight"][ids], []
+    x = weights["model.embed_tokens.weight"][ids]
+    updated = []
     if is_gemma(config):
         x = x * jnp.asarray(np.sqrt(config["hidden_size"]), x.dtype)
     for number, (keys, values) in enumerate(cache):
         layer = f"model.layers.{number}"
         inner = normed(f"{layer}.input_layernorm", x)
-        products = (product(f"{layer}.self_attn.{name}_proj", inner) for name in "qkv")
-        query, key, value = (
-            p.reshape(*ids.shape, -1, config["head_dim"]).swapaxes(1, 2) for p in products
-        )
+        by_head = (*ids.shape, -1, config["head_dim"])
+        query = product(f"{layer}.self_attn.q_proj", inner).reshape(by_head).swapaxes(1, 2)
+        key = product(f"{layer}.self_attn.k_proj", inner).reshape(by_head).swapaxes(1, 2)
+        value = product(f"{layer}.self_attn.v_proj", inner).reshape(by_head).swapaxes(1, 2)
         keys = lax.dynamic_update_slice_in_dim(keys, rotate(key, angles), at, axis=2)
         values = lax.dynamic_update_slice_in_dim(values, value, at, axis=2)
         updated.append((keys, values))
-        x = x + product(
-            f"{layer}.self_attn.o_proj", attend(rotate(query, angles), keys, values, mask)
-        )
+        mixed = attend(rotate(query, angles), keys, values, mask)
+        x = x + product(f"{layer}.self_attn.o_proj", mixed)
         inner = normed(f"{layer}.post_attention_layernorm", x)
-        gate, up = (product(f"{layer}.mlp.{name}_proj", inner) for name in ("gate", "up"))
+        gate = product(f"{layer}.mlp.gate_proj", inner)
+        up = product(f"{layer}.mlp.up_proj", inner)
         x = x + product(f"{layer}.mlp.down_proj", activation(gate) * up)
     return normed("model.norm", x), updated
 
@@ -162,11 +170,9 @@ def rate(weights: Weights, hidden: jax.Array) -> jax.Array:
     """Hidden states [..., hidden] → logits [..., vocabulary]; a model without its own head uses its
     embedding.
     """
-    return hidden @ (
-        weights["lm_head.weight"]
-        if "lm_head.weight" in weights
-        else weights["model.embed_tokens.weight"].T
-    )
+    if "lm_head.weight" in weights:
+        return hidden @ weights["lm_head.weight"]
+    return hidden @ weights["model.embed_tokens.weight"].T
 
 
 def greedy(
@@ -191,7 +197,9 @@ def greedy(
         hidden, cache = forward(config, weights, ids, cache, at, begin)
         token = rate(weights, hidden[:, -1:]).argmax(-1).astype(jnp.int32)
         tokens = lax.dynamic_update_slice_in_dim(tokens, token, count, axis=1)
-        return count + 1, token, tokens, ended | jnp.isin(token, jnp.array(ends, jnp.int32)), cache
+        following = count + 1
+        is_end = jnp.isin(token, jnp.array(ends, jnp.int32))
+        return following, token, tokens, ended | is_end, cache
 
     def unfinished(state: Any) -> jax.Array:
         count, _, _, ended, _ = state
@@ -202,9 +210,9 @@ def greedy(
         return extend(count, token, prompt + count - 1, tokens, ended, cache)
 
     cache = empty_cache(config, batch, prompt + new, weights["model.embed_tokens.weight"].dtype)
-    state = extend(
-        0, ids, 0, jnp.zeros((batch, new), jnp.int32), jnp.zeros((batch, 1), bool), cache
-    )
+    no_tokens = jnp.zeros((batch, new), jnp.int32)
+    none_ended = jnp.zeros((batch, 1), bool)
+    state = extend(0, ids, 0, no_tokens, none_ended, cache)
     return lax.while_loop(unfinished, step, state)[2]
 
 
@@ -212,8 +220,9 @@ def teacher_forced(config: Config, weights: Weights, ids: jax.Array) -> jax.Arra
     """ids int32 [batch, length] → logits of each next token, float32 [batch, length,
     vocabulary].
     """
-    cache = empty_cache(config, len(ids), ids.shape[1], weights["model.embed_tokens.weight"].dtype)
-    hidden, _ = forward(config, weights, ids, cache, 0, jnp.zeros(len(ids), jnp.int32))
+    rows, length = ids.shape
+    cache = empty_cache(config, rows, length, weights["model.embed_tokens.weight"].dtype)
+    hidden, _ = forward(config, weights, ids, cache, 0, jnp.zeros(rows, jnp.int32))
     return rate(weights, hidden).astype(jnp.float32)
 
 
@@ -223,9 +232,12 @@ class JaxCausalLM:
     """
 
     def __init__(self, weights: dict[str, jax.Array], workload: Workload):
-        self.weights, self.workload, self.in_flight = weights, workload, workload.in_flight
+        self.weights = weights
+        self.workload = workload
+        self.in_flight = workload.in_flight
         self.end_tokens = tuple(workload.config.get("end_tokens", ()))
-        config, ends = workload.config["model"], self.end_tokens
+        config = workload.config["model"]
+        ends = self.end_tokens
 
         def generate(weights: Weights, ids: jax.Array, begin: jax.Array, new: int) -> jax.Array:
             return greedy(config, weights, ids, begin, new, ends)
@@ -251,8 +263,9 @@ class JaxCausalLM:
 
     def to_host(self, outputs: tuple[jax.Array, np.ndarray]) -> Batch:
         """Return the new tokens, and how many of each row are its answer."""
-        tokens = np.ascontiguousarray(outputs[0])
-        return {"tokens": tokens, "n_tokens": padding.produced(tokens, outputs[1], self.end_tokens)}
+        on_device, requested = outputs
+        tokens = np.ascontiguousarray(on_device)
+        return {"tokens": tokens, "n_tokens": padding.produced(tokens, requested, self.end_tokens)}
 
     def logits(self, tokens: np.ndarray) -> np.ndarray:
         """Return the logits of the same forward pass, compiled as a separate program."""
@@ -277,7 +290,8 @@ def load_weights(workload: Workload) -> dict[str, jax.Array]:
     another way than Llama 3.1's.
     """
     config = workload.config["model"]
-    if (kind := config.get("rope_scaling", {}).get("rope_type", "llama3")) != "llama3":
+    kind = config.get("rope_scaling", {}).get("rope_type", "llama3")
+    if kind != "llama3":
         raise Unsupported(
             f"native JAX scales rotary positions as llama3 does and not otherwise ({kind}): take"
             " native-torch"
@@ -294,17 +308,16 @@ def factors(workload: Workload) -> dict[str, jax.Array]:
 
     They are peft's factors, transposed like all weights of dense layers here.
     """
-    config, lora = workload.config["model"], workload.config["lora"]
-    made = {}
+    config = workload.config["model"]
+    lora = workload.config["lora"]
+    trained = {}
     for number in range(config["num_hidden_layers"]):
         for name in adapters.LAYERS:
-            product, (_, shape) = (
-                f"model.layers.{number}.self_attn.{name}",
-                adapters.shapes(config, lora, name),
-            )
-            made[f"{product}.a"] = jnp.asarray(adapters.first(config, lora, number, name).T)
-            made[f"{product}.b"] = jnp.zeros(shape[::-1])
-    return made
+            product = f"model.layers.{number}.self_attn.{name}"
+            _, shape_of_b = adapters.shapes(config, lora, name)
+            trained[f"{product}.a"] = jnp.asarray(adapters.first(config, lora, number, name).T)
+            trained[f"{product}.b"] = jnp.zeros(shape_of_b[::-1])
+    return trained
 
 
 def load_training(workload: Workload) -> JaxTraining:
@@ -312,7 +325,8 @@ def load_training(workload: Workload) -> JaxTraining:
 
     Raises Unsupported as `load_weights` does.
     """
-    config, lora = workload.config["model"], workload.config["lora"]
+    config = workload.config["model"]
+    lora = workload.config["lora"]
     scale = lora["alpha"] / lora["rank"]
 
     def loss(
@@ -325,9 +339,8 @@ def load_training(workload: Workload) -> JaxTraining:
             name: scale * values if name.endswith(".a") else values
             for name, values in trained.items()
         }
-        return cross_entropy(
-            teacher_forced(config, {**frozen, **scaled}, batch["input_ids"]), batch["label"]
-        )
+        answers = teacher_forced(config, {**frozen, **scaled}, batch["input_ids"])
+        return cross_entropy(answers, batch["label"])
 
     frozen = load_weights(workload)
     return JaxTraining(loss, factors(workload), workload, frozen)

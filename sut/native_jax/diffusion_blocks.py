@@ -44,10 +44,10 @@ def group_norm(weights: Weights, name: str, x: jax.Array, epsilon: float) -> jax
     """
     wide = x.astype(jnp.float32).reshape(len(x), -1, _GROUPS, x.shape[-1] // _GROUPS)
     wide = wide - wide.mean((1, 3), keepdims=True)
-    wide = wide * jax.lax.rsqrt((wide**2).mean((1, 3), keepdims=True) + epsilon)
-    return (wide.reshape(x.shape) * weights[f"{name}.weight"] + weights[f"{name}.bias"]).astype(
-        x.dtype
-    )
+    variance = (wide**2).mean((1, 3), keepdims=True)
+    wide = wide * jax.lax.rsqrt(variance + epsilon)
+    normed = wide.reshape(x.shape) * weights[f"{name}.weight"] + weights[f"{name}.bias"]
+    return normed.astype(x.dtype)
 
 
 def resnet(
@@ -58,26 +58,16 @@ def resnet(
     Args:
         time: the step's embedding after its activation [size]. The autoencoder has none.
     """
-    inner = convolution(
-        weights,
-        f"{name}.conv1",
-        jax.nn.silu(group_norm(weights, f"{name}.norm1", x, epsilon)),
-        padding=1,
-    )
+    inner = jax.nn.silu(group_norm(weights, f"{name}.norm1", x, epsilon))
+    inner = convolution(weights, f"{name}.conv1", inner, padding=1)
     if time is not None:
         inner = inner + dense(weights, f"{name}.time_emb_proj", time)
-    inner = convolution(
-        weights,
-        f"{name}.conv2",
-        jax.nn.silu(group_norm(weights, f"{name}.norm2", inner, epsilon)),
-        padding=1,
-    )
-    # A convolution of one pixel is a dense layer: its weight [1, 1, in, out] is one matrix.
-    return inner + (
-        dense(weights, f"{name}.conv_shortcut", x)
-        if f"{name}.conv_shortcut.weight" in weights
-        else x
-    )
+    inner = jax.nn.silu(group_norm(weights, f"{name}.norm2", inner, epsilon))
+    inner = convolution(weights, f"{name}.conv2", inner, padding=1)
+    if f"{name}.conv_shortcut.weight" in weights:
+        # A convolution of one pixel is a dense layer: its weight [1, 1, in, out] is one matrix.
+        x = dense(weights, f"{name}.conv_shortcut", x)
+    return inner + x
 
 
 def upsample(weights: Weights, name: str, x: jax.Array) -> jax.Array:
@@ -86,9 +76,8 @@ def upsample(weights: Weights, name: str, x: jax.Array) -> jax.Array:
     """
     batch, height, width, channels = x.shape
     fourfold = jnp.broadcast_to(x[:, :, None, :, None], (batch, height, 2, width, 2, channels))
-    return convolution(
-        weights, f"{name}.conv", fourfold.reshape(batch, 2 * height, 2 * width, channels), padding=1
-    )
+    larger = fourfold.reshape(batch, 2 * height, 2 * width, channels)
+    return convolution(weights, f"{name}.conv", larger, padding=1)
 
 
 def attention(
@@ -97,8 +86,7 @@ def attention(
     """diffusers' `Attention`: x [batch, queries, width], context [batch, keys, size] → [batch,
     queries, width].
     """
-    query, key, value = (
-        dense(weights, f"{name}.to_{part}", of)
-        for part, of in (("q", x), ("k", context), ("v", context))
-    )
+    query = dense(weights, f"{name}.to_q", x)
+    key = dense(weights, f"{name}.to_k", context)
+    value = dense(weights, f"{name}.to_v", context)
     return dense(weights, f"{name}.to_out.0", attend(query, key, value, heads))

@@ -32,10 +32,10 @@ def convolution(
 def norm(weights: Weights, name: str, x: jax.Array, epsilon: float) -> jax.Array:
     """Layer normalisation over the last axis, computed in float32."""
     wide = x.astype(jnp.float32)
-    wide = (wide - wide.mean(-1, keepdims=True)) * jax.lax.rsqrt(
-        wide.var(-1, keepdims=True) + epsilon
-    )
-    return (wide * weights[f"{name}.weight"] + weights[f"{name}.bias"]).astype(x.dtype)
+    centered = wide - wide.mean(-1, keepdims=True)
+    wide = centered * jax.lax.rsqrt(wide.var(-1, keepdims=True) + epsilon)
+    normed = wide * weights[f"{name}.weight"] + weights[f"{name}.bias"]
+    return normed.astype(x.dtype)
 
 
 def attend(
@@ -48,9 +48,10 @@ def attend(
         query: [batch, queries, width]; key and value: [batch, keys, width].
         mask: bool [queries, keys], whether a query looks at a key.
     """
-    q, k, v = (x.reshape(*x.shape[:2], heads, -1) for x in (query, key, value))
+    q, k, v = [x.reshape(*x.shape[:2], heads, -1) for x in (query, key, value)]
     # The queries are scaled, because they are the smaller array.
-    scores = jnp.einsum("bqhd,bkhd->bhqk", q * q.shape[-1] ** -0.5, k).astype(jnp.float32)
+    scaled = q * q.shape[-1] ** -0.5
+    scores = jnp.einsum("bqhd,bkhd->bhqk", scaled, k).astype(jnp.float32)
     if mask is not None:
         scores = jnp.where(mask, scores, jnp.finfo(jnp.float32).min)
     shares = jax.nn.softmax(scores).astype(v.dtype)

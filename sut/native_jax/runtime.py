@@ -28,7 +28,8 @@ def configure(workload: Workload) -> None:
             f"execution {workload.execution} is not written for native JAX; there is"
             f" {' and '.join(jax_programs.EXECUTIONS)}"
         )
-    if reason := DEVICES[workload.device].lacks.get(workload.precision):
+    reason = DEVICES[workload.device].lacks.get(workload.precision)
+    if reason:
         raise Unsupported(f"--precision {workload.precision}: {reason}")
     jax_programs.configure(workload.device, workload.precision)
 
@@ -54,10 +55,9 @@ def load_weights(
     dtype = jnp.dtype("bfloat16" if workload.precision == "bfloat16" else "float32")
     weights = {}
     for name in weights_files.names(workload.checkpoint):
-        # The names in BERT's folders from before 2019.
-        today = name.replace("LayerNorm.gamma", "LayerNorm.weight").replace(
-            "LayerNorm.beta", "LayerNorm.bias"
-        )
+        # BERT's folders from before 2019 have other names.
+        today = name.replace("LayerNorm.gamma", "LayerNorm.weight")
+        today = today.replace("LayerNorm.beta", "LayerNorm.bias")
         if today.startswith(begins) and today.endswith(ends):
             values = weights_files.tensor(workload.checkpoint, name)
             if not is_table(today):

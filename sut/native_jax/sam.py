@@ -27,10 +27,10 @@ Config = Mapping[str, Any]
 
 FREQUENCIES = "prompt_encoder.pe_layer.positional_encoding_gaussian_matrix"
 _TABLE = re.compile(r"pos_embed|rel_pos_[hw]|(_embed|_embeddings\.\d|_tokens?)\.weight")
-_MEAN, _DEVIATION = (
-    np.array(values, np.float32) for values in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
-)
-_EPSILON, _DECODER_EPSILON = 1e-6, 1e-5  # the second is PyTorch's default
+_MEAN = np.array((0.485, 0.456, 0.406), np.float32)
+_DEVIATION = np.array((0.229, 0.224, 0.225), np.float32)
+_EPSILON = 1e-6
+_DECODER_EPSILON = 1e-5  # PyTorch's default
 _DECODER_LAYERS = 2
 
 gelu = partial(jax.nn.gelu, approximate=False)
@@ -44,11 +44,8 @@ def split(x: jax.Array, size: int) -> jax.Array:
     across = -(-grid // size)
     margin = (0, across * size - grid)
     padded = jnp.pad(x, ((0, 0), margin, margin, (0, 0)))
-    return (
-        padded.reshape(batch, across, size, across, size, channels)
-        .swapaxes(2, 3)
-        .reshape(-1, size, size, channels)
-    )
+    windows = padded.reshape(batch, across, size, across, size, channels).swapaxes(2, 3)
+    return windows.reshape(-1, size, size, channels)
 
 
 def join(windows: jax.Array, grid: int) -> jax.Array:
@@ -57,11 +54,8 @@ def join(windows: jax.Array, grid: int) -> jax.Array:
     """
     _, size, _, channels = windows.shape
     across = -(-grid // size)
-    whole = (
-        windows.reshape(-1, across, across, size, size, channels)
-        .swapaxes(2, 3)
-        .reshape(-1, across * size, across * size, channels)
-    )
+    rows = windows.reshape(-1, across, across, size, size, channels).swapaxes(2, 3)
+    whole = rows.reshape(-1, across * size, across * size, channels)
     return whole[:, :grid, :grid]
 
 
@@ -73,26 +67,26 @@ def attention(weights: Weights, layer: str, x: jax.Array, heads: int, size: int)
         size: a window's side; it may be the grid's.
     """
     joint = dense(weights, f"{layer}.qkv", split(x, size))
-    windows, tokens = len(joint), size * size
+    windows = len(joint)
+    tokens = size * size
     # Each has the shape [windows, heads, tokens, head].
     query, key, value = jnp.moveaxis(joint.reshape(windows, tokens, 3, heads, -1), (2, 3), (0, 2))
     distance = np.arange(size)[:, None] - np.arange(size) + size - 1
     # [size of the queries, size of the keys, head].
-    rows, columns = (weights[f"{layer}.rel_pos_{axis}"][distance] for axis in "hw")
+    rows = weights[f"{layer}.rel_pos_h"][distance]
+    columns = weights[f"{layer}.rel_pos_w"][distance]
     square = query.reshape(windows, heads, size, size, -1)
-    down, across = (
-        jnp.einsum("wnyxd,yid->wnyxi", square, rows),
-        jnp.einsum("wnyxd,xjd->wnyxj", square, columns),
-    )
-    scores = ((query * query.shape[-1] ** -0.5) @ key.swapaxes(-1, -2)).astype(jnp.float32)
-    scores = (
-        scores.reshape(windows, heads, size, size, size, size)
-        + down[..., None]
-        + across[..., None, :]
-    )
-    shares = jax.nn.softmax(scores.reshape(windows, heads, tokens, tokens)).astype(x.dtype)
+    down = jnp.einsum("wnyxd,yid->wnyxi", square, rows)
+    across = jnp.einsum("wnyxd,xjd->wnyxj", square, columns)
+    scaled = query * query.shape[-1] ** -0.5
+    scores = (scaled @ key.swapaxes(-1, -2)).astype(jnp.float32)
+    scores = scores.reshape(windows, heads, size, size, size, size)
+    scores = scores + down[..., None] + across[..., None, :]
+    scores = scores.reshape(windows, heads, tokens, tokens)
+    shares = jax.nn.softmax(scores).astype(x.dtype)
     mixed = (shares @ value).swapaxes(1, 2).reshape(windows, size, size, -1)
-    return join(dense(weights, f"{layer}.proj", mixed), x.shape[1])
+    projected = dense(weights, f"{layer}.proj", mixed)
+    return join(projected, x.shape[1])
 
 
 def encode(config: Config, weights: Weights, image: jax.Array) -> jax.Array:
@@ -101,35 +95,21 @@ def encode(config: Config, weights: Weights, image: jax.Array) -> jax.Array:
     """
     positions = weights["image_encoder.pos_embed"]
     pixels = ((image - _MEAN) / _DEVIATION).astype(positions.dtype)
-    x = (
-        convolution(weights, "image_encoder.patch_embed.proj", pixels, stride=config["patch_size"])
-        + positions
-    )
+    patch = config["patch_size"]
+    x = convolution(weights, "image_encoder.patch_embed.proj", pixels, stride=patch) + positions
     for number in range(config["num_hidden_layers"]):
         layer = f"image_encoder.blocks.{number}"
-        size = config[
-            "image_embedding_size" if number in config["global_attn_indexes"] else "window_size"
-        ]
-        x += attention(
-            weights,
-            f"{layer}.attn",
-            norm(weights, f"{layer}.norm1", x, _EPSILON),
-            config["num_attention_heads"],
-            size,
-        )
-        inner = gelu(
-            dense(weights, f"{layer}.mlp.lin1", norm(weights, f"{layer}.norm2", x, _EPSILON))
-        )
+        is_global = number in config["global_attn_indexes"]
+        size = config["image_embedding_size" if is_global else "window_size"]
+        inner = norm(weights, f"{layer}.norm1", x, _EPSILON)
+        x += attention(weights, f"{layer}.attn", inner, config["num_attention_heads"], size)
+        inner = norm(weights, f"{layer}.norm2", x, _EPSILON)
+        inner = gelu(dense(weights, f"{layer}.mlp.lin1", inner))
         x += dense(weights, f"{layer}.mlp.lin2", inner)
-    x = norm(
-        weights, "image_encoder.neck.1", convolution(weights, "image_encoder.neck.0", x), _EPSILON
-    )
-    return norm(
-        weights,
-        "image_encoder.neck.3",
-        convolution(weights, "image_encoder.neck.2", x, padding=1),
-        _EPSILON,
-    )
+    x = convolution(weights, "image_encoder.neck.0", x)
+    x = norm(weights, "image_encoder.neck.1", x, _EPSILON)
+    x = convolution(weights, "image_encoder.neck.2", x, padding=1)
+    return norm(weights, "image_encoder.neck.3", x, _EPSILON)
 
 
 def encoded_positions(frequencies: jax.Array, at: jax.Array) -> jax.Array:
@@ -147,30 +127,27 @@ def prompts(weights: Weights, frequencies: jax.Array, batch: Mapping[str, jax.Ar
 
     If there is no box, a padding point with label -1 follows the points.
     """
-    side, points, labels, boxes = (
-        batch["image"].shape[1],
-        batch["points"],
-        batch["labels"],
-        batch.get("boxes"),
-    )
-    background, inside, *corners = (
+    side = batch["image"].shape[1]
+    points = batch["points"]
+    labels = batch["labels"]
+    boxes = batch.get("boxes")
+    background, inside, *corners = [
         weights[f"prompt_encoder.point_embeddings.{kind}.weight"] for kind in range(4)
-    )
-    found = []
+    ]
+    encoded = []
     if points.shape[1]:
         if boxes is None:
             points = jnp.pad(points, ((0, 0), (0, 1), (0, 0)))
             labels = jnp.pad(labels, ((0, 0), (0, 1)), constant_values=-1)
-        at, kind = encoded_positions(frequencies, (points + 0.5) / side), labels[..., None]
+        at = encoded_positions(frequencies, (points + 0.5) / side)
+        kind = labels[..., None]
         known = at + jnp.where(kind == 0, background, 0) + jnp.where(kind == 1, inside, 0)
-        found.append(
-            jnp.where(kind == -1, weights["prompt_encoder.not_a_point_embed.weight"], known)
-        )
+        padding = weights["prompt_encoder.not_a_point_embed.weight"]
+        encoded.append(jnp.where(kind == -1, padding, known))
     if boxes is not None:
-        found.append(
-            encoded_positions(frequencies, (boxes[:, 0] + 0.5) / side) + jnp.concatenate(corners)
-        )
-    return jnp.concatenate(found, axis=1)
+        at = encoded_positions(frequencies, (boxes[:, 0] + 0.5) / side)
+        encoded.append(at + jnp.concatenate(corners))
+    return jnp.concatenate(encoded, axis=1)
 
 
 def attention_between(
@@ -179,10 +156,9 @@ def attention_between(
     """query [batch, queries, channels], key and value [batch, keys, channels] → [batch, queries,
     channels] (`transformer.Attention`).
     """
-    q, k, v = (
-        dense(weights, f"{layer}.{name}_proj", x)
-        for name, x in zip("qkv", (query, key, value), strict=True)
-    )
+    q = dense(weights, f"{layer}.q_proj", query)
+    k = dense(weights, f"{layer}.k_proj", key)
+    v = dense(weights, f"{layer}.v_proj", value)
     return dense(weights, f"{layer}.out_proj", attend(q, k, v, heads))
 
 
@@ -203,26 +179,20 @@ def two_way(
     for number in range(_DECODER_LAYERS):
         layer = f"mask_decoder.transformer.layers.{number}"
         query = x + tokens
-        x = (
-            x + attended(f"{layer}.self_attn", query, query, x)
-            if number
-            else attended(f"{layer}.self_attn", x, x, x)
-        )
+        if number:
+            x = x + attended(f"{layer}.self_attn", query, query, x)
+        else:
+            x = attended(f"{layer}.self_attn", x, x, x)
         x = normed(f"{layer}.norm1", x)
-        x = normed(
-            f"{layer}.norm2",
-            x + attended(f"{layer}.cross_attn_token_to_image", x + tokens, image + at, image),
-        )
+        mixed = attended(f"{layer}.cross_attn_token_to_image", x + tokens, image + at, image)
+        x = normed(f"{layer}.norm2", x + mixed)
         inner = jax.nn.relu(dense(weights, f"{layer}.mlp.lin1", x))
         x = normed(f"{layer}.norm3", x + dense(weights, f"{layer}.mlp.lin2", inner))
-        image = normed(
-            f"{layer}.norm4",
-            image + attended(f"{layer}.cross_attn_image_to_token", image + at, x + tokens, x),
-        )
-    last = attended(
-        "mask_decoder.transformer.final_attn_token_to_image", x + tokens, image + at, image
-    )
-    return normed("mask_decoder.transformer.norm_final_attn", x + last), image
+        mixed = attended(f"{layer}.cross_attn_image_to_token", image + at, x + tokens, x)
+        image = normed(f"{layer}.norm4", image + mixed)
+    name = "mask_decoder.transformer.final_attn_token_to_image"
+    mixed = attended(name, x + tokens, image + at, image)
+    return normed("mask_decoder.transformer.norm_final_attn", x + mixed), image
 
 
 def enlarge(weights: Weights, name: str, x: jax.Array) -> jax.Array:
@@ -239,7 +209,8 @@ def network(weights: Weights, name: str, x: jax.Array) -> jax.Array:
     (`mask_decoder.MLP`).
     """
     x = jax.nn.relu(dense(weights, f"{name}.layers.0", x))
-    return dense(weights, f"{name}.layers.2", jax.nn.relu(dense(weights, f"{name}.layers.1", x)))
+    x = jax.nn.relu(dense(weights, f"{name}.layers.1", x))
+    return dense(weights, f"{name}.layers.2", x)
 
 
 def decode(
@@ -256,55 +227,48 @@ def decode(
         prompted: [batch, prompts, channels].
     """
     batch, grid, _, channels = encoded.shape
-    own = jnp.concatenate(
-        [weights["mask_decoder.iou_token.weight"], weights["mask_decoder.mask_tokens.weight"]]
-    )
+    score_token = weights["mask_decoder.iou_token.weight"]
+    own = jnp.concatenate([score_token, weights["mask_decoder.mask_tokens.weight"]])
     tokens = jnp.concatenate([jnp.broadcast_to(own, (batch, *own.shape)), prompted], axis=1)
-    image = (encoded + weights["prompt_encoder.no_mask_embed.weight"]).reshape(
-        batch, grid * grid, channels
-    )
+    image = encoded + weights["prompt_encoder.no_mask_embed.weight"]
+    image = image.reshape(batch, grid * grid, channels)
     tokens, image = two_way(config, weights, tokens, image, at.reshape(grid * grid, channels))
     large = enlarge(weights, "mask_decoder.output_upscaling.0", image.reshape(encoded.shape))
     large = gelu(norm(weights, "mask_decoder.output_upscaling.1", large, _EPSILON))
     large = gelu(enlarge(weights, "mask_decoder.output_upscaling.3", large))
     masks = range(1, config["mask_tokens"])
-    factors = jnp.stack(
-        [
-            network(weights, f"mask_decoder.output_hypernetworks_mlps.{n}", tokens[:, 1 + n])
-            for n in masks
-        ],
-        axis=1,
-    )
+    of_masks = [
+        network(weights, f"mask_decoder.output_hypernetworks_mlps.{n}", tokens[:, 1 + n])
+        for n in masks
+    ]
+    factors = jnp.stack(of_masks, axis=1)
     scores = network(weights, "mask_decoder.iou_prediction_head", tokens[:, 0])[:, 1:]
-    return jnp.einsum("bmc,bhwc->bmhw", factors, large).astype(jnp.float32), scores.astype(
-        jnp.float32
-    )
+    logits = jnp.einsum("bmc,bhwc->bmhw", factors, large)
+    return logits.astype(jnp.float32), scores.astype(jnp.float32)
 
 
 class JaxSam:
     """Segment Anything. Its methods are those of `sut.contract.Inference`."""
 
     def __init__(self, weights: dict[str, jax.Array], frequencies: jax.Array, workload: Workload):
-        self.weights, self.frequencies, self.workload, self.in_flight = (
-            weights,
-            frequencies,
-            workload,
-            workload.in_flight,
-        )
+        self.weights = weights
+        self.frequencies = frequencies
+        self.workload = workload
+        self.in_flight = workload.in_flight
         config = workload.config["model"]
 
         def segment(
             weights: Weights, frequencies: jax.Array, batch: Mapping[str, jax.Array]
         ) -> tuple[jax.Array, jax.Array]:
             encoded = encode(config, weights, batch["image"])
-            middle = (jnp.arange(config["image_embedding_size"]) + 0.5) / config[
-                "image_embedding_size"
-            ]
-            at = encoded_positions(frequencies, jnp.stack(jnp.meshgrid(middle, middle), axis=-1))
+            grid = config["image_embedding_size"]
+            middle = (jnp.arange(grid) + 0.5) / grid
+            places = jnp.stack(jnp.meshgrid(middle, middle), axis=-1)
+            at = encoded_positions(frequencies, places)
             prompted = prompts(weights, frequencies, batch)
-            return decode(
-                config, weights, encoded, at.astype(encoded.dtype), prompted.astype(encoded.dtype)
-            )
+            at = at.astype(encoded.dtype)
+            prompted = prompted.astype(encoded.dtype)
+            return decode(config, weights, encoded, at, prompted)
 
         self.program = jax.jit(segment)
 
@@ -323,7 +287,7 @@ class JaxSam:
         """Return the masks as bits, every seventh of their logits in either direction, and the
         scores, once they have arrived.
         """
-        logits, scores = (np.ascontiguousarray(output) for output in outputs)
+        logits, scores = [np.ascontiguousarray(output) for output in outputs]
         return {
             "mask": logits > 0,
             "logits": np.ascontiguousarray(logits[:, :, ::7, ::7]),

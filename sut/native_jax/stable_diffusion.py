@@ -7,7 +7,7 @@ compiled once, inside the loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -38,13 +38,11 @@ def schedule(config: Config) -> dict[str, np.ndarray]:
     kept = sqrt(b / a) and added = sqrt(1 - b) - kept sqrt(1 - a). After the last step there is no
     noise: its `b` is 1.
     """
-    betas = (
-        np.linspace(config["beta_start"] ** 0.5, config["beta_end"] ** 0.5, config["train_steps"])
-        ** 2
-    )
-    timesteps = (
-        np.linspace(config["train_steps"] - 1, 0, config["denoising_steps"]).round().astype(int)
-    )
+    train_steps = config["train_steps"]
+    roots = np.linspace(config["beta_start"] ** 0.5, config["beta_end"] ** 0.5, train_steps)
+    betas = roots**2
+    evenly = np.linspace(train_steps - 1, 0, config["denoising_steps"])
+    timesteps = evenly.round().astype(int)
     shares = np.append(np.cumprod(1 - betas)[timesteps], 1.0)
     kept = np.sqrt(shares[1:] / shares[:-1])
     added = np.sqrt(1 - shares[1:]) - kept * np.sqrt(1 - shares[:-1])
@@ -62,21 +60,21 @@ def encode_text(config: Config, weights: Weights, ids: jax.Array) -> jax.Array:
     """Transformers' `CLIPTextModel`: ids int32 [batch, length] → [batch, length, hidden]. No token
     looks at later tokens.
     """
-    normed, product = partial(norm, weights, epsilon=_EPSILON_OF_TEXT), partial(dense, weights)
+    normed = partial(norm, weights, epsilon=_EPSILON_OF_TEXT)
+    product = partial(dense, weights)
     length = ids.shape[1]
-    words, positions = (
-        weights[f"text_encoder/embeddings.{name}_embedding.weight"]
-        for name in ("token", "position")
-    )
-    x, mask = words[ids] + positions[:length], np.tri(length, dtype=bool)
+    words = weights["text_encoder/embeddings.token_embedding.weight"]
+    positions = weights["text_encoder/embeddings.position_embedding.weight"]
+    x = words[ids] + positions[:length]
+    mask = np.tri(length, dtype=bool)
     for number in range(config["num_hidden_layers"]):
         layer = f"text_encoder/encoder.layers.{number}"
         inner = normed(f"{layer}.layer_norm1", x)
-        query, key, value = (product(f"{layer}.self_attn.{name}_proj", inner) for name in "qkv")
-        x = x + product(
-            f"{layer}.self_attn.out_proj",
-            attend(query, key, value, config["num_attention_heads"], mask),
-        )
+        query = product(f"{layer}.self_attn.q_proj", inner)
+        key = product(f"{layer}.self_attn.k_proj", inner)
+        value = product(f"{layer}.self_attn.v_proj", inner)
+        mixed = attend(query, key, value, config["num_attention_heads"], mask)
+        x = x + product(f"{layer}.self_attn.out_proj", mixed)
         inner = product(f"{layer}.mlp.fc1", normed(f"{layer}.layer_norm2", x))
         x = x + product(f"{layer}.mlp.fc2", inner * jax.nn.sigmoid(1.702 * inner))  # CLIP's GELU
     return normed("text_encoder/final_layer_norm", x)
@@ -98,9 +96,9 @@ def denoise(config: Config, weights: Weights, noise: jax.Array, context: jax.Arr
         twice = jnp.concatenate([latents, latents]).astype(context.dtype)
         predicted = unet.predict_noise(config, weights, twice, time, context).astype(jnp.float32)
         without, with_prompt = jnp.split(predicted, 2)
-        latents = kept * latents + added * (
-            without + config["guidance_scale"] * (with_prompt - without)
-        )
+        kept_latents = kept * latents
+        guided = without + config["guidance_scale"] * (with_prompt - without)
+        latents = kept_latents + added * guided
         return latents, latents
 
     return lax.scan(step, noise, (times, tables["kept"], tables["added"]))[1]
@@ -121,16 +119,17 @@ def images_of(
     pixels = autoencoder.decode(config, weights, after[-1]) * 127.5 + 127.5
     # With fewer than four steps, some occur twice.
     quarters = [-(-len(after) * quarter // 4) - 1 for quarter in (1, 2, 3, 4)]
-    return jnp.clip(jnp.round(pixels), 0, 255).astype(jnp.uint8), after[
-        np.array(quarters)
-    ].swapaxes(0, 1)
+    images = jnp.clip(jnp.round(pixels), 0, 255).astype(jnp.uint8)
+    return images, after[np.array(quarters)].swapaxes(0, 1)
 
 
 class JaxStableDiffusion:
     """Text encoder, UNet and decoder. Its methods are those of `sut.contract.Inference`."""
 
     def __init__(self, weights: dict[str, jax.Array], workload: Workload):
-        self.weights, self.workload, self.in_flight = weights, workload, workload.in_flight
+        self.weights = weights
+        self.workload = workload
+        self.in_flight = workload.in_flight
         config = workload.config["model"]
 
         def text_to_image(
@@ -171,9 +170,8 @@ class JaxStableDiffusion:
 
 def load(workload: Workload) -> JaxStableDiffusion:
     """The checkpoint's networks, without the encoder of images."""
-    return JaxStableDiffusion(
-        load_weights(workload, ("text_encoder/", "unet/", *autoencoder.DECODER)), workload
-    )
+    networks = ("text_encoder/", "unet/", *autoencoder.DECODER)
+    return JaxStableDiffusion(load_weights(workload, networks), workload)
 
 
 def load_training(workload: Workload) -> JaxTraining:
@@ -181,10 +179,8 @@ def load_training(workload: Workload) -> JaxTraining:
     see `training`.
     """
     config = workload.config["model"]
-    return JaxTraining(
-        lambda trained, _, batch: squared_error(
-            autoencoder.encode(config, trained, batch["image"]), batch["label"]
-        ),
-        load_weights(workload, autoencoder.ENCODER),
-        workload,
-    )
+
+    def loss(trained: Weights, _: Weights, batch: Mapping[str, jax.Array]) -> jax.Array:
+        return squared_error(autoencoder.encode(config, trained, batch["image"]), batch["label"])
+
+    return JaxTraining(loss, load_weights(workload, autoencoder.ENCODER), workload)

@@ -36,13 +36,15 @@ class JaxTraining:
         workload: Workload,
         frozen: Weights | None = None,
     ):
-        self.workload, self.frozen = workload, frozen or {}
+        self.workload = workload
+        self.frozen = frozen or {}
         self.trainable = sum(values.size for values in trained.values())
         constants = workload.config["optimizer"]
         self.rate = np.float32(constants["learning_rate"])
         # The arrays are separate, because both are donated.
-        moments = (jax.tree.map(jnp.zeros_like, trained) for _ in range(2))
-        self.state = (trained, *moments, jnp.zeros((), jnp.int32))
+        first = jax.tree.map(jnp.zeros_like, trained)
+        second = jax.tree.map(jnp.zeros_like, trained)
+        self.state = (trained, first, second, jnp.zeros((), jnp.int32))
         self.losses: list[jax.Array] = []
 
         def train_step(
@@ -51,11 +53,11 @@ class JaxTraining:
             trained, *moments, count = state
             value, gradients = jax.value_and_grad(loss)(trained, frozen, batch)
             update = partial(adamw, constants, rate, count + 1)
-            made = jax.tree.map(update, trained, gradients, *moments)
-            return (
-                *({name: parts[part] for name, parts in made.items()} for part in range(3)),
-                count + 1,
-            ), value
+            updated = jax.tree.map(update, trained, gradients, *moments)
+            weights = {name: parts[0] for name, parts in updated.items()}
+            first = {name: parts[1] for name, parts in updated.items()}
+            second = {name: parts[2] for name, parts in updated.items()}
+            return (weights, first, second, count + 1), value
 
         # The new state replaces the old one in memory.
         self.program = jax.jit(train_step, donate_argnums=0)
@@ -108,25 +110,24 @@ def adamw(
     As in PyTorch, epsilon is added after the correction of the second moment, moments are kept in
     the weight's dtype, and the arithmetic is float32.
     """
-    kept, (weight, gradient, first, second) = (
-        weight.dtype,
-        (x.astype(jnp.float32) for x in (weight, gradient, first, second)),
-    )
-    beta_1, beta_2 = constants["beta_1"], constants["beta_2"]
+    dtype = weight.dtype
+    weight, gradient, first, second = [
+        values.astype(jnp.float32) for values in (weight, gradient, first, second)
+    ]
+    beta_1 = constants["beta_1"]
+    beta_2 = constants["beta_2"]
     first = beta_1 * first + (1 - beta_1) * gradient
     second = beta_2 * second + (1 - beta_2) * gradient**2
-    step = (
-        first
-        / (1 - beta_1**count)
-        / (jnp.sqrt(second / (1 - beta_2**count)) + constants["epsilon"])
-    )
+    mean = first / (1 - beta_1**count)
+    square = second / (1 - beta_2**count)
+    step = mean / (jnp.sqrt(square) + constants["epsilon"])
     weight = weight - rate * (step + constants["weight_decay"] * weight)
-    return weight.astype(kept), first.astype(kept), second.astype(kept)
+    return weight.astype(dtype), first.astype(dtype), second.astype(dtype)
 
 
-def squared_error(made: jax.Array, wanted: jax.Array) -> jax.Array:
+def squared_error(answers: jax.Array, labels: jax.Array) -> jax.Array:
     """Return the mean squared difference of two arrays of one shape, computed in float32."""
-    return ((made.astype(jnp.float32) - wanted) ** 2).mean()
+    return ((answers.astype(jnp.float32) - labels) ** 2).mean()
 
 
 def cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:

@@ -17,7 +17,8 @@ from sut.native_jax.runtime import Weights
 
 Config = Mapping[str, Any]
 
-_EPSILON, _EPSILON_OF_TRANSFORMER = 1e-5, 1e-6  # the second is only for the group norm
+_EPSILON = 1e-5
+_EPSILON_OF_TRANSFORMER = 1e-6  # only of its group norm
 
 
 def time_embedding(weights: Weights, waves: jax.Array) -> jax.Array:
@@ -46,25 +47,19 @@ def predict_noise(
             x = blocks(f"unet/down_blocks.{level}", number, x)
             skips.append(x)
         if level != levels[-1]:
-            x = convolution(
-                weights, f"unet/down_blocks.{level}.downsamplers.0.conv", x, stride=2, padding=1
-            )
+            name = f"unet/down_blocks.{level}.downsamplers.0.conv"
+            x = convolution(weights, name, x, stride=2, padding=1)
             skips.append(x)
     x = blocks("unet/mid_block", 0, x)
     x = blocks("unet/mid_block", 1, x)
     for level in levels:
         for number in range(3):
-            x = blocks(
-                f"unet/up_blocks.{level}", number, jnp.concatenate([x, skips.pop()], axis=-1)
-            )
+            x = jnp.concatenate([x, skips.pop()], axis=-1)
+            x = blocks(f"unet/up_blocks.{level}", number, x)
         if level != levels[-1]:
             x = upsample(weights, f"unet/up_blocks.{level}.upsamplers.0", x)
-    return convolution(
-        weights,
-        "unet/conv_out",
-        jax.nn.silu(group_norm(weights, "unet/conv_norm_out", x, _EPSILON)),
-        padding=1,
-    )
+    x = jax.nn.silu(group_norm(weights, "unet/conv_norm_out", x, _EPSILON))
+    return convolution(weights, "unet/conv_out", x, padding=1)
 
 
 def _block(
@@ -78,8 +73,10 @@ def _block(
 ) -> jax.Array:
     """Run one resnet of a block, and the transformer after it if there is one."""
     x = resnet(weights, f"{name}.resnets.{number}", x, _EPSILON, time)
-    there = f"{name}.attentions.{number}.norm.weight" in weights
-    return _transformer(weights, f"{name}.attentions.{number}", x, context, heads) if there else x
+    transformer = f"{name}.attentions.{number}"
+    if f"{transformer}.norm.weight" not in weights:
+        return x
+    return _transformer(weights, transformer, x, context, heads)
 
 
 def _transformer(
@@ -91,20 +88,17 @@ def _transformer(
     Its first and last layers are convolutions of one pixel. The block ends with a GEGLU (Shazeer
     2020).
     """
-    block, normed = f"{name}.transformer_blocks.0", partial(norm, weights, epsilon=_EPSILON)
-    made = dense(
-        weights, f"{name}.proj_in", group_norm(weights, f"{name}.norm", x, _EPSILON_OF_TRANSFORMER)
-    )
-    tokens = made.reshape(len(x), -1, x.shape[-1])
-    own = normed(f"{block}.norm1", tokens)
-    tokens = tokens + attention(weights, f"{block}.attn1", own, own, heads)
-    tokens = tokens + attention(
-        weights, f"{block}.attn2", normed(f"{block}.norm2", tokens), context, heads
-    )
-    inner, gate = jnp.split(
-        dense(weights, f"{block}.ff.net.0.proj", normed(f"{block}.norm3", tokens)), 2, axis=-1
-    )
-    tokens = tokens + dense(
-        weights, f"{block}.ff.net.2", inner * jax.nn.gelu(gate, approximate=False)
-    )
+    block = f"{name}.transformer_blocks.0"
+    normed = partial(norm, weights, epsilon=_EPSILON)
+    inner = group_norm(weights, f"{name}.norm", x, _EPSILON_OF_TRANSFORMER)
+    tokens = dense(weights, f"{name}.proj_in", inner).reshape(len(x), -1, x.shape[-1])
+    inner = normed(f"{block}.norm1", tokens)
+    tokens = tokens + attention(weights, f"{block}.attn1", inner, inner, heads)
+    inner = normed(f"{block}.norm2", tokens)
+    tokens = tokens + attention(weights, f"{block}.attn2", inner, context, heads)
+    inner = normed(f"{block}.norm3", tokens)
+    inner = dense(weights, f"{block}.ff.net.0.proj", inner)
+    inner, gate = jnp.split(inner, 2, axis=-1)
+    inner = inner * jax.nn.gelu(gate, approximate=False)
+    tokens = tokens + dense(weights, f"{block}.ff.net.2", inner)
     return x + dense(weights, f"{name}.proj_out", tokens.reshape(x.shape))

@@ -28,7 +28,9 @@ class TorchClassifier:
     """A Transformers classifier. Its methods are those of `sut.contract.Inference`."""
 
     def __init__(self, model: Any, workload: Workload):
-        self.model, self.workload, self.in_flight = model, workload, workload.in_flight
+        self.model = model
+        self.workload = workload
+        self.in_flight = workload.in_flight
 
     def prepare(self, inputs: Batch) -> Batch:
         """Return the inputs as int64, which torch's embedding and mask kernels take without another
@@ -53,9 +55,8 @@ class TorchClassifier:
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
         """See `execution.evidence`."""
-        return execution.evidence(
-            self.model, self.workload, f"{type(self.model).__name__}.__call__", call
-        )
+        name = f"{type(self.model).__name__}.__call__"
+        return execution.evidence(self.model, self.workload, name, call)
 
 
 def load(workload: Workload) -> TorchClassifier:

@@ -24,15 +24,14 @@ class TorchCausalLM:
     in_flight = 1  # generate looks at every token on the host
 
     def __init__(self, model: Any, workload: Workload):
-        self.model, self.workload = model, workload
+        self.model = model
+        self.workload = workload
         # There is no end token unless a call names some, so every row gets its full count.
         # (min_new_tokens would change the answers.)
         model.generation_config.update(eos_token_id=None, pad_token_id=0, do_sample=False)
-        self.caches = (
-            compiled.StaticCaches(model, workload.config)
-            if workload.execution == "compile"
-            else None
-        )
+        self.caches: compiled.StaticCaches | None = None
+        if workload.execution == "compile":
+            self.caches = compiled.StaticCaches(model, workload.config)
         self.end_tokens = list(workload.config.get("end_tokens", ()))
         self.shapes: set[tuple[int, ...]] = set()  # shapes of prompts that ran, for `logits`
 
@@ -46,14 +45,11 @@ class TorchCausalLM:
         Prompts are padded on the left, so that all rows go on at the same column.
         """
         prompt, new = padding.shape(batch, self.workload.config, eager=self.caches is None)
-        ids, mask = padding.left_align(
-            batch["input_ids"][:, :prompt], batch["prompt_length"].astype(np.int64)
-        )
+        lengths = batch["prompt_length"].astype(np.int64)
+        ids, mask = padding.left_align(batch["input_ids"][:, :prompt], lengths)
         stop = {"eos_token_id": self.end_tokens} if self.end_tokens else {}
-        return (
-            self._generate(np.ascontiguousarray(ids), mask, new, **stop)[:, prompt:],
-            batch["max_new_tokens"],
-        )
+        sequences = self._generate(np.ascontiguousarray(ids), mask, new, **stop)
+        return sequences[:, prompt:], batch["max_new_tokens"]
 
     def _generate(
         self, ids: np.ndarray, mask: np.ndarray, new: int, **arguments: Any
@@ -76,24 +72,20 @@ class TorchCausalLM:
 
     def to_host(self, outputs: tuple[torch.Tensor, np.ndarray]) -> Batch:
         """Return the new tokens, and how many of each row are its answer."""
-        on_device, asked = outputs
+        on_device, requested = outputs
         tokens = on_device.to(torch.int32).cpu().contiguous().numpy()
-        return {"tokens": tokens, "n_tokens": padding.produced(tokens, asked, self.end_tokens)}
+        return {"tokens": tokens, "n_tokens": padding.produced(tokens, requested, self.end_tokens)}
 
     def logits(self, tokens: np.ndarray) -> np.ndarray:
         """Return the logits of the class's own forward, which runs eagerly. If the measured graphs'
         logits can be computed, they replace these (see `_forced`).
         """
         ids = tokens.astype(np.int64)
+        forward = type(self.model).forward
         with torch.no_grad():
             on_device = torch.from_numpy(ids).to(self.workload.device)
-            logits: np.ndarray = (
-                type(self.model)
-                .forward(self.model, input_ids=on_device, use_cache=False)
-                .logits.float()
-                .cpu()
-                .numpy()
-            )
+            outputs = forward(self.model, input_ids=on_device, use_cache=False)
+        logits: np.ndarray = outputs.logits.float().cpu().numpy()
         width = min((w for rows, w in self.shapes if rows == len(ids)), default=None)
         if self.caches is not None and width is not None:
             logits[:, width - 1 :] = self._forced(ids, width)
@@ -106,21 +98,19 @@ class TorchCausalLM:
         `width`: the shortest prompt that ran with as many rows, so that no new graph is needed.
         Graphs return no logits of earlier positions.
         """
-        tokens, steps = torch.from_numpy(ids).to(self.workload.device), list[np.ndarray]()
+        tokens = torch.from_numpy(ids).to(self.workload.device)
+        steps: list[np.ndarray] = []
 
         def force(so_far: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
             steps.append(scores.float().cpu().numpy())
             at = so_far.shape[1]
-            return (
-                scores
-                if at == tokens.shape[1]
-                else torch.zeros_like(scores).scatter_(1, tokens[:, at : at + 1], 1.0)
-            )
+            if at == tokens.shape[1]:
+                return scores
+            return torch.zeros_like(scores).scatter_(1, tokens[:, at : at + 1], 1.0)
 
         prompt = np.ascontiguousarray(ids[:, :width])
-        self._generate(
-            prompt, np.ones_like(prompt), ids.shape[1] - width + 1, logits_processor=[force]
-        )
+        new = ids.shape[1] - width + 1
+        self._generate(prompt, np.ones_like(prompt), new, logits_processor=[force])
         return np.stack(steps, axis=1)
 
     def synchronise(self) -> None:
@@ -129,9 +119,8 @@ class TorchCausalLM:
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
         """See `execution.evidence`."""
-        return execution.evidence(
-            self.model, self.workload, f"{type(self.model).__name__}.generate", call
-        )
+        name = f"{type(self.model).__name__}.generate"
+        return execution.evidence(self.model, self.workload, name, call)
 
 
 def load(workload: Workload) -> TorchCausalLM:
@@ -145,22 +134,21 @@ def adapt(model: Any, workload: Workload) -> Any:
     """
     import peft  # its import takes seconds, and only a training needs it
 
-    lora, layers = workload.config["lora"], adapters.LAYERS
+    lora = workload.config["lora"]
     config = peft.LoraConfig(
         r=lora["rank"],
         lora_alpha=lora["alpha"],
         lora_dropout=0.0,
-        target_modules=list(layers),
+        target_modules=list(adapters.LAYERS),
         bias="none",
     )
     adapted = peft.get_peft_model(model, config).get_base_model()
     with torch.no_grad():
         for number, layer in enumerate(adapted.model.layers):
-            for name in layers:
+            for name in adapters.LAYERS:
                 factor = getattr(layer.self_attn, name).lora_A["default"].weight
-                factor.copy_(
-                    torch.from_numpy(adapters.first(workload.config["model"], lora, number, name))
-                )
+                first = adapters.first(workload.config["model"], lora, number, name)
+                factor.copy_(torch.from_numpy(first))
     return adapted
 
 

@@ -19,7 +19,8 @@ from sut.contract import Unsupported
 from sut.evidence import compilations
 from sut.evidence.torch_profile import parts
 
-MODE, BACKEND = "reduce-overhead", "inductor"
+MODE = "reduce-overhead"
+BACKEND = "inductor"
 _OTHERWISE = "or take --sut native-torch-eager"
 
 
@@ -85,10 +86,8 @@ class StaticCaches:
     """
 
     def __init__(self, model: Any, config: Mapping[str, Any]):
-        self.model, self.length = (
-            model,
-            config["prompt_buckets"][-1] + config["new_token_buckets"][-1],
-        )
+        self.model = model
+        self.length = config["prompt_buckets"][-1] + config["new_token_buckets"][-1]
         self.by_rows: dict[int, Any] = {}
         window = getattr(model.config, "sliding_window", None)
         if window is not None and window < self.length:
@@ -121,10 +120,8 @@ class StaticCaches:
         """Return (heads of keys and values, their dimensions)."""
         config = self.model.config
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-        return (
-            heads,
-            getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads,
-        )
+        size = getattr(config, "head_dim", None)
+        return heads, size or config.hidden_size // config.num_attention_heads
 
 
 def _mask(
@@ -142,15 +139,16 @@ def _mask(
     of the two graphs would be new in the test.
     """
     rows, queries = inputs_embeds.shape[:2]
-    return ALL_MASK_ATTENTION_FUNCTIONS[config._attn_implementation](
+    if attention_mask is not None:
+        attention_mask = attention_mask.to(inputs_embeds.device, torch.bool)
+    mask = ALL_MASK_ATTENTION_FUNCTIONS[config._attn_implementation]
+    return mask(
         batch_size=rows,
         q_length=queries,
         kv_length=past_key_values.get_mask_sizes(queries, 0)[0],
         q_offset=past_key_values.get_seq_length(),
         mask_function=causal_mask_function,
-        attention_mask=(
-            None if attention_mask is None else attention_mask.to(inputs_embeds.device, torch.bool)
-        ),
+        attention_mask=attention_mask,
         allow_is_causal_skip=False,
         dtype=inputs_embeds.dtype,
         config=config,
@@ -166,15 +164,15 @@ def _backends(model: torch.nn.Module) -> tuple[set[str], bool]:
 
     # `torch.compile(model)` is a module around the one that has the graphs.
     own = [getattr(part, "_orig_mod", part) for part in parts(model)]
-    forwards = [getattr(part.forward, "_torchdynamo_orig_callable", part.forward) for part in own]
-    entries = [
-        entry for forward in forwards for entry in eval_frame._debug_get_cache_entry_list(forward)
-    ]
-    backends = [_innermost(entry.backend) for entry in entries]
+    backends = []
+    for part in own:
+        forward = getattr(part.forward, "_torchdynamo_orig_callable", part.forward)
+        for entry in eval_frame._debug_get_cache_entry_list(forward):
+            backends.append(_innermost(entry.backend))
     names = {str(getattr(backend, "compiler_name", backend)) for backend in backends}
-    return names, bool(backends) and all(
-        (getattr(b, "config", None) or {}).get("triton.cudagraphs", False) for b in backends
-    )
+    settings = [getattr(backend, "config", None) or {} for backend in backends]
+    with_cudagraphs = [each.get("triton.cudagraphs", False) for each in settings]
+    return names, bool(backends) and all(with_cudagraphs)
 
 
 def _innermost(backend: Any) -> Any:
@@ -190,16 +188,15 @@ def detail(model: torch.nn.Module, device: str) -> dict[str, Any]:
     """Return facts of Dynamo and Inductor about the model and this process, as JSON values."""
     from torch._dynamo.utils import counters
 
-    inductor, (backends, told_cudagraphs) = counters["inductor"], _backends(model)
+    inductor = counters["inductor"]
+    skips = int(inductor["cudagraph_skips"])
+    on_gpu = device == "cuda"
+    backends, with_cudagraphs = _backends(model)
     return {
         "compile_backends": sorted(backends),
-        "cudagraphs": device == "cuda" and told_cudagraphs and not inductor["cudagraph_skips"],
-        "cudagraph_skips": int(inductor["cudagraph_skips"]),
-        "remark": (
-            f"CUDA graphs skipped {inductor['cudagraph_skips']} times"
-            if device == "cuda" and inductor["cudagraph_skips"]
-            else None
-        ),
+        "cudagraphs": on_gpu and with_cudagraphs and not skips,
+        "cudagraph_skips": skips,
+        "remark": f"CUDA graphs skipped {skips} times" if on_gpu and skips else None,
         "recompile_limit": torch._dynamo.config.recompile_limit,
         "inductor_cache_hits": int(inductor["fxgraph_cache_hit"]),
         "inductor_cache_misses": int(inductor["fxgraph_cache_miss"]),

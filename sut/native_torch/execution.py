@@ -23,7 +23,8 @@ def configure(workload: Workload, traceable: bool = False) -> None:
     """Set torch's global settings. Raises Unsupported if this machine or this file cannot run the
     workload.
     """
-    if workload.execution not in ("eager", "compile", *(["script"] if traceable else [])):
+    executions = ("eager", "compile", "script") if traceable else ("eager", "compile")
+    if workload.execution not in executions:
         raise Unsupported(
             f"execution {workload.execution} is not written for {workload.model} on native torch;"
             " eager and compile are"
@@ -33,7 +34,8 @@ def configure(workload: Workload, traceable: bool = False) -> None:
             "--device cuda: this PyTorch sees no CUDA device (a CPU build, no driver or no GPU);"
             " --device cpu runs"
         )
-    if reason := DEVICES[workload.device].lacks.get(workload.precision):
+    reason = DEVICES[workload.device].lacks.get(workload.precision)
+    if reason:
         raise Unsupported(f"--precision {workload.precision}: {reason}")
     if workload.execution == "compile":
         compiled.check_compiler(workload.device)
@@ -84,7 +86,9 @@ def to_device(array: np.ndarray, device: str) -> torch.Tensor:
     otherwise the host would wait for the batch before.
     """
     tensor = torch.from_numpy(array)
-    return tensor.pin_memory().to(device, non_blocking=True) if device == "cuda" else tensor
+    if device != "cuda":
+        return tensor
+    return tensor.pin_memory().to(device, non_blocking=True)
 
 
 class OnItsWay:
@@ -123,18 +127,9 @@ def evidence(
         name: the part of the library that `call` should reach, for the reader.
         versions: versions of more libraries, by name.
     """
-    # Libraries keep LoRA's factors in float32 in every precision.
-    adapted = "lora" in workload.config
-    dtypes = sorted(
-        {
-            str(p.dtype).removeprefix("torch.")
-            for p in model.parameters()
-            if not (adapted and p.requires_grad)
-        }
-    )
-    script_modules = sum(
-        isinstance(m, torch.jit.ScriptModule) for m in model.modules()
-    ) + scripted.count(model)
+    dtypes = _dtypes(model, workload)
+    script_modules = sum(isinstance(each, torch.jit.ScriptModule) for each in model.modules())
+    script_modules += scripted.count(model)
     dtype = next(model.parameters()).dtype
     with device_memory.probing(lambda: torch_profile.peak_device_bytes(workload.device)):
         matrix_flops = torch_profile.matrix_flops(workload.device, dtype)
@@ -142,70 +137,90 @@ def evidence(
     seen = torch_profile.observe(
         model, call, workload.device, dtype, gradients=workload.task == FIT
     )
-    product_error = precision.error(torch_profile.probe(workload.device, dtype))
+    product_errors = [
+        precision.error(torch_profile.probe(workload.device, dtype)),
+        *seen.product_errors,
+    ]
     is_compiled = workload.execution == "compile"
+    is_scripted = workload.execution == "script"
+    detail = {
+        "call": name,
+        **_observations(seen),
+        "dynamo_graphs": graphs,
+        "script_modules": script_modules,
+        "parameter_dtypes": dtypes,
+        "weights": precision.weights_detail(_elements(model)),
+        "product_error": max(product_errors),
+        "float32_matmul_precision": torch_profile.matmul_setting(),
+        "attention": getattr(getattr(model, "config", None), "_attn_implementation", None),
+        "device": _device_name(workload),
+        "matrix_products": torch_products.about(workload.device, dtype, seen.product_operators),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        **versions,
+    }
+    if is_compiled:
+        detail |= compiled.detail(model, workload.device)
     return Evidence(
         graphs=graphs + script_modules,
         graph_breaks=torch_profile.dynamo_graph_breaks() if is_compiled else None,
-        precision=_precision(dtypes, [product_error, *seen.product_errors], seen),
-        compiled_share=(
-            seen.scripted_share if workload.execution == "script" else seen.compiled_share
-        ),
+        precision=_precision(dtypes, product_errors, seen),
+        compiled_share=seen.scripted_share if is_scripted else seen.compiled_share,
         peak_device_bytes=device_memory.peak(torch_profile.peak_device_bytes(workload.device)),
         matrix_flops=matrix_flops,
-        detail={
-            "call": name,
-            "operators": seen.operators,
-            "operators_called": seen.operators_called,
-            "operators_outside_inductor": seen.operators_outside,
-            "operators_left_of_passes": seen.operators_left,
-            "products_outside_inductor": seen.products_outside,
-            "script_calls": seen.script_calls,
-            "operators_left_of_script": seen.operators_left_of_script,
-            "regions": seen.regions,
-            "inductor_calls": seen.inductor_calls,
-            "forward_passes": seen.passes,
-            "dynamo_graphs": graphs,
-            "script_modules": script_modules,
-            "parameter_dtypes": dtypes,
-            "weights": precision.weights_detail(_elements(model)),
-            "product_error": max([product_error, *seen.product_errors]),
-            "product_bits": {str(bits): n for bits, n in sorted(seen.product_bits.items())},
-            "float32_matmul_precision": torch_profile.matmul_setting(),
-            "attention": getattr(getattr(model, "config", None), "_attn_implementation", None),
-            "device": _device_name(workload),
-            "matrix_products": torch_products.about(workload.device, dtype, seen.product_operators),
-            "threads": torch.get_num_threads(),
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-            **versions,
-            **(compiled.detail(model, workload.device) if is_compiled else {}),
-        },
+        detail=detail,
     )
+
+
+def _observations(seen: torch_profile.Observed) -> dict[str, Any]:
+    """Return the counts of the watched call, under their names in an evidence's detail."""
+    return {
+        "operators": seen.operators,
+        "operators_called": seen.operators_called,
+        "operators_outside_inductor": seen.operators_outside,
+        "operators_left_of_passes": seen.operators_left,
+        "products_outside_inductor": seen.products_outside,
+        "script_calls": seen.script_calls,
+        "operators_left_of_script": seen.operators_left_of_script,
+        "regions": seen.regions,
+        "inductor_calls": seen.inductor_calls,
+        "forward_passes": seen.passes,
+        "product_bits": {str(bits): n for bits, n in sorted(seen.product_bits.items())},
+    }
+
+
+def _dtypes(model: torch.nn.Module, workload: Workload) -> list[str]:
+    """Return the names of the parameters' dtypes. LoRA's factors are left out, because libraries
+    keep them in float32 in every precision.
+    """
+    parameters = list(model.parameters())
+    if "lora" in workload.config:
+        parameters = [each for each in parameters if not each.requires_grad]
+    return sorted({_name(each.dtype) for each in parameters})
 
 
 def _elements(model: torch.nn.Module) -> Counter[str]:
     """Return name of a dtype → elements of all parameters, each counted once, with LoRA's."""
-    return precision.count_elements(
-        (str(p.dtype).removeprefix("torch."), p.numel()) for p in model.parameters()
-    )
+    parameters = [(_name(each.dtype), each.numel()) for each in model.parameters()]
+    return precision.count_elements(parameters)
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _precision(dtypes: Sequence[str], errors: Sequence[float], seen: torch_profile.Observed) -> str:
     """Return the precision, or `mixed` if the weights, the probe products outside of and within the
     call, and the inputs of the call's own products disagree.
     """
-    told = {precision.classify(error) for error in errors}
+    precisions = {precision.classify(error) for error in errors}
     bits = 16 if dtypes == ["bfloat16"] else 32
-    usual = max(seen.product_bits, key=lambda b: seen.product_bits[b], default=bits)
-    if (
-        len(dtypes) != 1
-        or len(told) != 1
-        or usual != bits
-        or min(seen.product_bits, default=bits) < bits
-    ):
+    usual = max(seen.product_bits, key=lambda width: seen.product_bits[width], default=bits)
+    narrowest = min(seen.product_bits, default=bits)
+    if len(dtypes) != 1 or len(precisions) != 1 or usual != bits or narrowest < bits:
         return "mixed"
-    return told.pop()
+    return precisions.pop()
 
 
 def _device_name(workload: Workload) -> str:

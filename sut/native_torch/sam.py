@@ -51,16 +51,13 @@ class Segmenter(torch.nn.Module):
         answers = []
         for row in range(len(images)):
             one = slice(row, row + 1)
-            sparse, dense = sam.prompt_encoder(
-                points=(points[one], labels[one]) if points.shape[1] else None,
-                boxes=None if boxes is None else boxes[row],
-                masks=None,
+            its_points = (points[one], labels[one]) if points.shape[1] else None
+            its_boxes = None if boxes is None else boxes[row]
+            sparse, dense = sam.prompt_encoder(points=its_points, boxes=its_boxes, masks=None)
+            answer = sam.mask_decoder(
+                encoded[one], dense_positions, sparse.to(dtype), dense, multimask_output=True
             )
-            answers.append(
-                sam.mask_decoder(
-                    encoded[one], dense_positions, sparse.to(dtype), dense, multimask_output=True
-                )
-            )
+            answers.append(answer)
         masks, scores = zip(*answers, strict=True)
         return torch.cat(masks), torch.cat(scores)
 
@@ -69,7 +66,9 @@ class TorchSam:
     """A `Segmenter`. Its methods are those of `sut.contract.Inference`."""
 
     def __init__(self, model: Segmenter, workload: Workload):
-        self.model, self.workload, self.in_flight = model, workload, workload.in_flight
+        self.model = model
+        self.workload = workload
+        self.in_flight = workload.in_flight
 
     def prepare(self, inputs: Batch) -> Batch:
         """Return images with channels first, as Meta's encoder takes them; a box is four
@@ -80,11 +79,9 @@ class TorchSam:
             "points": inputs["points"],
             "labels": inputs["labels"],
         }
-        return (
-            {**prepared, "boxes": inputs["boxes"].reshape(-1, 1, 4)}
-            if "boxes" in inputs
-            else prepared
-        )
+        if "boxes" in inputs:
+            prepared["boxes"] = inputs["boxes"].reshape(-1, 1, 4)
+        return prepared
 
     def predict(self, batch: Batch) -> tuple[execution.OnItsWay, execution.OnItsWay]:
         """Return `Segmenter.forward`'s (mask logits, scores), float32, on their way to the host."""
@@ -97,7 +94,7 @@ class TorchSam:
         """Return the masks as bits, every seventh of their logits in either direction, and the
         scores, once they have arrived.
         """
-        logits, scores = (output.wait().contiguous().numpy() for output in outputs)
+        logits, scores = [output.wait().contiguous().numpy() for output in outputs]
         return {
             "mask": logits > 0,
             "logits": np.ascontiguousarray(logits[:, :, ::7, ::7]),
@@ -138,11 +135,9 @@ def build(config: Any) -> Any:
     ones.
     """
     library = modeling()
-    grid, side, channels = (
-        config["image_embedding_size"],
-        config["image_size"],
-        config["output_channels"],
-    )
+    grid = config["image_embedding_size"]
+    side = config["image_size"]
+    channels = config["output_channels"]
     encoder = library.ImageEncoderViT(
         depth=config["num_hidden_layers"],
         embed_dim=config["hidden_size"],
@@ -163,14 +158,15 @@ def build(config: Any) -> Any:
         input_image_size=(side, side),
         mask_in_chans=config["mask_input_channels"],
     )
+    transformer = library.TwoWayTransformer(
+        depth=2,
+        embedding_dim=channels,
+        mlp_dim=config["decoder_mlp_dim"],
+        num_heads=config["decoder_attention_heads"],
+    )
     decoder = library.MaskDecoder(
         num_multimask_outputs=config["mask_tokens"] - 1,
-        transformer=library.TwoWayTransformer(
-            depth=2,
-            embedding_dim=channels,
-            mlp_dim=config["decoder_mlp_dim"],
-            num_heads=config["decoder_attention_heads"],
-        ),
+        transformer=transformer,
         transformer_dim=channels,
         iou_head_depth=3,
         iou_head_hidden_dim=config["iou_hidden_dim"],
@@ -202,9 +198,8 @@ class Encoder(torch.nn.Module):
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """images [batch, 3, side, side] → features [batch, channels, grid, grid]."""
-        features: torch.Tensor = self.encoder(
-            self.preprocess[0](images).to(self.encoder.pos_embed.dtype)
-        )
+        pixels = self.preprocess[0](images).to(self.encoder.pos_embed.dtype)
+        features: torch.Tensor = self.encoder(pixels)
         return features
 
 
@@ -212,4 +207,5 @@ def load_training(workload: Workload) -> TorchTraining:
     """The checkpoint's image encoder, in the workload's precision and execution, to train towards
     features; see `training`.
     """
-    return TorchTraining(Encoder(load(replace(workload, execution="eager")).model.sam), workload)
+    uncompiled = load(replace(workload, execution="eager"))  # `TorchTraining` compiles it
+    return TorchTraining(Encoder(uncompiled.model.sam), workload)

@@ -19,8 +19,9 @@ def trace_forward(model: torch.nn.Module) -> None:
     Raises Unsupported, with the tracer's message, if the tracer cannot follow the model.
     """
     traces = Traces(model)
+    device = next(model.parameters()).device
     try:
-        traces.make({"input_ids": torch.full((1, 8), 3, device=next(model.parameters()).device)})
+        traces.make({"input_ids": torch.full((1, 8), 3, device=device)})
     except Exception as e:  # any error of the model's code on the tracer's inputs
         raise Unsupported(
             f"torch.jit.trace cannot follow {type(model).__name__}: {type(e).__name__}:"
@@ -34,7 +35,8 @@ class Traces:
     """
 
     def __init__(self, model: torch.nn.Module):
-        self.model, self.by_shape = model, dict[tuple[torch.Size, ...], Any]()
+        self.model = model
+        self.by_shape: dict[tuple[torch.Size, ...], Any] = {}
 
     def __call__(self, **inputs: torch.Tensor) -> SimpleNamespace:
         """Return the model's answers by name. Inputs of new shapes are traced first."""
@@ -65,4 +67,5 @@ def count(model: torch.nn.Module) -> int:
 
 
 def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), "no words")
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else "no message"

@@ -25,12 +25,13 @@ class TorchStableDiffusion:
     in_flight = 1  # the scheduler looks at every timestep on the host
 
     def __init__(self, pipeline: Any, workload: Workload):
-        self.pipeline, self.workload, self.config = pipeline, workload, workload.config["model"]
+        self.pipeline = pipeline
+        self.workload = workload
+        self.config = workload.config["model"]
         self.steps = self.config["denoising_steps"]
         # KerasCV's timesteps are evenly spaced, from the last one to 0.
-        self.timesteps = (
-            np.linspace(self.config["train_steps"] - 1, 0, self.steps).round().astype(int).tolist()
-        )
+        timesteps = np.linspace(self.config["train_steps"] - 1, 0, self.steps).round()
+        self.timesteps = timesteps.astype(int).tolist()
         # With fewer than four steps, some occur twice.
         self.quarters = [-(-self.steps * quarter // 4) for quarter in _QUARTERS]
         self.guidance = self.config["guidance_scale"]
@@ -61,9 +62,8 @@ class TorchStableDiffusion:
 
         with torch.no_grad():
             # Both kinds of prompts are one batch, as the latents with and without prompt are.
-            encoded = self.pipeline.text_encoder(
-                torch.cat([arrays["negative_ids"], arrays["input_ids"]])
-            ).last_hidden_state
+            ids = torch.cat([arrays["negative_ids"], arrays["input_ids"]])
+            encoded = self.pipeline.text_encoder(ids).last_hidden_state
             negative, positive = encoded.chunk(2)
             images = self.pipeline(
                 prompt_embeds=positive,
@@ -75,16 +75,13 @@ class TorchStableDiffusion:
                 output_type="pt",
             ).images
             pixels = (images.float().permute(0, 2, 3, 1) * 255).round().to(torch.uint8)
-            latents = (
-                torch.stack([after[step] for step in self.quarters], dim=1)
-                .permute(0, 1, 3, 4, 2)
-                .float()
-            )
+            of_quarters = torch.stack([after[step] for step in self.quarters], dim=1)
+            latents = of_quarters.permute(0, 1, 3, 4, 2).float()
         return execution.OnItsWay(pixels), execution.OnItsWay(latents)
 
     def to_host(self, outputs: tuple[execution.OnItsWay, execution.OnItsWay]) -> Batch:
         """Return images, and latents after each quarter of the steps, once they have arrived."""
-        image, latents = (output.wait().contiguous().numpy() for output in outputs)
+        image, latents = [output.wait().contiguous().numpy() for output in outputs]
         return {"image": image, "latents": latents}
 
     def synchronise(self) -> None:
@@ -115,20 +112,23 @@ def _parts(pipeline: Any) -> list[torch.nn.Module]:
 def load(workload: Workload) -> TorchStableDiffusion:
     """The checkpoint's pipeline, in the workload's precision and execution."""
     execution.configure(workload)
-    folder, config = workload.checkpoint, workload.config["model"]
+    folder = workload.checkpoint
     dtype = torch.bfloat16 if workload.precision == "bfloat16" else torch.float32
+    vae = diffusers.AutoencoderKL.from_pretrained(
+        folder, subfolder="vae", torch_dtype=dtype, local_files_only=True
+    )
+    text_encoder = transformers.CLIPTextModel.from_pretrained(
+        folder / "text_encoder", dtype=dtype, local_files_only=True
+    )
+    unet = diffusers.UNet2DConditionModel.from_pretrained(
+        folder, subfolder="unet", torch_dtype=dtype, local_files_only=True
+    )
     pipeline = diffusers.StableDiffusionPipeline(
-        vae=diffusers.AutoencoderKL.from_pretrained(
-            folder, subfolder="vae", torch_dtype=dtype, local_files_only=True
-        ),
-        text_encoder=transformers.CLIPTextModel.from_pretrained(
-            folder / "text_encoder", dtype=dtype, local_files_only=True
-        ),
+        vae=vae,
+        text_encoder=text_encoder,
         tokenizer=None,
-        unet=diffusers.UNet2DConditionModel.from_pretrained(
-            folder, subfolder="unet", torch_dtype=dtype, local_files_only=True
-        ),
-        scheduler=scheduler(config),
+        unet=unet,
+        scheduler=scheduler(workload.config["model"]),
         safety_checker=None,
         feature_extractor=None,
         requires_safety_checker=False,
@@ -159,19 +159,16 @@ class Encoder(torch.nn.Module):
 
     def __init__(self, vae: diffusers.AutoencoderKL):
         super().__init__()
-        self.encoder, self.quant_conv, self.scaling = (
-            vae.encoder,
-            vae.quant_conv,
-            vae.config.scaling_factor,
-        )
+        self.encoder = vae.encoder
+        self.quant_conv = vae.quant_conv
+        self.scaling = vae.config.scaling_factor
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """images [batch, 3, side, side] from -1 to 1 → means of latents, scaled [batch, 4, side /
         8, side / 8].
         """
-        mean, _ = self.quant_conv(self.encoder(images.to(self.quant_conv.weight.dtype))).chunk(
-            2, dim=1
-        )
+        encoded = self.encoder(images.to(self.quant_conv.weight.dtype))
+        mean, _ = self.quant_conv(encoded).chunk(2, dim=1)
         latents: torch.Tensor = mean * self.scaling
         return latents
 

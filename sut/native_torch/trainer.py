@@ -22,7 +22,9 @@ class TrainerTraining:
     """
 
     def __init__(self, model: Any, workload: Workload, prepare: Callable[[Batch], Batch]):
-        self.model, self.workload, self.prepare = model, workload, prepare
+        self.model = model
+        self.workload = workload
+        self.prepare = prepare
         self.trainable = sum(p.numel() for p in model.parameters() if p.requires_grad)
         self.trainer = _Trainer(model, arguments(workload))
         self.trainer.remove_callback(transformers.PrinterCallback)
@@ -31,7 +33,8 @@ class TrainerTraining:
         self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
     ) -> None:
         """Run one call of `train`."""
-        device, callback = self.workload.device, _Steps(lambda: on_step(self.trainer.losses))
+        device = self.workload.device
+        callback = _Steps(lambda: on_step(self.trainer.losses))
         self.trainer.batches = (
             {name: execution.to_device(values, device) for name, values in batch.items()}
             for batch in batches
@@ -54,9 +57,8 @@ class TrainerTraining:
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
         """See `execution.evidence`."""
-        return execution.evidence(
-            self.model, self.workload, f"Trainer.train of {type(self.model).__name__}", call
-        )
+        name = f"Trainer.train of {type(self.model).__name__}"
+        return execution.evidence(self.model, self.workload, name, call)
 
 
 def arguments(workload: Workload) -> Any:
@@ -64,7 +66,7 @@ def arguments(workload: Workload) -> Any:
     clipping, and nothing written or logged.
     """
     constants = workload.config["optimizer"]
-    told = transformers.TrainingArguments(
+    settings = transformers.TrainingArguments(
         output_dir=tempfile.gettempdir(),  # the folder has to exist
         per_device_train_batch_size=workload.batch_size,
         learning_rate=constants["learning_rate"],
@@ -81,18 +83,18 @@ def arguments(workload: Workload) -> Any:
         disable_tqdm=True,
         use_cpu=workload.device == "cpu",
     )
-    if told.n_gpu > 1:  # a cell runs on the first GPU
-        told._n_gpu = 1
-    return told
+    if settings.n_gpu > 1:  # a cell runs on the first GPU
+        settings._n_gpu = 1
+    return settings
 
 
 class _Trainer(transformers.Trainer):
     """A `Trainer` that takes the given batches in order."""
 
-    def __init__(self, model: Any, told: Any):
-        super().__init__(model, told)
+    def __init__(self, model: Any, settings: Any):
+        super().__init__(model, settings)
         self.batches: Iterable[dict[str, torch.Tensor]] = ()
-        self.losses = MeanLoss(told.device)
+        self.losses = MeanLoss(settings.device)
 
     def get_train_dataloader(self) -> Any:
         return self.batches

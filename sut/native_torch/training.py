@@ -17,7 +17,8 @@ class MeanLoss:
     """
 
     def __init__(self, device: str | torch.device):
-        self.sum, self.count = torch.zeros((), device=device), 0
+        self.sum = torch.zeros((), device=device)
+        self.count = 0
 
     def add(self, loss: torch.Tensor) -> None:
         """Add one loss."""
@@ -51,11 +52,9 @@ class TorchTraining:
     """
 
     def __init__(self, encoder: torch.nn.Module, workload: Workload, **versions: str):
-        self.model, self.workload, self.versions = (
-            TowardsFeatures(encoder).to(workload.device).train(),
-            workload,
-            versions,
-        )
+        self.model = TowardsFeatures(encoder).to(workload.device).train()
+        self.workload = workload
+        self.versions = versions
         if workload.execution == "compile":
             compiled.check_compiler(workload.device)
             compiled.compile_forward(self.model)

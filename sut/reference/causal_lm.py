@@ -24,7 +24,8 @@ class Reference:
     in_flight = 1
 
     def __init__(self, workload: Workload):
-        self.model, self.device = library.load_model(workload), workload.device
+        self.model = library.load_model(workload)
+        self.device = workload.device
         self.ends = list(workload.config.get("end_tokens", ()))
         # The checkpoint's own generation configuration is not used: every SUT decodes greedily.
         self.model.generation_config = transformers.GenerationConfig(
@@ -39,7 +40,8 @@ class Reference:
         """Return (new tokens [batch, new], how many each row requests). Prompts are padded on the
         left, as `generate` requires.
         """
-        lengths, width = batch["prompt_length"], int(batch["prompt_length"].max())
+        lengths = batch["prompt_length"]
+        width = int(lengths.max())
         ids = np.zeros((len(lengths), width), np.int64)
         for row, length in enumerate(lengths):
             ids[row, width - length :] = batch["input_ids"][row, :length]
@@ -56,22 +58,23 @@ class Reference:
         """Return the tokens, and how many of each row are its answer: up to its first end token,
         and at most as many as requested.
         """
-        tokens, asked = outputs
-        counts = [
-            next((n for n, token in enumerate(row[:most], 1) if token in self.ends), most)
-            for row, most in zip(tokens, asked, strict=True)
-        ]
+        tokens, requested = outputs
+        counts = [self._count(row, most) for row, most in zip(tokens, requested, strict=True)]
         return {"tokens": tokens, "n_tokens": np.array(counts, np.int32)}
+
+    def _count(self, row: np.ndarray, most: int) -> int:
+        for number, token in enumerate(row[:most], 1):
+            if token in self.ends:
+                return number
+        return most
 
     def logits(self, tokens: np.ndarray) -> np.ndarray:
         """Return teacher-forced logits, float32 [batch, length, vocabulary]."""
+        ids = torch.from_numpy(tokens).long().to(self.device)
         with torch.no_grad():
-            found: np.ndarray = (
-                self.model(torch.from_numpy(tokens).long().to(self.device), use_cache=False)
-                .logits.cpu()
-                .numpy()
-            )
-        return found
+            outputs = self.model(ids, use_cache=False)
+        logits: np.ndarray = outputs.logits.cpu().numpy()
+        return logits
 
     def synchronise(self) -> None:
         """Do nothing: no time is measured."""
@@ -94,42 +97,35 @@ class Adapted(torch.nn.Module):
 
     def __init__(self, frozen: Any, a: torch.Tensor, b: torch.Tensor, scale: float, per_head: bool):
         super().__init__()
-        self.frozen, self.scale, self.per_head = frozen, scale, per_head
-        self.a, self.b = torch.nn.Parameter(a), torch.nn.Parameter(b)
+        self.frozen = frozen
+        self.scale = scale
+        self.per_head = per_head
+        self.a = torch.nn.Parameter(a)
+        self.b = torch.nn.Parameter(b)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x [batch, length, in] → [batch, length, out]."""
-        added = (
-            torch.einsum("bti,nir,rh->btnh", x, self.a, self.b).flatten(2)
-            if self.per_head
-            else x @ self.a.T @ self.b.T
-        )
+        if self.per_head:
+            added = torch.einsum("bti,nir,rh->btnh", x, self.a, self.b).flatten(2)
+        else:
+            added = x @ self.a.T @ self.b.T
         return self.frozen(x) + self.scale * added
 
 
 def load_training(workload: Workload) -> ReferenceTraining:
     """Return the checkpoint's language model with LoRA's factors. Only these are trained."""
-    model, lora, config = (
-        library.load_model(workload, attention_dropout=0.0),
-        workload.config["lora"],
-        workload.config["model"],
-    )
+    model = library.load_model(workload, attention_dropout=0.0)
+    config = workload.config["model"]
+    lora = workload.config["lora"]
+    scale = lora["alpha"] / lora["rank"]
+    per_head = lora["factors"] == PER_HEAD
     model.requires_grad_(False)
     for number, layer in enumerate(model.model.layers):
         for name in adapters.LAYERS:
-            a, (_, shape) = (
-                adapters.first(config, lora, number, name),
-                adapters.shapes(config, lora, name),
-            )
-            factors = (
-                torch.from_numpy(a).to(workload.device),
-                torch.zeros(shape, device=workload.device),
-            )
-            adapted = Adapted(
-                getattr(layer.self_attn, name),
-                *factors,
-                lora["alpha"] / lora["rank"],
-                lora["factors"] == PER_HEAD,
-            )
-            setattr(layer.self_attn, name, adapted)
+            frozen = getattr(layer.self_attn, name)
+            first = adapters.first(config, lora, number, name)
+            a = torch.from_numpy(first).to(workload.device)
+            _, shape_of_b = adapters.shapes(config, lora, name)
+            b = torch.zeros(shape_of_b, device=workload.device)
+            setattr(layer.self_attn, name, Adapted(frozen, a, b, scale, per_head))
     return ReferenceTraining(model, cross_entropy, workload)

@@ -15,7 +15,8 @@ def _answers(model: Any, inputs: dict[str, torch.Tensor]) -> Batch:
     """Return every seventh channel of the last hidden states [batch, length, channels], float32.
     All channels would be hundreds of megabytes in a log.
     """
-    return {"hidden": np.ascontiguousarray(model(**inputs)[0].cpu().numpy()[:, :, ::7])}
+    hidden = model(**inputs)[0].cpu().numpy()
+    return {"hidden": np.ascontiguousarray(hidden[:, :, ::7])}
 
 
 def load(workload: Workload) -> library.Predictor:

@@ -20,7 +20,9 @@ class Predictor:
         self, workload: Workload, answers: Callable[[Any, dict[str, torch.Tensor]], Batch]
     ):
         """`answers`: (the model, the inputs as int64) → the answers."""
-        self.model, self.answers, self.device = load_model(workload), answers, workload.device
+        self.model = load_model(workload)
+        self.answers = answers
+        self.device = workload.device
 
     def prepare(self, inputs: Batch) -> Batch:
         """Return the inputs unchanged."""
@@ -28,14 +30,11 @@ class Predictor:
 
     def predict(self, batch: Batch) -> Batch:
         """Return the answers."""
+        inputs = {
+            name: torch.from_numpy(values).long().to(self.device) for name, values in batch.items()
+        }
         with torch.no_grad():
-            return self.answers(
-                self.model,
-                {
-                    name: torch.from_numpy(values).long().to(self.device)
-                    for name, values in batch.items()
-                },
-            )
+            return self.answers(self.model, inputs)
 
     def to_host(self, outputs: Batch) -> Batch:
         """The answers, which are on the host already."""

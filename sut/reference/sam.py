@@ -56,10 +56,8 @@ class Reference:
                 "original_size": tuple(image.shape[:2]),
             }
             if arrays["points"].shape[1]:
-                record |= {
-                    "point_coords": arrays["points"][row : row + 1],
-                    "point_labels": arrays["labels"][row : row + 1],
-                }
+                record["point_coords"] = arrays["points"][row : row + 1]
+                record["point_labels"] = arrays["labels"][row : row + 1]
             if "boxes" in arrays:
                 record["boxes"] = arrays["boxes"][row].reshape(1, 4)
             answers += self.model([record], multimask_output=True)
@@ -94,41 +92,46 @@ class Reference:
 
 def _sam(config: Any) -> Sam:
     """Build the model as `segment_anything.build_sam` does, with the sizes of the configuration."""
-    channels, side = config["output_channels"], config["image_size"]
-    grid = (side // config["patch_size"],) * 2
+    channels = config["output_channels"]
+    side = config["image_size"]
+    grid = side // config["patch_size"]
+    encoder = ImageEncoderViT(
+        depth=config["num_hidden_layers"],
+        embed_dim=config["hidden_size"],
+        img_size=side,
+        mlp_ratio=config["mlp_dim"] / config["hidden_size"],
+        norm_layer=partial(torch.nn.LayerNorm, eps=1e-6),
+        num_heads=config["num_attention_heads"],
+        patch_size=config["patch_size"],
+        qkv_bias=True,
+        use_rel_pos=True,
+        global_attn_indexes=config["global_attn_indexes"],
+        window_size=config["window_size"],
+        out_chans=channels,
+    )
+    prompts = PromptEncoder(
+        embed_dim=channels,
+        image_embedding_size=(grid, grid),
+        input_image_size=(side, side),
+        mask_in_chans=config["mask_input_channels"],
+    )
+    transformer = TwoWayTransformer(
+        depth=2,
+        embedding_dim=channels,
+        mlp_dim=config["decoder_mlp_dim"],
+        num_heads=config["decoder_attention_heads"],
+    )
+    decoder = MaskDecoder(
+        num_multimask_outputs=config["mask_tokens"] - 1,
+        transformer=transformer,
+        transformer_dim=channels,
+        iou_head_depth=3,
+        iou_head_hidden_dim=config["iou_hidden_dim"],
+    )
     return Sam(
-        image_encoder=ImageEncoderViT(
-            depth=config["num_hidden_layers"],
-            embed_dim=config["hidden_size"],
-            img_size=side,
-            mlp_ratio=config["mlp_dim"] / config["hidden_size"],
-            norm_layer=partial(torch.nn.LayerNorm, eps=1e-6),
-            num_heads=config["num_attention_heads"],
-            patch_size=config["patch_size"],
-            qkv_bias=True,
-            use_rel_pos=True,
-            global_attn_indexes=config["global_attn_indexes"],
-            window_size=config["window_size"],
-            out_chans=channels,
-        ),
-        prompt_encoder=PromptEncoder(
-            embed_dim=channels,
-            image_embedding_size=grid,
-            input_image_size=(side, side),
-            mask_in_chans=config["mask_input_channels"],
-        ),
-        mask_decoder=MaskDecoder(
-            num_multimask_outputs=config["mask_tokens"] - 1,
-            transformer=TwoWayTransformer(
-                depth=2,
-                embedding_dim=channels,
-                mlp_dim=config["decoder_mlp_dim"],
-                num_heads=config["decoder_attention_heads"],
-            ),
-            transformer_dim=channels,
-            iou_head_depth=3,
-            iou_head_hidden_dim=config["iou_hidden_dim"],
-        ),
+        image_encoder=encoder,
+        prompt_encoder=prompts,
+        mask_decoder=decoder,
         pixel_mean=[123.675, 116.28, 103.53],
         pixel_std=[58.395, 57.12, 57.375],
     )
@@ -143,7 +146,8 @@ def _loss(model: Any, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
     """Return the loss for `image` [batch, side, side, 3] and `label` [batch, grid, grid, channels].
     Meta's encoder has channels first.
     """
-    features = model.image_encoder(model.preprocess(255 * batch["image"].permute(0, 3, 1, 2)))
+    pixels = 255 * batch["image"].permute(0, 3, 1, 2)
+    features = model.image_encoder(model.preprocess(pixels))
     return torch.nn.functional.mse_loss(features, batch["label"].permute(0, 3, 1, 2))
 
 

@@ -28,29 +28,31 @@ class Reference:
 
     def __init__(self, workload: Workload):
         library.products_in_float32()
-        self.device, self.config = workload.device, workload.config["model"]
+        self.device = workload.device
+        self.config = workload.config["model"]
         folder = workload.checkpoint
-        self.pipeline = StableDiffusionPipeline(
-            vae=AutoencoderKL.from_pretrained(folder, subfolder="vae", torch_dtype=torch.float32),
+        dtype = torch.float32
+        scheduler = DPMSolverMultistepScheduler(
+            num_train_timesteps=self.config["train_steps"],
+            beta_start=self.config["beta_start"],
+            beta_end=self.config["beta_end"],
+            beta_schedule="scaled_linear",
+            solver_order=1,  # which is DDIM without noise
+            final_sigmas_type="zero",
+        )
+        pipeline = StableDiffusionPipeline(
+            vae=AutoencoderKL.from_pretrained(folder, subfolder="vae", torch_dtype=dtype),
             text_encoder=CLIPTextModel.from_pretrained(
-                folder / "text_encoder", dtype=torch.float32, attn_implementation="eager"
+                folder / "text_encoder", dtype=dtype, attn_implementation="eager"
             ),
             tokenizer=None,
-            unet=UNet2DConditionModel.from_pretrained(
-                folder, subfolder="unet", torch_dtype=torch.float32
-            ),
-            scheduler=DPMSolverMultistepScheduler(
-                num_train_timesteps=self.config["train_steps"],
-                beta_start=self.config["beta_start"],
-                beta_end=self.config["beta_end"],
-                beta_schedule="scaled_linear",
-                solver_order=1,  # which is DDIM without noise
-                final_sigmas_type="zero",
-            ),
+            unet=UNet2DConditionModel.from_pretrained(folder, subfolder="unet", torch_dtype=dtype),
+            scheduler=scheduler,
             safety_checker=None,
             feature_extractor=None,
             requires_safety_checker=False,
-        ).to(workload.device)
+        )
+        self.pipeline = pipeline.to(workload.device)
         self.pipeline.set_progress_bar_config(disable=True)
 
     def prepare(self, inputs: Batch) -> Batch:
@@ -70,15 +72,15 @@ class Reference:
             return tensors
 
         steps = self.config["denoising_steps"]
+        last = self.config["train_steps"] - 1
+        timesteps = [round(step * last / (steps - 1)) for step in reversed(range(steps))]
+        noise = torch.from_numpy(batch["noise"]).permute(0, 3, 1, 2).to(self.device)
         with torch.no_grad():
             images = self.pipeline(
                 prompt_embeds=self._encoded(batch["input_ids"]),
                 negative_prompt_embeds=self._encoded(batch["negative_ids"]),
-                latents=torch.from_numpy(batch["noise"]).permute(0, 3, 1, 2).to(self.device),
-                timesteps=[
-                    round(step * (self.config["train_steps"] - 1) / (steps - 1))
-                    for step in reversed(range(steps))
-                ],
+                latents=noise,
+                timesteps=timesteps,
                 guidance_scale=self.config["guidance_scale"],
                 callback_on_step_end=keep,
                 output_type="np",
@@ -86,9 +88,8 @@ class Reference:
         return images, np.stack(after_each_step)
 
     def _encoded(self, ids: np.ndarray) -> torch.Tensor:
-        return self.pipeline.text_encoder(
-            torch.from_numpy(ids).long().to(self.device)
-        ).last_hidden_state
+        on_device = torch.from_numpy(ids).long().to(self.device)
+        return self.pipeline.text_encoder(on_device).last_hidden_state
 
     def to_host(self, outputs: tuple[np.ndarray, np.ndarray]) -> Batch:
         """Return the images in 8 bits, computed as in diffusers' `numpy_to_pil`, and the latents
@@ -129,9 +130,8 @@ def _loss(vae: Any, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
     """Return the loss for `image` [batch, side, side, 3] and `label` [batch, side / 8, side / 8,
     4]. diffusers has channels first.
     """
-    latents = (
-        vae.encode(batch["image"].permute(0, 3, 1, 2)).latent_dist.mean * vae.config.scaling_factor
-    )
+    means = vae.encode(batch["image"].permute(0, 3, 1, 2)).latent_dist.mean
+    latents = means * vae.config.scaling_factor
     return torch.nn.functional.mse_loss(latents, batch["label"].permute(0, 3, 1, 2))
 
 

@@ -17,7 +17,9 @@ class ReferenceTraining:
     """A model and its loss. Its methods are those of `sut.contract.Training`."""
 
     def __init__(self, model: Any, loss: Loss, workload: Workload):
-        self.model, self.loss, self.device = model.train(), loss, workload.device
+        self.model = model.train()
+        self.loss = loss
+        self.device = workload.device
         trained = [p for p in model.parameters() if p.requires_grad]
         self.trainable = sum(p.numel() for p in trained)
         constants = workload.config["optimizer"]
@@ -38,10 +40,10 @@ class ReferenceTraining:
     ) -> None:
         """Run forward, backward and the optimizer's step, one operator after the other."""
         for batch in batches:
-            loss = self.loss(
-                self.model,
-                {name: torch.from_numpy(values).to(self.device) for name, values in batch.items()},
-            )
+            tensors = {
+                name: torch.from_numpy(values).to(self.device) for name, values in batch.items()
+            }
+            loss = self.loss(self.model, tensors)
             self.optimizer.zero_grad()
             loss.backward()
             self.optimizer.step()
@@ -67,7 +69,8 @@ def cross_entropy(model: Any, batch: Mapping[str, torch.Tensor]) -> torch.Tensor
     """Return the mean over the labels of a batch, which has one label a sample or one a token.
     PyTorch leaves out labels of -100.
     """
-    logits = model(
-        input_ids=batch["input_ids"].long(), attention_mask=batch["attention_mask"].long()
-    ).logits
-    return torch.nn.functional.cross_entropy(logits.flatten(0, -2), batch["label"].long().flatten())
+    ids = batch["input_ids"].long()
+    mask = batch["attention_mask"].long()
+    logits = model(input_ids=ids, attention_mask=mask).logits
+    labels = batch["label"].long().flatten()
+    return torch.nn.functional.cross_entropy(logits.flatten(0, -2), labels)

@@ -64,21 +64,24 @@ def run_test(case: Case, workload: Workload, *rows: int) -> dict[str, Any]:
 
 
 def main(cases: Mapping[str, Mapping[str, tuple[Case, ...]]], *, isolated: bool = True) -> None:
-    """Runs the cases (SUT → model → cases) of the SUTs that the specification names.
+    """Runs the cases (SUT → model → cases) that the specification names.
 
-    The specification's folder gets a JSON file for each: "SUT model case.json".
+    The specification has the SUT, and for each model its workload and the names of cases. Its
+    folder gets a JSON file for each of these: "SUT model case.json". all.json has the names of all
+    cases of the SUT by model.
     """
     specification = Path(sys.argv[1])
-    workloads = json.loads(specification.read_text())
-    for sut in workloads:
-        for model, each in cases[sut].items():
-            workload = Workload(
-                **{**workloads[sut][model], "checkpoint": Path(workloads[sut][model]["checkpoint"])}
-            )
-            for case in each:
-                (_fork if isolated else _run)(
-                    case, workload, specification.parent / f"{sut} {model} {case.__name__}.json"
-                )
+    content = json.loads(specification.read_text())
+    sut, folder = content["sut"], specification.parent
+    run = _fork if isolated else _run
+    for model, each in cases[sut].items():
+        fields = content["workloads"][model]
+        workload = Workload(**{**fields, "checkpoint": Path(fields["checkpoint"])})
+        for case in each:
+            if case.__name__ in content["cases"].get(model, ()):
+                run(case, workload, folder / f"{sut} {model} {case.__name__}.json")
+    names = {model: [case.__name__ for case in each] for model, each in cases[sut].items()}
+    (folder / "all.json").write_text(json.dumps(names))
 
 
 def _fork(case: Case, workload: Workload, file: Path) -> None:

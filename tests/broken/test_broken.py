@@ -8,7 +8,9 @@ keras_<backend>.py, keras2.py and hf_tensorflow.py.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,13 @@ import numpy as np
 import pytest
 
 from compliance import rules
-from compliance.checks.evidence import findings, weights_faults
+from compliance.checks.run.evidence import findings
+from compliance.checks.run.precision import weights_faults
 from compliance.scoring import accuracy
 from harness.inputs import models
 from sut.registry import SUTS, framework_of
 from tests.support.frameworks import run_module, tiny_workload
+from tests.support.long import LONG, first_of_each
 
 MODULES = {
     "native-torch-eager": "native_torch",
@@ -124,7 +128,7 @@ EVIDENCE: list[tuple[str, tuple[tuple[str, str], ...], str]] = [
     ("each_layer_traced", XLA_AND_GRAPH, "2 entries into compiled code"),
     ("backbone_traced", XLA_AND_GRAPH, "1 matrix products that ran by themselves"),
     ("one_layer_under_xla", ((TENSORFLOW, "bert"),), "matrix products that XLA does not compile"),
-    ("one_layer_under_xla", ((GRAPH, "bert"),), "XLA compiled some of it"),
+    ("one_layer_under_xla", ((GRAPH, "bert"),), "XLA compiled a part of the model"),
     # Switches of the framework.
     ("traced", ((EAGER, "bert"), (COMPILE, "bert")), "1 entries into TorchScript"),
     ("traced_layer", ((KERAS_TORCH, "bert"),), "1 entries into TorchScript"),
@@ -148,12 +152,12 @@ EVIDENCE: list[tuple[str, tuple[tuple[str, str], ...], str]] = [
     (
         "without_xla",
         ((TENSORFLOW, "bert"), (TENSORFLOW, "mistral"), *KERAS2_BOTH, (HF, "bert")),
-        "XLA compiled nothing of it",
+        "XLA did not compile the model",
     ),
     (
         "xla",
         ((GRAPH, "bert"), (GRAPH, "mistral"), (KERAS2_GRAPH, "bert"), (KERAS2_GRAPH, "mistral")),
-        "XLA compiled some of it",
+        "XLA compiled a part of the model",
     ),
     ("auto_clustering", ((GRAPH, "bert"),), "parts compiled by TensorFlow's auto-clustering"),
 ]
@@ -193,23 +197,43 @@ Results = Callable[[str, str, str], dict[str, Any]]
 
 @pytest.fixture(scope="session")
 def ran(
-    interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    interpreter: Callable[[str], Path],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Callable[[str], Path]:
-    """SUT → the folder of its cases' results; one process runs all cases of a SUT."""
+    """SUT → the folder of its cases' results. One task runs those cases of a SUT that the selected
+    tests need.
+    """
     root = tmp_path_factory.mktemp("broken")
+    needed = cases_of(request.session.items)
 
     def run(sut: str) -> Path:
         folder = root / sut
         if not folder.exists():
             python = interpreter(SUTS[sut].environment)
             folder.mkdir()
-            workloads = {
-                sut: {model: tiny_workload(sut, model, root) for model in ("bert", "mistral")}
+            content = {
+                "sut": sut,
+                "workloads": {name: tiny_workload(sut, name, root) for name in ("bert", "mistral")},
+                "cases": {model: list(cases) for model, cases in needed.get(sut, {}).items()},
             }
-            run_module(python, f"tests.broken.{MODULES[sut]}", sut, folder / "spec.json", workloads)
+            run_module(python, f"tests.broken.{MODULES[sut]}", sut, folder / "spec.json", content)
         return folder
 
     return run
+
+
+def cases_of(items: Iterable[pytest.Item]) -> dict[str, dict[str, set[str]]]:
+    """SUT → model → the cases that the tests of this file look at; honest ones are compared with
+    others.
+    """
+    needed = defaultdict[str, dict[str, set[str]]](lambda: defaultdict(lambda: {"honest"}))
+    for item in items:
+        if item.path == Path(__file__) and isinstance(item, pytest.Function):
+            named = item.callspec.params
+            if "case" in named:
+                needed[named["sut"]][named.get("model", "bert")].add(named["case"])
+    return needed
 
 
 @pytest.fixture(scope="session")
@@ -257,23 +281,28 @@ def spread(cases: list[Any]) -> list[Any]:
     return [(case, sut, model, *rest) for case, pairs, *rest in cases for sut, model in pairs]
 
 
-@pytest.mark.parametrize(("sut", "model", "case"), HONEST)
+def one_for_each_sut(rows: list[Any]) -> list[Any]:
+    """Rows of a case, its SUT, …: all but the first of each SUT are long."""
+    return first_of_each(rows, key=itemgetter(1))
+
+
+@pytest.mark.parametrize(("sut", "model", "case"), first_of_each(HONEST, key=itemgetter(0)))
 def test_an_honest_sut_has_no_findings(results, sut, model, case):
     assert complaints(sut, results(sut, model, case)) == []
 
 
-@pytest.mark.parametrize(("case", "sut", "model", "words"), spread(EVIDENCE))
+@pytest.mark.parametrize(("case", "sut", "model", "words"), one_for_each_sut(spread(EVIDENCE)))
 def test_what_ran_otherwise_is_caught_by_its_evidence(results, case, sut, model, words):
     found = complaints(sut, results(sut, model, case))
     assert any(words in line for line in found), found
 
 
-@pytest.mark.parametrize(("case", "sut", "model"), spread(PRECISION))
+@pytest.mark.parametrize(("case", "sut", "model"), one_for_each_sut(spread(PRECISION)))
 def test_a_lower_precision_is_caught(results, case, sut, model):
     assert "precision is mixed" in complaints(sut, results(sut, model, case))
 
 
-@pytest.mark.parametrize(("case", "sut", "model"), spread(ACCURACY))
+@pytest.mark.parametrize(("case", "sut", "model"), one_for_each_sut(spread(ACCURACY)))
 def test_wrong_answers_and_rounded_weights_are_caught_by_their_accuracy_alone(
     results, case, sut, model
 ):
@@ -291,25 +320,25 @@ def unaccounted(result: dict[str, Any], model: str, precision: str) -> list[str]
     ]
 
 
-@pytest.mark.parametrize(("case", "sut", "model"), UNACCOUNTED)
+@pytest.mark.parametrize(("case", "sut", "model"), one_for_each_sut(UNACCOUNTED))
 def test_weights_that_the_evidence_does_not_account_for_are_caught(results, case, sut, model):
     found = unaccounted(results(sut, model, case), model, "bfloat16")
     assert len(found) == 2
     assert all("parameters of the checkpoint" in line for line in found)
 
 
-@pytest.mark.parametrize(("sut", "model", "case"), HONEST)
+@pytest.mark.parametrize(("sut", "model", "case"), first_of_each(HONEST, key=itemgetter(0)))
 def test_the_evidence_of_an_honest_sut_accounts_for_all_weights(results, sut, model, case):
     assert unaccounted(results(sut, model, case), model, "float32") == []
 
 
-@pytest.mark.parametrize("sut", [EAGER, KERAS_TORCH])
+@pytest.mark.parametrize("sut", [EAGER, pytest.param(KERAS_TORCH, marks=LONG)])
 @pytest.mark.parametrize(("case", "words"), ERRORS)
 def test_evidence_that_does_not_make_the_call_once_ends_the_worker(results, sut, case, words):
     assert words in results(sut, "bert", case)["error"]
 
 
-@pytest.mark.parametrize(("case", "sut", "model"), UNSEEN)
+@pytest.mark.parametrize(("case", "sut", "model"), one_for_each_sut(UNSEEN))
 def test_what_no_check_sees_is_listed(results, case, sut, model):
     assert complaints(sut, results(sut, model, case)) == []
 
@@ -329,5 +358,6 @@ def test_every_case_of_the_zoo_is_judged(ran, tested):
         *HONEST,
         *((sut, "bert", case) for case, _ in ERRORS for sut in (EAGER, KERAS_TORCH)),
     }
-    files = {file.stem for file in ran(tested).glob("* * *.json")}
-    assert files == {f"{sut} {model} {case}" for sut, model, case in judged if sut == tested}
+    cases = json.loads((ran(tested) / "all.json").read_text())
+    found = {(tested, model, case) for model, names in cases.items() for case in names}
+    assert found == {each for each in judged if each[0] == tested}

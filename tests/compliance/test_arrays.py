@@ -155,8 +155,8 @@ def test_no_metric_goes_without_a_limit():
             lambda r: {**r, "label": r["label"][:4]},
             "the reference's label has another number of samples than its mask",
         ),
-        (lambda r: {**r, "iou": r["iou"].astype(complex)}, "holds no real numbers"),
-        (lambda r: {**r, "iou": r["iou"][:, :0]}, "holds no real numbers"),
+        (lambda r: {**r, "iou": r["iou"].astype(complex)}, "has no real numbers"),
+        (lambda r: {**r, "iou": r["iou"][:, :0]}, "has no real numbers"),
     ],
 )
 def test_answers_and_references_that_do_not_fit_are_told_in_one_sentence(spoil, message):
@@ -166,7 +166,7 @@ def test_answers_and_references_that_do_not_fit_are_told_in_one_sentence(spoil, 
 
 def test_every_score_judges_answers_of_its_own_kind_only():
     assert set(accuracy.SCORES) == {"logits", "tokens", "arrays"}
-    with pytest.raises(ValueError, match="the reference's mask holds no real numbers"):
+    with pytest.raises(ValueError, match="the reference's mask has no real numbers"):
         accuracy.score(
             "logits", packed(REFERENCE), REFERENCE, {"logit_error": 1.0}, ("mask",), None
         )

@@ -5,6 +5,7 @@ there for it, and what is not is stated.
 from __future__ import annotations
 
 import dataclasses
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,11 @@ import pytest
 from compliance import audit, rules
 from compliance import subject as tree
 from compliance.audit_tests import compliance_tests, repeats
-from compliance.findings.check import Check, Verdict
 from compliance.folders import result_folders
+from formats.checks import Check, Verdict
 from tests.cheats import ends_twice
 from tests.support import tree as runs
+from tests.support.long import LONG, first_of_each
 from tests.support.rounds import loosened
 
 # Cheat, scenario, task, compliance tests to run, the checks that fail.
@@ -66,7 +68,9 @@ def measured(
 
 
 @pytest.mark.parametrize(
-    ("cheat", "scenario", "task", "names", "checks"), CAUGHT, ids=[f"{c[0]}-{c[1]}" for c in CAUGHT]
+    ("cheat", "scenario", "task", "names", "checks"),
+    first_of_each(CAUGHT, key=itemgetter(0)),
+    ids=[f"{c[0]}-{c[1]}" for c in CAUGHT],
 )
 def test_a_cheat_is_caught_by_its_check(
     tmp_path: Path, cheat: str, scenario: str, task: str, names: list[str], checks: set[str]
@@ -76,7 +80,8 @@ def test_a_cheat_is_caught_by_its_check(
 
 
 @pytest.mark.parametrize(
-    ("scenario", "task"), [("Offline", "generate"), ("SingleStream", "predict")]
+    ("scenario", "task"),
+    [("Offline", "generate"), pytest.param("SingleStream", "predict", marks=LONG)],
 )
 def test_an_honest_sut_fails_none_of_these_checks(tmp_path: Path, scenario: str, task: str) -> None:
     of = loosened()
@@ -93,7 +98,7 @@ def test_a_skipped_sample_ends_the_worker_before_there_is_a_result(
         runs.build(tmp_path / "run", scenario, worker=("tests.cheats.worker", "skips"))
 
 
-@pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
+@pytest.mark.parametrize("scenario", ["Offline", pytest.param("SingleStream", marks=LONG)])
 def test_a_cache_in_a_run_that_repeats_its_samples_is_left_to_a_person_who_is_told(
     tmp_path: Path, scenario: str
 ) -> None:
@@ -109,6 +114,7 @@ def test_a_cache_in_a_run_that_repeats_its_samples_is_left_to_a_person_who_is_to
     assert outcomes == {"caches": Verdict.MANUAL, "honest": Verdict.PASS}
 
 
+@pytest.mark.long
 def test_right_answers_that_were_not_computed_are_not_told_apart(tmp_path: Path) -> None:
     """No file shows it: logs hold answers and times, and a fast right answer is a fast right
     answer. The source is submitted for people.

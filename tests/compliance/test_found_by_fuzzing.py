@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from compliance import audit, logs, rules
-from compliance.checks import sample_order
-from compliance.findings.check import Check, Verdict
+from compliance.checks.logs import sample_order
 from compliance.loadgen import sample_order as order
 from compliance.logs import files
+from formats.checks import Check, Verdict
 from tests.support import tree as runs
 from tests.support.tree import whole
 
@@ -83,7 +83,7 @@ def test_complex_logits_are_a_finding_and_no_warning(
     run = Path(shutil.copytree(measured("tokens"), tmp_path / "quick-1"))
     path = run / "raw/accuracy/logits.npy"
     np.save(path, np.load(path).astype(np.complex64))
-    assert "logits.npy holds no real numbers" in failed(audit.audit(run).checks)["accuracy-score"]
+    assert "logits.npy has no real numbers" in failed(audit.audit(run).checks)["accuracy-score"]
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
@@ -96,7 +96,7 @@ def test_an_archive_packed_as_numpy_packs_none_is_not_unpacked(tmp_path: Path, m
     packed[50:60] = b"\xff" * 10  # lzma's own error is none that numpy or zipfile name
     (tmp_path / "x.npz").write_bytes(packed)
     found, why = files.attempt(files.arrays, tmp_path / "x.npz")
-    assert found is None and "packed in a way" in why
+    assert found is None and "compressed by a method" in why
 
 
 # Figures of the detail log.

@@ -8,6 +8,7 @@ import resource
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -18,9 +19,9 @@ from hypothesis import strategies as st
 
 from compliance import audit, rules
 from compliance.findings import page, verdict
-from compliance.findings.check import Check
 from compliance.findings.verdict import Audit
 from compliance.logs import strict_json
+from formats.checks import Check
 from tests.support.damage import FILES, damage, damaged
 from tests.support.tree import whole
 
@@ -93,8 +94,8 @@ def assert_clean(found: Audit) -> None:
         line = check.line()
         assert line.isprintable() and len(line) <= LONGEST_LINE
         assert "MemoryError" not in line and "Unable to allocate" not in line
-    document = found.as_json("x", "submission")
-    assert strict_json.parse(json.dumps(document, ensure_ascii=False)) == document
+    document = json.dumps(asdict(found.document("x", "submission")), ensure_ascii=False)
+    assert strict_json.parse(document) == json.loads(document)
     html = page.render("x", "submission", found, datetime.now(UTC))
     assert "<script" not in html.lower()
     assert html.replace("\n", "").isprintable()

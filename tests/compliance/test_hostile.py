@@ -12,6 +12,7 @@ import os
 import shutil
 import zipfile
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,8 @@ from hypothesis import given, settings
 from compliance import audit, checklist, logs
 from compliance import subject as tree
 from compliance.findings import verdict
-from compliance.findings.check import Check, Verdict
 from compliance.logs import files, strict_json, user_conf
+from formats.checks import Check, Verdict
 from tests.support import tree as runs
 from tests.support.damage import FILES, damage
 from tests.support.mutations import ANSWERS, DETAIL, SUMMARY
@@ -57,7 +58,7 @@ def test_a_file_that_is_a_link_is_a_finding_and_is_not_read(
     path.symlink_to(elsewhere)
     found = whole(audit.audit(run).checks)
     assert any("is a link" in detail for detail in failed(found).values()), failed(found)
-    assert not [c.key for c in found if SECRET in json.dumps(c.as_json())]
+    assert not [c.key for c in found if SECRET in json.dumps(asdict(c))]
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -186,7 +187,7 @@ def test_a_tree_of_too_many_entries_is_a_finding(
     found = files.walk(runs.base(run))
     assert (
         len(found.entries) == 500
-        and found.problem == "it holds more than 500 entries: the rest was not looked at"
+        and found.problem == "it has more than 500 entries; only those were audited"
     )
     assert found.problem in failed(whole(audit.audit(run).checks))["names-and-sizes"]
 
@@ -221,7 +222,7 @@ def test_a_tree_of_too_many_scenarios_is_a_finding(
         (runs.scenario_folder(run).parent / f"Other{n}").mkdir()
     found = whole(audit.audit(run).checks)
     assert (
-        failed(found)["submission-tree"].startswith("4 folders")
+        failed(found)["submission-tree"].startswith("it has 4 result folders")
         and len({c.place for c in found if "Other" in c.place}) <= 2
     )
 
@@ -237,11 +238,11 @@ DEEP = "[" * 100_000 + "]" * 100_000
         (DEEP, "nested more than 64 levels"),
         ('{"a":' * 100_000 + "1" + "}" * 100_000, "nested more than 64 levels"),
         ("[" * 70 + "]" * 70, "nested more than 64 levels"),
-        ('{"a": 1, "a": 2}', "'a' stands twice"),
-        ('{"b": {"a": 1, "c": 3, "a": 1}}', "'a' stands twice"),
-        ("NaN", "NaN is no JSON"),
-        ("[-Infinity]", "-Infinity is no JSON"),
-        ("1e999", "1e999 is no number"),
+        ('{"a": 1, "a": 2}', "'a' occurs twice"),
+        ('{"b": {"a": 1, "c": 3, "a": 1}}', "'a' occurs twice"),
+        ("NaN", "NaN is not JSON"),
+        ("[-Infinity]", "-Infinity is not JSON"),
+        ("1e999", "1e999 is too large"),
         ("9" * 10_000, "10000 digits"),
         ("-" + "9" * 50, "51 digits"),
         ("\ufeff{}", "byte order mark"),
@@ -278,7 +279,7 @@ def test_json_that_means_one_thing_is_read(value: Any) -> None:
 
 def test_a_key_that_stands_twice_at_the_end_of_a_million_is_found_soon() -> None:
     text = "{" + ",".join(f'"{n}":0' for n in range(300_000)) + ',"299999":0}'
-    with pytest.raises(ValueError, match="'299999' stands twice"):
+    with pytest.raises(ValueError, match="'299999' occurs twice"):
         strict_json.parse(text)
 
 
@@ -361,13 +362,13 @@ def detail(tmp_path: Path, content: bytes) -> logs.Detail:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        (ENTRY % ("a", "NaN", 1), "line 2 is no MLLOG entry (NaN is no JSON)"),
+        (ENTRY % ("a", "NaN", 1), "line 2 is not an MLLOG entry (NaN is not JSON)"),
         (ENTRY % ("a", "9" * 10_000, 1), "10000 digits"),
         (ENTRY % ("a", DEEP, 1), "nested more than 64 levels"),
-        (ENTRY % ("a", '{"b": 1, "b": 2}', 1), "'b' stands twice"),
+        (ENTRY % ("a", '{"b": 1, "b": 2}', 1), "'b' occurs twice"),
         (
             ENTRY.replace('"key": "%s"', '"key": "x", "key": "%s"') % ("a", 1, 1),
-            "'key' stands twice",
+            "'key' occurs twice",
         ),
         (ENTRY % ("a", 1, 1) + "\0" * 50 + "\n", "NUL"),
     ],
@@ -404,7 +405,7 @@ def test_a_log_that_never_ends_is_read_so_far_and_no_further(
         f.write((ENTRY % ("a", 1, 1)).encode() * 20_000)
         f.truncate(1 << 40)  # a terabyte of nothing, which takes no room
     found = logs.read_detail(path)
-    assert any("behind the first 1 MiB" in p for p in found.problems) and found.get("a") == 1
+    assert any("only the first 1 MiB are read" in p for p in found.problems) and found.get("a") == 1
 
 
 def test_answers_beyond_the_most_are_not_kept(
@@ -434,7 +435,7 @@ def test_a_row_like_that_is_no_row(tmp_path: Path, row: str) -> None:
     path = tmp_path / "accuracy.json"
     path.write_text(f"[\n{row}\n]\n")
     found = logs.read_accuracy(path)
-    assert not found.payloads and any("line 2 is no row" in p for p in found.problems)
+    assert not found.payloads and any("line 2 is not a row" in p for p in found.problems)
 
 
 def test_a_row_written_otherwise_is_the_same_row(tmp_path: Path) -> None:
@@ -464,8 +465,8 @@ def test_of_two_answers_to_a_sample_the_last_counts(tmp_path: Path) -> None:
     found = logs.read_accuracy(path)
     assert found.payloads == {2: b"\x03", 9: b"\x01"}
     assert found.problems == (
-        "line 4: qsl_idx 2 stands there twice",
-        "line 5: qsl_idx 2 stands there twice",
+        "line 4: qsl_idx 2 occurs twice",
+        "line 5: qsl_idx 2 occurs twice",
     )
 
 
@@ -598,8 +599,8 @@ def test_where_the_audit_itself_breaks_off_the_other_parts_go_on(
     before = len(audit.audit(run).checks_for("quick"))
     monkeypatch.setattr(
         checklist,
-        "ARCHITECTURES",
-        (checklist.CheckGroup("evidence", broken), *checklist.ARCHITECTURES),
+        "GROUPS",
+        (checklist.CheckGroup("evidence", broken), *checklist.GROUPS),
     )
     found = audit.audit(run).checks_for("quick")
     ((name, why),) = failed(found).items()

@@ -16,7 +16,7 @@ import pytest
 
 from compliance import audit, rules
 from compliance.findings import verdict
-from compliance.findings.check import Verdict
+from formats.checks import Verdict
 from tests.support import tree
 from tests.support.mutations import (
     ANSWERS,

@@ -15,9 +15,9 @@ import pytest
 
 from compliance import audit, rules
 from compliance import subject as tree
-from compliance.checks import benchmark
-from compliance.findings.check import Check, Verdict
+from compliance.checks.submission import benchmark
 from compliance.folders import result_folders
+from formats.checks import Check, Verdict
 from tests.support import tree as runs
 
 V61 = rules.load("v6.1")
@@ -109,7 +109,11 @@ def test_the_open_division_is_told_what_differs_and_not_refused(run: Path) -> No
             "benchmark",
             "result_first_token_99.00_percentile_latency_ns is None",
         ),
-        ({"accuracy": {"F1": 90.6}}, "accuracy-target", "F1 is 90.5; bert-99 wants at least 90.6"),
+        (
+            {"accuracy": {"F1": 90.6}},
+            "accuracy-target",
+            "F1 is 90.5; bert-99 requires at least 90.6",
+        ),
         ({"accuracy": {"ROUGE1": 1.0}}, "accuracy-target", "accuracy.txt has no line of ROUGE1"),
         ({"accuracy_at_most": {"F1": 90.4}}, "accuracy-target", "and at most 90.4"),
         (
@@ -117,11 +121,11 @@ def test_the_open_division_is_told_what_differs_and_not_refused(run: Path) -> No
             "scenarios",
             "SingleStream is missing",
         ),
-        ({"required": {"edge": ()}}, "scenarios", "Offline is no scenario of bert-99"),
+        ({"required": {"edge": ()}}, "scenarios", "Offline is not a scenario of bert-99"),
         (
             {"required": {"datacenter": ("Offline",)}},
             "scenarios",
-            "no benchmark of the suite 'edge'",
+            "not a benchmark of this system's suite 'edge'",
         ),
         (
             {"optional": {"edge": ("Interactive", "Server")}},
@@ -161,7 +165,7 @@ def test_a_mapping_means_nothing_in_the_closed_division(closed: Path) -> None:
     found = {c.key: c for c in audit.audit(closed).checks_for("submission")}
     assert (
         found["model-mapping"].verdict is Verdict.FAIL
-        and "my-bert is no official benchmark" in found["model-mapping"].detail
+        and "my-bert is not an official benchmark" in found["model-mapping"].detail
     )
 
 

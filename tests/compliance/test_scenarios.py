@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from compliance import audit, rules
-from compliance.findings.check import Check, Verdict
+from formats.checks import Check, Verdict
 from tests.support import other_scenarios
 from tests.support.other_scenarios import BENCHMARK, KINDS, Built
 from tests.support.tree import SYSTEM, whole
@@ -547,7 +547,7 @@ def test_interactive_is_no_scenario_of_v51(copy: Callable[[str], Built]) -> None
     ]
     assert (
         found.verdict is Verdict.FAIL
-        and "Interactive is none this audit has rules for" in found.detail
+        and "Interactive is not a scenario of this audit" in found.detail
     )
 
 
@@ -557,4 +557,4 @@ def test_queries_of_four_are_for_the_open_division(
     assert good("MultiStream, queries of four")["least-count"].verdict is Verdict.PASS
     built = copy("MultiStream, queries of four")
     (built.root / "open").rename(built.root / "closed")
-    assert "4 samples a query; the round asks for 8" in findings(built.root)["least-count"].detail
+    assert "4 samples a query; the round requires 8" in findings(built.root)["least-count"].detail

@@ -146,7 +146,7 @@ def test_losses_are_compared_in_standard_deviations_of_the_references():
     [
         ([1.0, 0.5], np.array([1.0, 0.5, 0.0]), "2 losses were kept, and the reference has 3"),
         ([1.0, 1.0], np.array([1.0, 1.0]), "all equal"),
-        ([1.0], np.array([["a"]]), "no row of numbers"),
+        ([1.0], np.array([["a"]]), "not a row of numbers"),
     ],
 )
 def test_what_cannot_be_compared_says_why(losses, reference, words):

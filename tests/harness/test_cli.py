@@ -18,6 +18,7 @@ from formats.result import Status
 from harness.execution.environments import ROOT
 from harness.inputs import models
 from sut.registry import SUTS
+from tests.support.commands import call
 from tests.support.synthetic_runs import cell, write
 
 
@@ -135,7 +136,7 @@ MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert"]
         ),
         (
             ["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--submitter", "../up"],
-            "names a folder",
+            "is the name of a folder",
         ),
         (
             ["--sut", "mock", "--scenario", "Offline", "--model", "mistral", "--seq-len", "9"],
@@ -149,7 +150,7 @@ MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert"]
         ([*MOCK, "--eos", "halt"], "--eos halt: unknown; there are stop, ignore"),
         (
             ["--sut", "mock", "--scenario", "Offline", "--model", "mistral", "--eos", "stop"],
-            "no end token is known: it takes --weights",
+            "no end token is known. It needs --weights",
         ),
         ([*MOCK, "--precision", "fp32"], "did you mean float32?"),
         ([*MOCK, "--dataset", "."], "is a directory; give one file"),
@@ -160,7 +161,7 @@ MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert"]
         ([*MOCK, "--out", "a", "--out", "b"], "--out b: given twice"),
         (["list", "--cache", "a", "--cache", "a"], "--cache a: given twice"),
         ([*MOCK, "--batch-size", str(10**20)], "at least 1, and at most 1048576"),
-        ([*MOCK, "--out", b"runs-\xff"], "is not UTF-8: rename what it names"),
+        ([*MOCK, "--out", b"runs-\xff"], "is not UTF-8: rename the file"),
         (["clean", "runs"], "clean runs: unknown; there are environments, checkpoints"),
         (
             ["sweep", "--sut", "mock", "--scenario", "Offline"],
@@ -189,27 +190,27 @@ MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert"]
                 "--precision",
                 "bfloat16",
             ],
-            "xlm is judged in float32 or tf32 alone",
+            "xlm has limits of accuracy only for float32 and tf32",
         ),
-        ([*MOCK, "--task", "generate"], "--task generate: bert has predict alone"),
+        ([*MOCK, "--task", "generate"], "--task generate: bert has only predict"),
         ([*MOCK, "--task", "fit"], "--task fit: unknown; there are predict, generate"),
         (
             ["--sut", "mock", "--scenario", "Fit", "--model", "bert", "--task", "predict"],
-            "is for scenarios that answer, and Fit trains",
+            "Fit trains, and only the other scenarios have tasks",
         ),
         (["sweep", "keras3-publishd"], "did you mean keras3-published?"),
         (["aduit", "runs"], "there is no command 'aduit' (did you mean audit?)"),
         (["audit", "nowhere"], "there is no such directory"),
-        (["audit", "README.md"], "it is a file; an audit takes a directory"),
+        (["audit", "README.md"], "is a file; an audit takes a directory"),
         (["audit", ".", "--mode", "gold"], "--mode gold: unknown; there are quick, valid"),
     ],
 )
-def test_a_mistake_gets_one_sentence_and_exit_code_2(arguments, words):
-    done = run_sh(*arguments)
-    assert done.returncode == 2
-    assert words in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert done.stdout == ""
+def test_a_mistake_gets_one_sentence_and_exit_code_2(arguments, words, capsys):
+    code, out, error = call(arguments, capsys)
+    assert code == 2
+    assert words in error
+    assert len(error.strip().splitlines()) == 1
+    assert out == ""
 
 
 def test_an_output_that_cannot_be_written_is_said(tmp_path):
@@ -263,7 +264,7 @@ def test_a_failed_test_is_told_and_the_same_command_tries_it_again_in_the_same_p
     for done in (failed, again):
         assert done.returncode == 1
         assert "RuntimeError: told to raise at batch 100" in done.stdout
-        assert "the same command goes on from here" in done.stdout
+        assert "the same command continues from here" in done.stdout
     run = next(tmp_path.rglob("quick-1"))
     assert json.loads((run / "result.json").read_text())["status"] == "error"
     assert "Traceback" in (run / "raw/performance.attempt-1/worker.log").read_text()

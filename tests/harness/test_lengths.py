@@ -85,7 +85,7 @@ def test_answers_to_a_users_prompts_have_this_length_where_a_prompt_asks_for_no_
         ),
         (
             {"prompt_tokens": 3, "dataset": Path(__file__)},
-            "--prompt-tokens 3: the prompts of --dataset have lengths of their own: leave it out",
+            "--prompt-tokens 3: --dataset decides the lengths of the prompts: leave it out",
         ),
     ],
 )

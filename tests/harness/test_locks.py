@@ -35,7 +35,7 @@ def test_what_is_no_lock_is_told_and_nothing_waits_for_it(path, put):
     said = []
     with locks.machine(said.append):
         assert len(said) == 1 and said[0].startswith(
-            "cells of other commands are not waited for: the lock "
+            "this command does not wait for cells of other commands, because the lock "
         )
     assert not path.with_name("elsewhere").exists()
 

@@ -6,13 +6,13 @@ import dataclasses
 
 import pytest
 
-from compliance.findings.verdict import ResultLine
 from compliance.folders import ResultFolder
 from compliance.loadgen.sample_order import IssueSettings
 from compliance.logs.trace import Trace
 from compliance.rules import Rules, ScenarioRules
 from compliance.subject import LoadGenRun, Subject
 from formats.cell import Cell
+from formats.checks import ResultLine
 from formats.figures import Figure
 from formats.job import Job, Limits
 from formats.record import Accelerator

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import select
 import subprocess
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from benchmarks.disagreement import MeasuredSize
 from harness.execution import environments, interpreter
 from harness.inputs import checkpoint, models
 from sut.contract import Workload
-from sut.registry import SUTS
+from sut.registry import SUTS, spec_of
 
 
 def tiny_workload(sut: str, name: str, folder: Path) -> dict[str, Any]:
@@ -42,20 +46,96 @@ def tiny_workload(sut: str, name: str, folder: Path) -> dict[str, Any]:
 
 
 def run_module(python: Path, module: str, sut: str, specification: Path, content: Any) -> None:
-    """Writes the specification as JSON and runs `python -m module specification` with the variables
+    """Write the specification as JSON and run `python -m module specification` with the variables
     of `sut`.
 
-    The process ends with that of the tests, also where that is killed.
+    The module runs in a fork of a process that has imported the framework. That process stays for
+    the next call with the same interpreter and variables. A call with others ends it first, so
+    there is never more than one.
     """
     specification.write_text(json.dumps(content))
-    done = subprocess.run(
-        [str(python), "-m", module, str(specification)],
-        cwd=environments.ROOT,
-        capture_output=True,
-        text=True,
-        env={**os.environ, **SUTS[sut].process_env, "PYTHONPATH": str(environments.ROOT)},
-        check=False,
-        timeout=600,
-        preexec_fn=interpreter.die_with_parent,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    if _processes and not _processes[0].serves(python, sut):
+        end_process()
+    if not _processes:
+        atexit.register(end_process)
+        _processes.append(FrameworkProcess(python, sut))
+    _processes[0].run(module, specification)
+
+
+def answer(
+    python: Path, cell: MeasuredSize, sut: str, program: str = "benchmarks.answers", **more: Any
+) -> None:
+    """Write the answers of a SUT, or of the reference, to the cell's inputs in float32. `more` is
+    added to the program's specification.
+    """
+    precision = more.pop("precision", "float32")
+    content = cell.specification(sut, precision, **more)
+    run_module(python, program, sut, cell.folder / "spec.json", content)
+
+
+def end_process() -> None:
+    """End the process that `run_module` left, if there is one."""
+    while _processes:
+        _processes.pop().end()
+
+
+class FrameworkProcess:
+    """A process of tests.support.framework_process. It ends with the process of the tests, even if
+    that is killed.
+    """
+
+    def __init__(self, python: Path, sut: str):
+        self.python = python
+        self.variables = spec_of(sut).process_env
+        self._process = subprocess.Popen(
+            [str(python), "-m", "tests.support.framework_process", sut],
+            cwd=environments.ROOT,
+            env={**os.environ, **self.variables, "PYTHONPATH": str(environments.ROOT)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=interpreter.die_with_parent,
+        )
+
+    def serves(self, python: Path, sut: str) -> bool:
+        """Whether it is alive and has the interpreter and the variables of this SUT."""
+        same = self.python == python and self.variables == spec_of(sut).process_env
+        return same and self._process.poll() is None
+
+    def run(self, module: str, specification: Path) -> None:
+        """Run the module. Raises AssertionError with the end of its output if it fails, and
+        TimeoutError after ten minutes.
+        """
+        log = specification.with_suffix(".log")
+        task = {"module": module, "specification": str(specification), "log": str(log)}
+        with suppress(BrokenPipeError):  # the answer is empty then
+            self._stdin.write(f"{json.dumps(task)}\n")
+            self._stdin.flush()
+        code = self._answer()
+        if not code:
+            self._process.wait()
+            raise AssertionError("the process of the framework has ended")
+        assert code == "0", f"exit code {code}: {log.read_text()[-3000:]}"
+
+    def end(self) -> None:
+        """End it, and what it runs."""
+        self._process.kill()
+        self._process.communicate()
+
+    @property
+    def _stdin(self) -> IO[str]:
+        assert self._process.stdin
+        return self._process.stdin
+
+    def _answer(self) -> str:
+        """The line that it writes next, or nothing if it has ended."""
+        assert self._process.stdout
+        if not select.select([self._process.stdout], [], [], _PATIENCE_S)[0]:
+            self._process.kill()
+            raise TimeoutError(f"no answer in {_PATIENCE_S} s")
+        return self._process.stdout.readline().strip()
+
+
+_PATIENCE_S = 600
+_processes: list[FrameworkProcess] = []
+"""The process that `run_module` left: one or none."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from compliance import logs, rules
-from compliance.audit_tests import logged_answers, verification
+from compliance.audit_tests import logged_answers, speed, test01
 from tests.support.tree import ROOT, SUBMITTER, SYSTEM, _system
 
 BENCHMARK, OFFICIAL = "detector", "yolo-99"
@@ -213,14 +213,14 @@ def _submit_test(built: Built, name: str, of: rules.Rules) -> None:
     (target / "performance" / "run_1").mkdir(parents=True)
     for log in _LOGS:
         shutil.copy(raw / log, target / "performance" / "run_1" / log)
-    speed = verification.speed(
+    compared_speed = speed.compare(
         rule,
         built.kind.scenario,
         of,
         logs.read_detail(built.detail),
         logs.read_detail(raw / _LOGS[1]),
     )
-    (target / "verify_performance.txt").write_text(verification.performance_text(speed))
+    (target / "verify_performance.txt").write_text(speed.verify_text(compared_speed))
     if rule.sampling_target:
         (target / "accuracy").mkdir()
         _write_answers(raw, target / "accuracy", of)
@@ -229,7 +229,7 @@ def _submit_test(built: Built, name: str, of: rules.Rules) -> None:
             logged_answers.read(raw / "mlperf_log_accuracy.json").rows, answers.payloads
         )
         (target / "verify_accuracy.txt").write_text(
-            verification.accuracy_text(compared, len(answers.payloads))
+            test01.verify_text(compared, len(answers.payloads))
         )
 
 

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from compliance import logs, rules
-from compliance.findings.check import Check
 from compliance.logs import files
 from compliance.scoring import accuracy
 from compliance.subject import LoadGenRun
+from formats.checks import Check
 from formats.job import Job, Limits, read_job
 from harness.execution import loadgen_run
 from harness.execution.process import Worker, read_outcome
@@ -128,6 +128,7 @@ def build(
     ]
     run_jobs(jobs, worker)
     record = _record(directory, scenario, task, batch, inputs)
+    record["cell"]["options"] = dict(workload.options)
     _write(directory / "record.json", record)
     _submit(directory, record)
     return directory
@@ -311,10 +312,10 @@ def _submit(run: Path, record: Mapping[str, Any]) -> None:
 
 
 def _system() -> dict[str, str]:
-    from compliance.checks import metadata
+    from compliance.checks.submission import metadata
 
     required = json.loads(
-        (Path(metadata.__file__).parents[1] / "schemas" / "system.json").read_text()
+        (Path(metadata.__file__).parents[2] / "schemas" / "system.json").read_text()
     )["required"]
     return dict.fromkeys(required, "N/A") | {
         "division": "open",

@@ -15,6 +15,7 @@ from scenarios.worker.answers import pack
 from sut.contract import Workload
 from sut.registry import SUTS
 from tests.support.frameworks import run_module
+from tests.support.long import LONG
 
 NAMES = (
     "native-torch-eager",
@@ -49,6 +50,14 @@ LACK_BFLOAT16 = [
     ("keras2-tensorflow", "mistral"),
     ("keras2-tensorflow-graph", "gpt2"),
 ]
+QUICK = [
+    *(pair for pair in PAIRS if pair[1] == "bert"),
+    ("native-torch-eager", "mistral"),
+    ("native-torch-eager", "gpt2"),
+    ("keras3-jax", "mistral"),
+    ("hf-tensorflow-xla", "gpt2"),
+]
+"""Tests of `probed` with other SUTs and models are long."""
 IN_BFLOAT16 = [pair for pair in PAIRS if pair not in LACK_BFLOAT16]  # see tests/sut/probe.py
 ROWS, LOGITS_ROWS = 8, 4
 REFERENCE = "native-torch-eager"
@@ -99,11 +108,22 @@ class Probed:
         )
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is not in QUICK. A module with tests of one SUT names it as SUT."""
+    for item in items:
+        if "probed" in getattr(item, "fixturenames", ()) and hasattr(item, "callspec"):
+            named = item.callspec.params
+            sut = named.get("sut", getattr(item.module, "SUT", REFERENCE))
+            if "model" in named and (sut, named["model"]) not in QUICK:
+                item.add_marker(LONG)
+
+
 @pytest.fixture(scope="session")
 def probed(
     interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str, str], Probed]:
-    """(SUT, model) → its answers, whole and broken, at size tiny: one process for each pair, all of
+    """(SUT, model) → its answers, whole and broken, at size tiny: one task for each pair, all of
     a session's tests share it.
     """
     root = tmp_path_factory.mktemp("probes")

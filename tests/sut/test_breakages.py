@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from sut import padding
+from tests.support.long import LONG
 from tests.sut.conftest import COMPILED, EAGER_OR_XLA, IN_BFLOAT16, PAIRS
 
 BROKEN = ["permuted rows", "reversed tokens", "zeroed position", "zeroed layer"]
@@ -39,6 +40,7 @@ def test_a_dropped_cache_fails_by_its_tokens_alone(probed, sut, model, precision
     assert found.detail["logit_gap"] > found.detail["logit_gap_limit"]
 
 
+@LONG
 @pytest.mark.parametrize("precision", ["float32", "tf32", "bfloat16"])
 def test_a_dropped_cache_fails_by_both_where_the_measured_graphs_are_forced(probed, precision):
     found = probed(COMPILED, "mistral").score("dropped cache", precision)
@@ -73,6 +75,7 @@ def test_prompts_of_uneven_length_in_one_batch_are_answered_as_alone(probed, sut
     )
 
 
+@LONG
 @pytest.mark.parametrize(
     ("sut", "fills_with_an_end_token"),
     [("native-jax", False), ("hf-tensorflow", True), ("keras2-tensorflow", False)],
@@ -92,8 +95,10 @@ def test_each_answer_ends_at_its_end_token_and_the_loop_stops_when_all_have_ende
     ).all()
 
 
-def test_what_is_unsupported_on_hf_tensorflow_was_tried(probed):
-    told = json.loads((probed("hf-tensorflow", "mistral").out / "lacks.json").read_text())
+@LONG
+@pytest.mark.parametrize("sut", ["hf-tensorflow"])
+def test_what_is_unsupported_on_hf_tensorflow_was_tried(probed, sut):
+    told = json.loads((probed(sut, "mistral").out / "lacks.json").read_text())
     assert "type bfloat16 that does not match type float32" in told.pop("mistral/bfloat16")
     assert {key: told.pop(key) for key in ("gemma", "llama", "mistral")} == {
         "gemma": False,

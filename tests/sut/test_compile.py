@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from compliance import rules
-from compliance.checks.evidence import findings
+from compliance.checks.run.evidence import findings
 from sut.registry import SUTS
 from tests.support.frameworks import run_module, tiny_workload
 
@@ -26,7 +26,7 @@ SUT = "native-torch-compile"
 def told(
     interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Any]:
-    """Everything tests/sut/compile_cases.py left, from one process."""
+    """Everything tests/sut/compile_cases.py left, from one task."""
     out = tmp_path_factory.mktemp("compile")
     workloads = {name: tiny_workload(SUT, name, out) for name in ("bert", "mistral")}
     run_module(

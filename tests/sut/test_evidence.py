@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from compliance import rules
-from compliance.checks.evidence import findings
+from compliance.checks.run.evidence import findings
 from sut.registry import SUTS, framework_of
+from tests.support.long import LONG
 from tests.sut.conftest import EAGER_OR_XLA, IN_BFLOAT16, KERAS2, NAMES, PAIRS
 
 KERAS = [name for name in (*NAMES, *KERAS2) if SUTS[name].classes.startswith("keras")]
@@ -177,6 +178,7 @@ def test_what_cannot_run_is_refused_with_a_sentence(probed, sut, model, case):
     assert "\n" not in told
 
 
+@LONG
 @pytest.mark.parametrize("sut", ["keras3-jax", "keras2-tensorflow-graph"])
 def test_keras_refuses_a_padded_batch_that_is_longer_than_gpt2s_table_of_positions(probed, sut):
     told = json.loads((probed(sut, "gpt2").out / "refused.json").read_text())["positions"]

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from compliance.checks import evidence
+from compliance.checks.run import evidence
 from compliance.rules import EvidenceRule
 from compliance.scoring import loss_curve
 from compliance.training import run_directory, steps
@@ -25,6 +25,7 @@ from sut.contract import Workload
 from sut.registry import FIT, MATRIX, REFERENCE, SUTS, spec_of
 from tests.conftest import CACHE
 from tests.support.frameworks import run_module
+from tests.support.long import LONG, long_unless
 
 EAGER, COMPILE, JAX, PLAIN_JAX = (
     "native-torch-eager",
@@ -69,6 +70,8 @@ CASES = {
     (PLAIN_JAX, "sam", None): ("honest", "twice_the_rate"),
     (PLAIN_JAX, "stable-diffusion", None): ("honest", "twice_the_rate"),
 }
+QUICK = [*(cell for cell in CASES if cell[1] == "bert"), (EAGER, "mistral", "own")]
+"""Tests of other cells are long."""
 STEPS = 22
 
 
@@ -76,41 +79,22 @@ STEPS = 22
 def trained(
     interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., Path]:
-    """(SUT, model, LoRA, case) → what the worker's side left. One process trains all cases of a
-    SUT.
+    """(SUT, model, LoRA, case) → what the worker's side left. One task trains all cases of the
+    first three. If the SUT is the reference, LoRA is the layout of its factors.
     """
     root = tmp_path_factory.mktemp("fit")
 
-    def run(
-        sut: str,
-        cells: Iterable[tuple[str, str | None]],
-        cases: Callable[[str, str | None], Sequence[str]],
-    ) -> None:
-        # Or the test is skipped, and no folder stays.
-        python, files = interpreter(spec_of(sut).environment), {}
-        for name, lora in cells:
-            for case in cases(name, lora):
-                folder = root / sut / f"{name}-{lora}" / case
-                folder.mkdir(parents=True)
-                write_json(folder / "job.json", job_of(sut, name, lora, root, folder))
-                files[str(folder / "job.json")] = case
-        specification = root / sut / f"{len(list((root / sut).iterdir()))}.json"
-        run_module(
-            python, "tests.sut.fit_cases", sut if sut in SUTS else EAGER, specification, files
-        )
-
     def look(sut: str, name: str, lora: str | None, case: str) -> Path:
-        """Of the reference, LoRA is the layout of its factors."""
         folder = root / sut / f"{name}-{lora}"
-        if not folder.exists() and sut == REFERENCE:
-            run(
-                sut,
-                {(name, lora and factors_of(each, lora)) for each, name, lora in CASES},
-                lambda name, lora: ("honest",),
-            )
-        elif not folder.exists():
-            cells = [cell for of, *cell in CASES if of == sut]
-            run(sut, cells, lambda name, lora: CASES[sut, name, lora])
+        if not folder.exists():
+            # Before the folder is made: the test may be skipped here.
+            python = interpreter(spec_of(sut).environment)
+            files = {}
+            for each in CASES.get((sut, name, lora), ("honest",)):
+                (folder / each).mkdir(parents=True)
+                write_json(folder / each / "job.json", job_of(sut, name, lora, root, folder / each))
+                files[str(folder / each / "job.json")] = each
+            run_module(python, "tests.sut.fit_cases", sut, folder / "spec.json", files)
         return folder / case
 
     return look
@@ -191,7 +175,11 @@ def complaints(folder: Path, sut: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(("sut", "name", "lora"), CASES)
+def long_unless_quick(rows: list[tuple[str, ...]]) -> list[Any]:
+    return long_unless(rows, lambda row: row[:3] in QUICK)
+
+
+@pytest.mark.parametrize(("sut", "name", "lora"), long_unless_quick([*CASES]))
 def test_an_honest_sut_trains_the_parameters_that_the_reference_trains_and_as_it_does(
     trained, sut, name, lora
 ):
@@ -216,12 +204,14 @@ def test_an_honest_sut_trains_the_parameters_that_the_reference_trains_and_as_it
 
 @pytest.mark.parametrize(
     ("sut", "name", "lora", "case"),
-    [
-        (*cell, case)
-        for cell, cases in CASES.items()
-        for case in cases
-        if case in (*MISTAKES, *LORA_MISTAKES)
-    ],
+    long_unless_quick(
+        [
+            (*cell, case)
+            for cell, cases in CASES.items()
+            for case in cases
+            if case in (*MISTAKES, *LORA_MISTAKES)
+        ]
+    ),
 )
 def test_another_training_leaves_the_references_losses(trained, sut, name, lora, case):
     assert not score(trained, sut, name, lora, case).passed
@@ -229,7 +219,12 @@ def test_another_training_leaves_the_references_losses(trained, sut, name, lora,
 
 @pytest.mark.parametrize(
     ("sut", "name"),
-    [(EAGER, "bert"), (EAGER, "mistral"), (PLAIN_JAX, "bert"), (PLAIN_JAX, "mistral")],
+    [
+        (EAGER, "bert"),
+        (EAGER, "mistral"),
+        (PLAIN_JAX, "bert"),
+        pytest.param(PLAIN_JAX, "mistral", marks=LONG),
+    ],
 )
 def test_a_lower_precision_is_seen_by_its_evidence(trained, sut, name):
     lora = "own" if name == "mistral" else None
@@ -248,7 +243,8 @@ def test_a_step_that_is_not_compiled_is_seen_by_its_evidence(trained, sut, words
     assert any(word in text for text in found for word in words), found
 
 
-def test_adamw_of_plain_jax_is_that_of_the_paper(interpreter, tmp_path):
+@pytest.mark.parametrize("sut", [PLAIN_JAX])
+def test_adamw_of_plain_jax_is_that_of_the_paper(interpreter, tmp_path, sut):
     """Weight decay, which no loss shows, and the correction of both moments; in float64 after
     PyTorch's documentation of AdamW.
     """
@@ -261,9 +257,9 @@ def test_adamw_of_plain_jax_is_that_of_the_paper(interpreter, tmp_path):
     np.savez(tmp_path / "arrays.npz", weight=weight, gradients=gradients)
     spec = {"constants": constants, "rate": rate, "arrays": str(tmp_path / "arrays.npz")}
     run_module(
-        interpreter(SUTS[PLAIN_JAX].environment),
+        interpreter(SUTS[sut].environment),
         "tests.sut.jax_adamw",
-        PLAIN_JAX,
+        sut,
         tmp_path / "spec.json",
         spec,
     )
@@ -282,6 +278,7 @@ def test_adamw_of_plain_jax_is_that_of_the_paper(interpreter, tmp_path):
         assert found[count - 1] == pytest.approx(expected, rel=1e-5, abs=1e-6)
 
 
+@LONG
 def test_before_the_first_step_both_layouts_of_lora_have_the_same_loss_and_then_others(trained):
     losses = []
     for lora in ("own", "matched"):

@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.disagreement import MeasuredSize
 from compliance import rules
-from compliance.checks.evidence import findings
+from compliance.checks.run.evidence import findings
 from compliance.scoring.accuracy import Accuracy
 from harness.inputs import checkpoint, dataset, limits, models, user_weights
 from sut.registry import REFERENCE, SUTS
@@ -86,7 +86,7 @@ def users(saved: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Us
 def answered(
     interpreter: Callable[[str], Path], cells: dict[str, MeasuredSize], users: dict[str, UserFolder]
 ) -> Callable[[str], Path]:
-    """SUT → the folder with the answers of every model and case: one process for each SUT."""
+    """SUT → the folder with the answers of every model and case: one task for each SUT."""
     folder, done = next(iter(cells.values())).folder, set[str]()
 
     def answer(sut: str) -> Path:

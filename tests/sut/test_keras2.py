@@ -9,8 +9,10 @@ import pytest
 from harness.inputs import models
 from sut.checkpoint import bert_keras_nlp, causal_lm_keras_nlp
 from sut.registry import SUTS
+from tests.support.long import LONG
 from tests.sut.conftest import KERAS2
 
+SUT = "keras2-tensorflow"
 GPT2 = (
     'AttributeError: Exception encountered when calling layer "transformer_layer_0" (type'
     " TransformerDecoder)"
@@ -69,24 +71,25 @@ def test_every_variable_of_the_model_is_in_the_table(probed, model):
     """Their number is that of the checkpoint's tensors, and an unset one would show in the
     answers.
     """
-    found = probed("keras2-tensorflow", model)
+    found = probed(SUT, model)
     assert json.loads((found.out / "lacks.json").read_text())["variables"] == len(
         found.size.tensors
     )
 
 
-@pytest.mark.parametrize("model", ERRORS)
-def test_what_is_unsupported_on_keras_2_was_tried(probed, model):
-    told = json.loads((probed("keras2-tensorflow", "bert").out / "lacks.json").read_text())
-    assert told[model].startswith(ERRORS[model])
-    assert WHERE.get(model, "") in told[model]
+@pytest.mark.parametrize("cell", ERRORS)
+def test_what_is_unsupported_on_keras_2_was_tried(probed, cell):
+    told = json.loads((probed(SUT, "bert").out / "lacks.json").read_text())
+    assert told[cell].startswith(ERRORS[cell])
+    assert WHERE.get(cell, "") in told[cell]
     assert {sut: SUTS[sut].unsupported.keys() for sut in KERAS2} == dict.fromkeys(
         KERAS2, ERRORS.keys()
     )
 
 
+@LONG
 def test_a_mistral_that_kerasnlp_has_not_is_refused(probed):
-    told = json.loads((probed("keras2-tensorflow", "mistral").out / "lacks.json").read_text())
+    told = json.loads((probed(SUT, "mistral").out / "lacks.json").read_text())
     assert all(
         told[key].startswith("KerasNLP's Mistral lacks ")
         for key in ("tie_word_embeddings", "rope_scaling", "head_dim")

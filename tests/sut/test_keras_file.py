@@ -134,7 +134,7 @@ def test_a_file_is_measured_from_end_to_end(files, file, scenario):
     result = run(cell, Reporter(), 0)
     assert (result.status, result.reason) == ("ok", "")
     assert result.accuracy["passed"] and result.accuracy["value"] < 0.5
-    assert any("they were not measured for this model" in note for note in result.warnings)
+    assert any("not measured for this model" in note for note in result.warnings)
     assert result.cell.weights == cell.model.file.digest[:12]
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,8 @@ from compliance.scoring.accuracy import Accuracy
 from harness.inputs import limits, models
 from sut.registry import REFERENCE
 from tests.conftest import CACHE
+from tests.support import frameworks
+from tests.support.long import LONG, long_unless
 
 WEIGHTS = "weights rounded to float16"
 ROOT_MEAN_SQUARE = {
@@ -53,40 +56,44 @@ def _tolerance(cell: MeasuredSize, precision: str) -> dict[str, float]:
     )
 
 
-def cases(of: dict[tuple[str, str], tuple[str, ...]]) -> list[tuple[str, str, str]]:
-    return [
+def cases(of: dict[tuple[str, str], tuple[str, ...]]) -> list[Any]:
+    """Those of other models than BERT are long."""
+    rows = [
         (model, precision, change)
         for (model, precision), changes in of.items()
         for change in changes
     ]
+    return long_unless(rows, lambda row: row[0] == "bert")
 
 
 @pytest.fixture(scope="session")
 def scored(
     interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str, str, str], Accuracy]:
-    """(model, precision, change) → the score of 64 answers of size tiny: one process for each model
+    """(model, precision, change) → the score of 64 answers of size tiny: one task for each model
     and precision.
     """
     cells: dict[str, MeasuredSize] = {}
     folders: dict[tuple[str, str], Path] = {}
 
     def score(model: str, precision: str, change: str) -> Accuracy:
+        python = interpreter("native-torch")
         if model not in cells:
-            interpreter("native-torch")
             found = models.load(model)
             cells[model] = MeasuredSize(
                 found, found.sizes["tiny"], "cpu", tmp_path_factory.mktemp(model), CACHE
             )
-            cells[model].answer(REFERENCE, "float32")
+            frameworks.answer(python, cells[model], REFERENCE)
         cell = cells[model]
         if (model, precision) not in folders:
             folders[model, precision] = folder = tmp_path_factory.mktemp(f"{model}-{precision}")
             changes = [*MISTAKES[model, precision], *HONEST[model, precision]]
-            cell.answer(
+            frameworks.answer(
+                python,
+                cell,
                 "native-torch-eager",
-                precision,
                 "tests.sut.mistakes",
+                precision=precision,
                 changes=changes,
                 folder=str(folder),
             )
@@ -105,6 +112,7 @@ def test_an_honest_variant_passes(scored, model, precision, change):
     assert scored(model, precision, change).passed
 
 
+@LONG
 def test_sampling_and_an_imprecise_cache_are_seen_by_the_suts_own_logits_alone(scored):
     """At a low temperature the reference's own limits let both pass."""
     for change in ("sampling at temperature 0.1", "int8 cache"):
@@ -116,7 +124,10 @@ def test_sampling_and_an_imprecise_cache_are_seen_by_the_suts_own_logits_alone(s
 
 @pytest.mark.parametrize(
     ("model", "change"),
-    [(model, change) for model, changes in ROOT_MEAN_SQUARE.items() for change in changes],
+    long_unless(
+        [(model, change) for model, changes in ROOT_MEAN_SQUARE.items() for change in changes],
+        lambda row: row[0] == "bert",
+    ),
 )
 def test_in_bfloat16_the_root_mean_square_alone_sees_a_mistake_in_all_weights(
     scored, model, change

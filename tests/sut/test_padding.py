@@ -8,6 +8,7 @@ import pytest
 from sut import padding
 from sut.registry import SUTS
 from tests.support.frameworks import run_module, tiny_workload
+from tests.support.long import LONG
 
 TOKENS = np.array([[5, 2, 7, 2], [5, 6, 7, 8], [2, 2, 2, 2], [5, 6, 3, 1]], np.int32)
 
@@ -34,7 +35,7 @@ def test_what_is_compiled_gets_a_bucket_and_what_runs_eagerly_the_longest_prompt
     assert padding.shape(batch, alike, eager=True) == (30, 45)
 
 
-@pytest.mark.parametrize("sut", ["keras3-jax", "keras2-tensorflow-graph"])
+@pytest.mark.parametrize("sut", ["keras3-jax", pytest.param("keras2-tensorflow-graph", marks=LONG)])
 def test_keras_makes_no_steps_for_the_padding_of_prompts(interpreter, tmp_path, sut):
     python, workload = interpreter(SUTS[sut].environment), tiny_workload(sut, "mistral", tmp_path)
     buckets = {

@@ -19,6 +19,8 @@ from harness.inputs import limits, models
 from sut.checkpoint import sam as weight_map
 from sut.registry import REFERENCE, SUTS
 from tests.conftest import CACHE
+from tests.support import frameworks
+from tests.support.long import LONG, long_unless
 from tests.sut import sam_cases
 
 SAM = models.load("sam")
@@ -27,6 +29,7 @@ KERAS = ("keras3-jax", "keras3-torch", "keras2-tensorflow-graph")
 TRANSFORMERS, JAX = "hf-tensorflow", "native-jax"
 FREQUENCIES = "prompt_encoder.pe_layer.positional_encoding_gaussian_matrix"
 """No weight: native-jax hands it to its program beside them."""
+PROGRAM = "tests.sut.sam_cases"
 WRONG_INPUTS = ("images permuted", "points ignored", "labels ignored")
 CASES = {
     "native-torch-eager": [
@@ -37,38 +40,32 @@ CASES = {
     JAX: [*WRONG_INPUTS, *sam_cases.WEIGHTS],
 }
 
+QUICK = ("native-torch-eager", "keras3-jax")
+"""Tests of other SUTs are long."""
+SUTS_TESTED = long_unless(CASES, QUICK.__contains__)
+
 
 @pytest.fixture(scope="session")
 def answered(
     interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], tuple[MeasuredSize, Path]]:
-    """SUT → (its cell, the folder with the answers of every case): one process for each."""
+    """SUT → (its cell, the folder with the answers of every case): one task for each."""
     folder = tmp_path_factory.mktemp("sam")
     cell = MeasuredSize(SAM, TINY, "cpu", folder, CACHE)
     done: set[str] = set()
 
     def answer(sut: str) -> tuple[MeasuredSize, Path]:
         if not done:
-            interpreter("native-torch")  # the reference's
-            cell.answer(REFERENCE, "float32")
-            cell.answer(
-                REFERENCE,
-                "float32",
-                "tests.sut.sam_cases",
-                cases=[*sam_cases.BOXES],
-                folder=str(folder),
-            )
+            python = interpreter("native-torch")  # the reference's
+            frameworks.answer(python, cell, REFERENCE)
+            cases = [*sam_cases.BOXES]
+            frameworks.answer(python, cell, REFERENCE, PROGRAM, cases=cases, folder=str(folder))
         if sut not in done:
             # Or the test is skipped, and the next one asks again.
-            interpreter(SUTS[sut].environment)
+            python = interpreter(SUTS[sut].environment)
             done.add(sut)
-            cell.answer(
-                sut,
-                "float32",
-                "tests.sut.sam_cases",
-                cases=["intact", *sam_cases.BOXES, *CASES[sut]],
-                folder=str(folder),
-            )
+            cases = ["intact", *sam_cases.BOXES, *CASES[sut]]
+            frameworks.answer(python, cell, sut, PROGRAM, cases=cases, folder=str(folder))
         return cell, folder
 
     return answer
@@ -93,7 +90,7 @@ def seen(answered: Callable[[str], tuple[MeasuredSize, Path]]) -> Callable[[str]
     return lambda sut: json.loads((answered(sut)[1] / f"{sut}.json").read_text())
 
 
-@pytest.mark.parametrize("sut", CASES)
+@pytest.mark.parametrize("sut", SUTS_TESTED)
 def test_an_intact_sut_agrees_to_rounding(scored, sut):
     found = scored(sut, "intact")
     assert found.passed
@@ -102,7 +99,10 @@ def test_an_intact_sut_agrees_to_rounding(scored, sut):
 
 
 @pytest.mark.parametrize(
-    ("sut", "case"), [(sut, case) for sut, cases in CASES.items() for case in cases]
+    ("sut", "case"),
+    long_unless(
+        [(sut, case) for sut, cases in CASES.items() for case in cases], lambda row: row[0] in QUICK
+    ),
 )
 def test_a_broken_sut_fails(scored, sut, case):
     found = scored(sut, case)
@@ -110,7 +110,7 @@ def test_a_broken_sut_fails(scored, sut, case):
     assert found.value > 10
 
 
-@pytest.mark.parametrize("sut", CASES)
+@pytest.mark.parametrize("sut", SUTS_TESTED)
 def test_boxes_mean_the_same_to_every_sut(answered, sut):
     _, folder = answered(sut)
     reference, own = (
@@ -139,13 +139,15 @@ def test_the_table_of_weights_is_metas_own_state_dict(seen):
     assert seen("native-torch-eager")["shapes"] == {t.name: list(t.shape) for t in TINY.tensors}
 
 
-@pytest.mark.parametrize("sut", KERAS)
+@pytest.mark.parametrize("sut", long_unless(KERAS, QUICK.__contains__))
 def test_every_tensor_of_the_checkpoint_is_one_variable_of_keras(seen, sut):
     assert sorted(seen(sut)["names"]) == sorted(t.name for t in TINY.tensors)
 
 
-def test_native_jax_loads_every_tensor_and_reads_all_that_an_answer_needs(seen):
-    names, read = (set(seen(JAX)[key]) for key in ("names", "read"))
+@LONG
+@pytest.mark.parametrize("sut", [JAX])
+def test_native_jax_loads_every_tensor_and_reads_all_that_an_answer_needs(seen, sut):
+    names, read = (set(seen(sut)[key]) for key in ("names", "read"))
     assert names == {t.name for t in TINY.tensors} - {FREQUENCIES}
     of_mask_prompts, of_single_answers = (
         "prompt_encoder.mask_downscaling.",
@@ -156,17 +158,21 @@ def test_native_jax_loads_every_tensor_and_reads_all_that_an_answer_needs(seen):
     }
 
 
-def test_every_tensor_of_the_checkpoint_is_one_variable_of_transformers(seen):
-    assert sorted(seen(TRANSFORMERS)["names"]) == sorted(
+@LONG
+@pytest.mark.parametrize("sut", [TRANSFORMERS])
+def test_every_tensor_of_the_checkpoint_is_one_variable_of_transformers(seen, sut):
+    assert sorted(seen(sut)["names"]) == sorted(
         weight_map.transformers(t.name) for t in TINY.tensors
     )
 
 
-def test_what_is_unsupported_on_hf_tensorflow_was_tried(seen):
-    assert "sam/bfloat16" in SUTS[TRANSFORMERS].unsupported
+@LONG
+@pytest.mark.parametrize("sut", [TRANSFORMERS])
+def test_what_is_unsupported_on_hf_tensorflow_was_tried(seen, sut):
+    assert "sam/bfloat16" in SUTS[sut].unsupported
     assert (
         "`x` and `y` must have the same dtype, got tf.bfloat16 != tf.float32"
-        in seen(TRANSFORMERS)["bfloat16"]
+        in seen(sut)["bfloat16"]
     )
 
 

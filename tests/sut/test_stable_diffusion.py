@@ -21,7 +21,9 @@ from harness.inputs import checkpoint, dataset, limits, models, user_weights
 from sut.checkpoint import stable_diffusion as weight_map
 from sut.registry import REFERENCE, SUTS
 from tests.conftest import CACHE
+from tests.support import frameworks
 from tests.support.frameworks import run_module
+from tests.support.long import LONG, long_unless
 from tests.support.weights_folders import as_published, write_clip
 from tests.sut import stable_diffusion_cases as broken
 
@@ -36,6 +38,8 @@ CASES = {
     **dict.fromkeys(KERAS, ["prompts permuted", "noise permuted", broken.KERAS]),
     JAX: ["prompts permuted", "noise permuted", *broken.WEIGHTS],
 }
+QUICK = ("native-torch-eager",)
+"""Tests of other SUTs are long."""
 PROMPTS = ("ais bjt", "hpz, AIS  bjt")
 OF_THE_ENCODER = ("vae/encoder.", "vae/quant_conv.")
 """What the names of the tensors begin with that make no image; `test_fit` trains them."""
@@ -68,7 +72,7 @@ def saved(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathF
 def answered(
     saved: Path, interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], tuple[MeasuredSize, Path]]:
-    """SUT → (its cell, the folder with the answers of every case): one process for each."""
+    """SUT → (its cell, the folder with the answers of every case): one task for each."""
     folder = tmp_path_factory.mktemp("stable-diffusion")
     cell = MeasuredSize(MODEL, TINY, "cpu", folder, CACHE)
     own = checkpoint.of_folder(user_weights.look(saved / "published", MODEL), MODEL, folder).path
@@ -76,18 +80,18 @@ def answered(
 
     def answer(sut: str) -> tuple[MeasuredSize, Path]:
         if not done:
-            interpreter("native-torch")  # the reference's
-            cell.answer(REFERENCE, "float32")
+            python = interpreter("native-torch")  # the reference's
+            frameworks.answer(python, cell, REFERENCE)
         if sut not in done:
             # Or the test is skipped, and the next one asks again.
-            interpreter(SUTS[sut].environment)
+            python = interpreter(SUTS[sut].environment)
             done.add(sut)
-            cases = ["intact", broken.OWN, *CASES[sut]]
-            cell.answer(
+            frameworks.answer(
+                python,
+                cell,
                 sut,
-                "float32",
                 "tests.sut.stable_diffusion_cases",
-                cases=cases,
+                cases=["intact", broken.OWN, *CASES[sut]],
                 folder=str(folder),
                 own=str(own),
             )
@@ -116,7 +120,7 @@ def seen(answered: Callable[[str], tuple[MeasuredSize, Path]]) -> Callable[[str]
 
 
 @pytest.mark.parametrize("case", ["intact", broken.OWN])
-@pytest.mark.parametrize("sut", CASES)
+@pytest.mark.parametrize("sut", long_unless(CASES, QUICK.__contains__))
 def test_an_intact_sut_agrees_to_rounding(scored, sut, case):
     found = scored(sut, case)
     assert found.passed
@@ -125,7 +129,10 @@ def test_an_intact_sut_agrees_to_rounding(scored, sut, case):
 
 
 @pytest.mark.parametrize(
-    ("sut", "case"), [(sut, case) for sut, cases in CASES.items() for case in cases]
+    ("sut", "case"),
+    long_unless(
+        [(sut, case) for sut, cases in CASES.items() for case in cases], lambda row: row[0] in QUICK
+    ),
 )
 def test_a_broken_sut_fails(scored, sut, case):
     found = scored(sut, case)
@@ -150,6 +157,7 @@ def test_the_tensors_are_those_of_diffusers_own_state_dicts(seen):
     assert seen("native-torch-eager")["shapes"] == {t.name: list(t.shape) for t in TINY.tensors}
 
 
+@LONG
 @pytest.mark.parametrize("sut", KERAS)
 def test_every_tensor_of_the_checkpoint_is_one_variable_of_keras(seen, sut):
     assert sorted(seen(sut)["names"]) == sorted(
@@ -157,13 +165,15 @@ def test_every_tensor_of_the_checkpoint_is_one_variable_of_keras(seen, sut):
     )
 
 
-def test_native_jax_loads_every_tensor_that_makes_an_image(seen):
+@LONG
+@pytest.mark.parametrize("sut", [JAX])
+def test_native_jax_loads_every_tensor_that_makes_an_image(seen, sut):
     names = (
         t.name.replace("/text_model.", "/")
         for t in TINY.tensors
         if not t.name.startswith(OF_THE_ENCODER)
     )
-    assert sorted(seen(JAX)["names"]) == sorted(names)
+    assert sorted(seen(sut)["names"]) == sorted(names)
 
 
 @pytest.mark.parametrize("size", MODEL.sizes)
@@ -204,6 +214,7 @@ def test_prompts_get_the_ids_of_diffusers_own_pipeline(saved, tmp_path, file):
     assert arrays["negative_ids"].tolist() == [empty] * len(PROMPTS)
 
 
+@LONG
 def test_the_command_measures_a_users_folder_and_its_images_are_the_references(
     saved, tmp_path, capsys
 ):

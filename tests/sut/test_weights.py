@@ -22,6 +22,7 @@ from sut.contract import Workload
 from sut.registry import SUTS
 from tests.conftest import CACHE
 from tests.support.frameworks import run_module, tiny_workload
+from tests.support.long import long_unless
 from tests.sut.conftest import REFERENCE, ROWS, Probed, inputs
 
 PAIRS = [
@@ -39,6 +40,8 @@ PAIRS += [
 ]
 # With its head, and names that begin with "transformer.".
 PAIRS += [(sut, "gpt2") for sut in (REFERENCE, "keras2-tensorflow")]
+QUICK = (REFERENCE, "keras3-jax")
+"""Tests of other SUTs are long."""
 SWAPPED = {
     "bert": "bert.encoder.layer.1.attention.self.value.weight",
     "gemma": "model.layers.1.mlp.gate_proj.weight",
@@ -63,7 +66,7 @@ KERAS_CANNOT: dict[str, tuple[str, dict[str, Any], str, str]] = {
     "wide heads": (
         "llama",
         {"head_dim": 32},
-        "Llama3Backbone has heads of hidden_size / num_attention_heads alone",
+        "Llama3Backbone has only heads of hidden_size / num_attention_heads",
         "ValueError",
     ),
     "linear": (
@@ -89,7 +92,7 @@ def answered(
     interpreter: Callable[[str], Path], saved: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str, str], Probed]:
     """(SUT, model) → its answers from the folder (`whole`) and from its twin with swapped rows
-    (`swapped`): one process for each SUT.
+    (`swapped`): one task for each SUT.
     """
     root = tmp_path_factory.mktemp("answers")
     known: dict[tuple[str, str], Probed] = {}
@@ -181,19 +184,13 @@ def refused(
     return told
 
 
-def test_no_random_value_is_drawn_for_a_weight_of_keras_that_is_loaded(interpreter, tmp_path):
+@pytest.mark.parametrize("sut", ["keras3-jax"])
+def test_no_random_value_is_drawn_for_a_weight_of_keras_that_is_loaded(interpreter, tmp_path, sut):
     """A model of 7 billion parameters would wait minutes for them."""
     names = ("bert", "gemma", "mistral", "distilbert", "xlnet")
-    cases = [
-        (models.load(name).architecture, tiny_workload("keras3-jax", name, CACHE)) for name in names
-    ]
-    run_module(
-        interpreter("keras3-jax"),
-        "tests.sut.keras_draws",
-        "keras3-jax",
-        tmp_path / "spec.json",
-        cases,
-    )
+    cases = [(models.load(name).architecture, tiny_workload(sut, name, CACHE)) for name in names]
+    python = interpreter(SUTS[sut].environment)
+    run_module(python, "tests.sut.keras_draws", sut, tmp_path / "spec.json", cases)
     assert json.loads((tmp_path / "drawn.json").read_text()) == {name: [] for name in names}
 
 
@@ -207,7 +204,7 @@ def swap(folder: Path, tensor: str, to: Path) -> Path:
     return to
 
 
-@pytest.mark.parametrize(("sut", "model"), PAIRS)
+@pytest.mark.parametrize(("sut", "model"), long_unless(PAIRS, lambda row: row[0] in QUICK))
 def test_a_users_float32_folder_agrees_to_rounding_on_every_sut(answered, sut, model):
     """Where KerasHub alone would read Mistral's through float16 (6e-3) and give BERT the tanh GELU
     (7e-4).
@@ -217,7 +214,7 @@ def test_a_users_float32_folder_agrees_to_rounding_on_every_sut(answered, sut, m
     assert found.value < 2e-5
 
 
-@pytest.mark.parametrize(("sut", "model"), PAIRS)
+@pytest.mark.parametrize(("sut", "model"), long_unless(PAIRS, lambda row: row[0] in QUICK))
 def test_two_swapped_rows_of_one_tensor_fail(answered, sut, model):
     found = answered(sut, model).score("swapped")
     assert not found.passed
@@ -230,10 +227,10 @@ def test_two_swapped_rows_of_one_tensor_fail(answered, sut, model):
     )
 
 
-@pytest.mark.parametrize("model", [model for sut, model in PAIRS if sut == "keras3-jax"])
-def test_every_tensor_of_a_folder_reaches_keras_once(answered, model):
+@pytest.mark.parametrize(("sut", "model"), [pair for pair in PAIRS if pair[0] == "keras3-jax"])
+def test_every_tensor_of_a_folder_reaches_keras_once(answered, sut, model):
     """BERT's head is set by our own file."""
-    found = answered("keras3-jax", model)
+    found = answered(sut, model)
     names = [
         t.name.removeprefix("bert.")
         for t in found.size.tensors

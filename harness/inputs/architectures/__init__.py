@@ -1,4 +1,4 @@
-"""The architectures (architectures): how their inputs are made, and which flags apply to them.
+"""The architectures: how their inputs are made, and which flags apply to them.
 
 A new architecture needs a file here and a line in ARCHITECTURES.
 """
@@ -29,7 +29,7 @@ ARCHITECTURES = {
     "sam": "harness.inputs.architectures.sam",
     "stable_diffusion": "harness.inputs.architectures.stable_diffusion",
 }
-"""The architecture in a model's TOML → its module, which contains a `ARCHITECTURE`."""
+"""The architecture in a model's TOML → its module, which contains an `ARCHITECTURE`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,10 +140,13 @@ def of(model: Model, trains: bool = False) -> Architecture:
     """The architecture of a model. `trains`: the one for a training, if there is one. Raises
     KeyError if it is not in ARCHITECTURES.
     """
-    architecture: Architecture = importlib.import_module(
-        ARCHITECTURES[model.architecture]
-    ).ARCHITECTURE
+    architecture = _of_name(model.architecture)
     return architecture.trained or architecture if trains else architecture
+
+
+def _of_name(name: str) -> Architecture:
+    architecture: Architecture = importlib.import_module(ARCHITECTURES[name]).ARCHITECTURE
+    return architecture
 
 
 def drawn(model: Model, inputs: str, trains: bool = False) -> Callable[[Size, int, int], Arrays]:
@@ -165,9 +168,7 @@ def counts_most(name: str) -> bool:
     """Return `Architecture.counts_most` of the architecture of this name. False if it is not in
     ARCHITECTURES.
     """
-    return name in ARCHITECTURES and bool(
-        importlib.import_module(ARCHITECTURES[name]).ARCHITECTURE.counts_most
-    )
+    return name in ARCHITECTURES and _of_name(name).counts_most
 
 
 def dataset_of(model: Model, trains: bool = False) -> Dataset:

@@ -59,11 +59,8 @@ def _read_labelled(
     arrays, (first, *others) = text.of_one_length(
         model, size, prompts, path, own=own, seq_len=seq_len, closing=True
     )
-    return {**arrays, "label": np.array([prompt.label for prompt in prompts], np.int32)}, (
-        first,
-        *unused,
-        *others,
-    )
+    labels = np.array([prompt.label for prompt in prompts], np.int32)
+    return {**arrays, "label": labels}, (first, *unused, *others)
 
 
 def _weights_inputs(
@@ -78,10 +75,10 @@ def _least_flops(size: Size, arrays: Arrays) -> float:
     """Two operations for each weight of the encoder and each token. Pooler and head see only one
     token and are left out.
     """
-    encoder = sum(
-        math.prod(t.shape) for t in size.tensors if len(t.shape) == 2 and ".encoder." in t.name
-    )
-    return 2.0 * encoder * float(arrays["attention_mask"].sum(1).mean())
+    matrices = [t.shape for t in size.tensors if len(t.shape) == 2 and ".encoder." in t.name]
+    weights = sum(map(math.prod, matrices))
+    tokens = float(arrays["attention_mask"].sum(1).mean())
+    return 2.0 * weights * tokens
 
 
 _ANSWERS = Architecture(

@@ -63,7 +63,7 @@ def _read(
             raise UsageError(
                 f"{path}:{prompt.line}: {len(row)} prompt tokens + {count} new ones are more than"
                 f" the {most} positions of {model.name} {size.name}: split the paragraph with an"
-                " empty line, or ask for fewer max_new_tokens"
+                " empty line, or request fewer max_new_tokens"
             )
     lengths = np.array([len(row) for row in rows], np.int32)
     arrays = {
@@ -89,25 +89,24 @@ def _buckets(lengths: np.ndarray, least: int) -> list[int]:
     longest = int(lengths.max())
     if int(lengths.min()) == longest:
         return [longest]
-    powers = {max(least, 1 << int(n - 1).bit_length()) for n in lengths.tolist()}
-    return sorted({min(p, longest) for p in powers})
+    powers = {max(least, 1 << (n - 1).bit_length()) for n in lengths.tolist()}
+    return sorted({min(power, longest) for power in powers})
 
 
 def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
     """A warm-up row for each (prompt, new tokens) bucket, then rows with the inputs' lengths and
     other ids.
     """
-    shapes = np.array(list(product(*_config(arrays).values())), np.int32)
+    buckets = _config(arrays).values()
+    shapes = np.array(list(product(*buckets)), np.int32)
     rows, width = arrays["input_ids"].shape
     lengths = np.concatenate([shapes[:, 0], arrays["prompt_length"]])
-    ids = np.concatenate(
-        [
-            text.random_ids(size, (count, width), each)
-            for count, each in ((len(shapes), stream + 1), (rows, stream))
-        ]
-    )
+    warmup_ids = text.random_ids(size, (len(shapes), width), stream + 1)
+    other_ids = text.random_ids(size, (rows, width), stream)
+    ids = np.concatenate([warmup_ids, other_ids])
+    is_prompt = np.arange(width) < lengths[:, None]
     synthetic = {
-        "input_ids": np.where(np.arange(width) < lengths[:, None], ids, 0).astype(np.int32),
+        "input_ids": np.where(is_prompt, ids, 0).astype(np.int32),
         "prompt_length": lengths,
         "max_new_tokens": np.concatenate([shapes[:, 1], arrays["max_new_tokens"]]),
     }
@@ -115,13 +114,13 @@ def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, in
 
 
 def _describe(arrays: Arrays) -> Description:
+    prompt = arrays["prompt_length"]
+    new = arrays["max_new_tokens"]
     return Description(
         config=_config(arrays),
-        lengths=text.lengths(arrays["prompt_length"], arrays["input_ids"].shape[1]),
-        uneven=any(
-            len(set(arrays[key].tolist())) > 1 for key in ("prompt_length", "max_new_tokens")
-        ),
-        new_tokens_per_sample=float(arrays["max_new_tokens"].mean()),
+        lengths=text.lengths(prompt, arrays["input_ids"].shape[1]),
+        uneven=len(np.unique(prompt)) > 1 or len(np.unique(new)) > 1,
+        new_tokens_per_sample=float(new.mean()),
     )
 
 
@@ -129,36 +128,43 @@ def _with_tokens(model: Model, size: Size, prompt: int | None, new: int | None) 
     """The size with prompts and answers of these lengths. Raises UsageError if the model has too
     few positions.
     """
-    flags = {"--prompt-tokens": ("prompt_length", prompt), "--new-tokens": ("new_tokens", new)}
-    told = " ".join(f"{flag} {value}" for flag, (_, value) in flags.items() if value is not None)
-    lengths = {
-        name: int(size.inputs[name]) if value is None else value for name, value in flags.values()
-    }
+    flags = []
+    if prompt is not None:
+        flags.append(f"--prompt-tokens {prompt}")
+    if new is not None:
+        flags.append(f"--new-tokens {new}")
+    given = " ".join(flags)
+    if prompt is None:
+        prompt = int(size.inputs["prompt_length"])
+    if new is None:
+        new = int(size.inputs["new_tokens"])
     most = size.config["max_position_embeddings"]
-    if min(lengths.values()) < 1:
-        raise UsageError(f"{told}: a prompt and an answer have at least 1 token")
-    if sum(lengths.values()) > most:
-        asked = f"{lengths['prompt_length']} + {lengths['new_tokens']} tokens"
+    if min(prompt, new) < 1:
+        raise UsageError(f"{given}: a prompt and an answer have at least 1 token")
+    if prompt + new > most:
         raise UsageError(
-            f"{told}: {asked} are more than the {most} positions of {model.name} {size.name}: ask"
-            " for fewer"
+            f"{given}: {prompt} + {new} tokens are more than the {most} positions of {model.name}"
+            f" {size.name}: request fewer"
         )
-    return replace(size, inputs={**size.inputs, **lengths})
+    return replace(size, inputs={**size.inputs, "prompt_length": prompt, "new_tokens": new})
 
 
 def _weights_inputs(
     path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None
 ) -> dict[str, Any]:
     """The full size's lengths. Raises UsageError if the folder has too few positions for them."""
-    full, most = model.sizes["full"].inputs, config["max_position_embeddings"]
+    full = model.sizes["full"].inputs
+    most = config["max_position_embeddings"]
     if full["prompt_length"] + full["new_tokens"] > most:
         lengths = f"{full['prompt_length']} + {full['new_tokens']}"
         raise UsageError(
             f"--weights {path}: max_position_embeddings {most}: {model.name} takes {lengths} tokens"
             " here"
         )
-    trained = {name: min(full[name], most) for name in ("trained_tokens",) if name in full}
-    return {**full, **trained, "special_ids": text.special_ids(path, config, own)}
+    inputs = {**full, "special_ids": text.special_ids(path, config, own)}
+    if "trained_tokens" in full:
+        inputs["trained_tokens"] = min(full["trained_tokens"], most)
+    return inputs
 
 
 def _least_flops(size: Size, arrays: Arrays) -> float:
@@ -167,10 +173,8 @@ def _least_flops(size: Size, arrays: Arrays) -> float:
     """
     new = float(arrays["max_new_tokens"].mean())
     through = float(arrays["prompt_length"].mean()) + new - 1
-    return 2.0 * (
-        text.layer_weights(size) * through
-        + size.config["vocab_size"] * size.config["hidden_size"] * new
-    )
+    head = size.config["vocab_size"] * size.config["hidden_size"]
+    return 2.0 * (text.layer_weights(size) * through + head * new)
 
 
 def _show(directory: Path, inputs: Path, reader: Tokenizer | None) -> None:

@@ -15,15 +15,18 @@ from harness.errors import UsageError
 from harness.inputs.architectures import Architecture, Arrays, Dataset, text
 from harness.inputs.models import Model, Size
 from harness.inputs.tokenizer import Tokenizer
+from harness.messages import InputNote
 
 NO_LABEL = -100
 """The number in Transformers and PyTorch."""
 
 
 def _labelled(arrays: Arrays) -> Arrays:
-    ids, mask = arrays["input_ids"], arrays["attention_mask"]
+    """Add the `label`."""
+    ids = arrays["input_ids"]
+    is_token = arrays["attention_mask"] == 1
     label = np.full_like(ids, NO_LABEL)
-    np.copyto(label[:, :-1], ids[:, 1:], where=mask[:, 1:] == 1)
+    np.copyto(label[:, :-1], ids[:, 1:], where=is_token[:, 1:])
     return {**arrays, "label": label}
 
 
@@ -50,20 +53,17 @@ def _read(
                 " tokens that follow others"
             )
     if any(prompt.max_new_tokens is not None for prompt in prompts):
-        unused = (
-            *unused,
-            f"max_new_tokens of {path.name} is ignored: a training generates no tokens",
-        )
+        unused = (*unused, InputNote.NO_NEW_TOKENS_TRAINED.format(file=path.name))
     return _labelled(arrays), (first, *unused, *others)
 
 
 def _least_flops(size: Size, arrays: Arrays) -> float:
     """Two operations for each weight of the layers and of the head, and each token."""
-    layers = sum(
-        math.prod(t.shape) for t in size.tensors if len(t.shape) == 2 and ".layers." in t.name
-    )
+    matrices = [t.shape for t in size.tensors if len(t.shape) == 2 and ".layers." in t.name]
+    layers = sum(map(math.prod, matrices))
     head = size.config["vocab_size"] * size.config["hidden_size"]
-    return 2.0 * (layers + head) * float(arrays["attention_mask"].sum(1).mean())
+    tokens = float(arrays["attention_mask"].sum(1).mean())
+    return 2.0 * (layers + head) * tokens
 
 
 ARCHITECTURE = Architecture(

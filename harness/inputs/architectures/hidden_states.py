@@ -32,15 +32,13 @@ def _read(
     bytes begins each prompt with that id.
     """
     arrays, notes = text.read_padded(model, size, path, own, seq_len)
-    if (padding := size.config.get("pad_token_id")) is None:
+    padding = size.config.get("pad_token_id")
+    if padding is None:
         return arrays, notes
-    ids, mask = arrays["input_ids"], arrays["attention_mask"]
-    return {
-        **arrays,
-        "input_ids": (
-            np.where((mask == 1) & (ids != padding), ids, int(padding == 0)).astype(np.int32)
-        ),
-    }, notes
+    ids = arrays["input_ids"]
+    is_text = (arrays["attention_mask"] == 1) & (ids != padding)
+    replaced = np.where(is_text, ids, int(padding == 0)).astype(np.int32)
+    return {**arrays, "input_ids": replaced}, notes
 
 
 def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
@@ -75,18 +73,20 @@ def _weights_inputs(
     """The full size's length, limited by the folder's positions. As many positions as in the full
     size are not for tokens.
     """
-    full, positions = model.sizes["full"], "max_position_embeddings"
+    full = model.sizes["full"]
     inputs = {
         "sequence_length": full.inputs["sequence_length"],
         "special_ids": text.special_ids(path, config, own),
     }
     if "longest" not in full.inputs:
         return inputs
-    longest = config[positions] - full.config[positions] + full.inputs["longest"]
+    positions = config["max_position_embeddings"]
+    unused = full.config["max_position_embeddings"] - full.inputs["longest"]
+    longest = positions - unused
     if longest < 1:
         raise UsageError(
-            f"--weights {path}: {positions} {config[positions]}: {model.name} has no position for a"
-            " token"
+            f"--weights {path}: max_position_embeddings {positions}: {model.name} has no position"
+            " for a token"
         )
     return {
         **inputs,
@@ -97,11 +97,10 @@ def _weights_inputs(
 
 def _least_flops(size: Size, arrays: Arrays) -> float:
     """Two operations for each weight in the layers' matrices and each token."""
-    return (
-        2.0
-        * text.layer_weights(size)
-        * float(arrays.get("attention_mask", np.ones_like(arrays["input_ids"])).sum(1).mean())
-    )
+    tokens = float(arrays["input_ids"].shape[1])
+    if "attention_mask" in arrays:
+        tokens = float(arrays["attention_mask"].sum(1).mean())
+    return 2.0 * text.layer_weights(size) * tokens
 
 
 ARCHITECTURE = Architecture(

@@ -24,8 +24,10 @@ from compliance import rules
 from harness.errors import UsageError
 from harness.inputs import keras_file, pictures
 from harness.inputs.architectures import Architecture, Arrays, Dataset
+from harness.inputs.keras_file import Input
 from harness.inputs.models import Model, ModelFile, Size, UserWeightsRules
 from harness.inputs.tokenizer import Tokenizer
+from harness.messages import InputNote, NotJudged
 
 NAME = "keras_file"
 OFFICIAL = "3d-unet-99"
@@ -54,19 +56,10 @@ def model(path: Path, custom: Path | None) -> Model:
     digest = _digest(path, path.stat().st_size, path.stat().st_mtime_ns)
     stem = re.sub(r"[^A-Za-z0-9_.-]+", "_", path.stem)[:_LONGEST_NAME]
     name = f"{stem}-{digest[:8]}"
-    code_digest = hashlib.sha256(_code(custom)).hexdigest()[:12] if custom else None
+    code = _code(custom) if custom else None
+    code_digest = hashlib.sha256(code).hexdigest()[:12] if code is not None else None
     # Prefixed, so that no output is mistaken for the tokens of a language model.
     keys = [f"output_{each}" for each in description.outputs]
-    inputs = [
-        {
-            "name": each.name,
-            "shape": list(each.shape),
-            "dtype": each.dtype,
-            "ids": each.ids,
-            "masked": each.masked,
-        }
-        for each in description.inputs
-    ]
     shapes = ", ".join(f"{each.name} {_shape(each.shape)}" for each in description.inputs)
     size = Size(
         name="user",
@@ -79,7 +72,7 @@ def model(path: Path, custom: Path | None) -> Model:
             "outputs": keys,
         },
         tensors=(),
-        inputs={"arrays": inputs},
+        inputs={"arrays": description.inputs},
         stored_bytes=description.weight_bytes,
     )
     return Model(
@@ -101,12 +94,13 @@ def model(path: Path, custom: Path | None) -> Model:
         also_called={},
         user_weights=UserWeightsRules(),
         fit={},
+        distilled_from=None,
         file=ModelFile(
             path=path,
             digest=digest,
             version=description.version,
-            custom=custom,
-            custom_digest=code_digest,
+            code=code,
+            code_digest=code_digest,
             notes=tuple(_notes(path, description)),
         ),
     )
@@ -128,27 +122,19 @@ def _digest(path: Path, size: int, modified_ns: int) -> str:
 
 
 def _notes(path: Path, description: keras_file.Description) -> list[str]:
-    notes = [f"model of {path}, saved by Keras {description.version}"]
+    notes = [InputNote.MODEL_FILE.format(path=path, version=description.version)]
     others = [name for name in description.policies if name != "float32"]
     if others:
-        notes.append(
-            f"layers saved in {' and '.join(others)} run in the precision of the cell, like all"
-            " others"
-        )
-    notes.append(
-        "the limits of accuracy follow from the precision and the number of layers; they were not"
-        " measured for this model"
-    )
-    return notes
+        notes.append(InputNote.MODEL_FILE_PRECISION.format(precisions=" and ".join(others)))
+    return [*notes, InputNote.MODEL_FILE_LIMITS]
 
 
 def _shape(shape: tuple[int | None, ...]) -> str:
     return "[" + ", ".join("?" if side is None else str(side) for side in shape) + "]"
 
 
-def _arrays(size: Size) -> list[dict[str, Any]]:
-    """name, shape, dtype, ids and masked of each input."""
-    return list(size.inputs["arrays"])
+def _specified(size: Size) -> tuple[Input, ...]:
+    return tuple(size.inputs["arrays"])
 
 
 def _path(model: Model) -> Path:
@@ -158,20 +144,16 @@ def _path(model: Model) -> Path:
 
 def check(model: Model, size: Size) -> None:
     """Raises UsageError if random inputs cannot be drawn."""
-    for each in _arrays(size):
-        if None in each["shape"]:
+    for each in _specified(size):
+        if None in each.shape:
             raise UsageError(
-                f"--model {_path(model)}: its input {each['name']} is"
-                f" {_shape(tuple(each['shape']))}: give its length with --seq-len N, or your own"
+                f"--model {_path(model)}: its input {each.name} is"
+                f" {_shape(each.shape)}: give its length with --seq-len N, or your own"
                 " data with --dataset FILE"
             )
-        if (
-            each["ids"] is None
-            and np.dtype(each["dtype"]).kind in "iu"
-            and each["dtype"] != "uint8"
-        ):
+        if each.ids is None and np.dtype(each.dtype).kind in "iu" and each.dtype != "uint8":
             raise UsageError(
-                f"--model {_path(model)}: its input {each['name']} holds whole numbers, and no"
+                f"--model {_path(model)}: its input {each.name} holds whole numbers, and no"
                 " Embedding that reads them says how many there are: give your own data with"
                 " --dataset FILE"
             )
@@ -180,32 +162,32 @@ def check(model: Model, size: Size) -> None:
 def _with_length(model: Model, size: Size, length: int) -> Size:
     if length < 1:
         raise UsageError(f"--seq-len {length}: at least 1")
-    arrays = [dict(each) for each in _arrays(size)]
-    if not any(None in each["shape"] for each in arrays):
+    specified = _specified(size)
+    if not any(None in each.shape for each in specified):
         raise UsageError(
             f"--seq-len {length}: the inputs of {_path(model)} have fixed shapes: leave it out"
         )
-    for each in arrays:
-        each["shape"] = [length if side is None else side for side in each["shape"]]
-    return replace(size, inputs={**size.inputs, "arrays": arrays, "sequence_length": length})
+    arrays = []
+    for each in specified:
+        shape = [length if side is None else side for side in each.shape]
+        arrays.append(replace(each, shape=tuple(shape)))
+    return replace(size, inputs={**size.inputs, "arrays": tuple(arrays), "sequence_length": length})
 
 
 def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
     """Random inputs, of the shapes and dtypes that the file specifies."""
     arrays = {}
-    for each in _arrays(size):
-        rng = np.random.default_rng([stream, *each["name"].encode()])
-        arrays[each["name"]] = _drawn(rng, each, (samples, *each["shape"]))
+    for each in _specified(size):
+        rng = np.random.default_rng([stream, *each.name.encode()])
+        arrays[each.name] = _drawn(rng, each, (samples, *each.shape))
     return arrays
 
 
-def _drawn(
-    rng: np.random.Generator, given: Mapping[str, Any], shape: tuple[int, ...]
-) -> np.ndarray:
-    dtype = np.dtype(given["dtype"])
-    if given["ids"] is not None:
-        least = 1 if given["masked"] and given["ids"] > 1 else 0
-        return rng.integers(least, given["ids"], size=shape).astype(dtype)
+def _drawn(rng: np.random.Generator, given: Input, shape: tuple[int, ...]) -> np.ndarray:
+    dtype = np.dtype(given.dtype)
+    if given.ids is not None:
+        least = 1 if given.masked and given.ids > 1 else 0
+        return rng.integers(least, given.ids, size=shape).astype(dtype)
     if dtype.kind == "b":
         return rng.integers(2, size=shape).astype(bool)
     if dtype.kind in "iu":
@@ -242,11 +224,11 @@ def _read(
     model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None
 ) -> tuple[Arrays, tuple[str, ...]]:
     """The inputs of a user's file or folder, checked against the model's specification."""
-    given = _arrays(size)
+    given = _specified(size)
     if path.is_dir():
         return _pictures(model, given, path)
     found = _read_file(path)
-    names = [each["name"] for each in given]
+    names = [each.name for each in given]
     if len(given) == len(found) == 1:
         found = {names[0]: next(iter(found.values()))}
     if set(found) != set(names):
@@ -254,14 +236,15 @@ def _read(
             f"--dataset {path}: holds {_listed(found)}, and the inputs of {model.name} are"
             f" {_listed(names)}: write numpy.savez(FILE, {names[0]}=...)"
         )
-    arrays = {each["name"]: _fitted(path, each, found[each["name"]]) for each in given}
+    arrays = {each.name: _fitted(path, each, found[each.name]) for each in given}
     counts = {len(array) for array in arrays.values()}
     if len(counts) > 1 or not min(counts):
         raise UsageError(
             f"--dataset {path}: its arrays have {_listed(map(str, sorted(counts)))} samples; all"
             " need the same number, and one at least"
         )
-    return arrays, (f"{path.name}: {min(counts)} samples of {_listed(names)}",)
+    note = InputNote.ARRAYS.format(file=path.name, count=min(counts), names=_listed(names))
+    return arrays, (note,)
 
 
 def _listed(names: Any) -> str:
@@ -296,27 +279,27 @@ def _read_file(path: Path, first: bool = False) -> Arrays:
     return found
 
 
-def _fitted(path: Path, given: Mapping[str, Any], array: np.ndarray) -> np.ndarray:
+def _fitted(path: Path, given: Input, array: np.ndarray) -> np.ndarray:
     """The array in the dtype of its input. Raises UsageError if its shape or its values do not
     fit.
     """
-    name, shape = given["name"], given["shape"]
+    name, shape = given.name, given.shape
     same = array.ndim == len(shape) + 1 and all(
         side in (None, found) for side, found in zip(shape, array.shape[1:], strict=True)
     )
     if not same:
         raise UsageError(
             f"--dataset {path}: {name or 'its array'} has shape {list(array.shape)}, and the model"
-            f" takes [samples, {_shape(tuple(shape))[1:]}"
+            f" takes [samples, {_shape(shape)[1:]}"
         )
-    dtype = np.dtype(given["dtype"])
+    dtype = np.dtype(given.dtype)
     if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and dtype.kind in "biu"):
         raise UsageError(
             f"--dataset {path}: {name} is {array.dtype}, and the model takes {dtype}: convert it"
         )
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise UsageError(f"--dataset {path}: {name} has values that are NaN or infinite")
-    ids = given["ids"]
+    ids = given.ids
     if ids is not None and array.size and not 0 <= array.min() <= array.max() < ids:
         raise UsageError(
             f"--dataset {path}: {name} has values from {array.min()} to {array.max()}, and its"
@@ -325,21 +308,18 @@ def _fitted(path: Path, given: Mapping[str, Any], array: np.ndarray) -> np.ndarr
     return array.astype(dtype)
 
 
-def _pictures(
-    model: Model, given: list[dict[str, Any]], path: Path
-) -> tuple[Arrays, tuple[str, ...]]:
-    shape = given[0]["shape"]
-    if len(given) != 1 or len(shape) != 3 or None in shape or shape[2] not in (1, 3):
+def _pictures(model: Model, given: tuple[Input, ...], path: Path) -> tuple[Arrays, tuple[str, ...]]:
+    height, width, channels = given[0].shape if len(given[0].shape) == 3 else (None, None, None)
+    if len(given) != 1 or height is None or width is None or channels not in (1, 3):
         raise UsageError(
             f"--dataset {path}: a folder of pictures is for a model with one input [height, width,"
             f" 3 or 1], and {model.name} has another: give an .npz file"
         )
-    images = pictures.stretched(path, *shape)
-    note = (
-        f"{path.name}: {len(images)} pictures, resized to {shape[0]} x {shape[1]}, values from 0 to"
-        " 255, as keras.utils.image_dataset_from_directory reads them"
+    images = pictures.stretched(path, height, width, channels)
+    note = InputNote.PICTURES_RESIZED.format(
+        folder=path.name, count=len(images), height=height, width=width
     )
-    return {given[0]["name"]: images.astype(given[0]["dtype"])}, (note,)
+    return {given[0].name: images.astype(given[0].dtype)}, (note,)
 
 
 def limits(
@@ -362,16 +342,10 @@ def limits(
     for key in size.config["outputs"]:
         answers = reference[key]
         if answers.dtype.kind == "f" and not np.isfinite(answers).all():
-            return {}, (
-                f"the answers {key} of the reference are not all finite: give real inputs with"
-                " --dataset"
-            )
+            return {}, NotJudged.NOT_FINITE.format(answer=key)
         largest = _largest(answers)
         if _ROUNDINGS[precision] * _ROUNDOFF[precision] * largest > most:
-            return {}, (
-                f"the answers {key} to these inputs hardly differ ({largest:.2g} times their"
-                " standard deviation), so rounding would decide: give real inputs with --dataset"
-            )
+            return {}, NotJudged.NEARLY_EQUAL.format(answer=key, ratio=largest)
         error = _FACTOR[precision] * _ROUNDOFF[precision] * depth * largest
         made[f"{key}_error"] = min(most, float(f"{error:.3g}"))
         for pattern, least in allowed.at_least.items():

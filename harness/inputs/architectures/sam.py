@@ -25,29 +25,28 @@ from harness.samples import masks
 _SEED = 20240611
 _SHAPES = 6
 _DECODER_HEADS = 8  # of all published models; no shape shows it
+_BOX_CORNERS = np.array([[0.0, 0.0], [0.5, 0.5]])
+"""Each corner of a random box lies up to half a side to the right of and below its value here."""
 
 
 def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
-    side, points = size.config["image_size"], size.inputs["points"]
+    side = size.config["image_size"]
     rng = np.random.default_rng([_SEED, stream])
-    return {
-        "image": np.stack([_picture(side, rng) for _ in range(samples)]),
-        **_prompts(side, samples, points, rng),
-    }
+    image = np.stack([_picture(side, rng) for _ in range(samples)])
+    return {"image": image, **_prompts(side, samples, size.inputs["points"], rng)}
 
 
 def _synthetic_features(size: Size, samples: int, stream: int) -> Arrays:
     """Pictures, and random features as the target of a training: `label`, float32 [samples, grid,
     grid, channels].
     """
-    rng, grid = np.random.default_rng([_SEED, stream]), size.config["image_embedding_size"]
-    image = np.stack([_picture(size.config["image_size"], rng) for _ in range(samples)])
-    return {
-        "image": image,
-        "label": rng.standard_normal(
-            (samples, grid, grid, size.config["output_channels"]), np.float32
-        ),
-    }
+    side = size.config["image_size"]
+    grid = size.config["image_embedding_size"]
+    channels = size.config["output_channels"]
+    rng = np.random.default_rng([_SEED, stream])
+    image = np.stack([_picture(side, rng) for _ in range(samples)])
+    label = rng.standard_normal((samples, grid, grid, channels), np.float32)
+    return {"image": image, "label": label}
 
 
 def _picture(side: int, rng: np.random.Generator) -> np.ndarray:
@@ -58,13 +57,15 @@ def _picture(side: int, rng: np.random.Generator) -> np.ndarray:
     y, x = np.mgrid[:side, :side].astype(np.float32) / side
     image = 0.5 + base / 2 + across * (x[..., None] - 0.5) + down * (y[..., None] - 0.5)
     for n in range(_SHAPES):
-        (cx, cy), (width, height) = rng.uniform(0.1, 0.9, 2), rng.uniform(0.05, 0.3, 2)
-        dx, dy = (x - cx) / width, (y - cy) / height
-        image[(np.maximum(abs(dx), abs(dy)) if n % 2 else np.hypot(dx, dy)) < 1] = rng.uniform(
-            0, 1, 3
-        )
+        center_x, center_y = rng.uniform(0.1, 0.9, 2)
+        width, height = rng.uniform(0.05, 0.3, 2)
+        dx = (x - center_x) / width
+        dy = (y - center_y) / height
+        distance = np.maximum(abs(dx), abs(dy)) if n % 2 else np.hypot(dx, dy)
+        image[distance < 1] = rng.uniform(0, 1, 3)
     noise = rng.standard_normal(image.shape, np.float32)
-    return (np.clip(image + 0.02 * noise, 0, 1) * 255).round().astype(np.float32) / np.float32(255)
+    levels = (np.clip(image + 0.02 * noise, 0, 1) * 255).round().astype(np.float32)
+    return levels / np.float32(255)
 
 
 def _prompts(
@@ -80,7 +81,7 @@ def _prompts(
         "labels": labels,
     }
     if box:
-        corners = (rng.uniform(0, 0.5, (samples, 1, 2, 2)) + [[0.0, 0.0], [0.5, 0.5]]) * (side - 1)
+        corners = (rng.uniform(0, 0.5, (samples, 1, 2, 2)) + _BOX_CORNERS) * (side - 1)
         prompts["boxes"] = corners.round().astype(np.float32)
     return prompts
 
@@ -88,7 +89,8 @@ def _prompts(
 def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
     """Other pictures with as many points and boxes, and a warm-up row."""
     samples, points = arrays["labels"].shape
-    rng, side = np.random.default_rng([_SEED, stream]), size.config["image_size"]
+    side = size.config["image_size"]
+    rng = np.random.default_rng([_SEED, stream])
     image = np.stack([_picture(side, rng) for _ in range(samples + 1)])
     return {"image": image, **_prompts(side, samples + 1, points, rng, box="boxes" in arrays)}, 1
 
@@ -97,12 +99,9 @@ def _least_flops(size: Size, arrays: Arrays) -> float:
     """Two operations for each weight of the encoder's layers and each patch. The attention itself
     and the decoder are left out.
     """
-    layers = sum(
-        math.prod(t.shape)
-        for t in size.tensors
-        if t.name.startswith("image_encoder.blocks.") and t.name.endswith(".weight")
-    )
-    return 2.0 * layers * size.config["image_embedding_size"] ** 2
+    of_layers = [t for t in size.tensors if t.name.startswith("image_encoder.blocks.")]
+    weights = sum(math.prod(t.shape) for t in of_layers if t.name.endswith(".weight"))
+    return 2.0 * weights * size.config["image_embedding_size"] ** 2
 
 
 def _read(
@@ -118,13 +117,12 @@ def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[s
     try:
         _, grid, _, hidden = shapes["image_encoder.pos_embed"]
         patch = shapes["image_encoder.patch_embed.proj.weight"][3]
-        layers = sum(
-            name.endswith(".norm1.weight")
-            for name in shapes
-            if name.startswith("image_encoder.blocks.")
-        )
+        in_layers = [name for name in shapes if name.startswith("image_encoder.blocks.")]
+        layers = sum(name.endswith(".norm1.weight") for name in in_layers)
         positions = [shapes[f"image_encoder.blocks.{n}.attn.rel_pos_h"] for n in range(layers)]
-        windows = [length for length, _ in positions if length != 2 * grid - 1]
+        lengths = [length for length, _ in positions]
+        longest = 2 * grid - 1
+        windows = [length for length in lengths if length != longest]
         channels = shapes["prompt_encoder.no_mask_embed.weight"][1]
         mask_hidden = shapes["prompt_encoder.mask_downscaling.1.weight"][0]
         config = {
@@ -140,10 +138,8 @@ def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[s
             "mlp_dim": shapes["image_encoder.blocks.0.mlp.lin1.weight"][0],
             "window_size": (max(windows) + 1) // 2,
             "window_positions": max(windows),
-            "global_positions": 2 * grid - 1,
-            "global_attn_indexes": [
-                n for n, (length, _) in enumerate(positions) if length == 2 * grid - 1
-            ],
+            "global_positions": longest,
+            "global_attn_indexes": [n for n, length in enumerate(lengths) if length == longest],
             "output_channels": channels,
             "positional_features": channels // 2,
             "upscaling_channels": channels // 4,

@@ -42,29 +42,27 @@ _DEFAULTS = {
     },
     "vae": {"act_fn": "silu", "norm_num_groups": 32},
 }
+_OF_TEXT_ENCODER = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads")
 # Keys that may differ. The published text encoder has other marks than its tokenizer, and the size
 # of the VAE's training images has no effect.
 _FREE = ("bos_token_id", "eos_token_id", "pad_token_id", "sample_size")
 
 
 def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
-    return _arrays(
-        size,
-        _drawn_prompts(size, samples, stream, 1),
-        _drawn_prompts(size, samples, stream, 2),
-        stream,
-    )
+    prompts = _drawn_prompts(size, samples, stream, 1)
+    negative = _drawn_prompts(size, samples, stream, 2)
+    return _arrays(size, prompts, negative, stream)
 
 
 def _drawn_prompts(size: Size, samples: int, stream: int, which: int) -> list[list[int]]:
     """Random words between the beginning mark and the end mark. Another `which` gives other
     words.
     """
-    config, length = size.config, size.inputs["prompt_length"]
-    words = np.random.default_rng([_SEED, stream, which]).integers(
-        0, config["bos_token_id"], (samples, length)
-    )
-    return [[config["bos_token_id"], *row, config["eos_token_id"]] for row in words.tolist()]
+    begin = size.config["bos_token_id"]
+    end = size.config["eos_token_id"]
+    rng = np.random.default_rng([_SEED, stream, which])
+    words = rng.integers(0, begin, (samples, size.inputs["prompt_length"]))
+    return [[begin, *row, end] for row in words.tolist()]
 
 
 def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
@@ -80,25 +78,21 @@ def _synthetic_latents(size: Size, samples: int, stream: int) -> Arrays:
     """Random inputs of a training: `image` float32 [samples, side, side, 3] from -1 to 1, and the
     target latents `label` float32 [samples, side / 8, side / 8, 4].
     """
-    rng, side = np.random.default_rng([_SEED, stream]), size.config["image_size"]
+    side = size.config["image_size"]
+    rng = np.random.default_rng([_SEED, stream])
     image = rng.random((samples, side, side, 3), np.float32)
-    return {
-        "image": 2 * image - 1,
-        "label": rng.standard_normal((samples, side // 8, side // 8, 4), np.float32),
-    }
+    label = rng.standard_normal((samples, side // 8, side // 8, 4), np.float32)
+    return {"image": 2 * image - 1, "label": label}
 
 
 def _arrays(size: Size, rows: list[list[int]], negative: list[list[int]], stream: int) -> Arrays:
     width = size.config["max_position_embeddings"]
     side = size.config["image_size"] // 8
+    rng = np.random.default_rng([_SEED, stream])
     return {
         "input_ids": text.padded(rows, width, size),
         "negative_ids": text.padded(negative, width, size),
-        "noise": (
-            np.random.default_rng([_SEED, stream]).standard_normal(
-                (len(rows), side, side, 4), np.float32
-            )
-        ),
+        "noise": rng.standard_normal((len(rows), side, side, 4), np.float32),
     }
 
 
@@ -107,10 +101,8 @@ def _read(
 ) -> tuple[Arrays, tuple[str, ...]]:
     reader = own or tokenizer.of_bytes(closing=True)
     prompts, unused = text.read(path)
-    rows, most = (
-        text.encode(model, size, prompts, path, reader),
-        size.config["max_position_embeddings"],
-    )
+    rows = text.encode(model, size, prompts, path, reader)
+    most = size.config["max_position_embeddings"]
     for prompt, row in zip(prompts, rows, strict=True):
         if len(row) > most:
             raise UsageError(
@@ -126,20 +118,16 @@ def _least_flops(size: Size, arrays: Arrays) -> float:
     """The operations of the UNet at each step, with and without the prompt. Its lowest resolution
     is an eighth of that of the latents.
     """
-    return (
-        _convolutions(size, "unet/", size.config["image_size"] // 64)
-        * 2
-        * int(size.config["denoising_steps"])
-    )
+    forward = _convolutions(size, "unet/", size.config["image_size"] // 64)
+    return forward * 2 * int(size.config["denoising_steps"])
 
 
 def _convolutions(size: Size, network: str, side: int) -> float:
     """Two operations for each weight of a network's convolutions and each place of its lowest
     resolution, which is `side` wide.
     """
-    weights = sum(
-        math.prod(t.shape) for t in size.tensors if t.name.startswith(network) and len(t.shape) == 4
-    )
+    shapes = [t.shape for t in size.tensors if t.name.startswith(network)]
+    weights = sum(math.prod(shape) for shape in shapes if len(shape) == 4)
     return 2.0 * weights * side**2
 
 
@@ -175,10 +163,7 @@ def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[s
         config = {
             **full,
             "architectures": ["StableDiffusionPipeline"],
-            **{
-                key: own["text_encoder"][key]
-                for key in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads")
-            },
+            **{key: own["text_encoder"][key] for key in _OF_TEXT_ENCODER},
             "unet_channels": own["unet"]["block_out_channels"],
             # A list gets the default here and is refused below.
             "unet_heads": _number(own["unet"]["attention_head_dim"]) or full["unet_heads"],
@@ -188,11 +173,12 @@ def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[s
         expected = PARTS.configs(config)
     except (KeyError, TypeError) as e:
         raise UsageError(
-            f"--weights {path}: the config.json of its parts lack {e}: give the folder that"
+            f"--weights {path}: the config.json of a part lacks {e}: give the folder that"
             " save_pretrained wrote"
         ) from None
     for part, defaults in _DEFAULTS.items():
-        for key, value in {**expected[part], **defaults}.items():
+        required = {**expected[part], **defaults}
+        for key, value in required.items():
             if key not in _FREE and own[part].get(key, value) != value:
                 raise UsageError(
                     f"--weights {path}: {part}/config.json says {key} {json.dumps(own[part][key])},"
@@ -204,9 +190,9 @@ def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[s
             f"--weights {path}: text_encoder/config.json says vocab_size {config['vocab_size']},"
             f" and the vocabulary of CLIP has {config['eos_token_id'] + 1}"
         )
-    if (
-        kind := _document(path, "scheduler/scheduler_config.json").get("prediction_type", "epsilon")
-    ) != "epsilon":
+    scheduler = _document(path, "scheduler/scheduler_config.json")
+    kind = scheduler.get("prediction_type", "epsilon")
+    if kind != "epsilon":
         raise UsageError(
             f"--weights {path}: its UNet predicts {kind}, and stable-diffusion here is computed"
             " with one that predicts noise"
@@ -222,10 +208,11 @@ def _check_pipeline(path: Path) -> None:
     """Raises UsageError if the folder's model_index.json names another pipeline than Stable
     Diffusion's, such as that of SDXL.
     """
+    if not (path / "model_index.json").is_file():
+        return
     ours = models.load("stable-diffusion").native_class
-    if (path / "model_index.json").is_file() and (
-        kind := _document(path, "model_index.json").get("_class_name")
-    ) != ours:
+    kind = _document(path, "model_index.json").get("_class_name")
+    if kind != ours:
         raise UsageError(
             f"--weights {path}: model_index.json says {kind}, and stable-diffusion here is {ours}"
             " (Stable Diffusion 1.1 to 1.5)"
@@ -247,14 +234,14 @@ def _document(path: Path, name: str) -> dict[str, Any]:
         ) from None
 
 
+def _least_flops_of_encoder(size: Size, arrays: Arrays) -> float:
+    """The operations of the VAE's encoder. Its lowest resolution is that of the latents."""
+    return _convolutions(size, "vae/encoder.", size.config["image_size"] // 8)
+
+
 ARCHITECTURE = Architecture(
     synthetic=_synthetic,
-    trained=Architecture(
-        synthetic=_synthetic_latents,
-        least_flops=lambda size, arrays: _convolutions(
-            size, "vae/encoder.", size.config["image_size"] // 8
-        ),
-    ),
+    trained=Architecture(synthetic=_synthetic_latents, least_flops=_least_flops_of_encoder),
     synthetic_like=_synthetic_like,
     least_flops=_least_flops,
     dataset=Dataset(count=text.count, read=_read),

@@ -19,6 +19,7 @@ from harness.inputs import tokenizer
 from harness.inputs.architectures import Arrays, Description
 from harness.inputs.models import Model, Size
 from harness.inputs.tokenizer import Tokenizer
+from harness.messages import InputNote
 
 SEED = 20240611
 """The seed of synthetic inputs."""
@@ -31,11 +32,25 @@ _SPECIAL_IDS = (0, 1, 2)
 """Ids that mean no text in our own weights. Synthetic inputs contain none of them. Those of a
 user's weights are in `Size.inputs`.
 """
+_SPECIAL_KEYS = (
+    "pad_token_id",
+    "bos_token_id",
+    "eos_token_id",
+    "cls_token_id",
+    "sep_token_id",
+    "unk_token_id",
+)
+"""The keys of config.json whose values are ids, or lists of ids, that mean no text."""
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """One prompt of a file. `line`: its first line, from 1. `label`: the value in the file."""
+    """One prompt of a file.
+
+    Attributes:
+        line: its first line, from 1.
+        label: the value in the file.
+    """
 
     text: str
     line: int
@@ -68,10 +83,14 @@ def read(path: Path, labels: bool = False) -> tuple[list[Prompt], tuple[str, ...
         raise UsageError(
             f"{path}:{line}: not UTF-8 (byte 0x{raw[e.start]:02x}): convert the file"
         ) from None
-    lines = path.suffix.lower() in (".jsonl", ".ndjson")
-    prompts, notes = _json_lines(path, text, labels) if lines else (_paragraphs(text), ())
-    if not lines and len(prompts) == 1 and (count := prompts[0].text.count("\n") + 1) > 1:
-        notes = (f"the {count} lines of {path.name} are one prompt: an empty line ends a prompt",)
+    notes: tuple[str, ...] = ()
+    if path.suffix.lower() in (".jsonl", ".ndjson"):
+        prompts, notes = _json_lines(path, text, labels)
+    else:
+        prompts = _paragraphs(text)
+        lines = prompts[0].text.count("\n") + 1 if len(prompts) == 1 else 1
+        if lines > 1:
+            notes = (InputNote.ONE_PROMPT.format(lines=lines, file=path.name),)
     if not prompts:
         raise UsageError(
             f"--dataset {path}: no prompt in it: one paragraph of text, or one JSON object with"
@@ -94,9 +113,13 @@ def _paragraphs(text: str) -> list[Prompt]:
 
 
 def _json_lines(path: Path, text: str, labels: bool) -> tuple[list[Prompt], tuple[str, ...]]:
-    prompts, other = [], set()
     if not text.strip():
         return [], ()
+    prompts = []
+    used = {"prompt", "max_new_tokens"}
+    if labels:
+        used.add("label")
+    unused: set[str] = set()
     for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
         where = f"{path}:{number}"
         if not line.strip():
@@ -114,19 +137,20 @@ def _json_lines(path: Path, text: str, labels: bool) -> tuple[list[Prompt], tupl
             )
         if not _encodable(row["prompt"]):
             raise UsageError(
-                f"{where}: the prompt holds half of a surrogate pair, which is no character: write"
-                " it as UTF-8"
+                f"{where}: the prompt contains half of a surrogate pair, which is no character:"
+                " write it as UTF-8"
             )
         new = row.get("max_new_tokens")
-        if new is not None and (not isinstance(new, int) or isinstance(new, bool) or new < 1):
+        if new is not None and (type(new) is not int or new < 1):
             raise UsageError(
                 f"{where}: `max_new_tokens` is a whole number from 1 on; found {new!r}"
             )
-        other |= set(row) - {"prompt", "max_new_tokens", *(("label",) if labels else ())}
+        unused |= set(row) - used
         prompts.append(Prompt(row["prompt"], number, new, row.get("label")))
-    return prompts, (
-        (f"fields of {path.name} that are not used: {', '.join(sorted(other))}",) if other else ()
-    )
+    if not unused:
+        return prompts, ()
+    names = ", ".join(sorted(unused))
+    return prompts, (InputNote.UNUSED_FIELDS.format(file=path.name, fields=names),)
 
 
 def _encodable(text: str) -> bool:
@@ -143,12 +167,10 @@ def count(path: Path) -> int:
 
 def random_ids(size: Size, shape: tuple[int, int], stream: int) -> np.ndarray:
     """Seeded ids that mean text, int32 of `shape`."""
-    usual = np.setdiff1d(
-        np.arange(size.config["vocab_size"]), size.inputs.get("special_ids", _SPECIAL_IDS)
-    )
-    return usual[np.random.default_rng([SEED, stream]).integers(0, len(usual), shape)].astype(
-        np.int32
-    )
+    special = size.inputs.get("special_ids", _SPECIAL_IDS)
+    usual = np.setdiff1d(np.arange(size.config["vocab_size"]), special)
+    chosen = np.random.default_rng([SEED, stream]).integers(0, len(usual), shape)
+    return usual[chosen].astype(np.int32)
 
 
 def uneven_lengths(width: int, count: int, stream: int) -> np.ndarray:
@@ -157,7 +179,8 @@ def uneven_lengths(width: int, count: int, stream: int) -> np.ndarray:
     They are evenly spaced, so the longest one and the mean do not depend on the count or the
     stream.
     """
-    lengths = np.ceil(width * np.linspace(1.0, SHORTEST_SHARE, count)).astype(np.int32)
+    shares = np.linspace(1.0, SHORTEST_SHARE, count)
+    lengths = np.ceil(width * shares).astype(np.int32)
     return np.random.default_rng([SEED, stream, *b"lengths"]).permutation(lengths)
 
 
@@ -183,11 +206,12 @@ def encode(
             f" {model.name} {size.name} has {size.config['vocab_size']}: put a tokenizer.json into"
             " the folder of the weights"
         )
-    rows = [reader.encode(p.text) for p in prompts]
-    if empty := next((p for p, row in zip(prompts, rows, strict=True) if not row), None):
-        raise UsageError(
-            f"{path}:{empty.line}: {reader.name} makes no token of this prompt: leave it out"
-        )
+    rows = [reader.encode(prompt.text) for prompt in prompts]
+    for prompt, row in zip(prompts, rows, strict=True):
+        if not row:
+            raise UsageError(
+                f"{path}:{prompt.line}: {reader.name} makes no token of this prompt: leave it out"
+            )
     return rows
 
 
@@ -229,11 +253,13 @@ def of_one_length(
                 " more"
             )
             raise UsageError(f"{path}:{prompt.line}: {text}")
-    width = seq_len or min(-(-max(map(len, rows)) // _WIDTH) * _WIDTH, most)
     lengths = np.array([len(row) for row in rows], np.int32)
+    rounded_up = -(-int(lengths.max()) // _WIDTH) * _WIDTH
+    width = seq_len or min(rounded_up, most)
+    is_token = np.arange(width) < lengths[:, None]
     arrays = {
         "input_ids": padded(rows, width, size),
-        "attention_mask": (np.arange(width) < lengths[:, None]).astype(np.int32),
+        "attention_mask": is_token.astype(np.int32),
     }
     return arrays, notes(path, size, rows, reader, own, f", padded to {width}")
 
@@ -242,11 +268,8 @@ def layer_weights(size: Size) -> int:
     """Return the number of weights in the matrices of all layers. XLNet's matrices have three axes:
     in, heads and the width of a head.
     """
-    return sum(
-        math.prod(t.shape)
-        for t in size.tensors
-        if len(t.shape) in (2, 3) and re.search(r"\.\d+\.", t.name)
-    )
+    of_layers = [t.shape for t in size.tensors if re.search(r"\.\d+\.", t.name)]
+    return sum(math.prod(shape) for shape in of_layers if len(shape) in (2, 3))
 
 
 def read_padded(
@@ -260,13 +283,8 @@ def read_padded(
         model, size, prompts, path, own=own, seq_len=seq_len, closing=True
     )
     if any(prompt.max_new_tokens is not None for prompt in prompts):
-        unused = (
-            *unused,
-            (
-                f"max_new_tokens of {path.name} is ignored: {model.name} predicts, and generates no"
-                " tokens"
-            ),
-        )
+        note = InputNote.NO_NEW_TOKENS.format(file=path.name, model=model.name)
+        unused = (*unused, note)
     return arrays, (first, *unused, *others)
 
 
@@ -298,12 +316,9 @@ def with_sequence_length(model: Model, size: Size, length: int) -> Size:
 
 def padded(rows: list[list[int]], width: int, size: Size) -> np.ndarray:
     """The rows, padded at the end with the model's padding id, int32 [rows, width]."""
-    stated = size.config.get("pad_token_id")
-    pad = (
-        stated
-        if isinstance(stated, int) and 0 <= stated < size.config["vocab_size"]
-        else tokenizer.PAD
-    )
+    pad = size.config.get("pad_token_id")
+    if not isinstance(pad, int) or not 0 <= pad < size.config["vocab_size"]:
+        pad = tokenizer.PAD
     return np.array([row + [pad] * (width - len(row)) for row in rows], np.int32)
 
 
@@ -316,21 +331,18 @@ def notes(
     padding: str = "",
 ) -> tuple[str, ...]:
     """Notes on the prompts for a reader of the result."""
-    shortest, longest = min(map(len, rows)), max(map(len, rows))
-    summary = (
-        f"{path.name}: {len(rows)} prompts of {shortest} to {longest} tokens{padding}"
-        f" ({reader.name})"
+    lengths = [len(row) for row in rows]
+    summary = InputNote.PROMPTS.format(
+        file=path.name,
+        count=len(rows),
+        shortest=min(lengths),
+        longest=max(lengths),
+        padding=padding,
+        tokenizer=reader.name,
     )
-    if size.name == "user" and own is None:
-        return (
-            summary,
-            (
-                "the weights bring no tokenizer, so each byte is a token: prompts are several times"
-                " as long as with the model's own, and the answers mean nothing; copy its"
-                " tokenizer.json into the folder"
-            ),
-        )
-    return (summary,)
+    if size.name != "user" or own is not None:
+        return (summary,)
+    return (summary, InputNote.BYTES)
 
 
 def lengths(each: np.ndarray, width: int) -> dict[str, int]:
@@ -342,24 +354,15 @@ def lengths(each: np.ndarray, width: int) -> dict[str, int]:
 
 def special_ids(path: Path, config: Mapping[str, Any], own: Tokenizer | None) -> tuple[int, ...]:
     """The ids of a user's weights that mean no text. Raises UsageError if no other id is left."""
-    named = [
-        config.get(key)
-        for key in (
-            "pad_token_id",
-            "bos_token_id",
-            "eos_token_id",
-            "cls_token_id",
-            "sep_token_id",
-            "unk_token_id",
-        )
-    ]
-    flat = {i for n in named for i in (n if isinstance(n, list) else [n]) if isinstance(i, int)}
-    special = tuple(
-        sorted({i for i in flat | set(own.special if own else ()) if 0 <= i < config["vocab_size"]})
-    )
-    if len(special) == config["vocab_size"]:
+    named: list[Any] = list(own.special) if own else []
+    for key in _SPECIAL_KEYS:
+        value = config.get(key)
+        named += value if isinstance(value, list) else [value]
+    vocabulary = config["vocab_size"]
+    special = {i for i in named if isinstance(i, int) and 0 <= i < vocabulary}
+    if len(special) == vocabulary:
         raise UsageError(
-            f"--weights {path}: all {config['vocab_size']} tokens are special ones: no text can be"
-            " made of them"
+            f"--weights {path}: all {vocabulary} tokens are special ones, so no text can be written"
+            " with them"
         )
-    return special
+    return tuple(sorted(special))

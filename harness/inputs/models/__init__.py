@@ -129,16 +129,16 @@ class ModelFile:
     Attributes:
         digest: its BLAKE3, as 64 hex digits.
         version: the version of the library that saved it.
-        custom: a file with the code of its custom layers; None: it has none.
-        custom_digest: the first 12 hex digits of that file's sha256.
+        code: the Python code of its custom layers; None: it has none.
+        code_digest: the first 12 hex digits of the sha256 of `code`.
         notes: notes for a reader of the result.
     """
 
     path: Path
     digest: str
     version: str
-    custom: Path | None
-    custom_digest: str | None
+    code: bytes | None
+    code_digest: str | None
     notes: tuple[str, ...]
 
 
@@ -169,6 +169,7 @@ class Model:
             are trained, if not all are.
         file: the user's own file, from which everything else was read; None: it is a model of a
             TOML.
+        distilled_from: the model from which it was distilled; None: none.
     """
 
     name: str
@@ -189,6 +190,7 @@ class Model:
     also_called: Mapping[str, str]
     user_weights: UserWeightsRules
     fit: Mapping[str, Any]
+    distilled_from: str | None
     file: ModelFile | None = None
 
     @property
@@ -206,14 +208,11 @@ class Model:
     @property
     def dimensions(self) -> frozenset[str]:
         """The configuration keys in the shapes of the weight table, and `num_hidden_layers`."""
-        keys = {
-            key
-            for w in self.weights
-            for axis in w.shape
-            for key in axis.split("*")
-            if not key.isdigit()
-        }
-        return frozenset(keys | {"num_hidden_layers"})
+        factors = {"num_hidden_layers"}
+        for weight in self.weights:
+            for axis in weight.shape:
+                factors.update(axis.split("*"))
+        return frozenset(factor for factor in factors if not factor.isdigit())
 
     def tensors(self, config: Mapping[str, Any]) -> tuple[Tensor, ...]:
         """The checkpoint of a configuration, in file order.
@@ -221,11 +220,9 @@ class Model:
         Tensors are ordered by table row, then by layer. No reader depends on the order, and it lets
         the file be written in one pass.
         """
-        return (
-            drawn.tensors(self.rules, self.parts.shapes(config))
-            if self.parts
-            else _tensors(self.weights, config)
-        )
+        if self.parts:
+            return drawn.tensors(self.rules, self.parts.shapes(config))
+        return _tensors(self.weights, config)
 
 
 def names() -> list[str]:
@@ -246,25 +243,26 @@ def load(name: str, task: str | None = None) -> Model:
     tasks = (data["task"], *others)
     if task is not None and task != data["task"]:
         data = _of_task(data, task, others[task])
-    weights = tuple(Weight(**{**w, "shape": tuple(w["shape"])}) for w in data.get("weights", ()))
+    weights = tuple(_weight(row) for row in data.get("weights", ()))
     rules = tuple(Rule(**rule) for rule in data.get("rules", ()))
     if bool(weights) is bool(rules):
         raise ValueError(
-            f"{name}.toml: either [[weights]], a table of all tensors, or [[rules]], and not both"
+            f"{name}.toml: needs either [[weights]], a table of all tensors, or [[rules]], and not"
+            " both"
         )
-    parts = (
-        importlib.import_module(f"{__name__}.{data['parts']}").PARTS if "parts" in data else None
-    )
+    parts: Parts | None = None
+    if "parts" in data:
+        parts = importlib.import_module(f"{__name__}.{data['parts']}").PARTS
     sizes = {}
     for key, value in data["size"].items():
         config = {**data["config"], **value.pop("config")}
-        config |= {other: config[key] for key, other in data.get("also_called", {}).items()}
+        config |= {other: config[own] for own, other in data.get("also_called", {}).items()}
         if weights:
             tensors = _tensors(weights, config)
+        elif parts:
+            tensors = drawn.tensors(rules, parts.shapes(config))
         else:
-            tensors = drawn.tensors(
-                rules, parts.shapes(config) if parts else drawn.shapes(_HERE / f"{name}-{key}.json")
-            )
+            tensors = drawn.tensors(rules, drawn.shapes(_HERE / f"{name}-{key}.json"))
         sizes[key] = Size(name=key, config=config, tensors=tensors, **value)
     answer = data["answer"]
     return Model(
@@ -286,7 +284,12 @@ def load(name: str, task: str | None = None) -> Model:
         also_called=data.get("also_called", {}),
         user_weights=_user_weights(data.get("user", {})),
         fit=data.get("fit", {}),
+        distilled_from=data.get("distilled_from"),
     )
+
+
+def _weight(row: Mapping[str, Any]) -> Weight:
+    return Weight(**{**row, "shape": tuple(row["shape"])})
 
 
 def _of_task(data: dict[str, Any], task: str, change: dict[str, Any]) -> dict[str, Any]:
@@ -294,11 +297,11 @@ def _of_task(data: dict[str, Any], task: str, change: dict[str, Any]) -> dict[st
     rows of weights replace rows of the same name.
     """
     rows = {row["name"]: row for row in (*data.get("weights", ()), *change.get("weights", ()))}
-    kept = {key: value for key, value in data.items() if key not in ("answer", "classes")}
-    kept["size"] = {
-        key: {name: value for name, value in size.items() if name != "inputs"}
-        for key, size in data["size"].items()
-    }
+    kept = dict(data)
+    del kept["answer"], kept["classes"]
+    kept["size"] = {key: dict(size) for key, size in data["size"].items()}
+    for size in kept["size"].values():
+        size.pop("inputs", None)
     return {**_merged(kept, change), "task": task, "weights": list(rows.values())}
 
 
@@ -325,33 +328,36 @@ def _document(name: str) -> dict[str, Any]:
     table by table.
     """
     data = tomllib.loads((_HERE / f"{name}.toml").read_text(encoding="utf-8"))
-    return _merged(_document(data.pop("like")), data) if "like" in data else data
+    like = data.pop("like", None)
+    return _merged(_document(like), data) if like else data
 
 
 def _merged(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
     """`base` with the values of `change`. Tables that both have are merged in the same way."""
-    both = [
-        key
-        for key, value in change.items()
-        if isinstance(value, dict) and isinstance(base.get(key), dict)
-    ]
-    return {**base, **change, **{key: _merged(base[key], change[key]) for key in both}}
+    merged = {**base, **change}
+    for key, value in change.items():
+        if isinstance(value, dict) and isinstance(base.get(key), dict):
+            merged[key] = _merged(base[key], value)
+    return merged
 
 
 def _user_weights(data: Mapping[str, Any]) -> UserWeightsRules:
-    only = {key: tuple(values) for key, values in data.get("only", {}).items()}
-    return UserWeightsRules(
-        **{
-            **data,
-            "only": only,
-            **{key: tuple(data.get(key, ())) for key in ("optional", "ignored", "rope")},
-        }
-    )
+    """The rules of a model's file, with tuples instead of lists."""
+    rules = dict(data)
+    rules["only"] = {key: tuple(values) for key, values in data.get("only", {}).items()}
+    for key in ("optional", "ignored", "rope"):
+        rules[key] = tuple(data.get(key, ()))
+    return UserWeightsRules(**rules)
 
 
 def _tensors(weights: Sequence[Weight], config: Mapping[str, Any]) -> tuple[Tensor, ...]:
-    there = [w for w in weights if not (w.unless and config.get(w.unless))]
-    return tuple(_tensor(w, name, config) for w in there for name in _expanded(w.name, config))
+    """The tensors of a weight table, row by row."""
+    tensors: list[Tensor] = []
+    for weight in weights:
+        if weight.unless and config.get(weight.unless):
+            continue
+        tensors += [_tensor(weight, name, config) for name in _expanded(weight.name, config)]
+    return tuple(tensors)
 
 
 def _expanded(name: str, config: Mapping[str, Any]) -> list[str]:
@@ -362,24 +368,35 @@ def _expanded(name: str, config: Mapping[str, Any]) -> list[str]:
     if not brace:
         return [name]
     inside, _, after = rest.partition("}")
-    layers, of_image = range(config["num_hidden_layers"]), config.get("global_attn_indexes", ())
-    chosen = {
-        "layer": layers,
-        "global_layer": [n for n in layers if n in of_image],
-        "window_layer": [n for n in layers if n not in of_image],
-    }
-    return [
-        f"{before}{word}{end}"
-        for word in chosen.get(inside, inside.split(","))
-        for end in _expanded(after, config)
-    ]
+    names = []
+    for word in _words(inside, config):
+        names += [f"{before}{word}{end}" for end in _expanded(after, config)]
+    return names
+
+
+def _words(inside: str, config: Mapping[str, Any]) -> Sequence[int | str]:
+    """The words that a pair of braces stands for."""
+    layers = range(config["num_hidden_layers"])
+    of_image = config.get("global_attn_indexes", ())
+    if inside == "layer":
+        return layers
+    if inside == "global_layer":
+        return [n for n in layers if n in of_image]
+    if inside == "window_layer":
+        return [n for n in layers if n not in of_image]
+    return inside.split(",")
 
 
 def _tensor(weight: Weight, name: str, config: Mapping[str, Any]) -> Tensor:
-    shape = tuple(
-        math.prod(int(config.get(key, key)) for key in axis.split("*")) for axis in weight.shape
-    )
-    std = weight.std if weight.gain is None else weight.gain / math.sqrt(drawn.fan_in(shape))
+    shape = tuple(_length(axis, config) for axis in weight.shape)
+    std = weight.std
+    if weight.gain is not None:
+        std = weight.gain / math.sqrt(drawn.fan_in(shape))
     if weight.residual:
         std /= math.sqrt(config["num_hidden_layers"])
     return Tensor(name=name, shape=shape, mean=weight.mean, std=std)
+
+
+def _length(axis: str, config: Mapping[str, Any]) -> int:
+    """The length of an axis, which is a product of configuration keys and whole numbers."""
+    return math.prod(int(config.get(factor, factor)) for factor in axis.split("*"))

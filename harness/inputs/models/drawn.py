@@ -74,19 +74,29 @@ def tensors(rules: Sequence[Rule], shapes: Mapping[str, Sequence[int]]) -> tuple
     """The tensors of the checkpoint, in the order of `shapes`. Raises ValueError for a name that no
     rule matches and for a rule that matches no name.
     """
-    matches = {
-        name: next((rule for rule in rules if fnmatchcase(name, rule.pattern)), None)
-        for name in shapes
-    }
-    if unmatched := [name for name, rule in matches.items() if rule is None]:
-        raise ValueError(f"no rule matches {unmatched[0]} (and {len(unmatched) - 1} more): add one")
-    if idle := [rule.pattern for rule in rules if rule not in matches.values()]:
+    found: list[Tensor] = []
+    used: list[Rule] = []
+    for name, shape in shapes.items():
+        rule = _rule_for(name, rules)
+        used.append(rule)
+        found.append(_tensor(name, tuple(shape), rule))
+    idle = [rule.pattern for rule in rules if rule not in used]
+    if idle:
         raise ValueError(f"the rule {idle[0]!r} matches no tensor: remove or correct it")
-    return tuple(_tensor(name, tuple(shapes[name]), rule) for name, rule in matches.items() if rule)
+    return tuple(found)
+
+
+def _rule_for(name: str, rules: Sequence[Rule]) -> Rule:
+    for rule in rules:
+        if fnmatchcase(name, rule.pattern):
+            return rule
+    raise ValueError(f"no rule matches {name}: add one")
 
 
 def _tensor(name: str, shape: tuple[int, ...], rule: Rule) -> Tensor:
-    std = rule.std if rule.gain is None else rule.gain / math.sqrt(fan_in(shape))
+    std = rule.std
+    if rule.gain is not None:
+        std = rule.gain / math.sqrt(fan_in(shape))
     return Tensor(name=name, shape=shape, mean=rule.mean, std=std)
 
 

@@ -13,13 +13,15 @@ from typing import Any
 
 from harness.inputs.models.drawn import Parts
 
-_LATENTS, _COLOURS = 4, 3
+_LATENTS = 4
+_COLOURS = 3
 _Named = Iterator[tuple[str, tuple[int, ...]]]
 
 
 def shapes(config: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     """`part/tensor` → shape, under the names of diffusers and Transformers."""
-    return dict((*_text_encoder(config), *_unet(config), *_vae(config["vae_channels"])))
+    tensors = [*_text_encoder(config), *_unet(config), *_vae(config["vae_channels"])]
+    return dict(tensors)
 
 
 def _layer(name: str, *shape: int, bias: bool = True) -> _Named:
@@ -33,15 +35,11 @@ def _convolution(name: str, into: int, out: int, side: int = 3) -> _Named:
 
 
 def _text_encoder(config: Mapping[str, Any]) -> _Named:
-    model, width = "text_encoder/text_model", config["hidden_size"]
+    model = "text_encoder/text_model"
+    width = config["hidden_size"]
+    positions = config["max_position_embeddings"]
     yield f"{model}.embeddings.token_embedding.weight", (config["vocab_size"], width)
-    yield (
-        f"{model}.embeddings.position_embedding.weight",
-        (
-            config["max_position_embeddings"],
-            width,
-        ),
-    )
+    yield f"{model}.embeddings.position_embedding.weight", (positions, width)
     for n in range(config["num_hidden_layers"]):
         layer = f"{model}.encoder.layers.{n}"
         for name in ("q", "k", "v", "out"):
@@ -86,9 +84,12 @@ def _transformer(name: str, width: int, context: int) -> _Named:
 
 
 def _unet(config: Mapping[str, Any]) -> _Named:
-    channels, context = config["unet_channels"], config["hidden_size"]
-    width, last = channels[0], len(channels) - 1
-    time, skips = 4 * width, [width]
+    channels = config["unet_channels"]
+    context = config["hidden_size"]
+    last = len(channels) - 1
+    width = channels[0]
+    time = 4 * width
+    skips = [width]
     yield from _convolution("unet/conv_in", _LATENTS, width)
     yield from _layer("unet/time_embedding.linear_1", time, width)
     yield from _layer("unet/time_embedding.linear_2", time, time)
@@ -154,7 +155,8 @@ def _middle(name: str, width: int) -> _Named:
 
 def configs(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Part → its config.json, in the names of diffusers and Transformers."""
-    width, side = config["hidden_size"], config["image_size"]
+    width = config["hidden_size"]
+    side = config["image_size"]
     return {
         "text_encoder": {
             "model_type": "clip_text_model",

@@ -34,8 +34,8 @@ SECTIONS = (
     computing.section,
     resources.payback,
     keras.costs,
-    keras.beside_torch,
-    keras.beside_keras2,
+    keras.compared_with_torch,
+    keras.compared_with_keras2,
     comparisons.noise,
 )
 """The functions that create the sections of a report, in the order in which they are shown."""

@@ -8,6 +8,7 @@ from functools import partial
 from harness.comparison import statistics
 from harness.comparison.pooled import mean_ratio
 from harness.comparison.statistics import plural
+from harness.messages import Answer, Finding
 from harness.report.comparison import Comparison
 from harness.report.content import MOST_SENTENCES, NATIVE_TORCH, Content, commonest
 from harness.report.section import Picture, Pictures, Section
@@ -26,12 +27,11 @@ def answers(content: Content) -> Section:
     sentences = []
     for comparison in with_rivals[:MOST_SENTENCES]:
         is_said = bool(common) and comparison.unranked == common
-        sentences.append(
-            f"{comparison.name}: {comparison.finding if is_said else comparison.answer}"
-        )
+        answer = comparison.finding if is_said else comparison.answer
+        sentences.append(f"{comparison.name}: {answer}")
     more = len(with_rivals) - MOST_SENTENCES
     if more > 0:
-        sentences.append(f"and {plural(more, 'comparison')} more: in the table")
+        sentences.append(Answer.MORE.format(comparisons=plural(more, "comparison")))
     return Section(sentences=sentences)
 
 
@@ -79,8 +79,7 @@ def _mean_speeds(comparisons: Sequence[Comparison], suts: Sequence[str]) -> str:
         if sut != base:
             pairs = [(c.pooled.series[sut], c.pooled.series[base]) for c in common]
             each.append(f"{sut} {_mean_words(mean_ratio(pairs, compared=len(order)))}")
-    over = f"the {len(common)} comparisons that all SUTs have, compared with {base}"
-    return f"mean speed (geometric) over {over}: {', '.join(each)}"
+    return Finding.MEANS.format(number=len(common), base=base, speeds=", ".join(each))
 
 
 def _mean_words(ratio: statistics.Ratio) -> str:
@@ -88,7 +87,7 @@ def _mean_words(ratio: statistics.Ratio) -> str:
         return f"{ratio.value:.3g} ×"
     between = statistics.interval(ratio.low, ratio.high)
     if not ratio.different:
-        return f"no difference shown ({between})"
+        return Finding.MEAN_EQUAL.format(interval=between)
     return f"{ratio.value:.3g} × ({between})"
 
 
@@ -97,18 +96,18 @@ def noise(content: Content) -> Section:
     sentences = []
     for comparison in content.comparisons:
         for group, ratio in comparison.control_ratios:
-            measured = f"{group.sut} measured twice a round, {comparison.name}"
-            sentences.append(f"control run: {measured}: {_noise(ratio)}")
+            sentences.append(
+                Finding.CONTROL.format(sut=group.sut, work=comparison.name, ratio=_noise(ratio))
+            )
     return Section(sentences=sentences)
 
 
 def _noise(ratio: statistics.Ratio) -> str:
     if ratio.low is None or ratio.high is None:
-        return f"their ratio is {ratio.value:.3g}, with too few repeats for an interval"
-    meaning = "so no difference is shown, as it should be"
-    if ratio.different:
-        meaning = "though both are the same"
-    elif ratio.unsure:
-        meaning = "which is far too uncertain"
+        return Finding.CONTROL_TOO_FEW.format(ratio=ratio.value)
     between = statistics.interval(ratio.low, ratio.high)
-    return f"their ratio is {ratio.value:.3g} ({between}), {meaning}"
+    if ratio.different:
+        return Finding.CONTROL_DIFFERENT.format(ratio=ratio.value, interval=between)
+    if ratio.unsure:
+        return Finding.CONTROL_UNSURE.format(ratio=ratio.value, interval=between)
+    return Finding.CONTROL_EQUAL.format(ratio=ratio.value, interval=between)

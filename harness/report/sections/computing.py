@@ -12,6 +12,7 @@ from formats.record import Machine
 from harness.comparison import tables
 from harness.comparison.tables import Group
 from harness.figure import short
+from harness.messages import Finding, SectionNote
 from harness.report.comparison import Comparison, listed
 from harness.report.content import Content
 from harness.report.section import Row, Section, Table
@@ -20,16 +21,6 @@ from sut.evidence.matrix_library import UNKNOWN, unused_avx512
 from sut.registry import framework_of
 
 _COLUMNS = ("SUT", "the model's products", "share", "a large product", "operators a batch")
-_NOTE = (
-    "Operations a second of the model's products with weights, beside those of a large matrix "
-    "product of the same framework (of TensorFlow without XLA) in the same process. The share is a "
-    "lower bound: attention's own products and padding are not counted. The rest of the time goes "
-    "to these, to reading weights (as in a model that generates a token at a time), to small "
-    "operations and to Python. In one comparison the same operations are counted for every SUT. "
-    "The last column counts the operators that Python calls for a batch of an eager SUT."
-)
-
-
 _CLEARLY = 1.2  # times as fast; smaller differences give no warning
 
 
@@ -79,7 +70,7 @@ def section(content: Content) -> Section:
     table = Table(columns=_COLUMNS, numbers=range(1, len(_COLUMNS)), groups=groups, most=200)
     return Section(
         title="How much of what its framework can do",
-        note=_NOTE,
+        note=SectionNote.MATRIX_SHARE,
         sentences=[*own, *product_sentences(content.current)],
         tables=[table],
     )
@@ -97,12 +88,11 @@ def _sentences(comparison: Comparison) -> list[str]:
     operators.sort(key=itemgetter("operators_per_batch"))
     sentences = []
     if len(shares) > 1:
-        each = ", ".join(f"{row['sut']} {share(row['matrix_share'])}" for row in shares)
-        rate = "the rate of a large matrix product of the same framework"
-        sentences.append(f"the model's products reach, of {rate}, at least: {each}")
+        each = [f"{row['sut']} {share(row['matrix_share'])}" for row in shares]
+        sentences.append(Finding.MATRIX_SHARES.format(shares=", ".join(each)))
     if len(operators) > 1:
-        each = ", ".join(f"{row['sut']} {short(row['operators_per_batch'])}" for row in operators)
-        sentences.append(f"Python calls operators for a batch of eager SUTs: {each}")
+        each = [f"{row['sut']} {short(row['operators_per_batch'])}" for row in operators]
+        sentences.append(Finding.OPERATORS.format(numbers=", ".join(each)))
     return sentences
 
 
@@ -135,9 +125,11 @@ def product_sentences(groups: Iterable[Group]) -> list[str]:
         if len(several) > 1:
             apart = f", {', '.join(filter(None, where))}"
         rates = ", ".join(_rates(of_one))
-        what = f"large matrix products in {precision} on {device}{apart}"
-        meaning = "a model that spends its time in such products is about as much faster or slower"
-        sentences.append(f"{what}: {rates}; {meaning}")
+        sentences.append(
+            Finding.MATRIX_PRODUCTS.format(
+                precision=precision, device=device, apart=apart, rates=rates
+            )
+        )
         sentences += _meaning(precision, of_one)
     return sentences
 
@@ -182,13 +174,13 @@ def _meaning(precision: str, of_one: Mapping[str, _Products]) -> Iterator[str]:
             if others.rate > _CLEARLY * products.rate and not others.narrow:
                 faster[other] = f"{others.rate / products.rate:.1f}"
         if products.narrow and faster:
-            path = f"its {products.narrow} path on this AMD processor although it has AVX-512"
             multiply = "multiply" if len(faster) > 1 else "multiplies"
-            others_do = f"{listed(list(faster))} {multiply} {listed(list(faster.values()))}"
-            yield (
-                f"{name} multiplies {precision} matrices with MKL, which takes {path}; "
-                f"{others_do} times as fast, so {name}'s figures here say little about "
-                "an Intel processor"
+            yield Finding.MKL_WITHOUT_AVX512.format(
+                framework=name,
+                precision=precision,
+                path=products.narrow,
+                others=f"{listed(list(faster))} {multiply}",
+                times=listed(list(faster.values())),
             )
 
 

@@ -11,13 +11,13 @@ from typing import Any
 
 from harness.comparison.pooled import mean_ratio
 from harness.comparison.tables import Group, place_of
+from harness.inputs import models
+from harness.messages import SectionNote
 from harness.report.comparison import Comparison
 from harness.report.content import Content
 from harness.report.section import Cell, Row, Section, Table, grouped, ratio_cell
 from sut.registry import SUTS
 
-_DISTILLED = {"distilbert": "bert", "distilgpt2": "gpt2"}
-"""Model → the model from which it was distilled."""
 _PLAIN = ("eager", "graph")
 """The executions that compile least."""
 
@@ -60,10 +60,7 @@ def section(content: Content) -> Section:
         tables += [*_speeds(grid), *_distilled(grid)]
     return Section(
         title="Means over models",
-        note=(
-            "In brackets the 95 % interval, and behind it over how many cells. "
-            "Few models take long inputs, so along a row the models change, too."
-        ),
+        note=SectionNote.GRID,
         tables=tables,
     )
 
@@ -148,7 +145,10 @@ def _plain(sut: str, suts: Sequence[str]) -> str | None:
 def _distilled(grid: Grid) -> Iterator[Table]:
     """Yield a table with the speed of distilled models over full ones, on each SUT."""
     rows: list[tuple[str, Row]] = []
-    for small, full in _DISTILLED.items():
+    for small in sorted(grid.models.intersection(models.names())):
+        full = models.load(small).distilled_from
+        if full is None:
+            continue
         for sut in grid.suts:
             pairs = []
             for (model, batch, length), times in grid.cells.items():

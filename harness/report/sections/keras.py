@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from harness.comparison import statistics, tables
 from harness.comparison.tables import Group
 from harness.figure import short
+from harness.messages import SectionNote
 from harness.report.comparison import Comparison
 from harness.report.content import NATIVE_TORCH, Content
 from harness.report.section import Cell, Row, Section, Table, grouped, ratio_cell
@@ -76,7 +77,7 @@ def costs(content: Content) -> Section:
     in_markdown = Table(
         columns=(
             "Keras",
-            "beside",
+            "compared with",
             "a batch with Keras",
             "without",
             "speed of Keras over that without",
@@ -86,17 +87,13 @@ def costs(content: Content) -> Section:
     )
     return Section(
         title="What Keras costs",
-        note=(
-            "Keras 3 beside the same framework without it. Above 1 Keras is faster. A batch of a "
-            "model that generates is all its tokens; a token is the time with Keras and without in "
-            "which each answer of a batch gets one."
-        ),
+        note=SectionNote.KERAS_COSTS,
         tables=[on_page, in_markdown],
         data={"keras_overheads": [asdict(overhead) for overhead in every]},
     )
 
 
-def beside_torch(content: Content) -> Section:
+def compared_with_torch(content: Content) -> Section:
     """Keras on other frameworks compared with native PyTorch, in a table of the page."""
     others = [overhead for overhead in overheads(content) if not overhead.cost]
     rows = [(o.work, (o.keras, o.bare, ratio_cell(o.ratio))) for o in others]
@@ -105,10 +102,12 @@ def beside_torch(content: Content) -> Section:
         groups=grouped(rows),
         in_markdown=False,
     )
-    return Section(title="Keras 3 beside PyTorch", note="Above 1 Keras is faster.", tables=[table])
+    return Section(
+        title="Keras 3 compared with PyTorch", note=SectionNote.KERAS_TORCH, tables=[table]
+    )
 
 
-def beside_keras2(content: Content) -> Section:
+def compared_with_keras2(content: Content) -> Section:
     """Keras 3 compared with Keras 2."""
     every = upgrades(content)
     rows = [(u.work, (u.keras3, u.keras2, ratio_cell(u.ratio))) for u in every]
@@ -117,8 +116,8 @@ def beside_keras2(content: Content) -> Section:
         groups=grouped(rows),
     )
     return Section(
-        title="Keras 3 beside Keras 2",
-        note="On the same framework, with the same execution. Above 1 Keras 3 is faster.",
+        title="Keras 3 compared with Keras 2",
+        note=SectionNote.KERAS_2,
         tables=[table],
         data={"keras_upgrades": [asdict(upgrade) for upgrade in every]},
     )

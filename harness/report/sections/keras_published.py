@@ -17,6 +17,7 @@ from formats.cell import LORA, STANDARD_INPUTS
 from harness.comparison.compare import Published, published, published_for
 from harness.comparison.tables import Group
 from harness.inputs import architectures, models
+from harness.messages import SectionNote
 from harness.report.content import Content
 from harness.report.section import Bar, Picture, Pictures, Section
 
@@ -32,12 +33,6 @@ https://www.nvidia.com/en-us/data-center/a100/, peak FP32
 """
 
 _MOST_BARS = 16
-_NOTE = (
-    "The speed of the fastest Keras 3 SUT over the other's, with its 95 % interval. Right of the "
-    "dotted line Keras 3 is faster. A ring is the published ratio, of an NVIDIA A100 and models of "
-    "full size: another machine, another way of measuring and for fit perhaps another batch, so "
-    "only what is faster can be compared, not by how much."
-)
 
 
 def section(content: Content) -> Section:
@@ -63,7 +58,7 @@ def section(content: Content) -> Section:
 
     return Section(
         title="The figures that Keras published, from these cells",
-        note=f"{_NOTE} {lower_precision()}",
+        note=f"{SectionNote.PUBLISHED} {lower_precision()}",
         pictures=pictures,
     )
 
@@ -96,12 +91,8 @@ def lower_precision() -> str:
     for rate, sut in sorted((_tflops(row), row.sut) for row in predictions):
         side = fast if rate > A100_FLOAT32_TFLOPS else slow
         side.append(f"{sut} ({rate:.1f} TFLOP/s)")
-    return (
-        f"An A100 computes at most {A100_FLOAT32_TFLOPS} TFLOP/s in float32. "
-        f"The published predictions of BERT are faster with {', '.join(fast)}. "
-        "So these columns are TF32, or a lower precision: compare them with cells of "
-        f"--precision tf32. Those of {', '.join(slow)} may be float32. "
-        "Ratios between the two kinds are in part ratios of precision."
+    return SectionNote.PUBLISHED_PRECISION.format(
+        most=A100_FLOAT32_TFLOPS, fast=", ".join(fast), slow=", ".join(slow)
     )
 
 

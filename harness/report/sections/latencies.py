@@ -12,6 +12,7 @@ from harness.comparison import statistics, tables
 from harness.comparison.runs import Run
 from harness.comparison.tables import Group
 from harness.figure import short
+from harness.messages import Finding
 from harness.report.comparison import Comparison, listed
 from harness.report.content import Content
 from harness.report.section import Picture, Pictures, Section
@@ -41,10 +42,8 @@ def _sentences(comparison: Comparison) -> list[str]:
     count = f"{queries[0]:,}"
     if queries[0] != queries[-1]:
         count += f" to {queries[-1]:,}"
-    what = f"90th percentile of the latency (less is better), of {count} queries a run"
     if queries[0] < _LEAST_QUERIES:
-        needed = f"{_LEAST_QUERIES} are needed, so it is not compared"
-        return [f"{what}: {needed} (--duration sets a longer test)"]
+        return [Finding.P90_TOO_FEW.format(queries=count, needed=_LEAST_QUERIES)]
     first, *others = sorted(comparison.good, key=_median_ms)
     texts = [f"{first.sut} {short(_median_ms(first))} ms"]
     pooled = tables.pool(comparison.good, value=_p90)
@@ -52,7 +51,7 @@ def _sentences(comparison: Comparison) -> list[str]:
         ratio = pooled.ratio(first.sut, group.sut)
         ratio = ratio or _unpaired(first, group, compared=len(comparison.good))
         texts.append(f"{group.sut} {short(_median_ms(group))} ms ({_longer(ratio)})")
-    return [f"{what}: {', '.join(texts)}"]
+    return [Finding.P90.format(queries=count, percentiles=", ".join(texts))]
 
 
 def _p90(run: Run) -> float | None:
@@ -64,7 +63,8 @@ def _p90(run: Run) -> float | None:
 
 
 def _every_ms(group: Group) -> list[float]:
-    return [value for run in group.good if (value := _p90(run))]
+    values = [_p90(run) for run in group.good]
+    return [value for value in values if value]
 
 
 def _median_ms(group: Group) -> float:
@@ -87,10 +87,11 @@ def _longer(ratio: statistics.Ratio) -> str:
     `ratio` is the speed of the SUT with the lowest one over that of this SUT.
     """
     if ratio.low is None or ratio.high is None:
-        return "too few runs to compare"
+        return Finding.P90_TOO_FEW_RUNS
     if not ratio.different:
-        return "not shown to be higher"
-    return f"{ratio.value:.3g} times as long, {statistics.interval(ratio.low, ratio.high)}"
+        return Finding.P90_NOT_HIGHER
+    between = statistics.interval(ratio.low, ratio.high)
+    return Finding.P90_HIGHER.format(ratio=ratio.value, interval=between)
 
 
 def spread(content: Content) -> Section:
@@ -121,6 +122,6 @@ def _picture(comparison: Comparison) -> Picture | None:
     caption = f"{comparison.name}, the last run of each"
     unseen = [sut for sut in times if sut not in kept]
     if unseen:
-        caption += f"; no single times of {listed(unseen)}"
+        caption += Finding.UNSEEN_TIMES.format(suts=listed(unseen))
     draw = partial(figures.distribution, kept, x=x, y=y, title=f"times of {caption}")
     return Picture(caption=caption, draw=draw)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from harness.comparison.tables import Group
 from harness.inputs import models
 from harness.inputs.architectures import text
+from harness.messages import KerasGenerates
 from harness.report.comparison import Comparison, listed
 from harness.report.content import Content
 from harness.report.section import Section
@@ -30,11 +31,11 @@ def sentences(comparison: Comparison) -> list[str]:
     if comparison.groups[0].cell.task != "generate" or len(keras) in (0, len(comparison.good)):
         return []
     if _lengths_differ(keras[0]):
-        return [keras_generate.UNEVEN]
+        return [KerasGenerates.UNEVEN]
     tokens = _tokens(keras[0])
     if tokens is None:
         return []
-    first = [keras_generate.FIRST_TOKEN] if tokens[1] == 1 else []
+    first = [KerasGenerates.FIRST_TOKEN] if tokens[1] == 1 else []
     return [*first, *_more(keras, *tokens)]
 
 
@@ -49,11 +50,10 @@ def _more(keras: list[Group], prompt: int, new: int) -> list[str]:
         suts = [g.sut for g in keras if (g.execution == "eager") is eager]
         if suts:
             factor = keras_generate.factor(layers, head, prompt, new, eager=eager)
-            why = "passes over the answer's columns before it has tokens for them"
-            also = ", and computes logits for them that it does not use" if eager else ""
-            needed = f"{factor:.2f} × the multiplications needed"
-            cost = f"{needed}, because Keras {why}{also}"
-            found.append(f"{prompt} + {new} tokens: {listed(suts)}: {cost}")
+            sentence = KerasGenerates.MORE.format(
+                prompt=prompt, new=new, suts=listed(suts), factor=factor
+            )
+            found.append(f"{sentence}{KerasGenerates.LOGITS}" if eager else sentence)
     return found
 
 

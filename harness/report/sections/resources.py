@@ -9,9 +9,11 @@ from operator import itemgetter
 from typing import Any
 
 from harness.comparison import tables
+from harness.messages import Finding, SectionNote
 from harness.report.comparison import Comparison
 from harness.report.content import Content
 from harness.report.section import Row, Section, Table, grouped
+from harness.summary import counted
 
 
 def section(content: Content) -> Section:
@@ -28,25 +30,17 @@ def _sentences(comparison: Comparison) -> list[str]:
     """
     rows = [tables.row(group) for group in comparison.good]
     texts = {
-        "memory on the accelerator, at most": _least(rows, "peak_device_bytes", 1e-9, "GB"),
-        "memory of the worker, at most": _least(rows, "peak_host_bytes", 1e-9, "GB"),
-        "compiling takes": _least(rows, "compile_seconds", 1.0, "s"),
-        "with the compiled programs from the cache": _least(
-            rows, "cached_compile_seconds", 1.0, "s"
-        ),
+        Finding.DEVICE_MEMORY: _least(rows, "peak_device_bytes", 1e-9, "GB"),
+        Finding.HOST_MEMORY: _least(rows, "peak_host_bytes", 1e-9, "GB"),
+        Finding.COMPILING: _least(rows, "compile_seconds", 1.0, "s"),
+        Finding.FROM_CACHE: _least(rows, "cached_compile_seconds", 1.0, "s"),
     }
-    return [f"{what}: {', '.join(each)}" for what, each in texts.items() if len(each) > 1]
+    return [f"{finding}: {', '.join(each)}" for finding, each in texts.items() if len(each) > 1]
 
 
 def _least(rows: list[dict[str, Any]], column: str, factor: float, unit: str) -> list[str]:
     known = sorted((row for row in rows if row[column]), key=itemgetter(column))
     return [f"{row['sut']} {factor * row[column]:.1f} {unit}" for row in known]
-
-
-_NOTE = (
-    "Compile time is that of the first calls of all shapes, less the second calls, when no compiled"
-    " program was kept on disk. It pays once the saved time makes up for it."
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +71,7 @@ def payback(content: Content) -> Section:
     )
     return Section(
         title="When compiling pays",
-        note=_NOTE,
+        note=SectionNote.PAYBACK,
         tables=[table],
     )
 
@@ -109,8 +103,8 @@ def _paybacks(comparison: Comparison) -> Iterator[Payback]:
 
 
 def _row(each: Payback) -> Row:
-    after = f"not here: {each.eager} is as fast"
-    if each.calls is not None:
-        calls = max(1, math.ceil(each.calls))
-        after = f"{calls:,} batch{'' if calls == 1 else 'es'} instead of {each.eager}"
-    return each.sut, f"{each.compile_seconds:.1f} s", after
+    compiling = f"{each.compile_seconds:.1f} s"
+    if each.calls is None:
+        return each.sut, compiling, Finding.PAYS_NOT.format(eager=each.eager)
+    batches = counted(max(1, math.ceil(each.calls)), "batch")
+    return each.sut, compiling, Finding.PAYS_AFTER.format(batches=batches, eager=each.eager)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from compliance import audit
-from compliance.findings.check import Verdict
+from formats.checks import Verdict
 from tests.support import tree
 
 ANSWERS, FRESH, SPEED = "answers-while-measuring", "fresh-inputs", "plausible-speed"

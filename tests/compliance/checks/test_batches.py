@@ -3,7 +3,7 @@
 import pytest
 
 from compliance import audit, logs
-from compliance.findings.check import Verdict
+from formats.checks import Verdict
 from tests.support.tree import edit_json
 
 
@@ -27,7 +27,7 @@ def test_a_count_that_is_no_whole_number_of_batches_is_named(run, batch):
     if rest:
         assert check.verdict is Verdict.FAIL
         assert (
-            f"{rest} of the {samples + rest} rows of {-(-samples // batch)} batches are padding"
+            f"{rest} of {samples + rest} rows in {-(-samples // batch)} batches are padding"
             in check.detail
         )
     else:
@@ -45,7 +45,7 @@ def test_a_quick_figure_of_two_batches_is_none(run):
     )
     check = found(run, batch_size=samples // 2)
     assert check.verdict is Verdict.FAIL
-    assert "a figure of " in check.detail
+    assert "a quick run requires at least 3" in check.detail
 
 
 def test_where_a_round_fixes_the_count_the_padding_is_told(run):
@@ -58,7 +58,7 @@ def test_where_a_round_fixes_the_count_the_padding_is_told(run):
     assert check.verdict is Verdict.PASS
     assert (
         f"{samples} samples in 2 batches, {(samples - 2) / (2 * samples - 2):.2%} of their rows"
-        " padding" == check.detail
+        " are padding" == check.detail
     )
 
 

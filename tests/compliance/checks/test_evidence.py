@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from compliance import rules
-from compliance.checks.evidence import findings, weights_faults
+from compliance.checks.run.evidence import findings
+from compliance.checks.run.precision import weights_faults
 
 RULES, COUNTERS = rules.load().evidence, rules.load().evidence_counters
 COUNTED = {

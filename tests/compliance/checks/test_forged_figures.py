@@ -7,7 +7,7 @@ import json
 import pytest
 
 from compliance import audit
-from compliance.findings.check import Verdict
+from formats.checks import Verdict
 from tests.support.mutations import own_result
 from tests.support.tree import edit_json
 

@@ -15,8 +15,9 @@ import pytest
 
 from compliance import audit
 from compliance.findings import page
-from compliance.findings.check import Check, Fault, Verdict, judge, manual, not_applicable
+from compliance.findings.check import judge, manual, not_applicable
 from compliance.findings.verdict import Audit
+from formats.checks import Check, Fault, Verdict
 from harness import cli
 from harness.errors import UsageError
 from tests.support import tree as runs
@@ -73,7 +74,7 @@ ABSENT = not_applicable("trace", "there is none")
 NOT_ELIGIBLE = manual(
     "eligibility", "not eligible because a; b", reasons=["it is tiny", "it is synthetic"]
 )
-LATER = judge("minimum-duration-setting", ["300 ms; the round asks for 600000 ms"], "")
+LATER = judge("minimum-duration-setting", ["300 ms; the round requires 600000 ms"], "")
 ALL = [GOOD, PERSON, ABSENT, NOT_ELIGIBLE, BAD, LATER]
 
 
@@ -89,7 +90,7 @@ def test_a_failure_is_told_with_rule_source_values_place_and_remedy() -> None:
     ):
         assert part in text
     assert (
-        "Level quick of v6.1 does not hold: 1 of 5 checks fails" in text
+        "Level quick of v6.1 does not pass: 1 of 5 checks fails" in text
         and "runs/a" in text
         and "2026-08-20 12:00 UTC" in text
     )
@@ -102,10 +103,10 @@ def test_failures_stand_before_what_people_judge_and_that_before_what_holds() ->
         for words in (
             "Levels",
             "Is it an MLPerf result?",
-            "What fails (1)",
-            "What a person has to judge (1)",
-            "What holds (1)",
-            "What does not apply (1)",
+            "Failures (1)",
+            "For a person to judge (1)",
+            "Passed (1)",
+            "Not applicable (1)",
         )
     ]
     assert parts == sorted(parts)
@@ -119,17 +120,17 @@ def test_what_holds_and_what_does_not_apply_is_folded() -> None:
 
 def test_each_level_says_whether_it_holds_and_what_of_it_fails() -> None:
     text = read([GOOD, LATER]).text
-    assert "Level quick of v6.1 holds" in text and "quick holds" in text.replace("  ", " ")
+    assert "Level quick of v6.1 passes" in text and "quick passes" in text.replace("  ", " ")
     assert "of this level itself: minimum duration setting" in text
     assert (
-        "Level valid of v6.1 does not hold: 1 of 2 checks fails"
+        "Level valid of v6.1 does not pass: 1 of 2 checks fails"
         in read([GOOD, LATER], "valid").text
     )
 
 
 def test_findings_of_a_level_that_was_not_asked_are_not_listed() -> None:
-    assert "the round asks for 600000 ms" not in read([GOOD, LATER]).text
-    assert "the round asks for 600000 ms" in read([GOOD, LATER], "valid").text
+    assert "the round requires 600000 ms" not in read([GOOD, LATER]).text
+    assert "the round requires 600000 ms" in read([GOOD, LATER], "valid").text
 
 
 def test_reasons_against_eligibility_are_a_list_and_no_finding() -> None:
@@ -296,7 +297,7 @@ def test_the_flag_writes_the_page_beside_what_is_printed(
     assert cli.main(["audit", str(run), "--html", str(file)]) == 0
     assert (
         "PASS" in capsys.readouterr().out
-        and "Level quick of v6.1 holds; 1 finding is for a person to judge"
+        and "Level quick of v6.1 passes; 1 finding is for a person to judge"
         in Reader(file.read_text()).text
     )
 
@@ -319,7 +320,7 @@ def test_a_file_that_cannot_be_written_is_a_usage_error(
         cli.main(["audit", str(run), "--html", str(tmp_path / where)]) == UsageError.exit_code == 2
     )
     (line,) = capsys.readouterr().err.strip().splitlines()
-    assert line.startswith(f"error: --html {tmp_path / where}: it cannot be written")
+    assert line.startswith(f"error: --html {tmp_path / where}: cannot be written")
 
 
 def test_a_page_is_never_written_over_what_is_no_page_nor_into_what_is_audited(
@@ -330,9 +331,9 @@ def test_a_page_is_never_written_over_what_is_no_page_nor_into_what_is_audited(
     link.symlink_to(run / "record.json")
     before = (run / "record.json").read_bytes()
     for target, why in (
-        (mine, "no page of an audit"),
-        (link, "lies in the audited directory"),
-        (run / "new.html", "lies in the audited"),
+        (mine, "not a page of an audit"),
+        (link, "is in the audited directory"),
+        (run / "new.html", "is in the audited"),
     ):
         assert cli.main(["audit", str(run), "--html", str(target)]) == 2
         assert why in capsys.readouterr().err

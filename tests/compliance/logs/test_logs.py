@@ -50,11 +50,11 @@ def test_error_lines_are_kept_with_their_number(tmp_path: Path) -> None:
     ("content", "problem"),
     [
         (b"", "empty"),
-        (b"hello\n", "line 1 is no MLLOG entry"),
+        (b"hello\n", "line 1 is not an MLLOG entry"),
         ((ENTRY % ("a", 1, "false"))[:-9], "line 1 is cut"),
         (b":::MLLOG \xff\n", "not UTF-8"),
-        (':::MLLOG {"key": 1, "metadata": {}}\n', "line 1 is no MLLOG entry"),
-        (":::MLLOG " + "[" * 100_000 + "\n", "line 1 is no MLLOG entry"),
+        (':::MLLOG {"key": 1, "metadata": {}}\n', "line 1 is not an MLLOG entry"),
+        (":::MLLOG " + "[" * 100_000 + "\n", "line 1 is not an MLLOG entry"),
         (
             ENTRY % ("result_validity", '"VALID"', "false")
             + ENTRY % ("result_validity", '"INVALID"', "false"),

@@ -10,8 +10,8 @@ import pytest
 
 from compliance import audit, logs, rules
 from compliance import subject as tree
-from compliance.checks import sample_order
-from compliance.findings.check import Check, Verdict
+from compliance.checks.logs import sample_order
+from formats.checks import Check, Verdict
 from tests.support import tree as runs
 from tests.support.tree import base, scenario_folder
 

@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from scipy.stats import binom
 
 from compliance import rules
-from compliance.checks import metadata
+from compliance.checks.submission import metadata
 from compliance.loadgen import early_stopping
 from compliance.logs import user_conf
 from formats import schemas
@@ -159,18 +159,18 @@ def test_every_schema_that_is_made_is_one(schema: str) -> None:
 
 @pytest.mark.parametrize(
     "schema",
-    sorted(p.stem for p in (Path(metadata.__file__).parents[1] / "schemas").glob("*.json")),
+    sorted(p.stem for p in (Path(metadata.__file__).parents[2] / "schemas").glob("*.json")),
 )
 def test_every_schema_is_one(schema: str) -> None:
     document = json.loads(
-        (Path(metadata.__file__).parents[1] / "schemas" / f"{schema}.json").read_text()
+        (Path(metadata.__file__).parents[2] / "schemas" / f"{schema}.json").read_text()
     )
     Draft202012Validator.check_schema(document)
 
 
 def test_the_system_schema_asks_for_what_the_checker_asks() -> None:
     document = json.loads(
-        (Path(metadata.__file__).parents[1] / "schemas" / "system.json").read_text()
+        (Path(metadata.__file__).parents[2] / "schemas" / "system.json").read_text()
     )
     filled = [key for key, rule in document["properties"].items() if key in document["required"]]
     assert len(document["required"]) == 35 and len(filled) == 26

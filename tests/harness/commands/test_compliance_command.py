@@ -14,8 +14,9 @@ import pytest
 from compliance import rules
 from compliance import subject as tree
 from compliance.audit_tests import compliance_tests
-from compliance.findings.check import Verdict
 from compliance.folders import result_folders
+from formats import schemas
+from formats.checks import Verdict
 from formats.job import read_job
 from formats.outcome import WorkerOutcome
 from harness import cli, result
@@ -75,6 +76,25 @@ def measured(measured_once):
     inference.write(directory, rules.load(), "unofficial")
 
 
+@pytest.fixture(scope="module")
+def complied_once(tmp_path_factory):
+    """A finished quick run, with the compliance tests that apply to it, and their checks."""
+    asked = request(
+        tmp_path_factory.mktemp("complied"), model="bert", duration=0.5, options={"latency-ms": 2.0}
+    )
+    directory = Path(run.run(asked, Reporter(), 0).directory)
+    return directory, run_comply(directory)
+
+
+@pytest.fixture
+def complied(complied_once):
+    """The directory of `complied_once`, as it was before the test."""
+    directory, _ = complied_once
+    before = (directory / "result.json").read_bytes()
+    yield directory
+    (directory / "result.json").write_bytes(before)
+
+
 def run_comply(directory, *names, again=False, reporter=None):
     return {
         check.key: check
@@ -82,8 +102,10 @@ def run_comply(directory, *names, again=False, reporter=None):
     }
 
 
-def test_every_test_that_applies_is_run_with_the_same_user_conf_and_its_own_audit_config(measured):
-    checks = run_comply(measured)
+def test_every_test_that_applies_is_run_with_the_same_user_conf_and_its_own_audit_config(
+    complied_once,
+):
+    measured, checks = complied_once
     performance = read_job(measured / "raw/performance/job.json")
     for name in ("TEST01", "TEST04"):
         assert (measured / f"raw/{name}/user.conf").read_bytes() == (
@@ -104,9 +126,8 @@ def test_every_test_that_applies_is_run_with_the_same_user_conf_and_its_own_audi
     assert "nothing about validity" in checks["quick-run"].detail
 
 
-def test_the_tree_gets_the_folders_the_official_scripts_leave(measured):
-    run_comply(measured)
-    (scenario,) = measured.glob("open/*/results/*/*/*")
+def test_the_tree_gets_the_folders_the_official_scripts_leave(complied):
+    (scenario,) = complied.glob("open/*/results/*/*/*")
     for name in ("TEST01", "TEST04"):
         there = {
             path.relative_to(scenario / name).as_posix()
@@ -146,11 +167,12 @@ def test_what_was_run_is_kept_and_again_runs_it_anew(measured):
     assert (measured / "raw/TEST04.attempt-1/mlperf_log_detail.txt").read_bytes() == before
 
 
-def test_the_result_is_derived_again_and_its_figures_stay(measured):
-    before = json.loads((measured / "result.json").read_text())
-    run_comply(measured, "TEST04")
-    after = json.loads((measured / "result.json").read_text())
-    assert after == json.loads(json.dumps(dataclasses.asdict(result.derive(measured))))
+def test_the_result_is_derived_again_and_its_figures_stay(complied):
+    before = json.loads((complied / "result.json").read_text())
+    (complied / "result.json").write_text(json.dumps({**before, "status": "error", "metrics": {}}))
+    run_comply(complied, "TEST04")
+    after = json.loads((complied / "result.json").read_text())
+    assert after == json.loads(json.dumps(dataclasses.asdict(result.derive(complied))))
     assert (after["status"], after["metric"], after["metrics"]) == (
         before["status"],
         before["metric"],
@@ -158,26 +180,26 @@ def test_the_result_is_derived_again_and_its_figures_stay(measured):
     )
 
 
-def test_the_directory_is_audited_once(measured, monkeypatch):
+def test_the_directory_is_audited_once(complied, monkeypatch):
     audits, audit = [], comply.audits.audit
     monkeypatch.setattr(
         comply.audits,
         "audit",
         lambda *values, **named: audits.append(audit(*values, **named)) or audits[-1],
     )
-    checks = run_comply(measured, "TEST04")
+    checks = run_comply(complied, "TEST04")
     assert len(audits) == 1 and checks["test04-run"] in audits[0].checks
 
 
-def test_an_interrupt_leaves_the_earlier_result(measured, monkeypatch):
+def test_an_interrupt_leaves_the_earlier_result(complied, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    before = (measured / "result.json").read_bytes()
+    before = (complied / "result.json").read_bytes()
     monkeypatch.setattr(comply.result, "derive", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        run_comply(measured, "TEST04")
-    assert (measured / "result.json").read_bytes() == before
+        run_comply(complied, "TEST04")
+    assert (complied / "result.json").read_bytes() == before
 
 
 def test_a_worker_that_fails_is_a_status_with_its_reason(measured, monkeypatch):
@@ -261,7 +283,7 @@ def measured_on(tmp_path, weights):
     )
 
 
-@pytest.mark.parametrize("source", ["seeded", "the user's"])
+@pytest.mark.parametrize("source", [pytest.param("seeded", marks=pytest.mark.long), "the user's"])
 def test_the_weights_that_were_measured_are_known_again(read_weights, made, tmp_path, source):
     directory = measured_on(tmp_path, made("bert") if source == "the user's" else None)
     assert run_comply(directory, "TEST04")["test04-run"].verdict is Verdict.PASS
@@ -295,7 +317,7 @@ def test_the_command_writes_one_document_of_checks(measured, capsys):
         ["compliance", str(measured), "--test", "test04", "--cache", str(CACHE), "--json"]
     )
     document = json.loads(capsys.readouterr().out)
-    jsonschema.validate(document, json.loads((ROOT / "compliance/schemas/checks.json").read_text()))
+    jsonschema.validate(document, schemas.named("checks"))
     outcomes = {check["id"]: check["verdict"] for check in document["checks"]}
     assert outcomes["test04-settings"] == "PASS" and outcomes["test01"] == "N/A"
     assert code == ("FAIL" in outcomes.values())
@@ -351,7 +373,9 @@ def submit(out, **changes):
     return request(out, mode="submission", duration=None, options={"latency-ms": 5.0}, **changes)
 
 
-@pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
+@pytest.mark.parametrize(
+    "scenario", ["Offline", pytest.param("SingleStream", marks=pytest.mark.long)]
+)
 def test_a_submission_runs_them_after_the_accuracy_test_and_says_how_long(
     tmp_path, short_round, measured_once, scenario
 ):
@@ -373,6 +397,7 @@ def test_a_submission_runs_them_after_the_accuracy_test_and_says_how_long(
     ] == []
 
 
+@pytest.mark.long
 def test_a_submission_whose_compliance_test_dies_has_its_status_and_goes_on_from_there(
     tmp_path, short_round, measured_once, monkeypatch
 ):

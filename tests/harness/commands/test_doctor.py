@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from compliance.findings.check import Verdict
 from compliance.rules import CURRENT
+from formats.checks import Verdict
 from harness.commands import doctor
 from harness.execution import machine
 from harness.execution.environments import LOCKS
@@ -56,7 +56,7 @@ def described(monkeypatch):
         (
             "other load",
             {"load_average": [1.0, 1, 1], "threads": 2, "usable_threads": 2},
-            "neighbours",
+            "end other programs",
         ),
         ("virtual machine", {"virtualisation": "QEMU"}, "in turns"),
     ],
@@ -76,7 +76,7 @@ def test_a_gpu_is_described_and_its_troubles_named(monkeypatch, tmp_path):
     found = by_name(doctor.examine(tmp_path, CURRENT))
     assert "H200, 139 GiB, driver 570.1" in found["gpu 0"].detail
     assert (found["gpu 0 driver"].detail, found["gpu 0 driver"].verdict) == (
-        "serves CUDA up to 12.8",
+        "supports CUDA up to 12.8",
         found["gpu 0 others"].verdict,
     )
     assert "for CUDA 13, which needs driver 580 or newer" in found["gpu 0 driver"].fix

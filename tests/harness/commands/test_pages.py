@@ -35,7 +35,7 @@ def test_a_page_that_cannot_be_drawn_for_want_of_matplotlib_is_one_sentence(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert cli.main([word.format(runs=runs, file=tmp_path / "page.html") for word in flags]) == 3
     assert (
-        "--html: it takes matplotlib, which a bundle made with --core leaves out"
+        "--html: needs matplotlib, which a bundle made with --core does not have"
         in capsys.readouterr().err
     )
 
@@ -47,7 +47,7 @@ def test_a_file_that_is_no_page_of_this_command_is_kept(runs, tmp_path, capsys, 
     assert cli.main([command, str(directory), "--html", str(tmp_path / "notes.html")]) == 2
     what = "an audit" if command == "audit" else "a report"
     assert (
-        f"it is there and no page of {what}; name another file, or remove it"
+        f"the file exists and is not a page of {what}, so it is not overwritten"
         in capsys.readouterr().err
     )
     assert (tmp_path / "notes.html").read_text() == "mine"

@@ -31,11 +31,14 @@ def proposed(tmp_path, status, *, loadgen="VALID", **asked):
         (
             Status.ERROR,
             (
-                f"the same command goes on from here: {COMMAND}; the worker's own words:"
+                f"the same command continues from here: {COMMAND}; the output of the worker:"
                 " runs/it/raw/*/worker.log"
             ),
         ),
-        (Status.UNSUPPORTED, "./run.sh list  (what there is), or another --precision or --device"),
+        (
+            Status.UNSUPPORTED,
+            "./run.sh list  (shows what there is), or another --precision or --device",
+        ),
         (Status.INVALID, "./run.sh audit runs/it --mode quick"),
     ],
 )

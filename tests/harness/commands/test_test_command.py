@@ -30,6 +30,12 @@ def test_either_group_that_fails_fails_the_command(pytest_that, words, code):
     assert command.main([]) == code
 
 
+@pytest.mark.parametrize("group", ["--ignore", "tests/broken"])
+def test_each_group_gets_all_and_durations(pytest_that, group):
+    pytest_that(f'"pytest --all --durations=10 {group}"', 1)
+    assert command.main(["--all", "--durations=10"]) == 1
+
+
 def test_arguments_are_those_of_pytest(pytest_that):
     pytest_that('"-k hang"', 5)
     assert command.main(["-k", "hang"]) == 5

@@ -241,8 +241,8 @@ def test_the_published_table_is_whole():
     ("arguments", "words"),
     [
         (["{a}", "nowhere"], "nowhere: there is no such directory"),
-        (["{a}", "{empty}"], "no finished run lies below it"),
-        (["{a}", "{other}"], "they have no cell in common"),
+        (["{a}", "{empty}"], "has no finished run below it"),
+        (["{a}", "{other}"], "the folders have no cell in common"),
         (
             ["{a}", "{a}", "--fail-if-slower", "fast"],
             "--fail-if-slower fast: a share such as 5% or 0.05",
@@ -251,7 +251,7 @@ def test_the_published_table_is_whole():
             ["{a}", "published", "--fail-if-slower", "5%"],
             "the figures of `published` are of another machine",
         ),
-        (["{a}", "{a}", "--allow-unproven"], "it is for --fail-if-slower"),
+        (["{a}", "{a}", "--allow-unproven"], "is for --fail-if-slower"),
         (["{a}", "published"], "the table has no figure for a SUT, model and batch of these"),
     ],
 )

@@ -57,7 +57,7 @@ def test_cells_that_changed_come_first_and_single_runs_not_at_all(tmp_path):
 def test_nothing_measured_twice_is_one_sentence(tmp_path, capsys):
     write(tmp_path, cell(), [100])
     assert cli.main(["history", str(tmp_path)]) == 2
-    assert "no cell was measured twice there" in capsys.readouterr().err
+    assert "has no cell that was measured twice" in capsys.readouterr().err
 
 
 def test_a_cell_that_fails_now_is_told_first(tmp_path):

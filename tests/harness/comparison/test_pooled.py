@@ -16,7 +16,7 @@ def measured(speeds, **changes):
 
 
 @pytest.mark.parametrize("repeats", [3, 5])
-@pytest.mark.parametrize("cells", [6, 12])
+@pytest.mark.parametrize("cells", [6, pytest.param(12, marks=pytest.mark.long)])
 def test_none_of_many_equal_suts_is_called_slower_and_the_intervals_hold(repeats, cells):
     now = ab_simulation.sweeps([1.0] * cells, repeats, 400)
     before = ab_simulation.sweeps([1.0] * cells, repeats, 400, before=True)

@@ -247,7 +247,7 @@ def test_weights_without_a_tokenizer_read_bytes_and_say_so(tmp_path):
     found = dataset.prepare(MISTRAL, own_size(MISTRAL, vocab_size=259), 8, path, tmp_path / "cache")
     with np.load(found.path) as f:
         assert f["input_ids"].tolist() == [[1, 100, 101]]
-    assert found.notes[1].startswith("the weights bring no tokenizer, so each byte is a token")
+    assert found.notes[1].startswith("the weights have no tokenizer, so each byte is a token")
     with pytest.raises(
         UsageError,
         match="needs a vocabulary of 259; mistral user has 12: put a tokenizer.json into",

@@ -117,7 +117,7 @@ MISFITS: list[tuple[Callable[[Path], Any], str]] = [
     ),
     (
         lambda f: (f / "unet" / "config.json").write_text("{}"),
-        "the config.json of its parts lack 'block_out_channels'",
+        "the config.json of a part lacks 'block_out_channels'",
     ),
     (
         lambda f: (f / "unet" / "config.json").write_text("{"),

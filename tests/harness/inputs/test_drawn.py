@@ -39,7 +39,7 @@ def test_a_gain_keeps_the_scale_of_products_and_convolutions():
 
 
 def test_a_name_without_a_rule_and_a_rule_without_a_name_are_refused():
-    with pytest.raises(ValueError, match=r"no rule matches stem.bias \(and 0 more\)"):
+    with pytest.raises(ValueError, match="no rule matches stem.bias"):
         drawn.tensors(RULES[::2], SHAPES)
     with pytest.raises(ValueError, match=r"the rule 'head\.\*' matches no tensor"):
         drawn.tensors((Rule(pattern="head.*"), *RULES), SHAPES)

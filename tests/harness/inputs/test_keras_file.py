@@ -283,9 +283,7 @@ def test_a_sweep_goes_on_after_the_file_was_moved(tmp_path):
 
 def arrays_of(*inputs):
     """The size of a model with these inputs: (name, shape, dtype, ids)."""
-    arrays = [
-        {"name": n, "shape": list(s), "dtype": d, "ids": i, "masked": True} for n, s, d, i in inputs
-    ]
+    arrays = [Input(name=n, shape=s, dtype=d, ids=i, masked=True) for n, s, d, i in inputs]
     return Size(
         name="user",
         summary="",
@@ -300,15 +298,15 @@ def arrays_of(*inputs):
 
 def test_random_inputs_have_the_dtypes_and_ranges_of_the_file():
     size = arrays_of(
-        ("ids", [50], "int64", 5),
-        ("table", [50], "float32", 3),
-        ("pixels", [50], "uint8", None),
-        ("mask", [50], "bool", None),
-        ("x", [50], "float32", None),
+        ("ids", (50,), "int64", 5),
+        ("table", (50,), "float32", 3),
+        ("pixels", (50,), "uint8", None),
+        ("mask", (50,), "bool", None),
+        ("x", (50,), "float32", None),
     )
     arrays = architecture.ARCHITECTURE.synthetic(size, 20, 0)
     assert {name: array.dtype.name for name, array in arrays.items()} == {
-        each["name"]: each["dtype"] for each in size.inputs["arrays"]
+        each.name: each.dtype for each in size.inputs["arrays"]
     }
     assert {each.shape for each in arrays.values()} == {(20, 50)}
     assert set(np.unique(arrays["ids"])) == {1, 2, 3, 4}
@@ -414,7 +412,7 @@ def test_a_folder_of_pictures_is_resized_to_the_models_input(tmp_path):
 
 @pytest.mark.parametrize(("precision", "most"), [("float32", 1e-3), ("bfloat16", 0.15)])
 def test_limits_follow_from_precision_depth_and_the_spread_of_the_answers(precision, most):
-    size = arrays_of(("x", [2], "float32", None))
+    size = arrays_of(("x", (2,), "float32", None))
     answers = np.random.default_rng(0).standard_normal((8, 5))
     found, reason = architecture.limits(size, precision, {"output_y": answers})
     deeper = replace(size, config={**size.config, "num_hidden_layers": 16})
@@ -430,7 +428,7 @@ def test_limits_follow_from_precision_depth_and_the_spread_of_the_answers(precis
 
 
 def test_answers_that_hardly_differ_or_are_not_finite_judge_nothing():
-    size = arrays_of(("x", [2], "float32", None))
+    size = arrays_of(("x", (2,), "float32", None))
     same = 1 + 1e-6 * np.random.default_rng(0).standard_normal((8, 5))
     for answers, sentence in ((same, "hardly differ"), (same * np.nan, "not all finite")):
         found, reason = architecture.limits(size, "float32", {"output_y": answers})

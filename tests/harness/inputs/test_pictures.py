@@ -139,7 +139,7 @@ def test_points_and_boxes_are_read_and_scaled_with_the_picture(tmp_path):
         ({}, "no prompt for a.png"),
         ({"a.png": {"points": [[1, 1]]}, "c.png": {}}, "c.png is no picture"),
         ({"a.png": {"point": [1, 1]}}, "is not such as"),
-        ({"a.png": {"points": [[1, 1]], "labels": [2]}}, "`labels` holds"),
+        ({"a.png": {"points": [[1, 1]], "labels": [2]}}, "`labels` has"),
         ({"a.png": {"points": [1, 1]}}, "`points` is a list"),
         ({"a.png": {"points": [[1, float("nan")]]}}, "`points` is a list"),
         ({"a.png": {"box": [5, 5, 2, 9]}}, "`box` is"),

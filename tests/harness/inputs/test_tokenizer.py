@@ -89,7 +89,5 @@ def test_tokens_that_only_a_tokenizer_json_carries_are_not_cut_into_pieces(sente
     (sentences / "added_tokens.json").write_text('{"<s>": 1}')
     assert tokenizer.of_folder(sentences, CAUSAL).encode("the cat")
     (sentences / "added_tokens.json").write_text('{"<|im_start|>": 60}')
-    with pytest.raises(
-        UsageError, match="added_tokens.json adds tokens that tokenizer.model has not"
-    ):
+    with pytest.raises(UsageError, match="added_tokens.json has tokens that tokenizer.model lacks"):
         tokenizer.of_folder(sentences, CAUSAL).encode("the cat")

@@ -68,7 +68,7 @@ def test_only_the_weights_and_our_configuration_reach_a_sut(made, tmp_path):
         "config.json", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", INDEX
     ]  # fmt: skip
     assert "auto_map" not in found.size.config
-    assert "config.json asks for code of its own (auto_map), which is not run" in found.notes
+    assert "config.json names code of its own (auto_map), which is not run" in found.notes
     files = [
         folder / n
         for n in (
@@ -186,7 +186,7 @@ def test_legacy_names_and_buffers_are_no_misfit(made):
 
     tensors(folder, age)
     assert (
-        "tensors that hold no parameter, not read: bert.embeddings.position_ids"
+        "tensors without parameters, not read: bert.embeddings.position_ids"
         in user_weights.look(folder, MODELS["bert"]).notes
     )
     folder = made("mistral")
@@ -256,7 +256,7 @@ def test_a_model_without_a_head_is_read_out_of_one_with_any(made, name, prefix, 
     assert found.size.parameters == MODELS[name].sizes["tiny"].parameters
     tensors(folder, lambda t: [t.update({key.removeprefix(prefix): t.pop(key)}) for key in list(t)])
     # Without the prefix nothing tells a head from the rest.
-    with pytest.raises(UsageError, match=f"holds .*{head}, which {name} has not"):
+    with pytest.raises(UsageError, match=f"contains .*{head}, which {name} lacks"):
         user_weights.look(folder, MODELS[name])
 
 
@@ -325,7 +325,7 @@ def test_float16_is_computed_in_float32_and_said(made):
     found = user_weights.look(folder, MODELS["mistral"])
     assert found.size.precision == "float32"
     assert (
-        "stored in float16, which no SUT computes in: float32, unless --precision says otherwise"
+        "stored in float16, in which no SUT computes: float32 is used unless --precision says otherwise"
         in found.notes
     )
 
@@ -357,7 +357,7 @@ def test_the_sequence_is_no_longer_than_the_folder_has_positions_for(made):
 
 def test_a_folder_and_a_size_exclude_each_other(made, tmp_path):
     with pytest.raises(
-        UsageError, match=r"its config.json decides the size; leave --size tiny out"
+        UsageError, match=r"its config.json decides the size: leave out --size tiny"
     ):
         request(tmp_path, weights=made("bert"), size="tiny")
 
@@ -464,7 +464,7 @@ def test_end_tokens_can_be_ignored_and_that_is_told(prompted, tmp_path, made_env
     assert (found.status, found.cell.eos) == ("ok", "ignore")
     assert found.measured["tokens"] == 45 * found.measured["samples"]
     assert any(
-        w.startswith("--eos ignore: an answer goes on behind its end token (2 or 3 or")
+        w.startswith("--eos ignore: an answer continues after its end token (2 or 3 or")
         for w in found.warnings
     )
 
@@ -473,6 +473,6 @@ def test_synthetic_prompts_keep_their_count(prompted, tmp_path):
     asked = request(tmp_path, **{**prompted, "dataset": None})
     assert (asked.eos, asked.end_tokens) == ("ignore", ())
     with pytest.raises(
-        UsageError, match="synthetic prompts get a fixed count of tokens: give your own"
+        UsageError, match="synthetic prompts have a fixed number of tokens: give your own"
     ):
         request(tmp_path, **{**prompted, "dataset": None}, eos="stop")

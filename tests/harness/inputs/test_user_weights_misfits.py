@@ -56,24 +56,24 @@ MISFITS: list[tuple[str, Callable[[Path], Any], str]] = [
     ("bert", lambda f: (f / "config.json").write_text("{"), r"config.json is not JSON \(Expecting"),
     ("bert", lambda f: (f / "config.json").write_bytes(b"\xff\xfe"), r"config.json is not JSON \('utf-8'"),
     ("bert", lambda f: (f / "config.json").write_text("[1]"), "config.json is not a JSON object"),
-    ("bert", lambda f: only_these(f, "pytorch_model.bin"), "pytorch_model.bin is a pickle, and pickles run code when opened: convert"),
+    ("bert", lambda f: only_these(f, "pytorch_model.bin"), "pytorch_model.bin is a pickle, and pickles run code when opened: if you trust it, convert it"),
     ("bert", lambda f: only_these(f, "best.pt"), "best.pt is a pickle"),
     ("bert", lambda f: only_these(f, "epoch=3.ckpt"), "epoch=3.ckpt is a pickle"),
     ("bert", lambda f: only_these(f), "neither model.safetensors nor .*index.json is in it: download the weights too"),
     ("mistral", lambda f: only_these(f, "consolidated.safetensors"), r"is in it \(consolidated.safetensors is not read"),
-    ("mistral", lambda f: only_these(f, "adapter_config.json", "adapter_model.safetensors"), "an adapter alone .*; merge it first"),
-    ("mistral", lambda f: adapter(f, "adapter_config.json", "adapter_model.safetensors"), "LoRA or the like.* merge it first"),
-    ("mistral", lambda f: only_these(f, "adapter_model.safetensors"), "LoRA or the like.* merge it first"),
+    ("mistral", lambda f: only_these(f, "adapter_config.json", "adapter_model.safetensors"), "only an adapter .*; merge it first"),
+    ("mistral", lambda f: adapter(f, "adapter_config.json", "adapter_model.safetensors"), "such as LoRA.* merge it first"),
+    ("mistral", lambda f: only_these(f, "adapter_model.safetensors"), "such as LoRA.* merge it first"),
     ("mistral", lambda f: (shard(f), (f / "model-00002-of-00002.safetensors").unlink()), "names 2 files and model-00002.* are missing"),
     ("mistral", lambda f: index(f, lambda m: m.update({Q: "../elsewhere.safetensors"})), r"outside the folder \(\.\./elsewhere"),
-    ("mistral", lambda f: index(f, lambda m: m.pop(Q)), f"its files do not agree on where {Q} is"),
+    ("mistral", lambda f: index(f, lambda m: m.pop(Q)), f"its files do not agree on the place of {Q}:"),
     ("mistral", lambda f: (shard(f), (f / INDEX).write_text('{"weight_map": 3}')), "is not JSON with a `weight_map`"),
     ("gemma", says(model_type="gemma2"), "says model_type gemma2, and --model gemma is gemma: no SUT here has gemma2"),
     ("mistral", says(model_type="mixtral"), "says model_type mixtral, and --model mistral is mistral"),
     ("mistral", says(model_type="bert"), "says model_type bert, .*: --model bert$"),
     ("mistral", says(model_type=DROP), "says model_type None"),
-    ("bert", says(architectures=["BertForMaskedLM"]), "holds BertForMaskedLM, and bert here is BertForSeq"),
-    ("mistral", says(quantization_config={"bits": 4}), "quantization_config, and quantised weights are not served"),
+    ("bert", says(architectures=["BertForMaskedLM"]), "contains BertForMaskedLM, and bert here is BertForSeq"),
+    ("mistral", says(quantization_config={"bits": 4}), "quantization_config, and quantised weights are not supported"),
     ("bert", says(hidden_act="relu"), 'says hidden_act "relu", and bert here is computed with "gelu" or'),
     ("bert", says(layer_norm_eps=1e-5), "says layer_norm_eps 1e-05, .* with 1e-12 only"),
     ("bert", says(position_embedding_type="relative_key"), "says position_embedding_type"),
@@ -97,7 +97,7 @@ MISFITS: list[tuple[str, Callable[[Path], Any], str]] = [
     ("mistral", says(max_position_embeddings=40), r"max_position_embeddings 40: mistral takes 5 \+ 45 tokens here"),
     ("mistral", lambda f: tensors(f, lambda t: t.pop(Q)), f"lacks {Q}, of the 21 tensors that mistral has: save"),
     ("mistral", says(num_hidden_layers=3), "lacks model.layers.2.input_layernorm.weight, .* and 6 more, of the 30 tensors"),
-    ("mistral", says(num_hidden_layers=1), "holds model.layers.1.input_layernorm.weight, .* and 6 more, which"),
+    ("mistral", says(num_hidden_layers=1), "contains model.layers.1.input_layernorm.weight, .* and 6 more, which"),
     ("bert", lambda f: tensors(f, lambda t: t.pop("classifier.weight")), "lacks classifier.weight"),
     ("mistral", says(intermediate_size=200), r"gate_proj.weight \(and 5 more\) is \[256, 64\] and .* makes it \[200, 64\]"),
     ("mistral", lambda f: tensors(f, lambda t: t.update({Q: t[Q].astype(np.int8)})), "q_proj.weight is stored as I8: quantised weights"),
@@ -145,7 +145,7 @@ def test_weights_that_are_no_numbers_are_refused_before_anything_is_measured(
 
     model, folder = MODELS["mistral"], made("mistral")
     tensors(folder, spoil)
-    with pytest.raises(UsageError, match=f"{Q} holds 1 values that are NaN or infinite"):
+    with pytest.raises(UsageError, match=f"{Q} has 1 values that are NaN or infinite"):
         checkpoint.of_folder(user_weights.look(folder, model), model, tmp_path / "cache")
 
 

@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from compliance import audit
-from compliance.findings.check import Verdict
 from formats import reading
+from formats.checks import Verdict
 from harness import cli, result, summary
 from harness.comparison import compare, history, tables
 from harness.errors import UsageError
@@ -462,7 +462,7 @@ def test_what_no_fit_is_written_for_is_unsupported_with_its_reason(tmp_path):
         lacks = f"sut/hf_tensorflow/{model}.py has no load_training"
         assert (
             reason("hf-tensorflow", model)
-            == f"no fit is written for the architecture {model}: {lacks}"
+            == f"no training is written for the architecture {model}: {lacks}"
         )
     asked = request(tmp_path, scenario="Fit", duration=None)
     assert plan.unsupported(replace(asked, model=replace(asked.model, fit={}))).startswith(

@@ -193,12 +193,10 @@ def test_figures_that_may_not_be_ranked_have_no_best(tmp_path):
             cell(sut, size="tiny"),
             [figure] * 3,
             ranked=False,
-            unranked=("size tiny shows that a cell works, and no more",),
+            unranked=("size tiny only shows that a cell works",),
         )
     (comparison,) = gathered(tmp_path).comparisons
-    assert comparison.answer.endswith(
-        ". Not ranked: size tiny shows that a cell works, and no more"
-    )
+    assert comparison.answer.endswith(". Not ranked: size tiny only shows that a cell works")
     assert not any(entry.best for entry in comparison.entries.values())
 
 
@@ -466,7 +464,7 @@ def test_means_are_over_what_all_suts_have(tmp_path):
             cell(sut, size="tiny"),
             [figure] * 3,
             ranked=False,
-            unranked=("size tiny shows that a cell works, and no more",),
+            unranked=("size tiny only shows that a cell works",),
         )
     assert comparisons.means(gathered(tmp_path)).sentences == [
         "mean speed (geometric) over the 2 comparisons that all SUTs have, compared with"
@@ -506,7 +504,7 @@ def test_what_keras_costs_is_told_beside_the_same_framework_without_it(tmp_path)
     )
     assert cost.ratio.value == pytest.approx(0.5) and cost.ratio.different
     html = rendered(report)
-    assert "+250,000 µs" in html and "Keras 3 beside PyTorch" in html
+    assert "+250,000 µs" in html and "Keras 3 compared with PyTorch" in html
 
 
 def test_what_keras_costs_is_told_for_each_token_of_a_model_that_generates(tmp_path):
@@ -533,7 +531,7 @@ def test_keras_3_stands_beside_the_keras_2_that_runs_in_the_same_way(tmp_path):
         ("keras3-tensorflow-graph", "keras2-tensorflow-graph", 2),
         ("keras3-tensorflow", "keras2-tensorflow", 0.8),
     ]
-    assert "<h2>Keras 3 beside Keras 2</h2>" in rendered(report)
+    assert "<h2>Keras 3 compared with Keras 2</h2>" in rendered(report)
     assert "| keras3-tensorflow | keras2-tensorflow | 0.8 × (" in markdown(report)
     jsonschema.validate(
         json.loads(json.dumps(exports.document(report, sections.of(report)))), SCHEMA
@@ -601,8 +599,8 @@ def test_what_earlier_files_of_suts_measured_is_left_out_and_said(tmp_path):
     report = gathered(tmp_path)
     assert [g.figures for g in report.current] == [[49, 50, 51]]
     assert report.advice == [
-        "left out: 1 cell measured earlier, by other versions, other files of SUTs, or for another"
-        " time (see ./run.sh history)"
+        "left out: 1 cell measured earlier, with other versions, other files of SUTs, or another"
+        " duration (see ./run.sh history)"
     ]
 
 
@@ -798,7 +796,7 @@ def test_a_new_failure_is_not_hidden_by_an_old_success(tmp_path):
         and comparison.entries["keras3-jax"].reason == "oom: the kernel killed the worker"
     )
     assert report.headline.endswith(
-        "keras3-torch alone has a figure: 50 samples/s (47.57–52.54) (keras3-jax: oom: the kernel"
+        "only keras3-torch has a figure: 50 samples/s (47.57–52.54) (keras3-jax: oom: the kernel"
         " killed the worker)"
     )
 
@@ -806,7 +804,9 @@ def test_a_new_failure_is_not_hidden_by_an_old_success(tmp_path):
 def test_suts_that_were_measured_under_other_conditions_are_named(tmp_path):
     write(tmp_path, cell(), [100, 101, 99])
     write(tmp_path, cell("keras3-torch"), [50, 51, 49], day=2, planned_ms=2000)
-    where = "keras3-jax beside keras3-torch, bert base predict, Offline, batch 32, 128 tokens"
+    where = (
+        "keras3-jax compared with keras3-torch, bert base predict, Offline, batch 32, 128 tokens"
+    )
     assert gathered(tmp_path).advice[:2] == [
         f"other planned duration: 10.0 / 2.0: {where}",
         (
@@ -1001,7 +1001,7 @@ def test_json_alone_is_the_one_document(three, capsys):
     ("arguments", "words_of_it"),
     [
         (["nowhere"], "there is no such directory"),
-        (["{root}", "--html", "{root}/other"], "it is there and no page of a report"),
+        (["{root}", "--html", "{root}/other"], "the file exists and is not a page of a report"),
     ],
 )
 def test_what_cannot_be_reported_is_one_sentence(three, capsys, arguments, words_of_it):

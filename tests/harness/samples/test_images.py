@@ -93,7 +93,7 @@ def test_the_report_shows_them(run, tmp_path):
     page = tmp_path / "report.html"
     assert cli.main(["report", str(run), "--html", str(page)]) == 0
     assert page.read_text().count('src="data:image/jpeg;base64,') == 2
-    assert "100.0 dB beside the reference" in page.read_text()
+    assert "100.0 dB compared with the reference" in page.read_text()
 
 
 def test_the_time_of_a_denoising_step_is_told_and_audited(run, capsys):

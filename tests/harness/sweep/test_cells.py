@@ -183,13 +183,13 @@ def test_the_published_models_in_float32_are_measured_in_tf32_too():
     [
         ("[[cells]]\nsuts = 'mock'", "[[cells]] number 1: suts is unknown (did you mean sut?)"),
         ("cell = 1", "cell is unknown (did you mean cells?)"),
-        ("[defaults]\nsut = 'mock'", "it has no [[cells]]"),
+        ("[defaults]\nsut = 'mock'", "has no [[cells]]"),
         ("[[cells]]\nsut = true", "sut is a text, a number or a list"),
         ("[[cells]]\nduration = [1, 2]", "duration takes one value"),
         ("[[cells]]\nout = 'there'", "out is unknown"),
         ("[cells]\nsut = 'mock'", "cells is written as [[cells]]"),
         ("[[cells]]\nsut = 'mock'\n[[missing]]\nwhat = 'sam'", "needs `what` and `why`"),
-        ("cells = ", "no TOML file that can be read"),
+        ("cells = ", "cannot be read as a TOML file"),
     ],
 )
 def test_a_mistake_in_a_recipe_is_named(tmp_path, text, words):

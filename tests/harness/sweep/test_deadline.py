@@ -60,7 +60,7 @@ def test_a_cell_that_takes_too_long_is_cut_off_and_others_go_on(sweep, write, mo
     code, document, _ = sweep(write(SLOW, "batch-size = 2"), *FLAGS, "--json")
     assert code == 1
     assert [c["status"] for c in document["cells"]] == ["skipped", "ok"]
-    reason = "cut off after 6 s; the same command goes on with it"
+    reason = "cut off after 6 s; the same command continues with this cell"
     assert document["cells"][0]["reason"] == page(sweep.out)[0]["reason"] == reason
 
 
@@ -88,7 +88,7 @@ def test_when_the_time_is_up_the_cells_that_are_left_are_listed(sweep, write, mo
     monkeypatch.setattr(deadline, "_LAST", 1)
     code, document, said = sweep(write(GOOD), *FLAGS, "--json")
     assert (code, document["cells"]) == (0, [])
-    assert "the time is up; the same command goes on" in said
+    assert "the time is up; the same command continues" in said
     assert [row["status"] for row in page(sweep.out)] == ["not measured"]
 
 

@@ -9,6 +9,8 @@ import signal
 import subprocess
 from dataclasses import asdict
 
+import pytest
+
 from formats import reading
 from harness import result
 from harness.comparison import runs
@@ -50,6 +52,7 @@ def finished(out):
     return marks
 
 
+@pytest.mark.long
 def test_after_ten_kills_every_repeat_was_measured_once(tmp_path):
     chance = random.Random(20261122)
     before, kills = {}, 0

@@ -50,7 +50,7 @@ def test_failed_invalid_and_unsupported_cells_are_rows_and_the_sweep_goes_on(swe
     assert ["mock computes in float32" in refused["reason"] for refused in document["refused"]] == [
         True
     ]
-    assert "not there: sam: not yet" in said
+    assert "not in this harness: sam: not yet" in said
     jsonschema.validate(document, schemas.named("result"))
 
 
@@ -132,7 +132,7 @@ def test_an_interrupted_sweep_says_so_and_goes_on_with_the_test_that_was_finishe
     with monkeypatch.context() as patch:
         patch.setattr(loadgen_run, "run", interrupt)
         code, _, said = sweep(*MOCK, "--repeats", 1)
-    assert (code, "the same command goes on from there" in said) == (130, True)
+    assert (code, "the same command continues from there" in said) == (130, True)
     # Somebody else's run does not take the sweep's attempt over.
     cli.main([*MOCK, "--out", str(sweep.out)])
     assert sweep(*MOCK, "--repeats", 1)[0] == 0

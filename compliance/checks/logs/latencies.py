@@ -7,10 +7,10 @@ Sources: loadgen/results.cc, loadgen/loadgen.cc.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from compliance.findings import fixes
-from compliance.findings.check import Check, Fault, judge
+from compliance.findings.check import judge
 from compliance.findings.entries import entry_fault, not_a_number
 from compliance.loadgen import counts, schedule
 from compliance.loadgen.latency_keys import (
@@ -25,6 +25,7 @@ from compliance.loadgen.latency_limits import over_by_percentiles
 from compliance.logs import Detail
 from compliance.logs.digits import DIGITS, close
 from compliance.subject import Subject, requested_value
+from formats.checks import Check, Fault
 
 # The allowed idle time between two queries of SingleStream. LoadGen and the SUT's binding take only
 # some microseconds.
@@ -33,21 +34,14 @@ _IDLE, _IDLE_NS = 0.1, 1e5
 
 def checks(subject: Subject) -> list[Check]:
     """The checks of counts and of latencies."""
-    detail, file = (
-        subject.performance.detail,
-        subject.place.show(subject.performance.folder / "mlperf_log_detail.txt"),
-    )
-    issued = f"{counts.samples(detail, subject.scenario)} samples issued and completed"
+    detail, scenario = subject.performance.detail, subject.scenario
+    file = subject.place.show(subject.performance.folder / "mlperf_log_detail.txt")
+    issued = f"{counts.samples(detail, scenario)} samples issued and completed"
     agreement = "minimum, mean, percentiles, maximum and rate agree"
+    faults = _latencies(detail, scenario)
     return [
         judge("counts", _counts(subject), issued, file=file, fix=fixes.FIGURES),
-        judge(
-            "latencies",
-            _latencies(detail, subject.scenario),
-            agreement,
-            file=file,
-            fix=fixes.FIGURES,
-        ),
+        judge("latencies", faults, agreement, file=file, fix=fixes.FIGURES),
     ]
 
 
@@ -68,47 +62,36 @@ def _counts(subject: Subject) -> Iterator[Fault | str]:
         yield from missing
         return
     generated, each, issued, expected, loaded = (detail.number(key) or 0 for key in keys)
+    line = detail.line("result_query_count")
     if scenario == "Offline":
-        padded = (
-            -(-expected // loaded) * loaded
-            if loaded and detail.get("effective_sample_concatenate_permutation")
-            else expected
-        )
+        padded = expected
+        if loaded and detail.get("effective_sample_concatenate_permutation"):
+            padded = -(-expected // loaded) * loaded
         if each != padded:
-            yield entry_fault(
-                detail, "generated_samples_per_query", padded, "the effective settings ask for"
-            )
+            who = "the effective settings give"
+            yield entry_fault(detail, "generated_samples_per_query", padded, who)
         if generated != 1 or issued != 1:
             text = f"{generated} queries generated and {issued} issued; Offline has one"
-            yield Fault(
-                text, "1 and 1", f"{generated} and {issued}", line=detail.line("result_query_count")
-            )
-    else:
-        if each != counts.samples_per_query(detail, scenario):
-            yield entry_fault(
-                detail,
-                "generated_samples_per_query",
-                counts.samples_per_query(detail, scenario),
-                f"{scenario} has",
-            )
-        if not 1 <= issued <= generated:
-            text = f"{issued} queries issued of {generated} generated"
-            yield Fault(
-                text, f"1 to {generated}", str(issued), line=detail.line("result_query_count")
-            )
-        yield from _scheduled(subject) if scenario == "Server" else _generated(subject)
+            yield Fault(text, "1 and 1", f"{generated} and {issued}", line=line)
+        return
+    per_query = counts.samples_per_query(detail, scenario)
+    if each != per_query:
+        yield entry_fault(detail, "generated_samples_per_query", per_query, f"{scenario} has")
+    if not 1 <= issued <= generated:
+        text = f"{issued} queries issued of {generated} generated"
+        yield Fault(text, f"1 to {generated}", str(issued), line=line)
+    yield from _scheduled(subject) if scenario == "Server" else _generated(subject)
 
 
 def _generated(subject: Subject) -> Iterator[Fault | str]:
     """Yield a fault if count or duration of the generated queries do not follow from the settings,
     for SingleStream and MultiStream (loadgen.cc, GenerateQueries).
     """
-    detail, latency_ns = subject.performance.detail, requested_value(subject, "target_latency")
-    demand, count, spent_ns = (
-        schedule.demand(detail),
-        detail.number("generated_query_count"),
-        detail.number("generated_query_duration"),
-    )
+    detail = subject.performance.detail
+    latency_ns = requested_value(subject, "target_latency")
+    demand = schedule.demand(detail)
+    count = detail.number("generated_query_count")
+    spent_ns = detail.number("generated_query_duration")
     period = schedule.period_ns(latency_ns[0]) if latency_ns else 0
     expected = schedule.stream(demand, period) if demand else None
     if (
@@ -123,66 +106,54 @@ def _generated(subject: Subject) -> Iterator[Fault | str]:
             " missing"
         )
         return
-    slack = 0 if latency_ns[1] else demand.multiple_of + DIGITS * expected
+    exact = latency_ns[1]
+    slack = 0 if exact else demand.multiple_of + DIGITS * expected
+    tolerance = 0 if exact else DIGITS + 1 / period
+    who = "duration and target give"
     if abs(count - expected) > slack:
-        yield entry_fault(detail, "generated_query_count", expected, "duration and target make")
-    elif not close(spent_ns, count * period, 0 if latency_ns[1] else DIGITS + 1 / period):
-        yield entry_fault(
-            detail, "generated_query_duration", int(count * period), "duration and target make"
-        )
+        yield entry_fault(detail, "generated_query_count", expected, who)
+    elif not close(spent_ns, count * period, tolerance):
+        yield entry_fault(detail, "generated_query_duration", int(count * period), who)
 
 
 def _scheduled(subject: Subject) -> Iterator[Fault | str]:
     """Yield a fault if count or duration of Server's generated queries do not follow from the
     settings. The comparison is exact if all digits of the rate are known.
     """
-    detail, rate = subject.performance.detail, requested_value(subject, "target_qps")
+    detail = subject.performance.detail
+    rate = requested_value(subject, "target_qps")
     due = schedule.due(detail, rate[0]) if rate else None
-    count, duration_ns = (
-        detail.number("generated_query_count"),
-        detail.number("generated_query_duration"),
-    )
+    count = detail.number("generated_query_count")
+    duration_ns = detail.number("generated_query_duration")
     if rate is None or count is None or duration_ns is None:
         yield "the rate, generated_query_count or generated_query_duration is missing"
         return
     if due is None:
-        expected = max(
-            detail.number("effective_min_query_count") or 0,
-            rate[0] * (detail.number("effective_min_duration_ms") or 0) / 1e3,
-        )
+        least = detail.number("effective_min_query_count") or 0
+        duration_s = (detail.number("effective_min_duration_ms") or 0) / 1e3
+        about = max(least, rate[0] * duration_s)
         # Six standard deviations of a Poisson count.
-        if not close(count, expected, 6 * max(expected, 1) ** -0.5 + DIGITS):
-            yield entry_fault(
-                detail, "generated_query_count", f"about {expected:.6g}", "rate and duration make"
-            )
+        if not close(count, about, 6 * max(about, 1) ** -0.5 + DIGITS):
+            who = "rate and duration give"
+            yield entry_fault(detail, "generated_query_count", f"about {about:.6g}", who)
         return
     expected = len(due) - 1
-    slack = 0.0 if rate[1] else 10 + DIGITS * expected
-    if abs(count - expected) > slack:
-        yield entry_fault(
-            detail, "generated_query_count", expected, "the seed, the rate and the duration make"
-        )
     # Another implementation of the logarithm may round the last bit differently, which is a
     # nanosecond or two.
-    elif abs(duration_ns - int(due[-1])) > (
-        2 if rate[1] else (slack + 20) * float(due[-1]) / expected
-    ):
-        yield entry_fault(
-            detail,
-            "generated_query_duration",
-            int(due[-1]),
-            "the seed, the rate and the duration make",
-        )
+    slack, slack_ns = 0.0, 2.0
+    if not rate[1]:
+        slack = 10 + DIGITS * expected
+        slack_ns = (slack + 20) * float(due[-1]) / max(expected, 1)
+    who = "the seed, the rate and the duration give"
+    if abs(count - expected) > slack:
+        yield entry_fault(detail, "generated_query_count", expected, who)
+    elif abs(duration_ns - int(due[-1])) > slack_ns:
+        yield entry_fault(detail, "generated_query_duration", int(due[-1]), who)
 
 
 def _latencies(detail: Detail, scenario: str) -> Iterator[Fault | str]:
     yield from _latency_faults(SAMPLES, detail)
-    yield from {
-        "Offline": _offline,
-        "SingleStream": _single_stream,
-        "MultiStream": _multi_stream,
-        "Server": _server,
-    }[scenario](detail)
+    yield from _FIGURES[scenario](detail)
 
 
 def _latency_faults(latency: LatencyKeys, detail: Detail) -> Iterator[Fault | str]:
@@ -197,13 +168,10 @@ def _latency_faults(latency: LatencyKeys, detail: Detail) -> Iterator[Fault | st
         return
     for (low_key, _, low), (high_key, _, high) in zip(percentiles, percentiles[1:], strict=False):
         if low > high:
-            yield Fault(
-                f"{low_key} = {low} is above {high_key} = {high}",
-                f"at most {high}",
-                str(low),
-                line=detail.line(low_key),
-            )
-    mean, least, most = detail.number(latency.mean), percentiles[0][2], percentiles[-1][2]
+            text = f"{low_key} = {low} is above {high_key} = {high}"
+            yield Fault(text, f"at most {high}", str(low), line=detail.line(low_key))
+    mean = detail.number(latency.mean)
+    least, most = percentiles[0][2], percentiles[-1][2]
     if mean is None:
         yield not_a_number(detail, latency.mean)
     elif not 0 < least <= mean <= most:
@@ -212,49 +180,42 @@ def _latency_faults(latency: LatencyKeys, detail: Detail) -> Iterator[Fault | st
 
 
 def _offline(detail: Detail) -> Iterator[Fault | str]:
-    key, samples, most = (
-        "result_samples_per_second",
-        counts.samples(detail, "Offline") or 0,
-        detail.number("result_max_latency_ns"),
-    )
-    if detail.number(key) is None:
+    key = "result_samples_per_second"
+    value = detail.number(key)
+    most = detail.number("result_max_latency_ns")
+    if value is None:
         yield not_a_number(detail, key)
-    elif most and not close(detail.number(key) or 0, samples * 1e9 / most, DIGITS):
-        yield entry_fault(detail, key, f"{samples * 1e9 / most:.6g}", "counts and latencies give")
+    elif most:
+        rate = (counts.samples(detail, "Offline") or 0) * 1e9 / most
+        if not close(value, rate, DIGITS):
+            yield entry_fault(detail, key, f"{rate:.6g}", "counts and latencies give")
 
 
 def _single_stream(detail: Detail) -> Iterator[Fault | str]:
-    key, mean = "result_qps_without_loadgen_overhead", detail.number("result_mean_latency_ns")
-    count, shortest = (
-        detail.number("result_query_count") or 0,
-        detail.number("result_min_latency_ns") or 0,
-    )
-    yield from _missing(detail, key, "result_qps_with_loadgen_overhead")
-    whole = detail.number("result_qps_with_loadgen_overhead")
+    whole_key = "result_qps_with_loadgen_overhead"
+    bare_key = "result_qps_without_loadgen_overhead"
+    whole, bare = detail.number(whole_key), detail.number(bare_key)
+    yield from _missing(detail, bare_key, whole_key)
+    mean = detail.number("result_mean_latency_ns")
+    if not mean:
+        return
+    count = detail.number("result_query_count") or 0
+    shortest = detail.number("result_min_latency_ns") or 0
     # All queries but the last are answered between the first issue and the last. The last one may
     # be the shortest.
-    most = (
-        (1 + _IDLE) * (count * mean - shortest) / (count - 1) + _IDLE_NS
-        if mean and count > 1
-        else math.inf
-    )
-    if whole and mean and whole > 0 and 1e9 / whole > most:
-        period, line = (
-            f"{1e9 / whole / 1e6:.4g} ms",
-            detail.line("result_qps_with_loadgen_overhead"),
-        )
+    most = math.inf
+    if count > 1:
+        most = (1 + _IDLE) * (count * mean - shortest) / (count - 1) + _IDLE_NS
+    if whole and whole > 0 and 1e9 / whole > most:
+        period = f"{1e9 / whole / 1e6:.4g} ms"
         text = (
-            f"a query comes every {period} and takes {mean / 1e6:.4g} ms on average; the next"
-            " follows at once"
+            f"a query is issued every {period} and takes {mean / 1e6:.4g} ms on average; the next"
+            " must follow at once"
         )
-        yield Fault(text, f"at most {most / 1e6:.4g} ms", period, line=line)
+        yield Fault(text, f"at most {most / 1e6:.4g} ms", period, line=detail.line(whole_key))
     # The mean is logged in whole nanoseconds. Short latencies show the rounding.
-    if (
-        mean
-        and detail.number(key) is not None
-        and not close(detail.number(key) or 0, 1e9 / mean, DIGITS + 1 / mean)
-    ):
-        yield entry_fault(detail, key, f"{1e9 / mean:.6g}", "counts and latencies give")
+    if bare is not None and not close(bare, 1e9 / mean, DIGITS + 1 / mean):
+        yield entry_fault(detail, bare_key, f"{1e9 / mean:.6g}", "counts and latencies give")
 
 
 def _multi_stream(detail: Detail) -> Iterator[Fault | str]:
@@ -274,10 +235,9 @@ def _server(detail: Detail) -> Iterator[Fault | str]:
     """Yield the faults of Server: of its two rates, of the count over the limit and, with token
     latencies, of their percentiles and rates.
     """
-    queries, scheduled, completed = (
-        detail.number(f"result_{key}")
-        for key in ("query_count", "scheduled_samples_per_sec", "completed_samples_per_sec")
-    )
+    queries = detail.number("result_query_count")
+    scheduled = detail.number("result_scheduled_samples_per_sec")
+    completed = detail.number("result_completed_samples_per_sec")
     least, most = detail.number("result_min_latency_ns"), detail.number("result_max_latency_ns")
     if (
         queries is None
@@ -291,23 +251,20 @@ def _server(detail: Detail) -> Iterator[Fault | str]:
         return
     if queries > 1 and scheduled > 0 and least >= 0 and most >= 0:
         last_s = (queries - 1) / scheduled
-        slowest, fastest = ((queries - 1) / (last_s + ns / 1e9) for ns in (most, least))
+        slowest = (queries - 1) / (last_s + most / 1e9)
+        fastest = (queries - 1) / (last_s + least / 1e9)
         if not slowest * (1 - 2 * DIGITS) <= completed <= fastest * (1 + 2 * DIGITS):
-            yield entry_fault(
-                detail,
-                "result_completed_samples_per_sec",
-                f"{slowest:.6g} to {fastest:.6g}",
-                "schedule and latencies make it",
-            )
+            expected = f"{slowest:.6g} to {fastest:.6g}"
+            key, who = "result_completed_samples_per_sec", "schedule and latencies give"
+            yield entry_fault(detail, key, expected, who)
     limit = detail.number("effective_target_latency_ns")
     if limit is not None:
         low, high = over_by_percentiles(detail, SAMPLES, int(queries), limit)
         count = detail.get("result_overlatency_query_count")
         if type(count) is not int or not low <= count <= high:
             expected = f"{low} to {high}" if low < high else str(low)
-            yield entry_fault(
-                detail, "result_overlatency_query_count", expected, "the percentiles make it"
-            )
+            key, who = "result_overlatency_query_count", "the percentiles give"
+            yield entry_fault(detail, key, expected, who)
     if counts.has_token_latencies(detail):
         yield from _latency_faults(FIRST_TOKENS, detail)
         yield from _latency_faults(LATER_TOKENS, detail)
@@ -318,22 +275,22 @@ def _tokens(detail: Detail, queries: float, completed: float) -> Iterator[Fault 
     """Yield a fault if two rates imply different numbers of tokens. The number itself is not
     logged.
     """
-    mean, rate, by_latency = (
-        detail.number(f"result_{key}")
-        for key in ("mean_latency_ns", "completed_tokens_per_second", "token_throughput")
-    )
+    key = "result_completed_tokens_per_second"
+    rate = detail.number(key)
+    mean = detail.number("result_mean_latency_ns")
+    by_latency = detail.number("result_token_throughput")
     if mean is None or rate is None or by_latency is None or completed <= 0 or queries < 2:
         yield "a rate of tokens is missing"
         return
     first, second = rate * (queries - 1) / completed, by_latency * mean * queries
     if not close(first, second, 4 * DIGITS):
-        text = (
-            f"result_completed_tokens_per_second makes {first:.6g} tokens, result_token_throughput"
-            f" {second:.6g}"
-        )
-        yield Fault(
-            text,
-            f"{second:.6g}",
-            f"{first:.6g}",
-            line=detail.line("result_completed_tokens_per_second"),
-        )
+        text = f"{key} gives {first:.6g} tokens, result_token_throughput {second:.6g}"
+        yield Fault(text, f"{second:.6g}", f"{first:.6g}", line=detail.line(key))
+
+
+_FIGURES: Mapping[str, Callable[[Detail], Iterator[Fault | str]]] = {
+    "Offline": _offline,
+    "SingleStream": _single_stream,
+    "MultiStream": _multi_stream,
+    "Server": _server,
+}

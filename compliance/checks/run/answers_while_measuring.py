@@ -14,16 +14,22 @@ from typing import Any
 import numpy as np
 
 from compliance import logs
-from compliance.findings.check import Check, Fault, judge, manual, not_applicable, shorten
+from compliance.findings.check import judge, manual, not_applicable, shorten
 from compliance.logs import files
 from compliance.scoring import accuracy
 from compliance.subject import Subject
+from formats.checks import Check, Fault
 from formats.outcome import WorkerOutcome
 from formats.record import Record
 
-_FIX = "mend the SUT: it must answer while it is measured as it does in the accuracy test"
-_BARE = "a submission without a run directory around it keeps none"
-_OLDER = "the run is older than this check, and kept none"
+_FIX = "correct the SUT: it must answer as in the accuracy test"
+_COMPUTE = "correct the SUT: it must compute every answer"
+_ANSWERS, _FRESH, _SPEED = "answers-while-measuring", "fresh-inputs", "plausible-speed"
+_BARE = "a submission without a run directory around it has no kept answers"
+_OLDER = "the run is older than this check, and kept no answers"
+
+
+UNKNOWN_SPEED = "the model's operations or the speed of a large matrix product are not known"
 
 
 def checks(subject: Subject) -> list[Check]:
@@ -35,10 +41,7 @@ def checks(subject: Subject) -> list[Check]:
     outcome, record = subject.performance.outcome, subject.record
     if subject.place.run is None or record is None or outcome is None or not outcome.kept_sha256:
         why = _BARE if subject.place.run is None else _OLDER
-        return [
-            not_applicable(check_id, why)
-            for check_id in ("answers-while-measuring", "fresh-inputs", "plausible-speed")
-        ]
+        return [not_applicable(check_id, why) for check_id in (_ANSWERS, _FRESH, _SPEED)]
     return [
         _answers(subject, outcome, record),
         _fresh(subject, outcome.fresh),
@@ -51,46 +54,36 @@ def _answers(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
     run = subject.place.run
     raw = run / "raw"
     where = {"file": "raw/performance/answers.npz", "fix": _FIX}
-    digest, fault = files.attempt(files.sha256, raw / "performance" / "answers.npz")
+    file = raw / "performance" / "answers.npz"
+    digest, fault = files.attempt(files.sha256, file)
     if digest != outcome.kept_sha256:
         text = f"its sha256 is {digest}; outcome.json has {shorten(outcome.kept_sha256)}"
-        return judge("answers-while-measuring", [fault or text], "", **where)
-    kept, fault = files.attempt(files.arrays, raw / "performance" / "answers.npz")
+        return judge(_ANSWERS, [fault or text], "", **where)
+    kept, fault = files.attempt(files.arrays, file)
     log, log_fault = files.attempt(
         logs.read_accuracy, raw / "accuracy" / "mlperf_log_accuracy.json"
     )
     if kept is None or log is None:
-        return judge("answers-while-measuring", [fault or log_fault], "", **where)
+        return judge(_ANSWERS, [fault or log_fault], "", **where)
     answers, fault = files.reckon(lambda: _unpack(kept))
     if answers is None:
-        return judge("answers-while-measuring", [fault], "", **where)
-    differing = {
-        (index, content) for index, content in answers if log.payloads.get(index) != content
-    }
+        return judge(_ANSWERS, [fault], "", **where)
     faults, fault = files.reckon(
         lambda: list(_length_faults(outcome, record, kept["visits"], log.payloads))
     )
     if faults or fault:
-        return judge("answers-while-measuring", faults or [fault], "", **where)
+        return judge(_ANSWERS, faults or [fault], "", **where)
+    differing = {each for each in answers if log.payloads.get(each[0]) != each[1]}
     if not differing:
-        return judge(
-            "answers-while-measuring",
-            [],
-            f"the {len(answers)} kept are those of the accuracy test",
-            **where,
-        )
+        good = f"the {len(answers)} kept answers are those of the accuracy test"
+        return judge(_ANSWERS, [], good, **where)
+    summary = f"{len(differing)} of {len(answers)} kept answers differ from the accuracy test's"
     if subject.no_reference:
-        why = (
-            f"{len(differing)} of {len(answers)} kept differ from the accuracy test's, and no"
-            " reference says by how much"
-        )
-        return manual("answers-while-measuring", why, **where)
+        return manual(_ANSWERS, f"{summary}, and there is no reference to score them", **where)
     faults, fault = files.reckon(lambda: list(_score_faults(run, record, log.payloads, differing)))
-    summary = (
-        f"{len(answers)} kept; {len(differing)} differ from the accuracy test's, within the"
-        " tolerance"
-    )
-    return judge("answers-while-measuring", faults or ([fault] if fault else []), summary, **where)
+    if faults is None:
+        return judge(_ANSWERS, [fault], "", **where)
+    return judge(_ANSWERS, faults, f"{summary}, within the tolerance", **where)
 
 
 def _unpack(kept: Mapping[str, np.ndarray]) -> list[tuple[int, bytes]]:
@@ -98,10 +91,8 @@ def _unpack(kept: Mapping[str, np.ndarray]) -> list[tuple[int, bytes]]:
     content, starts = kept["content"].tobytes(), kept["starts"].tolist()
     if not len(kept["indices"]) or len(starts) != len(kept["indices"]) + 1:
         raise ValueError("no answer was kept")
-    return [
-        (int(i), content[a:b])
-        for i, a, b in zip(kept["indices"], starts[:-1], starts[1:], strict=True)
-    ]
+    ranges = zip(kept["indices"], starts[:-1], starts[1:], strict=True)
+    return [(int(index), content[start:end]) for index, start, end in ranges]
 
 
 def _length_faults(
@@ -114,15 +105,13 @@ def _length_faults(
     a tenth.
     """
     answered = outcome.answered
-    total, expected = (
-        answered["payload_bytes"],
-        sum(n * len(payloads[i]) for i, n in enumerate(visits.tolist()) if n),
-    )
+    total = answered["payload_bytes"]
+    expected = sum(n * len(payloads[i]) for i, n in enumerate(visits.tolist()) if n)
     slack = 0.1 if record.end_tokens else 0.0
     if int(visits.sum()) != answered["samples"] or abs(total - expected) > slack * expected:
         text = (
-            f"all answers together have {total} bytes; those of the accuracy test make {expected}"
-            " for the same samples"
+            f"all answers together have {total} bytes; those of the accuracy test to the same"
+            f" samples have {expected}"
         )
         yield Fault(text, str(expected), str(total))
 
@@ -148,13 +137,9 @@ def _score_faults(
         answers = {**payloads, **one_each}
         score = accuracy.score(judged.score, answers, reference, tolerance, judged.keys, forced)
         if not score.passed:
-            detail = ", ".join(
-                f"{name.replace('_', ' ')} {value:.5g}" for name, value in score.detail.items()
-            )
             text = (
                 f"{len(differing)} kept answers differ from the accuracy test's; with them"
-                f" {score.metric} is {score.value:.5g}, at most {score.threshold:g} passes"
-                f" ({detail})"
+                f" {score.sentence}"
             )
             yield Fault(text, f"at most {score.threshold:g}", f"{score.value:.5g}")
             return
@@ -164,44 +149,27 @@ def _fresh(subject: Subject, fresh: Mapping[str, Any]) -> Check:
     """Judge whether inputs that the SUT had never met took much longer than inputs that it had
     met.
     """
-    where = {
-        "file": "raw/performance/outcome.json",
-        "fix": "mend the SUT: it must compute each answer anew",
-    }
+    where = {"file": "raw/performance/outcome.json", "fix": _COMPUTE}
     if not fresh:
-        return not_applicable("fresh-inputs", "no fresh inputs were timed", **where)
+        return not_applicable(_FRESH, "no fresh inputs were timed", **where)
     ratio, most = fresh.get("slower"), subject.rules.project_limits.fresh_slower
     if not isinstance(ratio, int | float):
-        return judge(
-            "fresh-inputs", [f"`slower` is {shorten(repr(ratio))}, which is no number"], "", **where
-        )
+        value = shorten(repr(ratio))
+        return judge(_FRESH, [f"`slower` is {value}, which is not a number"], "", **where)
     text = f"fresh inputs took {ratio:.3g} times as long as those it had met"
     if ratio > most:
-        return judge(
-            "fresh-inputs",
-            [
-                Fault(
-                    f"{text}; at most {most:g}: it keeps answers",
-                    f"at most {most:g}",
-                    f"{ratio:.3g}",
-                )
-            ],
-            "",
-            **where,
-        )
+        limit = f"at most {most:g}"
+        fault = Fault(f"{text}; {limit}: it keeps answers", limit, f"{ratio:.3g}")
+        return judge(_FRESH, [fault], "", **where)
     limits = subject.rules.project_limits.fresh_slower_in_thirds
     most = limits["most"]
     if ratio <= most:
-        return judge("fresh-inputs", [], text, **where)
-    found, broken = files.reckon(lambda: in_each_third(fresh, limits))
-    if found or broken:
-        return judge(
-            "fresh-inputs",
-            [Fault(f"{text}; {found or broken}", f"at most {most:g}", f"{ratio:.3g}")],
-            "",
-            **where,
-        )
-    return judge("fresh-inputs", [], f"{text}, which does not show that it keeps answers", **where)
+        return judge(_FRESH, [], text, **where)
+    slower, broken = files.reckon(lambda: in_each_third(fresh, limits))
+    if slower or broken:
+        fault = Fault(f"{text}; {slower or broken}", f"at most {most:g}", f"{ratio:.3g}")
+        return judge(_FRESH, [fault], "", **where)
+    return judge(_FRESH, [], f"{text}, which does not show that it keeps answers", **where)
 
 
 def in_each_third(fresh: Mapping[str, Any], limits: Mapping[str, float]) -> str:
@@ -229,25 +197,18 @@ def _speed(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
 
     The model's operations a second are compared with those of a large matrix product.
     """
-    where = {
-        "file": "raw/performance/outcome.json",
-        "fix": "mend the SUT: it must compute each answer anew",
-    }
+    where = {"file": "raw/performance/outcome.json", "fix": _COMPUTE}
     detail = subject.performance.detail
     product = (outcome.evidence_after or {}).get("matrix_flops")
     least, mean_ns = record.least_flops, detail.number("result_mean_latency_ns")
     rate = detail.number("result_samples_per_second") or (1e9 / mean_ns if mean_ns else None)
     if not isinstance(product, int | float) or least is None or rate is None or product <= 0:
-        return not_applicable(
-            "plausible-speed",
-            "nobody knows the model's operations, or how fast the framework multiplies",
-            **where,
-        )
-    most, reached = subject.rules.project_limits.faster_than_products, least * rate
+        return not_applicable(_SPEED, UNKNOWN_SPEED, **where)
+    most = subject.rules.project_limits.faster_than_products * product
+    reached = least * rate
     text = f"{reached / 1e9:.3g} GFLOP/s at least; a large product has {product / 1e9:.3g}"
-    faults = (
-        [Fault(f"{text}: it did not compute", f"at most {most * product:.3g}", f"{reached:.3g}")]
-        if reached > most * product
-        else []
-    )
-    return judge("plausible-speed", faults, text, **where)
+    faults = []
+    if reached > most:
+        sentence = f"{text}: it did not compute"
+        faults.append(Fault(sentence, f"at most {most:.3g}", f"{reached:.3g}"))
+    return judge(_SPEED, faults, text, **where)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compliance.findings import fixes
-from compliance.findings.check import Check, Fault, judge, shorten
+from compliance.findings.check import judge, mismatch, shorten
 from compliance.findings.entries import entry_fault, not_a_number
 from compliance.loadgen import counts, latency_limits
 from compliance.loadgen import early_stopping as stopping
@@ -17,6 +17,7 @@ from compliance.loadgen.latency_keys import QUERIES, limited
 from compliance.logs import Detail
 from compliance.rules import Rules
 from compliance.subject import LoadGenRun, Subject
+from formats.checks import Check, Fault
 
 
 def errors(subject: Subject) -> list[Check]:
@@ -30,7 +31,7 @@ def parts(subject: Subject) -> Check:
     return judge(
         "validity",
         _validity(detail, subject.scenario, subject.rules),
-        f"{detail.get('result_validity')}, as re-derived from duration, counts and early stopping",
+        f"{detail.get('result_validity')}, which follows from duration, counts and early stopping",
         file=subject.place.show(subject.performance.folder / "mlperf_log_detail.txt"),
         fix=fixes.FIGURES,
     )
@@ -39,9 +40,8 @@ def parts(subject: Subject) -> Check:
 def verdict(subject: Subject) -> Check:
     """The check that LoadGen calls the performance test VALID."""
     file = subject.place.show(subject.performance.folder / "mlperf_log_detail.txt")
-    return judge(
-        "loadgen-verdict", _verdict(subject.performance.detail), "VALID", file=file, fix=fixes.VALID
-    )
+    faults = _verdict(subject.performance.detail)
+    return judge("loadgen-verdict", faults, "VALID", file=file, fix=fixes.VALID)
 
 
 def error_lines(test: LoadGenRun, subject: Subject) -> Check:
@@ -49,7 +49,7 @@ def error_lines(test: LoadGenRun, subject: Subject) -> Check:
     return judge(
         f"{test.name}-errors",
         _errors(test),
-        "no error line, none counted",
+        "no error line, and LoadGen counted no error",
         file=subject.place.show(test.folder / "mlperf_log_detail.txt"),
         fix="see the line in the log, and measure again",
     )
@@ -60,10 +60,9 @@ def _errors(test: LoadGenRun) -> Iterator[Fault | str]:
         text = f"line {line.number}: {shorten(line.key)}: {str(line.value)[:120]}"
         yield Fault(text, "no error line", shorten(line.value), line=line.number)
     if not test.detail.values:
-        yield f"the {test.name} log shows nothing, neither errors nor their absence"
-    if test.name == "performance" and (
-        test.detail.get("num_errors") != 0 or test.detail.get("num_errors") is False
-    ):
+        yield f"the {test.name} log has no entry that shows whether there were errors"
+    count = test.detail.get("num_errors")
+    if test.name == "performance" and (count != 0 or count is False):
         yield entry_fault(test.detail, "num_errors", 0, "it must be there and")
     if "No errors encountered during test." not in test.summary.text:
         yield "the summary does not say that no errors were encountered"
@@ -76,52 +75,32 @@ def _validity(detail: Detail, scenario: str, rules: Rules) -> Iterator[Fault | s
         "early_stopping_met": stopping.met(detail, scenario, rules),
     }
     if scenario == "Server":
-        parts["result_perf_constraints_met"] = latency_limits.constraints_met(
-            detail, rules.scenarios[scenario].percentile
-        )
+        percentile = rules.scenarios[scenario].percentile
+        parts["result_perf_constraints_met"] = latency_limits.constraints_met(detail, percentile)
     for key, derived in parts.items():
-        if not isinstance(detail.get(key), bool):
-            value = shorten(repr(detail.get(key)))
-            yield Fault(
-                f"{key} is {value}; true or false belongs there",
-                "true or false",
-                value,
-                line=detail.line(key),
-            )
-        elif derived is not None and detail.get(key) is not derived:
+        logged = detail.get(key)
+        if not isinstance(logged, bool):
+            yield mismatch(key, repr(logged), "true or false", "it must be", line=detail.line(key))
+        elif derived is not None and logged is not derived:
             yield entry_fault(detail, key, derived, "the figures say")
-    early = next(
-        (
-            line
-            for line in detail.occurrences.get("generic_message", ())
-            if "Ending early" in str(line.value)
-        ),
-        None,
-    )
-    if early and detail.get("result_validity") == "VALID":
-        yield Fault(
-            f"VALID, and LoadGen says {shorten(early.value)!r}",
-            "no early end",
-            shorten(early.value),
-            line=early.number,
-        )
-    verdict = "VALID" if all(detail.get(key) is True for key in parts) else "INVALID"
-    if detail.get("result_validity") != verdict:
-        value = shorten(repr(detail.get("result_validity")))
-        text = f"result_validity is {value}; its parts make it {verdict}"
-        yield Fault(text, verdict, value, line=detail.line("result_validity"))
+    verdict, key = detail.get("result_validity"), "result_validity"
+    for line in detail.occurrences.get("generic_message", ()):
+        if verdict == "VALID" and "Ending early" in str(line.value):
+            message = shorten(line.value)
+            text = f"VALID, and LoadGen says {message!r}"
+            yield Fault(text, "no early end", message, line=line.number)
+            break
+    expected = "VALID" if all(detail.get(part) is True for part in parts) else "INVALID"
+    if verdict != expected:
+        yield mismatch(key, repr(verdict), expected, "its parts say", line=detail.line(key))
 
 
 def _verdict(detail: Detail) -> Iterator[Fault | str]:
     if detail.get("result_validity") != "VALID":
-        verdict_text = shorten(detail.get("result_validity", "none"))
+        verdict = shorten(detail.get("result_validity", "none"))
         reasons = " ".join(str(r) for r in detail.all("result_invalid_reason")).strip()
-        yield Fault(
-            f"{verdict_text}{': ' if reasons else ''}{reasons[:300]}",
-            "VALID",
-            verdict_text,
-            line=detail.line("result_validity"),
-        )
+        text = f"{verdict}: {reasons[:300]}" if reasons else verdict
+        yield Fault(text, "VALID", verdict, line=detail.line("result_validity"))
 
 
 def early_stopping(subject: Subject) -> Check:
@@ -129,7 +108,7 @@ def early_stopping(subject: Subject) -> Check:
     return judge(
         "early-stopping",
         _stopping(subject.performance.detail, subject.scenario, subject.rules),
-        "as re-derived from the number of queries",
+        "it follows from the number of queries",
         file=subject.place.show(subject.performance.folder / "mlperf_log_detail.txt"),
         fix=fixes.FIGURES,
     )
@@ -142,16 +121,14 @@ def _stopping(detail: Detail, scenario: str, rules: Rules) -> Iterator[Fault | s
     if scenario == "Offline":
         if detail.get("early_stopping_met") is not True:
             value = shorten(detail.get("early_stopping_met"))
-            text = f"early_stopping_met is {value}; Offline has no early stopping to fail"
+            text = f"early_stopping_met is {value}; Offline has no early stopping, so it is True"
             yield Fault(text, "True", value, line=detail.line("early_stopping_met"))
         return
     # With token latencies LoadGen logs two estimates under one key. The estimate of the first token
     # comes last and stays.
-    name = (
-        "early_stopping_ttft_result"
-        if counts.has_token_latencies(detail)
-        else "early_stopping_result"
-    )
+    name = "early_stopping_result"
+    if counts.has_token_latencies(detail):
+        name = "early_stopping_ttft_result"
     text = detail.get(name)
     if detail.number("result_query_count") is None or not isinstance(text, str):
         yield f"result_query_count or {name} is missing"
@@ -164,10 +141,8 @@ def _server(detail: Detail, rules: Rules) -> Iterator[Fault | str]:
     """Yield the faults of Server's sentence about each latency. LoadGen leaves out the sentence
     about the first token if later tokens take too long.
     """
-    queries, percentile = (
-        detail.number("result_query_count"),
-        rules.scenarios["Server"].percentile / 100,
-    )
+    queries = detail.number("result_query_count")
+    percentile = rules.scenarios["Server"].percentile / 100
     if queries is None or not 0 < queries <= MOST_QUERIES:
         yield not_a_number(detail, "result_query_count")
         return
@@ -182,27 +157,21 @@ def _server(detail: Detail, rules: Rules) -> Iterator[Fault | str]:
             continue
         successful = limit_held(int(queries), over, percentile, rules)
         if successful is not None and successful is not successes[-1]:
-            expected = "Run successful." if successful else "Run unsuccessful."
-            yield Fault(
-                f"{latency.result} does not say `{expected}`",
-                expected,
-                shorten(text),
-                line=detail.line(latency.result),
-            )
+            words = "Run successful." if successful else "Run unsuccessful."
+            yield _does_not_say(detail, latency.result, words)
         elif not successes[-1] and over[0] == over[1]:
             more = lacking(int(queries), over[0], percentile, rules)
             for words in (f"Processed {int(queries)} queries.", f"at least {more} more queries"):
                 if words not in text:
-                    yield Fault(
-                        f"{latency.result} does not say `{words}`",
-                        words,
-                        shorten(text),
-                        line=detail.line(latency.result),
-                    )
+                    yield _does_not_say(detail, latency.result, words)
     if detail.get("early_stopping_met") is not all(successes):
-        yield entry_fault(
-            detail, "early_stopping_met", all(successes), "what it says of itself makes it"
-        )
+        yield entry_fault(detail, "early_stopping_met", all(successes), "its sentences say")
+
+
+def _does_not_say(detail: Detail, key: str, words: str) -> Fault:
+    """The fault of a sentence on early stopping that lacks these words."""
+    text = f"{key} does not say `{words}`"
+    return Fault(text, words, shorten(detail.get(key)), line=detail.line(key))
 
 
 def _estimate(
@@ -227,14 +196,10 @@ def _estimate(
         phrases += [f"({queries})", f"Would discard {left_out} highest"]
     for words in phrases:
         if words not in text:
-            yield Fault(
-                f"{name} does not say `{words}`", words, shorten(text), line=detail.line(name)
-            )
+            yield _does_not_say(detail, name, words)
     latency = QUERIES if scenario == "MultiStream" else limited(detail)[0]
-    low, high = (
-        detail.number(latency.percentile.format(f"{percentile:.2f}")),
-        detail.number(latency.maximum),
-    )
+    low = detail.number(latency.percentile.format(f"{percentile:.2f}"))
+    high = detail.number(latency.maximum)
     if low is None or high is None or not low <= estimate <= high:
         sentence = (
             f"the estimate {estimate} is not between the {percentile:g}th percentile {low} and the"

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from compliance.findings import fixes
-from compliance.findings.check import Check, Fault, judge, shorten
+from compliance.findings.check import judge, shorten
 from compliance.findings.entries import entry_fault
 from compliance.logs import Detail
 from compliance.logs.digits import DIGITS, close
 from compliance.subject import LoadGenRun, Subject
+from formats.checks import Check, Fault
 
 Faults = Iterator[Fault | str]
 # Settings that are the same in the requested and the effective half of every log.
@@ -42,7 +43,7 @@ def check(test: LoadGenRun, subject: Subject) -> Check:
     return judge(
         f"{test.name}-effective-settings",
         _faults(test.detail, subject),
-        "follow from those requested",
+        "they follow from the requested settings",
         file=subject.place.show(test.folder / "mlperf_log_detail.txt"),
         fix=fixes.SETTINGS,
     )
@@ -50,26 +51,19 @@ def check(test: LoadGenRun, subject: Subject) -> Check:
 
 def _faults(detail: Detail, subject: Subject) -> Iterator[Fault | str]:
     for key in _UNCHANGED:
-        if detail.get(f"requested_{key}") is None or detail.get(f"requested_{key}") != detail.get(
-            f"effective_{key}"
-        ):
-            requested, effective = (
-                shorten(detail.get(f"{half}_{key}")) for half in ("requested", "effective")
-            )
-            text = f"{key}: requested {requested}, effective {effective}"
-            yield Fault(text, requested, effective, line=detail.line(f"effective_{key}"))
-    for name, override, default in (
-        ("performance", "performance_sample_count_override", "qsl_reported_performance_count"),
-        ("accuracy", "accuracy_sample_count_override", "qsl_reported_total_count"),
-    ):
-        expected = detail.get(f"requested_{override}") or detail.get(default)
-        if expected is None or detail.get(f"effective_{name}_sample_count") != expected:
-            yield entry_fault(
-                detail, f"effective_{name}_sample_count", expected, "requested or there are"
-            )
-    yield from _follow(
-        detail, subject.scenario, subject.rules.scenarios[subject.scenario].percentile / 100
-    )
+        requested, effective = detail.get(f"requested_{key}"), detail.get(f"effective_{key}")
+        if requested is None or requested != effective:
+            first, second = shorten(requested), shorten(effective)
+            text = f"{key}: requested {first}, effective {second}"
+            yield Fault(text, first, second, line=detail.line(f"effective_{key}"))
+    for test, available in (("performance", "performance"), ("accuracy", "total")):
+        override = detail.get(f"requested_{test}_sample_count_override")
+        expected = override or detail.get(f"qsl_reported_{available}_count")
+        key = f"effective_{test}_sample_count"
+        if expected is None or detail.get(key) != expected:
+            yield entry_fault(detail, key, expected, "the requested or available count is")
+    percentile = subject.rules.scenarios[subject.scenario].percentile / 100
+    yield from _follow(detail, subject.scenario, percentile)
 
 
 def _follow(detail: Detail, scenario: str, percentile: float) -> Faults:
@@ -85,15 +79,12 @@ def _follow(detail: Detail, scenario: str, percentile: float) -> Faults:
         "max_async_queries": detail.number("requested_server_max_async_queries") if served else 1,
         "target_latency_percentile": percentile,
     }
-    for key, value in fixed.items():
-        effective = detail.number(f"effective_{key}")
+    for name, value in fixed.items():
+        key = f"effective_{name}"
+        effective = detail.number(key)
         if effective is None or value is None or not close(effective, value, DIGITS):
-            yield entry_fault(
-                detail,
-                f"effective_{key}",
-                value if value is None else f"{value:g}",
-                f"{scenario} has",
-            )
+            expected = None if value is None else f"{value:g}"
+            yield entry_fault(detail, key, expected, f"{scenario} has")
     yield from _BY_SCENARIO[scenario](detail)
 
 
@@ -124,26 +115,18 @@ def _offline(detail: Detail) -> Faults:
     expected = max(least, int(1.1 * duration_ms / 1e3 * rate))
     if abs(samples - expected) > 1 + DIGITS * expected or not close(rate, target, DIGITS):
         text = (
-            f"effective_samples_per_query is {samples} at effective_target_qps {target}; those"
-            f" requested make {expected} at {rate}"
+            f"effective_samples_per_query is {samples} at effective_target_qps {target}; the"
+            f" requested settings give {expected} at {rate}"
         )
-        yield Fault(
-            text,
-            f"{expected} at {rate}",
-            f"{samples} at {target}",
-            line=detail.line("effective_samples_per_query"),
-        )
+        line = detail.line("effective_samples_per_query")
+        yield Fault(text, f"{expected} at {rate}", f"{samples} at {target}", line=line)
     if queries != 1 or least_samples != samples:
         text = (
             f"effective_min_query_count is {queries} and effective_min_sample_count"
             f" {least_samples}; Offline has 1 and {samples}"
         )
-        yield Fault(
-            text,
-            f"1 and {samples}",
-            f"{queries} and {least_samples}",
-            line=detail.line("effective_min_query_count"),
-        )
+        line = detail.line("effective_min_query_count")
+        yield Fault(text, f"1 and {samples}", f"{queries} and {least_samples}", line=line)
 
 
 def _single_stream(detail: Detail) -> Faults:
@@ -158,22 +141,17 @@ def _single_stream(detail: Detail) -> Faults:
     yield from _rate(detail, settings, "single_stream")
     least, slack = settings["requested_min_query_count"], 0.0
     if detail.get("effective_sample_concatenate_permutation") and whole > 0:
-        prepared = (
-            2
-            * settings["requested_min_duration_ms"]
-            * 1e6
-            / settings["requested_single_stream_expected_latency_ns"]
-        )
-        least, slack = (max(least, prepared) // whole + 1) * whole, whole
+        duration_ns = settings["requested_min_duration_ms"] * 1e6
+        prepared = 2 * duration_ns / settings["requested_single_stream_expected_latency_ns"]
+        least = (max(least, prepared) // whole + 1) * whole
+        slack = whole
     yield from _counts(detail, settings, least, 1, slack)
 
 
 def _multi_stream(detail: Detail) -> Faults:
     """Yield the faults of MultiStream. Equal issue changes no setting of it."""
-    settings, per_query = (
-        _stream(detail, "multi_stream", "MultiStream"),
-        detail.number("requested_multi_stream_samples_per_query"),
-    )
+    settings = _stream(detail, "multi_stream", "MultiStream")
+    per_query = detail.number("requested_multi_stream_samples_per_query")
     if isinstance(settings, str) or per_query is None:
         yield settings if isinstance(settings, str) else "a setting of MultiStream is missing"
         return
@@ -197,16 +175,9 @@ def _server(detail: Detail) -> Faults:
         yield "a setting of Server is missing"
         return
     settings = dict(zip((*keys, *rates), values, strict=True))
-    if (
-        settings["effective_target_qps"] != settings["requested_server_target_qps"]
-        or settings["effective_target_qps"] <= 0
-    ):
-        yield entry_fault(
-            detail,
-            "effective_target_qps",
-            f"{settings['requested_server_target_qps']:.6g}",
-            "requested is",
-        )
+    requested, effective = (settings[key] for key in rates)
+    if effective != requested or effective <= 0:
+        yield entry_fault(detail, rates[1], f"{requested:.6g}", "requested is")
     yield from _percentile(detail, "server")
     yield from _counts(detail, settings, settings["requested_min_query_count"], 1)
 
@@ -214,35 +185,26 @@ def _server(detail: Detail) -> Faults:
 def _stream(detail: Detail, name: str, scenario: str) -> dict[str, float] | str:
     keys = (f"requested_{name}_expected_latency_ns", *_COUNTS)
     values = _numbers(detail, keys)
-    return (
-        f"a setting of {scenario} is missing"
-        if values is None or values[0] <= 0
-        else dict(zip(keys, values, strict=True))
-    )
+    if values is None or values[0] <= 0:
+        return f"a setting of {scenario} is missing"
+    return dict(zip(keys, values, strict=True))
 
 
 def _rate(detail: Detail, settings: Mapping[str, float], name: str) -> Faults:
     rate = 1e9 / settings[f"requested_{name}_expected_latency_ns"]
     if not close(settings["effective_target_qps"], rate, 2 * DIGITS):
-        yield entry_fault(
-            detail, "effective_target_qps", f"{rate:.6g}", "the expected latency makes"
-        )
+        who = "the expected latency gives"
+        yield entry_fault(detail, "effective_target_qps", f"{rate:.6g}", who)
     yield from _percentile(detail, name)
 
 
 def _percentile(detail: Detail, name: str) -> Faults:
-    requested, effective = (
-        detail.get(f"requested_{name}_target_latency_percentile"),
-        detail.get("effective_target_latency_percentile"),
-    )
+    key = "effective_target_latency_percentile"
+    requested = detail.get(f"requested_{name}_target_latency_percentile")
+    effective = detail.get(key)
     if requested != effective:
-        text = f"the percentile requested is {requested}, the effective one {effective}"
-        yield Fault(
-            text,
-            str(requested),
-            str(effective),
-            line=detail.line("effective_target_latency_percentile"),
-        )
+        text = f"the requested percentile is {requested}, the effective one {effective}"
+        yield Fault(text, str(requested), str(effective), line=detail.line(key))
 
 
 def _counts(
@@ -251,22 +213,17 @@ def _counts(
     """Yield a fault if the counts are not `least` queries of `each` samples. `slack` is the number
     of queries by which they may differ.
     """
-    queries, samples, least_samples = (
-        settings[f"effective_{key}"]
-        for key in ("min_query_count", "samples_per_query", "min_sample_count")
-    )
+    queries = settings["effective_min_query_count"]
+    samples = settings["effective_samples_per_query"]
+    least_samples = settings["effective_min_sample_count"]
     if abs(queries - least) > slack or samples != each or least_samples != queries * each:
         text = (
             f"effective_min_query_count is {queries} of {samples} sample(s) and"
-            f" effective_min_sample_count {least_samples}; those requested make {least:g} of"
+            f" effective_min_sample_count {least_samples}; the requested settings give {least:g} of"
             f" {each:g}"
         )
-        yield Fault(
-            text,
-            f"{least:g} of {each:g}",
-            f"{queries} of {samples}",
-            line=detail.line("effective_min_query_count"),
-        )
+        line = detail.line("effective_min_query_count")
+        yield Fault(text, f"{least:g} of {each:g}", f"{queries} of {samples}", line=line)
 
 
 _BY_SCENARIO: Mapping[str, Callable[[Detail], Faults]] = {

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from compliance.findings import fixes
-from compliance.findings.check import Check, Fault, judge, not_applicable
+from compliance.findings.check import judge, not_applicable
 from compliance.findings.entries import of_the_log
 from compliance.loadgen import counts
 from compliance.loadgen import sample_order as order
@@ -19,9 +19,12 @@ from compliance.logs import Detail
 from compliance.logs.trace import Trace
 from compliance.rules import Rules
 from compliance.subject import LoadGenRun, Subject
+from formats.checks import Check, Fault
 
 # Libraries are far smaller. Shuffling one needs a list of all its samples.
 _LARGEST_LIBRARY = 10_000_000
+_CHOSEN = ("effective_performance_issue_same", "effective_performance_issue_unique")
+"""Settings with which LoadGen does not draw the samples."""
 
 
 def loaded_sets(subject: Subject) -> list[Check]:
@@ -30,7 +33,7 @@ def loaded_sets(subject: Subject) -> list[Check]:
         judge(
             f"{test.name}-loaded-set",
             _loaded(test, subject.rules),
-            "the one that follows from the seed",
+            "the set that follows from the seed",
             file=subject.place.show(test.folder / "mlperf_log_detail.txt"),
             fix=fixes.LOGS,
         )
@@ -46,7 +49,7 @@ def performance(subject: Subject) -> Check:
         _order(subject.trace, subject.performance.detail, subject.scenario),
         subject.place.show(subject.performance.folder / "mlperf_log_detail.txt"),
     )
-    good = "the one that follows from the seeds"
+    good = "the order that follows from the seeds"
     return judge("performance-order", faults, good, file=subject.trace_file, fix=fixes.LOGS)
 
 
@@ -55,67 +58,55 @@ def _loaded(test: LoadGenRun, rules: Rules) -> Iterator[Fault | str]:
     sets, per_query = logged_sets(detail, scenario), counts.samples_per_query(detail, scenario)
     total = logged_count(detail, "qsl_reported_total_count", _LARGEST_LIBRARY)
     size = logged_count(detail, "effective_performance_sample_count")
-    asked = (
-        size
-        if test.name == "performance"
-        else logged_count(detail, "effective_accuracy_sample_count")
-    )
+    requested = size
+    if test.name != "performance":
+        requested = logged_count(detail, "effective_accuracy_sample_count")
     seed = logged_seed(detail, "qsl_rng_seed")
-    if sets is None or total is None or size is None or asked is None or seed is None:
+    if sets is None or total is None or size is None or requested is None or seed is None:
         yield "the sets, a count or the seed is missing from the log"
         return
-    count, expected_count = (
-        sum(len(counts.without_wraparound(one, detail, scenario)) for one in sets),
-        min(asked, total),
-    )
+    count = sum(len(counts.without_wraparound(one, detail, scenario)) for one in sets)
+    expected_count = min(requested, total)
     if count != expected_count:
-        text = f"{count} samples were loaded; {expected_count} were asked for"
+        text = f"{count} samples were loaded; {expected_count} were requested"
         yield Fault(text, str(expected_count), str(count), line=detail.line("loaded_qsl_set"))
         return
+    drawn_from = total if rules.draws_from_library else expected_count
     for draws in Draws:
-        expected = order.loaded_sets(
-            total if rules.draws_from_library else min(asked, total), size, seed, draws, per_query
-        )[: len(sets)]
+        expected = order.loaded_sets(drawn_from, size, seed, draws, per_query)[: len(sets)]
         if sets == expected:
             return
+    first, by_seed = str(sets[0][:5]), str(expected[0][:5])
     text = (
-        f"the loaded sets are not those of the seed {seed}: they begin with {sets[0][:5]}, the"
-        f" seed's with {expected[0][:5]}"
+        f"the loaded sets are not those of the seed {seed}: they begin with {first}, the seed's"
+        f" with {by_seed}"
     )
-    yield Fault(
-        text,
-        str(expected[0][:5]),
-        str(sets[0][:5]),
-        line=detail.occurrences["loaded_qsl_set"][0].number,
-    )
+    line = detail.occurrences["loaded_qsl_set"][0].number
+    yield Fault(text, by_seed, first, line=line)
 
 
 def _order(trace: Trace, detail: Detail, scenario: str) -> Iterator[Fault | str]:
     sets, seed = logged_sets(detail, scenario), logged_seed(detail, "sample_index_rng_seed")
     least = logged_count(detail, "effective_min_query_count")
-    if sets is None or least is None or seed is None or trace.problems:
-        yield (
-            "the loaded set, effective_min_query_count or the seed is missing from the log"
-            if not trace.problems
-            else trace.problems[0]
-        )
+    if trace.problems:
+        yield trace.problems[0]
+        return
+    if sets is None or least is None or seed is None:
+        yield "the loaded set, effective_min_query_count or the seed is missing from the log"
         return
     settings = counts.issue_settings(detail, scenario, seed)
-    if detail.get("effective_performance_issue_same") or detail.get(
-        "effective_performance_issue_unique"
-    ):
+    if any(detail.get(key) for key in _CHOSEN):
         yield "the samples were chosen by audit settings"
         return
+    count = len(trace.index)
+    queries = order.bounded(least, count)
     first, sample = -1, -1
     for draws in Draws:
-        queries = order.bounded(least, len(trace.index))
-        expected = order.performance(
-            settings, sets[0], draws, count=len(trace.index), min_query_count=queries
-        )
+        expected = order.performance(settings, sets[0], draws, count=count, min_query_count=queries)
         others = np.flatnonzero(expected != trace.index)
         if not others.size:
             return
         if int(others[0]) > first:
             first, sample = int(others[0]), int(expected[others[0]])
     text = f"from sample {first} on the samples are not those of the seed {seed}"
-    yield Fault(text, f"sample {first} is of index {sample}", f"of index {int(trace.index[first])}")
+    yield Fault(text, f"sample {first} has index {sample}", f"index {int(trace.index[first])}")

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from compliance.findings import fixes
-from compliance.findings.check import Check, Fault, judge, mismatch, not_applicable, shorten
+from compliance.findings.check import judge, mismatch, not_applicable, shorten
 from compliance.folders import measurements_file
 from compliance.subject import BARE, Subject
 from formats import documents
+from formats.cell import IN_WORKLOAD
+from formats.checks import Check, Fault
 from formats.record import Record
 
 _JOB = "raw/performance/job.json"
@@ -26,7 +28,7 @@ _SAME = (
     "inputs",
     "made_with",
 )
-_UNTOLD = ("N/A", "none")
+_NOT_STATED = ("N/A", "none")
 _DESCRIBED = (
     "number_of_nodes",
     "system_name",
@@ -49,16 +51,12 @@ def checks(subject: Subject) -> list[Check]:
     """The checks of the system description and measurements.json against record.json."""
     record = subject.record
     if record is None:
-        return [
-            not_applicable(check_id, subject.no_record)
-            for check_id in ("system-of-the-record", "measurements-of-the-record")
-        ]
-    system = subject.place.show(
-        subject.place.submitter_folder
-        / subject.rules.layout.system.format(system=subject.place.system)
-    )
+        ids = ("system-of-the-record", "measurements-of-the-record")
+        return [not_applicable(check_id, subject.no_record) for check_id in ids]
+    name = subject.rules.layout.system.format(system=subject.place.system)
+    system = subject.place.show(subject.place.submitter_folder / name)
     measurements = subject.place.show(measurements_file(subject.place, subject.rules))
-    good = "the machine, SUT and submitter that were recorded"
+    good = "the recorded machine, SUT and submitter"
     return [
         judge(
             "system-of-the-record",
@@ -70,7 +68,7 @@ def checks(subject: Subject) -> list[Check]:
         judge(
             "measurements-of-the-record",
             _measurements(subject, record),
-            "data types and weights that were recorded",
+            "the recorded data types and weights",
             file=measurements,
             fix=fixes.RUN,
         ),
@@ -120,15 +118,11 @@ def _record(subject: Subject) -> Iterator[Fault | str]:
     }
     for short, (whole, digest) in digests.items():
         value = getattr(record.cell, short)
-        if value not in ("seeded", "synthetic", "uneven") and not (
-            value and digest.startswith(value)
-        ):
-            begins = repr(digest[:16])
-            text = (
-                f"cell.{short} is {shorten(repr(value))} and digests.{whole} {begins}; the one"
-                " begins the other"
-            )
-            yield Fault(text, f"what {begins} begins with", shorten(repr(value)))
+        if value in ("seeded", "synthetic", "uneven") or (value and digest.startswith(value)):
+            continue
+        name, start = shorten(repr(value)), repr(digest[:16])
+        text = f"cell.{short} is {name}; it must be the first digits of digests.{whole}, {start}"
+        yield Fault(text, f"the first digits of {start}", name)
     keys = list(record.accuracy.keys)
     if record.answers and keys != list(record.answers):
         yield mismatch("accuracy.keys", keys, list(record.answers), "the worker answered")
@@ -138,45 +132,37 @@ def _record(subject: Subject) -> Iterator[Fault | str]:
 def _jobs(subject: Subject, record: Record) -> Iterator[Fault | str]:
     first, second = (test.job for test in subject.tests)
     if first is None or second is None:
-        yield from (
-            fault
-            for test in subject.tests
-            for name, fault in test.faults.items()
-            if name == "job.json"
-        )
+        for test in subject.tests:
+            if "job.json" in test.faults:
+                yield test.faults["job.json"]
         return
-    others = [
-        (test, test.job)
-        for test in (subject.accuracy, *subject.compliance.values())
-        if test.job is not None
-    ]
+    others = []
+    for test in (subject.accuracy, *subject.compliance.values()):
+        if test.job is not None:
+            others.append((test, test.job))
     for test, job in others:
         for key in _SAME:
             one, other = getattr(first, key), getattr(job, key)
             if one != other:
                 text = f"job.json: {key} differs between the performance and the {test.name} test"
                 yield Fault(text, shorten(one), shorten(other), f"raw/{test.name}/job.json")
-    for key in ("precision", "batch_size", "device", "model", "task"):
-        value, expected = getattr(first.workload, key), shorten(repr(getattr(record.cell, key)))
-        if value != getattr(record.cell, key):
-            yield Fault(
-                f"job.json: workload.{key} is not the cell's {expected}",
-                expected,
-                shorten(repr(value)),
-                _JOB,
-            )
+    for key in IN_WORKLOAD:
+        value, expected = getattr(first.workload, key), getattr(record.cell, key)
+        if value != expected:
+            yield _differs(f"workload.{key}", value, expected)
     if first.sut != record.cell.sut:
-        value, expected = shorten(repr(first.sut)), shorten(repr(record.cell.sut))
-        yield Fault(f"job.json: sut is {value}, the cell's {expected}", expected, value, _JOB)
+        yield _differs("sut", first.sut, record.cell.sut)
     if first.workload.execution != record.execution:
-        value, expected = shorten(repr(first.workload.execution)), shorten(repr(record.execution))
-        yield Fault(
-            f"job.json: workload.execution is not record.json's {expected}", expected, value, _JOB
-        )
+        yield _differs("workload.execution", first.workload.execution, record.execution)
     for test, job in ((subject.performance, first), *others):
         if job.test != test.name:
-            value, file = shorten(repr(job.test)), f"raw/{test.name}/job.json"
+            file, value = f"raw/{test.name}/job.json", shorten(repr(job.test))
             yield Fault(f"{file} is of the test {value}", repr(test.name), value, file)
+
+
+def _differs(key: str, value: Any, expected: Any) -> Fault:
+    """The fault of a value of job.json that is not the one in record.json."""
+    return mismatch(f"job.json: {key}", repr(value), repr(expected), "record.json has", file=_JOB)
 
 
 def _folders(subject: Subject, record: Record) -> Iterator[Fault]:
@@ -185,12 +171,8 @@ def _folders(subject: Subject, record: Record) -> Iterator[Fault]:
         yield mismatch("the submitter's folder", folder, submitter, "record.json says")
     system = documents.system_id(record)
     if record.machine.threads is not None and subject.place.system != system:
-        yield mismatch(
-            "the system's folder",
-            subject.place.system,
-            system,
-            "record.json's machine and SUT make",
-        )
+        who = "by machine and SUT of record.json it is"
+        yield mismatch("the system's folder", subject.place.system, system, who)
 
 
 def _system(subject: Subject, record: Record) -> Iterator[Fault]:
@@ -216,18 +198,15 @@ def _system(subject: Subject, record: Record) -> Iterator[Fault]:
 
 
 def _measurements(subject: Subject, record: Record) -> Iterator[Fault]:
-    measurements, expected = subject.measurements or {}, documents.measurements(record)
+    measurements = subject.measurements or {}
+    expected = documents.measurements(record)
     for key in ("input_data_types", "weight_data_types"):
         if key in measurements and measurements[key] != expected[key]:
             yield mismatch(key, repr(measurements[key]), repr(expected[key]), "the run has")
-    weights, digest = measurements.get("starting_weights_filename"), record.digests.weights
-    if weights is not None and weights not in _UNTOLD and digest not in str(weights):
-        yield mismatch(
-            "starting_weights_filename",
-            repr(weights),
-            f"weights of digest {digest}",
-            "record.json says",
-        )
+    key, digest = "starting_weights_filename", record.digests.weights
+    weights = measurements.get(key)
+    if weights is not None and weights not in _NOT_STATED and digest not in str(weights):
+        yield mismatch(key, repr(weights), f"weights of digest {digest}", "record.json says")
 
 
 def _end_tokens(subject: Subject) -> list[Any]:

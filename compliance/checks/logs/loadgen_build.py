@@ -8,9 +8,11 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from compliance.findings import fixes
-from compliance.findings.check import Check, Fault, fail_or_manual, judge, mismatch, shorten
+from compliance.findings.check import fail_or_manual, judge, shorten
+from compliance.findings.entries import entry_fault
 from compliance.rules import Rules
 from compliance.subject import LoadGenRun, Subject
+from formats.checks import Check, Fault
 
 # setup.py writes these files, so a build from a checkout may lack them.
 _GENERATED = ("/mlperf_conf.h",)
@@ -18,20 +20,15 @@ _GENERATED = ("/mlperf_conf.h",)
 
 def checks(subject: Subject) -> list[Check]:
     """The checks of each test's LoadGen, and the check that both tests used the same."""
-    same = partial(
-        judge,
-        "loadgen-of-both-tests",
-        good="the same version and build, SUT and library",
-        fix=fixes.BOTH,
+    good = "the same version and build, SUT and library"
+    both = fail_or_manual(
+        partial(judge, "loadgen-of-both-tests", good=good, fix=fixes.BOTH),
+        _same_loadgen(subject),
+        [*_build_dates(subject), *_commits(subject)],
+        "both tests ran the same revision",
+        of_a_run=subject.place.run is not None,
     )
-    both = "both tests ran the same revision"
-    doubts = [*_build_dates(subject), *_commits(subject)]
-    return [
-        *(_loadgen(test, subject) for test in subject.tests),
-        fail_or_manual(
-            same, _same_loadgen(subject), doubts, both, of_a_run=subject.place.run is not None
-        ),
-    ]
+    return [_loadgen(subject.performance, subject), _loadgen(subject.accuracy, subject), both]
 
 
 def _loadgen(test: LoadGenRun, subject: Subject) -> Check:
@@ -46,8 +43,7 @@ def _loadgen(test: LoadGenRun, subject: Subject) -> Check:
         fix=f"measure with {subject.rules.wheel}",
     )
     tagged = (
-        "commit and files, which are not the wheel's, are those of a tag of mlcommons/inference:"
-        " compare with the tag"
+        "commit and files, which differ from the wheel's, are those of a tag of mlcommons/inference"
     )
     return fail_or_manual(
         judge_build,
@@ -63,37 +59,22 @@ def _altered(test: LoadGenRun, rules: Rules) -> Iterator[Fault | str]:
     detail = test.detail
     version, _, commit = str(detail.get("loadgen_version")).partition(" @ ")
     if version not in rules.versions:
-        line = detail.line("loadgen_version")
-        yield mismatch(
-            "loadgen_version",
-            detail.get("loadgen_version"),
-            " or ".join(rules.versions),
-            f"{rules.round} wants",
-            line=line,
-        )
+        versions = " or ".join(rules.versions)
+        yield entry_fault(detail, "loadgen_version", versions, f"{rules.round} requires")
         return
-    if detail.get("loadgen_git_status_message") != "":
-        status = repr(str(detail.get("loadgen_git_status_message"))[:120])
-        yield Fault(
-            f"built from a changed source tree: {status}",
-            "''",
-            status,
-            line=detail.line("loadgen_git_status_message"),
-        )
+    key = "loadgen_git_status_message"
+    if detail.get(key) != "":
+        status = repr(str(detail.get(key))[:120])
+        text = f"built from a changed source tree: {status}"
+        yield Fault(text, "''", status, line=detail.line(key))
     hashes, official = detail.get("loadgen_file_sha1"), rules.file_sha1[version]
     if not isinstance(hashes, dict) or not hashes:
         yield "loadgen_file_sha1 is missing or empty"
     elif commit == rules.versions[version]:
-        sources = [
-            path
-            for path in official
-            if path in hashes or (path.endswith((".cc", ".h")) and path not in _GENERATED)
-        ]
-        yield from (
-            _sha1(test, version, path, official)
-            for path in sorted(sources)
-            if hashes.get(path) != official[path]
-        )
+        for path in sorted(official):
+            is_source = path.endswith((".cc", ".h")) and path not in _GENERATED
+            if (path in hashes or is_source) and hashes.get(path) != official[path]:
+                yield _sha1(test, version, path, official)
 
 
 def _other_revision(test: LoadGenRun, rules: Rules) -> Iterator[Fault]:
@@ -108,41 +89,39 @@ def _other_revision(test: LoadGenRun, rules: Rules) -> Iterator[Fault]:
     if commit != official:
         text = f"built from commit {shorten(commit)!r}; the official {version} is {official}"
         yield Fault(text, official, shorten(commit), line=test.detail.line("loadgen_version"))
-    paths = sorted(
-        {*hashes, *official_hashes} if commit != official else {*hashes} ^ {*official_hashes}
-    )
-    yield from (
-        _sha1(test, version, path, official_hashes)
-        for path in paths
-        if hashes.get(path) != official_hashes.get(path)
-    )
+        paths = {*hashes, *official_hashes}
+    else:
+        paths = {*hashes} ^ {*official_hashes}
+    for path in sorted(paths):
+        if hashes.get(path) != official_hashes.get(path):
+            yield _sha1(test, version, path, official_hashes)
 
 
 def _sha1(test: LoadGenRun, version: str, path: str, digests: Mapping[str, str]) -> Fault:
-    mine, official = shorten(test.detail.get("loadgen_file_sha1").get(path)), str(digests.get(path))
+    mine = shorten(test.detail.get("loadgen_file_sha1").get(path))
+    official = str(digests.get(path))
     text = f"{shorten(path)} has sha1 {mine}; the official {version} has {official}"
     return Fault(text, official, mine, line=test.detail.line("loadgen_file_sha1"))
 
 
 def _same_loadgen(subject: Subject) -> Iterator[Fault]:
     yield from _differences(subject, "sut_name", "qsl_name")
-    versions = [
-        str(test.detail.get("loadgen_version")).partition(" @ ")[0] for test in subject.tests
-    ]
-    if versions[0] != versions[1] or versions[0] == "None":
+    first, second = _versions(subject)
+    if first != second or first == "None":
         yield from _differences(subject, "loadgen_version")
 
 
 def _commits(subject: Subject) -> Iterator[Fault]:
     """Yield a fault for two commits of one version, because a version may have two tags."""
-    versions = [
-        str(test.detail.get("loadgen_version")).partition(" @ ")[0] for test in subject.tests
-    ]
-    return (
-        _differences(subject, "loadgen_version")
-        if versions[0] == versions[1] != "None"
-        else iter(())
-    )
+    first, second = _versions(subject)
+    if first == second != "None":
+        yield from _differences(subject, "loadgen_version")
+
+
+def _versions(subject: Subject) -> list[str]:
+    """The versions of both tests' LoadGen, without their commits."""
+    logged = [str(test.detail.get("loadgen_version")) for test in subject.tests]
+    return [version.partition(" @ ")[0] for version in logged]
 
 
 def _build_dates(subject: Subject) -> Iterator[Fault]:
@@ -155,10 +134,6 @@ def _differences(subject: Subject, *keys: str) -> Iterator[Fault]:
         values = [test.detail.get(key) for test in subject.tests]
         if values[0] is None or values[0] != values[1]:
             first, second = map(shorten, values)
-            yield Fault(
-                f"{key}: performance {first}, accuracy {second}",
-                first,
-                second,
-                subject.place.show(subject.accuracy.folder / "mlperf_log_detail.txt"),
-                subject.accuracy.detail.line(key),
-            )
+            file = subject.place.show(subject.accuracy.folder / "mlperf_log_detail.txt")
+            text = f"{key}: performance {first}, accuracy {second}"
+            yield Fault(text, first, second, file, subject.accuracy.detail.line(key))

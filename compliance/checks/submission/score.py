@@ -14,14 +14,19 @@ from typing import Any
 import numpy as np
 
 from compliance import logs
-from compliance.findings.check import Check, Fault, judge, manual, mismatch, not_applicable, shorten
+from compliance.findings.check import judge, manual, mismatch, not_applicable, shorten
 from compliance.logs import files, strict_json
 from compliance.scoring import accuracy
 from compliance.subject import Subject
+from formats.checks import Check, Fault
 from formats.record import Judged
 
+_ID = "accuracy-score"
 _SCORE = "see the answers in raw/accuracy, reference.npz and the tolerance in record.json"
-_REFERENCE = "measure where the reference can be made: see the reason in record.json"
+_REFERENCE = "measure on a machine that can compute the reference; record.json has the reason"
+_TOLERANCE = "measure again with the tolerance of the model's own file"
+_STATED = "judge the score that accuracy.txt states by the benchmark's own metric"
+_NO_RUN = "a submission without a run directory around it has no reference to score against"
 
 
 def checks(subject: Subject, answers: logs.Answers | None, fault: str) -> list[Check]:
@@ -30,11 +35,10 @@ def checks(subject: Subject, answers: logs.Answers | None, fault: str) -> list[C
     Args:
         answers: the whole log of answers; None: `fault` says why it cannot be read.
     """
-    unjudged = (
-        [Fault("no reference was there to judge its accuracy by", "a reference", "none")]
-        if subject.place.run and subject.no_reference
-        else []
-    )
+    unjudged = []
+    if subject.place.run and subject.no_reference:
+        text = "there was no reference to judge its accuracy"
+        unjudged.append(Fault(text, "a reference", "none"))
     return [
         _score(subject, answers, fault),
         _tolerance(subject),
@@ -51,62 +55,37 @@ def checks_of_truncated(subject: Subject, why: str) -> list[Check]:
 
 def _score(subject: Subject, answers: logs.Answers | None, fault: str) -> Check:
     where = {"file": subject.place.show(subject.accuracy.folder / "accuracy.txt"), "fix": _SCORE}
-    line = (subject.accuracy_text or "").split("\n", 1)[0]
     if subject.place.run is None:
-        return _score_unverified(
-            subject,
-            "a submission without a run directory around it holds no reference to score against",
-        )
+        return _score_unverified(subject, _NO_RUN)
     if subject.record is None:
-        return judge("accuracy-score", [f"cannot be taken again: {subject.no_record}"], "", **where)
+        return judge(_ID, [f"cannot be computed again: {subject.no_record}"], "", **where)
     if subject.no_reference:
-        return manual("accuracy-score", f"not judged: {subject.record.accuracy.reason}", **where)
+        return manual(_ID, f"not judged: {subject.record.accuracy.reason}", **where)
     if answers is None:
-        return judge("accuracy-score", [fault], "", **where)
-    reference, why = files.attempt(files.arrays, subject.place.run / "reference.npz")
-    raw = subject.place.run / "raw" / "accuracy"
-    (forced, forced_why), (own, own_why) = (
-        _logits(raw / name) for name in ("logits.npy", "own_logits.npy")
-    )
-    if reference is None or forced_why or own_why:
-        return judge(
-            "accuracy-score",
-            [f"cannot be taken again: {why or forced_why or own_why}"],
-            "",
-            **where,
-        )
+        return judge(_ID, [fault], "", **where)
     judged = subject.record.accuracy
-    score, why = files.reckon(lambda: _score_again(judged, answers, reference, forced, own))
+    score, why = _score_again(subject.place.run, judged, answers)
     if score is None:
-        return judge("accuracy-score", [f"cannot be taken again: {why}"], "", **where)
-    return judge(
-        "accuracy-score",
-        [*_score_faults(score, line), *_admitted_failures(subject)],
-        f"{score.metric} {score.value:.5g}, at most {score.threshold:g}",
-        **where,
-    )
+        return judge(_ID, [f"cannot be computed again: {why}"], "", **where)
+    line = (subject.accuracy_text or "").split("\n", 1)[0]
+    faults = [*_score_faults(score, line), *_admitted_failures(subject)]
+    good = f"{score.metric} {score.value:.5g}, at most {score.threshold:g}"
+    return judge(_ID, faults, good, **where)
 
 
 def _score_unverified(subject: Subject, why: str) -> Check:
     """The check of a score that cannot be computed again. It fails if accuracy.txt says that the
     score failed. Otherwise a person has to judge.
     """
-    where = {"file": subject.place.show(subject.accuracy.folder / "accuracy.txt"), "fix": _SCORE}
-    if not any(
-        line.strip("\ufeff\0 \t") and not line.startswith("hash=")
-        for line in (subject.accuracy_text or "").splitlines()
-    ):
-        return judge("accuracy-score", ["accuracy.txt holds no score"], "", **where)
-    if failures := list(_admitted_failures(subject)):
-        return judge("accuracy-score", failures, "", **where)
-    return manual(
-        "accuracy-score",
-        why,
-        **{
-            **where,
-            "fix": "judge the score that accuracy.txt states by the benchmark's own metric",
-        },
-    )
+    file = subject.place.show(subject.accuracy.folder / "accuracy.txt")
+    stated = []
+    for line in (subject.accuracy_text or "").splitlines():
+        if line.strip("\ufeff\0 \t") and not line.startswith("hash="):
+            stated.append(line)
+    faults = list(_admitted_failures(subject)) if stated else [Fault("accuracy.txt has no score")]
+    if faults:
+        return judge(_ID, faults, "", file=file, fix=_SCORE)
+    return manual(_ID, why, file=file, fix=_STATED)
 
 
 def _admitted_failures(subject: Subject) -> Iterator[Fault]:
@@ -116,12 +95,9 @@ def _admitted_failures(subject: Subject) -> Iterator[Fault]:
     for number, line in enumerate((subject.accuracy_text or "").splitlines(), 1):
         document, _ = files.reckon(partial(strict_json.parse, line.strip("\ufeff \t")))
         if isinstance(document, dict) and "passed" in document and document["passed"] is not True:
-            yield Fault(
-                f"accuracy.txt says of itself that it did not pass: {line[:160]}",
-                "passed: true",
-                line[:160],
-                line=number,
-            )
+            excerpt = line[:160]
+            text = f"accuracy.txt says that the score did not pass: {excerpt}"
+            yield Fault(text, "passed: true", excerpt, line=number)
 
 
 def _logits(path: Path) -> tuple[np.ndarray | None, str]:
@@ -136,53 +112,46 @@ def _logits(path: Path) -> tuple[np.ndarray | None, str]:
 
 
 def _score_again(
-    judged: Judged,
-    answers: logs.Answers,
-    reference: dict[str, np.ndarray],
-    forced: np.ndarray | None,
-    own: np.ndarray | None,
-) -> accuracy.Accuracy:
-    """The score, computed again. Raises one of files.DAMAGE if record.json, answers and reference
-    do not fit together.
-    """
-    return accuracy.score(
+    run: Path, judged: Judged, answers: logs.Answers
+) -> tuple[accuracy.Accuracy | None, str]:
+    """(the score, computed again, why it cannot be computed)."""
+    reference, why = files.attempt(files.arrays, run / "reference.npz")
+    logits, logits_why = _logits(run / "raw" / "accuracy" / "logits.npy")
+    own, own_why = _logits(run / "raw" / "accuracy" / "own_logits.npy")
+    if reference is None or logits_why or own_why:
+        return None, why or logits_why or own_why
+    compute = partial(
+        accuracy.score,
         judged.score,
         answers.payloads,
         reference,
         judged.tolerance,
         judged.keys,
-        logits=forced,
+        logits=logits,
         own=own,
     )
+    return files.reckon(compute)
 
 
 def _score_faults(score: accuracy.Accuracy, line: str) -> Iterator[Fault | str]:
-    document, _ = files.attempt(lambda _: strict_json.parse(line), Path("accuracy.txt"))
+    document, _ = files.reckon(partial(strict_json.parse, line))
     if isinstance(document, dict) and isinstance(document.get("detail"), dict):
         document["detail"] = accuracy.with_current_names(document["detail"])
     if document != json.loads(score.line()):
         text = f"accuracy.txt says {line[:120]!r}; the whole log scores {score.line()[:160]}"
         yield Fault(text, score.line(), line[:200])
     if not score.passed:
-        limits = ", ".join(
-            f"{name.replace('_', ' ')} {value:.5g}" for name, value in score.detail.items()
-        )
-        text = f"{score.metric} is {score.value:.5g}, at most {score.threshold:g} passes ({limits})"
-        yield Fault(text, f"at most {score.threshold:g}", f"{score.value:.5g}")
+        yield Fault(score.sentence, f"at most {score.threshold:g}", f"{score.value:.5g}")
 
 
 def _tolerance(subject: Subject) -> Check:
     """The check of record.json's tolerance against the round's limits. A record must not choose its
     own tolerance.
     """
-    where = {
-        "file": "record.json",
-        "fix": "judge by the tolerance of the model's own file: measure again",
-    }
+    where = {"file": "record.json", "fix": _TOLERANCE}
     if subject.place.run is None:
-        return not_applicable(
-            "tolerance", "a submission without a run directory around it has none", **where
-        )
+        why = "a submission without a run directory around it has no tolerance"
+        return not_applicable("tolerance", why, **where)
     return judge("tolerance", _too_loose(subject), "within the round's limits", **where)
 
 
@@ -194,21 +163,15 @@ def _too_loose(subject: Subject) -> Iterator[Fault]:
     tolerance = accuracy.with_current_names(subject.record.accuracy.tolerance)
     limits = subject.rules.project_limits.tolerance.get(score, {}).get(precision)
     if limits is None:
-        yield Fault(
-            f"{subject.rules.round} has no tolerance for the score {shorten(score)} in"
-            f" {shorten(precision)}"
-        )
+        of = f"the score {shorten(score)} in {shorten(precision)}"
+        yield Fault(f"{subject.rules.round} has no tolerance for {of}")
         return
     for word, sign, bounds in (("at most", 1, limits.at_most), ("at least", -1, limits.at_least)):
         for name, bound in _limits(bounds, tolerance):
             value = tolerance.get(name)
             if not isinstance(value, int | float) or not sign * value <= sign * bound:
-                yield mismatch(
-                    f"accuracy.tolerance.{name}",
-                    value,
-                    f"{word} {bound:g}",
-                    f"{score} in {precision} may have",
-                )
+                who = f"{score} in {precision} may have"
+                yield mismatch(f"accuracy.tolerance.{name}", value, f"{word} {bound:g}", who)
 
 
 def _limits(

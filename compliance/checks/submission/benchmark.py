@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from compliance.findings.check import Check, Fault, judge, manual, not_applicable, shorten
+from compliance.findings.check import judge, manual, not_applicable, shorten
 from compliance.findings.entries import entry_fault
 from compliance.folders import subfolders
 from compliance.loadgen.counts import has_token_latencies
 from compliance.logs import files
 from compliance.rules import Benchmark, ScoredTest
 from compliance.subject import Subject
+from formats.checks import Check, Fault
 from formats.record import Record
 
 _SUITES = {
@@ -29,10 +30,8 @@ _SUITES = {
 _LONGEST_LINE = 4096
 # The patterns of metrics have a number like the first expression, which does not match -3, nan and
 # 1e9. The second expression matches them too.
-_NUMBER, _ANY_NUMBER = (
-    re.compile(r"\[(?:\\d|0-9)\\?\.\]\+"),
-    r"[-+]?(?i:nan|inf(?:inity)?|[\d.]+(?:e[-+]?\d+)?)(?!\w)",
-)
+_NUMBER = re.compile(r"\[(?:\\d|0-9)\\?\.\]\+")
+_ANY_NUMBER = r"[-+]?(?i:nan|inf(?:inity)?|[\d.]+(?:e[-+]?\d+)?)(?!\w)"
 _NOT_FINITE = re.compile(r"(?<![\w.])[-+]?(?:nan|inf|infinity)(?![\w.])", re.IGNORECASE)
 
 
@@ -48,29 +47,20 @@ def checks(subject: Subject) -> list[Check]:
     ]
     if row is None:
         return scored  # the check of the model mapping reports it
-    by_id: dict[str, tuple[Callable[[Subject], Iterator[Fault]], str]] = {
-        "benchmark": (_misfits, f"counts and settings are those of {subject.official}"),
-        "accuracy-target": (accuracy, "every metric is within its limits"),
-        "scenarios": (_scenarios, "those of the system's suite"),
-    }
     if subject.place.division == "open":
-        why = (
-            f"the open division may differ from {subject.official}; eligibility says where it does"
-        )
-        free = [not_applicable(check_id, why) for check_id in by_id]
-        impossible = judge(
-            "accuracy-target", _impossible(subject), "", fix="score the answers again"
-        )
-        return [
-            *(impossible if c.id == impossible.id and impossible.faults else c for c in free),
-            *scored,
-        ]
-    fix = "measure what the benchmark asks for, or submit to the open division"
+        why = f"the open division may differ from {subject.official}; see the check `eligibility`"
+        accuracies = not_applicable("accuracy-target", why)
+        if impossible := list(_impossible(subject)):
+            fix = "score the answers again"
+            accuracies = judge("accuracy-target", impossible, "", fix=fix)
+        benchmark = not_applicable("benchmark", why)
+        return [benchmark, accuracies, not_applicable("scenarios", why), *scored]
+    fix = "measure what the benchmark requires, or submit to the open division"
+    good = f"counts and settings are those of {subject.official}"
     return [
-        *(
-            judge(check_id, find(subject), good, fix=fix)
-            for check_id, (find, good) in by_id.items()
-        ),
+        judge("benchmark", _misfits(subject), good, fix=fix),
+        judge("accuracy-target", accuracy(subject), "every metric is within its limits", fix=fix),
+        judge("scenarios", _scenarios(subject), "the scenarios of the system's suite", fix=fix),
         *scored,
     ]
 
@@ -83,26 +73,19 @@ def _misfits(subject: Subject) -> Iterator[Fault]:
     if row is None or not all(test.detail.values for test in subject.tests):
         return
     row, detail = row.of(subject.place.scenario), subject.performance.detail
-    counts = [
-        (subject.performance, "effective_performance_sample_count", row.performance_sample_count)
-    ]
+    who = f"{subject.official} has"
+    counts = {"effective_performance_sample_count": row.performance_sample_count}
     if subject.scenario == "Offline" and subject.place.division == "closed":
-        counts.append(
-            (subject.performance, "effective_samples_per_query", row.offline_samples or 0)
-        )
-    for test, key, least in counts:
-        if (test.detail.number(key) or 0) < least:
-            yield entry_fault(test.detail, key, f"at least {least}", f"{subject.official} has")
+        counts["effective_samples_per_query"] = row.offline_samples or 0
+    for key, least in counts.items():
+        if (detail.number(key) or 0) < least:
+            yield entry_fault(detail, key, f"at least {least}", who)
+    key = "effective_accuracy_sample_count"
     whole = row.accuracy_sample_count or row.dataset_size
-    if subject.accuracy.detail.get("effective_accuracy_sample_count") != whole:
-        yield entry_fault(
-            subject.accuracy.detail,
-            "effective_accuracy_sample_count",
-            whole,
-            f"{subject.official} has",
-        )
+    if subject.accuracy.detail.get(key) != whole:
+        yield entry_fault(subject.accuracy.detail, key, whole, who)
     if row.token_latencies and not has_token_latencies(detail):
-        yield Fault(f"token latencies are not measured, which {subject.official} asks for")
+        yield Fault(f"token latencies are not measured, and {subject.official} requires them")
     yield from _late(subject, row)
     if subject.place.division == "open" and subject.accuracy_text is not None:
         first = next(iter(row.accuracy))
@@ -116,26 +99,24 @@ def _late(subject: Subject, row: Benchmark) -> Iterator[Fault]:
     Server is judged by the limit that LoadGen was given, other scenarios by their measured latency
     (performance_check.py, latency_check, llm_check).
     """
-    detail, most = subject.performance.detail, row.latency_ns.get(subject.place.scenario)
-    asked = (
-        "effective_target_latency_ns"
-        if subject.place.scenario == "Server"
-        else "result_99.00_percentile_latency_ns"
-    )
-    logged_limit = detail.number(asked)  # LoadGen logs a limit of 0 if only tokens have one
-    if most is not None and (
-        logged_limit is None
-        or logged_limit > most
-        or (logged_limit <= 0 and not row.token_latencies)
-    ):
-        yield entry_fault(detail, asked, f"at most {most}", f"{subject.official} has")
+    detail, scenario = subject.performance.detail, subject.place.scenario
+    who = f"{subject.official} has"
+    key = "result_99.00_percentile_latency_ns"
+    if scenario == "Server":
+        key = "effective_target_latency_ns"
+    most, value = row.latency_ns.get(scenario), detail.number(key)
+    if most is not None:
+        # LoadGen logs a limit of 0 if only tokens have one.
+        has_limit = value is not None and (value > 0 or row.token_latencies)
+        if value is None or not has_limit or value > most:
+            yield entry_fault(detail, key, f"at most {most}", who)
     keys = {
         "ttft": "result_first_token_99.00_percentile_latency_ns",
         "tpot": "result_time_per_output_token_99.00_percentile_ns",
     }
-    for kind, limit in row.token_latency_ns.get(subject.place.scenario, {}).items():
+    for kind, limit in row.token_latency_ns.get(scenario, {}).items():
         if not 0 < (detail.number(keys[kind]) or 0) < limit:
-            yield entry_fault(detail, keys[kind], f"less than {limit}", f"{subject.official} has")
+            yield entry_fault(detail, keys[kind], f"less than {limit}", who)
 
 
 def accuracy(subject: Subject) -> Iterator[Fault]:
@@ -146,58 +127,38 @@ def accuracy(subject: Subject) -> Iterator[Fault]:
     row = subject.rules.benchmarks[subject.official or ""].of(subject.place.scenario)
     file = subject.place.show(subject.accuracy.folder / "accuracy.txt")
     for metric in dict.fromkeys((*row.accuracy, *row.accuracy_at_most)):
-        least, most = row.accuracy.get(metric), row.accuracy_at_most.get(metric)
-        expected = " and ".join(
-            f"{word} {limit}"
-            for word, limit in (("at least", least), ("at most", most))
-            if limit is not None
-        )
+        least = row.accuracy.get(metric, -math.inf)
+        most = row.accuracy_at_most.get(metric, math.inf)
+        limits = [f"at least {least}"] if metric in row.accuracy else []
+        if metric in row.accuracy_at_most:
+            limits.append(f"at most {most}")
+        expected = " and ".join(limits)
+        rule = f"{subject.official} requires {expected}"
         values = list(_values(subject, metric))
-        if not values and least is not None:
-            yield Fault(
-                f"accuracy.txt has no line of {metric}; {subject.official} wants {expected}",
-                expected,
-                "none",
-                file,
-            )
+        if not values and metric in row.accuracy:
+            yield Fault(f"accuracy.txt has no line of {metric}; {rule}", expected, "none", file)
         for line, text in values:
-            if (
-                not (-math.inf if least is None else least)
-                <= _number(text)
-                <= (math.inf if most is None else most)
-            ):
-                yield Fault(
-                    f"{metric} is {text[:40]}; {subject.official} wants {expected}",
-                    expected,
-                    text[:40],
-                    file,
-                    line,
-                )
+            if not least <= _number(text) <= most:
+                value = text[:40]
+                yield Fault(f"{metric} is {value}; {rule}", expected, value, file, line)
 
 
 def _impossible(subject: Subject) -> Iterator[Fault]:
     """Yield a fault for each value that a metric cannot have in any division: no number, infinite,
     below 0, or above the metric's largest.
     """
-    row, file = (
-        subject.rules.benchmarks[subject.official or ""].of(subject.place.scenario),
-        subject.place.show(subject.accuracy.folder / "accuracy.txt"),
-    )
+    row = subject.rules.benchmarks[subject.official or ""].of(subject.place.scenario)
+    file = subject.place.show(subject.accuracy.folder / "accuracy.txt")
     for metric in dict.fromkeys((*row.accuracy, *row.accuracy_at_most)):
         most = subject.rules.accuracy_most.get(metric, math.inf)
         pattern = _NUMBER.sub(lambda _: _ANY_NUMBER, subject.rules.accuracy_patterns[metric])
+        expected = "a number from 0" if math.isinf(most) else f"a number from 0 to {most:g}"
         for line, text, whole in _matches(subject.accuracy_text, pattern):
             value, match = _number(text), _NOT_FINITE.search(whole)
             if match or not 0 <= value <= most or math.isinf(value):
-                expected = f"a number from 0{'' if math.isinf(most) else f' to {most:g}'}"
                 excerpt = match[0] if match else text[:40]
-                yield Fault(
-                    f"{metric}: accuracy.txt says {excerpt}; it can only be {expected}",
-                    expected,
-                    excerpt,
-                    file,
-                    line,
-                )
+                sentence = f"{metric}: accuracy.txt says {excerpt}; it must be {expected}"
+                yield Fault(sentence, expected, excerpt, file, line)
 
 
 def _number(text: str) -> float:
@@ -210,12 +171,9 @@ def _number(text: str) -> float:
 
 def _values(subject: Subject, metric: str) -> Iterator[tuple[int, str]]:
     """(line, value as text) of each line of accuracy.txt that gives the metric."""
-    yield from (
-        (number, value)
-        for number, value, _ in _matches(
-            subject.accuracy_text, subject.rules.accuracy_patterns[metric]
-        )
-    )
+    pattern = subject.rules.accuracy_patterns[metric]
+    for number, value, _ in _matches(subject.accuracy_text, pattern):
+        yield number, value
 
 
 def far_apart(subject: Subject, texts: Sequence[str | None]) -> Iterator[str]:
@@ -226,31 +184,26 @@ def far_apart(subject: Subject, texts: Sequence[str | None]) -> Iterator[str]:
         texts: the content of baseline_accuracy.txt and compliance_accuracy.txt.
     """
     row = subject.rules.benchmarks.get(subject.official or "")
-    for metric in row.accuracy if row else ():
-        numbers = [
-            [
-                _number(value)
-                for _, value, _ in _matches(text, subject.rules.accuracy_patterns[metric])
-            ]
-            for text in texts
-        ]
-        allowed = (
-            row.accuracy_delta_percent.get(metric, 0.1 if "99.9" in str(subject.official) else 1.0)
-            if row
-            else 0.0
-        )
-        if not all(numbers):
+    if row is None:
+        return
+    usual_percent = 0.1 if "99.9" in str(subject.official) else 1.0
+    for metric in row.accuracy:
+        allowed = row.accuracy_delta_percent.get(metric, usual_percent)
+        pattern = subject.rules.accuracy_patterns[metric]
+        first, second = (_last(text, pattern) for text in texts)
+        if first is None or second is None:
             yield f"baseline_accuracy.txt or compliance_accuracy.txt has no line of {metric}"
-        elif not (
-            numbers[0][-1] > 0
-            and numbers[1][-1] > 0
-            and abs(1 - numbers[0][-1] / numbers[1][-1]) * 100 <= allowed
-        ):
-            first, second = numbers[0][-1], numbers[1][-1]
+        elif not (first > 0 and second > 0 and abs(1 - first / second) * 100 <= allowed):
             yield (
                 f"{metric} is {first:g} in baseline_accuracy.txt, {second:g} in"
                 f" compliance_accuracy.txt; they may differ by {allowed:g} %"
             )
+
+
+def _last(text: str | None, pattern: str) -> float | None:
+    """The number in the last line that matches; None if no line does."""
+    values = [value for _, value, _ in _matches(text, pattern)]
+    return _number(values[-1]) if values else None
 
 
 def _matches(text: str | None, pattern: str) -> Iterator[tuple[int, str, str]]:
@@ -265,18 +218,15 @@ def _unsuited(subject: Subject) -> Iterator[Fault]:
     """Yield a fault if the benchmark does not belong to the suite that the system description
     names.
     """
-    row, system_type = (
-        subject.rules.benchmarks.get(subject.official or ""),
-        (subject.system or {}).get("system_type"),
-    )
+    row = subject.rules.benchmarks.get(subject.official or "")
     if row and _suite(subject) not in row.required:
-        named = ", ".join(row.required)
-        yield Fault(
-            f"{subject.official} is no benchmark of the suite {system_type!r} of this system:"
-            f" {named}",
-            named,
-            str(system_type),
+        system_type = (subject.system or {}).get("system_type")
+        suites = ", ".join(row.required)
+        text = (
+            f"{subject.official} is not a benchmark of this system's suite {system_type!r}; its"
+            f" suites are {suites}"
         )
+        yield Fault(text, suites, str(system_type))
 
 
 def _suite(subject: Subject) -> str:
@@ -292,41 +242,29 @@ def _scenarios(subject: Subject) -> Iterator[Fault]:
     if faults := list(_unsuited(subject)):
         yield from faults
         return
-    row, suite, system_type = (
-        subject.rules.benchmarks[subject.official or ""],
-        _suite(subject),
-        (subject.system or {}).get("system_type"),
-    )
+    row = subject.rules.benchmarks[subject.official or ""]
+    suite = _suite(subject)
+    of_suite = f"for a system of the suite {(subject.system or {}).get('system_type')}"
     there = {folder.name.lower() for folder in subfolders(subject.place.folder.parent)}
     required, optional = row.required[suite], row.optional.get(suite, ())
     for name in required:
         if name.lower() not in there:
-            yield Fault(
-                f"{name} is missing; {subject.official} asks for it of a system of the suite"
-                f" {system_type}",
-                name,
-                "missing",
-            )
-    if subject.place.scenario not in (*required, *optional):
+            text = f"{name} is missing; {subject.official} requires it {of_suite}"
+            yield Fault(text, name, "missing")
+    scenario = subject.place.scenario
+    if scenario not in (*required, *optional):
         allowed = ", ".join((*required, *optional))
-        yield Fault(
-            f"{subject.place.scenario} is no scenario of {subject.official} for the suite"
-            f" {system_type}: {allowed}",
-            allowed,
-            subject.place.scenario,
-        )
+        text = f"{scenario} is not a scenario of {subject.official} {of_suite}"
+        yield Fault(text, allowed, scenario)
     if {"Server", "Interactive"} <= set(optional) and not there & {"server", "interactive"}:
-        yield Fault(
-            f"Server or Interactive is missing; {subject.official} asks for one of them",
-            "Server or Interactive",
-            "neither",
-        )
+        either = "Server or Interactive"
+        text = f"{either} is missing; {subject.official} requires one of them"
+        yield Fault(text, either, "neither")
 
 
 def _concerns(name: str, rule: ScoredTest, subject: Subject) -> bool:
-    return (subject.place.division != "open" and subject.official in rule.required_by) or (
-        subject.place.compliance / name
-    ).exists()
+    required = subject.place.division != "open" and subject.official in rule.required_by
+    return required or (subject.place.compliance / name).exists()
 
 
 def _scored(name: str, rule: ScoredTest, subject: Subject) -> Check:
@@ -337,16 +275,11 @@ def _scored(name: str, rule: ScoredTest, subject: Subject) -> Check:
     file = subject.place.show(path)
     text, fault = files.attempt(files.text, path)
     if text is None or "TEST PASS" not in text:
-        return judge(
-            name.lower(),
-            [fault or f"{rule.verdict_file} does not say TEST PASS"],
-            "",
-            file=file,
-            fix="run the test again",
-        )
+        faults = [fault or f"{rule.verdict_file} does not say TEST PASS"]
+        return judge(name.lower(), faults, "", file=file, fix="run the test again")
     why = (
-        f"{rule.verdict_file} says TEST PASS, by the benchmark's own script: ask the submitter for"
-        " its logs"
+        f"{rule.verdict_file} of the benchmark's own script says TEST PASS: ask the submitter for"
+        " the logs of the test"
     )
     return manual(name.lower(), why, file=file)
 
@@ -357,16 +290,10 @@ def eligibility(subject: Subject) -> Check:
     """
     reasons = list(_ineligible(subject))
     if not reasons:
-        return manual(
-            "eligibility",
-            "data set, model and review are for people to judge; unverified by MLCommons until they"
-            " have",
-        )
-    return manual(
-        "eligibility",
-        f"not eligible as an MLPerf submission because {'; '.join(reasons)}",
-        reasons=reasons,
-    )
+        why = "people have to judge data set, model and review; until then it is unverified"
+        return manual("eligibility", why)
+    why = f"not eligible as an MLPerf submission because {'; '.join(reasons)}"
+    return manual("eligibility", why, reasons=reasons)
 
 
 def _of_the_record(record: Record) -> Iterator[str]:
@@ -375,7 +302,7 @@ def _of_the_record(record: Record) -> Iterator[str]:
     if "seeded" in (record.digests.weights_source, record.cell.weights):
         yield "its weights are random"
     if record.cell.size not in ("full", "user", "own"):  # own: a user's weights in older records
-        yield f"the model is the {shorten(record.cell.size)} one"
+        yield f"the model has size {shorten(record.cell.size)}"
     if record.cell.sut == "mock":
         yield "the SUT is a mock"
     if record.mode == "quick":

@@ -13,14 +13,17 @@ from typing import Any
 
 from jsonschema import Draft202012Validator, ValidationError
 
-from compliance.findings.check import Check, Fault, judge, manual, mismatch, not_applicable, shorten
+from compliance.findings import fixes
+from compliance.findings.check import judge, manual, mismatch, not_applicable, shorten
 from compliance.folders import measurements_file
 from compliance.logs import files
 from compliance.subject import Subject
 from formats import schemas
+from formats.checks import Check, Fault
 
-_SCHEMAS = Path(__file__).parents[1] / "schemas"
+_SCHEMAS = Path(__file__).parents[2] / "schemas"
 _CORRECT = "correct the file by hand"
+_RETRAINED = "submit a retrained model to the open division"
 # The most errors of one document that are read. A document with more is wrong throughout.
 _MOST_ERRORS = 1000
 _TEXTS = (".md", ".txt", ".adoc", ".rst", ".pdf")
@@ -56,7 +59,7 @@ def checks(subject: Subject) -> list[Check]:
         judge(
             "system-description",
             [*_schema(subject, subject.system, "system", system), *_names(subject)],
-            "all fields, and of this submitter",
+            "all fields, and this submitter",
             file=system,
             fix=_CORRECT,
         ),
@@ -71,9 +74,9 @@ def checks(subject: Subject) -> list[Check]:
         judge(
             "readme",
             _readme(subject),
-            "it says something",
+            "it is not blank",
             file=place.show(place.measurements / "README.md"),
-            fix="write into it how to repeat the result",
+            fix="describe in it how to repeat the result",
         ),
         judge(
             "model-mapping",
@@ -87,14 +90,14 @@ def checks(subject: Subject) -> list[Check]:
             _source(subject),
             "there, and not empty",
             file=place.show(_source_folder(subject)),
-            fix="put the source there, or how to come by it",
+            fix="put the source there, or a text that says where it is",
         ),
         judge(
             "submitted-source",
             _submitted_source(subject),
-            "the one that ran" if place.run else "there is a program",
+            "the source that ran" if place.run else "there is a program",
             file=place.show(_source_folder(subject)),
-            fix="measure it with --mode submission, which puts the source there",
+            fix="measure with --mode submission, which copies the source",
         ),
         _record(subject),
     ]
@@ -117,19 +120,16 @@ def _fault(error: ValidationError) -> Fault:
     """
     where = shorten(".".join(map(str, error.absolute_path))) or "the document"
     rule = error.schema.get("description") if isinstance(error.schema, dict) else None
-    text = (
-        f"{where} is {shorten(repr(error.instance))}: {rule}"
-        if rule and error.absolute_path
-        else f"{where}: {error.message[:160]}"
-    )
+    value = shorten(repr(error.instance))
+    text = f"{where}: {error.message[:160]}"
+    if rule and error.absolute_path:
+        text = f"{where} is {value}: {rule}"
     if error.validator in ("required", "additionalProperties"):
         return Fault(text)
-    return Fault(
-        text,
-        rule
-        or f"{error.validator}: {shorten(json.dumps(error.validator_value, ensure_ascii=False))}",
-        shorten(repr(error.instance)),
-    )
+    if not rule:
+        limit = json.dumps(error.validator_value, ensure_ascii=False)
+        rule = f"{error.validator}: {shorten(limit)}"
+    return Fault(text, rule, value)
 
 
 @cache
@@ -145,11 +145,9 @@ def _validator(schema: str) -> Draft202012Validator:
 def _schema(
     subject: Subject, value: dict[str, Any] | None, schema: str, file: str
 ) -> Sequence[Fault | str]:
-    return (
-        [subject.faults.get(file, f"{file} is missing")]
-        if value is None
-        else faults_of(value, schema)
-    )
+    if value is None:
+        return [subject.faults.get(file, f"{file} is missing")]
+    return faults_of(value, schema)
 
 
 def _names(subject: Subject) -> Iterator[Fault]:
@@ -171,16 +169,12 @@ def _mapping(subject: Subject, file: str) -> Iterator[Fault | str]:
         yield from _schema(subject, subject.mapping, "model_mapping", file)
     if subject.official not in benchmarks:
         names, official = ", ".join(benchmarks), shorten(subject.official)
-        none = (
-            "not mapped to one"
-            if subject.place.division == "open"
-            else f"{subject.place.division} heeds no mapping"
-        )
-        text = (
-            f"{name} is mapped to {official}"
-            if official != name
-            else f"{name} is no official benchmark, and {none}"
-        )
+        if official != name:
+            text = f"{name} is mapped to {official}"
+        elif subject.place.division == "open":
+            text = f"{name} is not an official benchmark, and not mapped to one"
+        else:
+            text = f"{name} is not an official benchmark, and only the open division has mappings"
         yield Fault(f"{text}; {subject.rules.round} has {names}", f"one of {names}", official)
 
 
@@ -189,17 +183,12 @@ def _of_division(subject: Subject, system: str, measurements: str) -> list[Check
     division.
     """
     if subject.place.division == "open":
-        why = "the open division does not ask for it"
-        return [
-            not_applicable(check_id, why) for check_id in ("retraining", "calibration", "network")
-        ]
-    network = judge(
-        "network",
-        _network(subject),
-        "as the division wants it",
-        file=system,
-        fix="submit to the division it was measured for",
-    )
+        why = "the open division does not require it"
+        ids = ("retraining", "calibration", "network")
+        return [not_applicable(check_id, why) for check_id in ids]
+    good = f"is_network and the SUT's name fit the {subject.place.division} division"
+    fix = "submit to the division it was measured for"
+    network = judge("network", _network(subject), good, file=system, fix=fix)
     return [_retraining(subject, measurements), _calibration(subject), network]
 
 
@@ -207,107 +196,78 @@ def _retraining(subject: Subject, file: str) -> Check:
     retraining = (subject.measurements or {}).get("retraining")
     stated = retraining if isinstance(retraining, list) else [retraining]
     words = [str(word).strip().rstrip(".").lower() for word in stated]
-    where = {"file": file, "fix": "submit what was retrained to the open division"}
-    if subject.measurements is None or all(word in _NOT_RETRAINED for word in words):
-        return judge(
-            "retraining",
-            [] if subject.measurements is not None else [f"{file} does not tell"],
-            f"{shorten(retraining)}",
-            **where,
-        )
-    return manual(
-        "retraining",
-        f"retraining is {shorten(repr(retraining))}; the {subject.place.division} division allows"
-        " none: judge what was done",
-        **where,
+    where = {"file": file, "fix": _RETRAINED}
+    if subject.measurements is None:
+        return judge("retraining", [f"{file} does not say it"], "", **where)
+    if all(word in _NOT_RETRAINED for word in words):
+        return judge("retraining", [], shorten(retraining), **where)
+    why = (
+        f"retraining is {shorten(repr(retraining))}, and the {subject.place.division} division"
+        " allows none: judge how the model was changed"
     )
+    return manual("retraining", why, **where)
 
 
 def _calibration(subject: Subject) -> Check:
     """The check that there is a document on calibration. It may be missing if nothing was
     quantised, which only a person can judge.
     """
-    there = [
-        name for name in _CALIBRATION if _says_something(subject.place.submitter_folder / name)
-    ]
-    where = {
-        "file": subject.place.show(subject.place.submitter_folder),
-        "fix": f"put it there as {_CALIBRATION[0]} or {_CALIBRATION[2]}",
-    }
-    if there:
-        return judge("calibration", [], there[0], **where)
-    return manual(
-        "calibration",
-        "no document says how the model was quantised: it is asked for unless nothing was"
-        " quantised",
-        **where,
+    folder = subject.place.submitter_folder
+    fix = f"add it as {_CALIBRATION[0]} or {_CALIBRATION[2]}"
+    for name in _CALIBRATION:
+        if _says_something(folder / name):
+            return judge("calibration", [], name, file=subject.place.show(folder), fix=fix)
+    why = (
+        "no document says how the model was quantised; one is required unless nothing was quantised"
     )
+    return manual("calibration", why, file=subject.place.show(folder), fix=fix)
 
 
 def _network(subject: Subject) -> Iterator[Fault]:
     """Yield a fault if is_network or the SUT's name do not fit the division (performance_check.py,
     network_check).
     """
-    network_field = (subject.system or {}).get("is_network")
-    is_network, in_network_division = (
-        str(network_field).lower() == "true",
-        subject.place.division == "network",
-    )
-    if is_network is not in_network_division:
-        expected = '"true"' if in_network_division else "absent"
-        yield mismatch(
-            "is_network",
-            "absent" if network_field is None else repr(network_field),
-            expected,
-            f"the {subject.place.division} division wants it",
-        )
-    for test in subject.tests if in_network_division else ():
-        if _NETWORK_SUT not in str(name := test.detail.get("sut_name")):
-            file, line = (
-                subject.place.show(test.folder / "mlperf_log_detail.txt"),
-                test.detail.line("sut_name"),
-            )
-            yield mismatch(
-                "sut_name",
-                repr(name),
-                f"{_NETWORK_SUT!r} in it",
-                "the network division wants",
-                file=file,
-                line=line,
-            )
+    value = (subject.system or {}).get("is_network")
+    required = subject.place.division == "network"
+    who = f"the {subject.place.division} division requires"
+    if (str(value).lower() == "true") is not required:
+        stated = "absent" if value is None else repr(value)
+        yield mismatch("is_network", stated, '"true"' if required else "absent", who)
+    for test in subject.tests if required else ():
+        name = test.detail.get("sut_name")
+        if _NETWORK_SUT not in str(name):
+            file = subject.place.show(test.folder / "mlperf_log_detail.txt")
+            line = test.detail.line("sut_name")
+            expected = f"{_NETWORK_SUT!r} in it"
+            yield mismatch("sut_name", repr(name), expected, who, file=file, line=line)
 
 
 def _readme(subject: Subject) -> Iterator[str]:
     path = subject.place.measurements / "README.md"
     if path.exists() and not _says_something(path):
-        yield "README.md is blank; it has to say how the result is repeated"
+        yield "README.md is blank; it must say how to repeat the result"
 
 
 def _says_something(path: Path) -> bool:
     content, _ = files.attempt(files.whole_bytes, path)
-    return bool(
-        content
-        and any(c.isprintable() and not c.isspace() for c in content.decode("utf-8", "replace"))
-    )
+    text = (content or b"").decode("utf-8", "replace")
+    return any(c.isprintable() and not c.isspace() for c in text)
 
 
 def _source_folder(subject: Subject) -> Path:
-    return subject.place.submitter_folder / subject.rules.layout.source.format(
-        benchmark=subject.place.benchmark
-    )
+    name = subject.rules.layout.source.format(benchmark=subject.place.benchmark)
+    return subject.place.submitter_folder / name
 
 
 def _source(subject: Subject) -> Iterator[str]:
     if not any(path.stat().st_size for path in _source_files(subject)):
-        yield "it holds no file that says anything"
+        yield "every file in it is empty"
 
 
 def _source_files(subject: Subject) -> Iterator[Path]:
-    return (
-        path
-        for path in files.under(_source_folder(subject))
-        if path.is_file() and not path.is_symlink()
-    )
+    for path in files.under(_source_folder(subject)):
+        if path.is_file() and not path.is_symlink():
+            yield path
 
 
 def _submitted_source(subject: Subject) -> Iterator[Fault | str]:
@@ -316,13 +276,13 @@ def _submitted_source(subject: Subject) -> Iterator[Fault | str]:
     """
     folder = _source_folder(subject)
     if not any(_is_program(path) for path in _source_files(subject)):
-        yield "it holds no program, only text; src/<benchmark> is the code that ran"
+        yield "it has no program, only text; src/<benchmark> must have the code that ran"
     elif subject.place.run is not None:
         digest, fault = files.attempt(files.source_digest, folder)
         recorded_digest = subject.record.git.worker_source_sha256 if subject.record else ""
         if digest != recorded_digest:
             text = (
-                f"its scenarios/, sut/ and formats/ have sha256 {digest}; record.json says"
+                f"its scenarios/, sut/ and formats/ have sha256 {digest}; by record.json"
                 f" {recorded_digest} ran"
             )
             yield fault or Fault(text, recorded_digest, str(digest))
@@ -332,11 +292,9 @@ def _is_program(path: Path) -> bool:
     """Return whether a file may be a program: it has content, and its name is not that of a text or
     a licence.
     """
-    return (
-        path.suffix.lower() not in _TEXTS
-        and path.stem.lower() not in _NO_PROGRAMS
-        and path.stat().st_size > 0
-    )
+    if path.suffix.lower() in _TEXTS or path.stem.lower() in _NO_PROGRAMS:
+        return False
+    return path.stat().st_size > 0
 
 
 def _record(subject: Subject) -> Check:
@@ -346,10 +304,4 @@ def _record(subject: Subject) -> Check:
     faults = _schema(subject, document, "record", "record.json")
     if not faults and subject.record is None:
         faults = [subject.faults["record.json"]]
-    return judge(
-        "record-json",
-        faults,
-        "complete",
-        file="record.json",
-        fix="put the run's own file there, or measure again",
-    )
+    return judge("record-json", faults, "complete", file="record.json", fix=fixes.OWN)

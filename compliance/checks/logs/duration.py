@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compliance.findings import fixes
-from compliance.findings.check import Check, Fault, judge, not_applicable
+from compliance.findings.check import judge, not_applicable
 from compliance.loadgen import counts
 from compliance.loadgen.duration import last_issue_ns, one_by_one_ns
 from compliance.logs import Detail
 from compliance.logs.dates import wall_seconds
 from compliance.rules import Rules
 from compliance.subject import Subject
+from formats.checks import Check, Fault
 
 # Allowed idle time: how much longer than its logged work a test may take. This limit is this
 # project's, not MLPerf's.
@@ -26,16 +27,11 @@ _LEAST_BATCHES = 3
 
 def performance(subject: Subject) -> Check:
     """The check that the performance test's latencies and the passed time agree."""
-    detail, file = (
-        subject.performance.detail,
-        subject.place.show(subject.performance.folder / "mlperf_log_detail.txt"),
-    )
-    good = "the latencies fit into the time that passed"
     return judge(
         "duration",
-        _duration(detail, subject.scenario, subject.rules),
-        good,
-        file=file,
+        _duration(subject.performance.detail, subject.scenario, subject.rules),
+        "the latencies fit into the time that passed",
+        file=subject.place.show(subject.performance.folder / "mlperf_log_detail.txt"),
         fix=fixes.FIGURES,
     )
 
@@ -70,49 +66,43 @@ def _duration(detail: Detail, scenario: str, rules: Rules) -> Iterator[Fault | s
     if issued is None or wall_s is None:
         yield "the latencies, power_begin or power_end are missing or no dates"
         return
-    busy_s = max(issued[0], one_by_one_ns(detail, scenario)) / 1e9
+    one_by_one = one_by_one_ns(detail, scenario)
+    busy_s = max(issued[0], one_by_one) / 1e9
+    line = detail.line("power_end")
     if busy_s > wall_s + rules.dates.clock_tolerance_s:
         text = (
             f"the latencies add up to {busy_s:.3f} s and {wall_s:.3f} s passed between power_begin"
             " and power_end"
         )
-        yield Fault(
-            text, f"at most {wall_s:.3f} s", f"{busy_s:.3f} s", line=detail.line("power_end")
-        )
+        yield Fault(text, f"at most {wall_s:.3f} s", f"{busy_s:.3f} s", line=line)
     # The last answer comes after the last issue. Offline's figure is the time of the last answer
     # already.
     tail_s = 0 if scenario == "Offline" else (detail.number("result_max_latency_ns") or 0) / 1e9
-    most_s = (1 + _IDLE) * (
-        max(issued[1], one_by_one_ns(detail, scenario)) / 1e9 + tail_s
-    ) + _IDLE_S
+    work_s = max(issued[1], one_by_one) / 1e9 + tail_s
+    most_s = (1 + _IDLE) * work_s + _IDLE_S
     if wall_s > most_s:
         text = (
-            f"{wall_s:.3f} s passed between power_begin and power_end, and the figures tell of"
+            f"{wall_s:.3f} s passed between power_begin and power_end, and the figures account for"
             f" {busy_s:.3f} s"
         )
-        yield Fault(
-            text, f"at most {most_s:.3f} s", f"{wall_s:.3f} s", line=detail.line("power_end")
-        )
+        yield Fault(text, f"at most {most_s:.3f} s", f"{wall_s:.3f} s", line=line)
     yield from _clocks(detail, rules)
-    line = detail.occurrences.get("result_validity", ())
-    if line and not busy_s * 1e3 <= line[-1].time_ms + rules.dates.clock_tolerance_s * 1e3:
-        clock_s = line[-1].time_ms / 1e3
-        text = (
-            f"the latencies add up to {busy_s:.3f} s and the log's own clock stands at"
-            f" {clock_s:.3f} s"
-        )
-        yield Fault(text, f"at most {clock_s:.3f} s", f"{busy_s:.3f} s", line=line[-1].number)
+    verdicts = detail.occurrences.get("result_validity", ())
+    if not verdicts:
+        return
+    clock_s = verdicts[-1].time_ms / 1e3
+    if not busy_s <= clock_s + rules.dates.clock_tolerance_s:
+        text = f"the latencies add up to {busy_s:.3f} s and the log's own clock to {clock_s:.3f} s"
+        yield Fault(text, f"at most {clock_s:.3f} s", f"{busy_s:.3f} s", line=verdicts[-1].number)
 
 
 def _clocks(detail: Detail, rules: Rules) -> Iterator[Fault]:
     """Yield a fault if calendar and log differ between the last generation of queries and
     power_end. NTP may move the calendar a little.
     """
-    begin, end, wall_s = (
-        detail.occurrences.get("generated_query_duration"),
-        detail.occurrences.get("power_end"),
-        wall_seconds(detail),
-    )
+    begin = detail.occurrences.get("generated_query_duration")
+    end = detail.occurrences.get("power_end")
+    wall_s = wall_seconds(detail)
     if not begin or not end or wall_s is None:
         return
     spent_s = (end[-1].time_ms - begin[-1].time_ms) / 1e3
@@ -130,12 +120,9 @@ def _long_enough(detail: Detail, scenario: str, rules: Rules) -> Iterator[Fault 
     """
     passed_ns, least_s = last_issue_ns(detail, scenario), _least_s(rules, scenario)
     if passed_ns is None or passed_ns[1] / 1e9 < least_s:
-        passed_text = "unknown" if passed_ns is None else f"{passed_ns[1] / 1e9:.3f} s"
-        yield Fault(
-            f"{passed_text}; the round asks for {least_s:g} s",
-            f"at least {least_s:g} s",
-            passed_text,
-        )
+        passed = "unknown" if passed_ns is None else f"{passed_ns[1] / 1e9:.3f} s"
+        text = f"{passed}; the round requires {least_s:g} s"
+        yield Fault(text, f"at least {least_s:g} s", passed)
 
 
 def _least_s(rules: Rules, scenario: str) -> float:
@@ -149,26 +136,23 @@ def whole_batches(subject: Subject) -> Check:
     It reports the padding, and fails a quick run with padding.
     """
     file = subject.place.show(subject.performance.folder / "mlperf_log_detail.txt")
-    where = {"file": file, "fix": "measure again: the harness chooses whole batches by itself"}
+    where = {"file": file, "fix": "measure again: the harness chooses whole batches"}
     record = subject.record
-    if subject.scenario != "Offline" or record is None:
-        why = (
-            f"{subject.scenario} has none"
-            if record is not None
-            else "no record says what the batch size is"
-        )
+    if record is None:
+        why = "there is no record of the batch size"
+        return not_applicable("whole-batches", why, **where)
+    if subject.scenario != "Offline":
+        why = f"{subject.scenario} has no batches"
         return not_applicable("whole-batches", why, **where)
     size = record.cell.batch_size
     samples, batches = counts.batches(subject.performance.detail, subject.scenario, size)
     if samples is None or batches is None:
-        return judge(
-            "whole-batches", ["the number of samples or the batch size is missing"], "", **where
-        )
+        missing = "the number of samples or the batch size is missing"
+        return judge("whole-batches", [missing], "", **where)
     rows = batches * size
     padding = (rows - samples) / rows
-    summary = f"{samples} samples in {batches} batches, " + (
-        f"{padding:.2%} of their rows padding" if padding else "no padding"
-    )
+    share = f"{padding:.2%} of their rows are padding" if padding else "no padding"
+    summary = f"{samples} samples in {batches} batches, {share}"
     faults = _padding(samples, batches, rows) if record.mode == "quick" else ()
     return judge("whole-batches", faults, summary, **where)
 
@@ -176,13 +160,11 @@ def whole_batches(subject: Subject) -> Check:
 def _padding(samples: int, batches: int, rows: int) -> Iterator[Fault]:
     if samples != rows:
         text = (
-            f"{samples} samples are no whole number of batches: {rows - samples} of the {rows} rows"
-            f" of {batches} batches are padding"
+            f"{samples} samples are not a whole number of batches: {rows - samples} of {rows} rows"
+            f" in {batches} batches are padding"
         )
         yield Fault(text, str(rows), str(samples))
     if batches < _LEAST_BATCHES:
-        yield Fault(
-            f"a figure of {batches} batch(es); a quick run has {_LEAST_BATCHES} at least",
-            f"at least {_LEAST_BATCHES}",
-            str(batches),
-        )
+        least = f"at least {_LEAST_BATCHES}"
+        text = f"{batches} batch(es) were measured; a quick run requires {least}"
+        yield Fault(text, least, str(batches))

@@ -9,18 +9,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from compliance.findings import fixes
-from compliance.findings.check import Check, Fault, judge, mismatch, not_applicable, shorten
+from compliance.findings.check import judge, mismatch, not_applicable, shorten
 from compliance.loadgen import counts
 from compliance.logs import files
 from compliance.subject import LoadGenRun, Subject
 from formats import figures
+from formats.checks import Check, Fault
 from formats.figures import FIGURES, Figures
 from formats.outcome import WorkerOutcome
 from formats.record import Record
-from formats.result import Result
+from formats.result import Metric, Result
 
 _ALWAYS = ("samples_per_second", "ms_per_step", "ms_per_denoising_step", "tokens_per_second")
 """Figures of `metrics` that have to be there. Older results may lack other figures."""
@@ -31,15 +33,12 @@ def check(subject: Subject) -> Check:
     """The check of every worker's outcome, and of result.json."""
     if subject.record is None:
         return not_applicable("outcomes-and-result", subject.no_record)
-    outcomes = (
-        fault
-        for test in (*subject.tests, *subject.compliance.values())
-        for fault in _outcome(test, subject)
-    )
-    good = "every worker answered and took what its log says, whose figure is the result's"
-    return judge(
-        "outcomes-and-result", [*outcomes, *_result(subject, subject.record)], good, fix=fixes.RUN
-    )
+    faults: list[Fault] = []
+    for test in (*subject.tests, *subject.compliance.values()):
+        faults += _outcome(test, subject)
+    faults += _result(subject, subject.record)
+    good = "samples and time of every worker are those of its log, and so is the result's figure"
+    return judge("outcomes-and-result", faults, good, fix=fixes.RUN)
 
 
 def _outcome(test: LoadGenRun, subject: Subject) -> Iterator[Fault]:
@@ -56,13 +55,8 @@ def _outcome(test: LoadGenRun, subject: Subject) -> Iterator[Fault]:
         return
     count, samples = outcome.answered.get("samples"), _issued_samples(test, subject.scenario)
     if samples is not None and count != samples:
-        yield mismatch(
-            f"{test.name}: answered.samples",
-            repr(count),
-            f"{samples:.0f}",
-            "LoadGen issued",
-            file=file,
-        )
+        what = f"{test.name}: answered.samples"
+        yield mismatch(what, repr(count), f"{samples:.0f}", "LoadGen issued", file=file)
     logged = _logged_ms(test)
     if logged is None:
         return
@@ -70,33 +64,21 @@ def _outcome(test: LoadGenRun, subject: Subject) -> Iterator[Fault]:
     most = logged * (1 + slack["fraction"]) + 1e3 * slack["seconds"]
     if not logged <= outcome.test_ns / 1e6 <= most:
         expected = f"{logged * 1e6:.0f} to {most * 1e6:.0f}"
-        yield mismatch(
-            f"{test.name}: test_ns",
-            outcome.test_ns,
-            expected,
-            "the log's own time makes it",
-            file=file,
-        )
+        what, who = f"{test.name}: test_ns", "by the log's own time it is"
+        yield mismatch(what, outcome.test_ns, expected, who, file=file)
 
 
 def _issued_samples(test: LoadGenRun, scenario: str) -> float | None:
     """The number of samples that a test issued, by its log; None if the log does not say."""
-    return (
-        test.detail.number("effective_accuracy_sample_count")
-        if test.name == "accuracy"
-        else counts.samples(test.detail, scenario)
-    )
+    if test.name == "accuracy":
+        return test.detail.number("effective_accuracy_sample_count")
+    return counts.samples(test.detail, scenario)
 
 
 def _logged_ms(test: LoadGenRun) -> float | None:
     """The time of the log's last entry, in milliseconds; None if no entry has a time."""
-    times = [
-        line.time_ms
-        for lines in test.detail.occurrences.values()
-        for line in lines
-        if math.isfinite(line.time_ms)
-    ]
-    return max(times, default=None)
+    lines = chain.from_iterable(test.detail.occurrences.values())
+    return max((line.time_ms for line in lines if math.isfinite(line.time_ms)), default=None)
 
 
 def _result(subject: Subject, record: Record) -> Iterator[Fault]:
@@ -107,10 +89,8 @@ def _result(subject: Subject, record: Record) -> Iterator[Fault]:
     if path and (path.exists() or path.is_symlink()):
         result, why = files.attempt(files.result, path)
         faults = [Fault(why)] if result is None else [*_contradictions(result, subject, record)]
-        yield from (
-            replace(fault, text=f"result.json: {fault.text}", file="result.json")
-            for fault in faults
-        )
+        for fault in faults:
+            yield replace(fault, text=f"result.json: {fault.text}", file="result.json")
 
 
 def _contradictions(result: Result, subject: Subject, record: Record) -> Iterator[Fault]:
@@ -125,11 +105,8 @@ def _contradictions(result: Result, subject: Subject, record: Record) -> Iterato
             result, lambda: figures.of_loadgen(detail, record, outcome, figure, 1)
         )
     score_line = (subject.accuracy_text or "").partition("\n")[0]
-    if (
-        result.accuracy
-        and result.accuracy.get("passed") is True
-        and '"passed": true' not in score_line
-    ):
+    passed = result.accuracy and result.accuracy.get("passed") is True
+    if passed and '"passed": true' not in score_line:
         yield mismatch("accuracy.passed", True, shorten(score_line), "accuracy.txt says")
     if result.ranked and (why := _unranked(result, subject, record)):
         yield Fault(f"ranked is true, and {why}", "false", "true")
@@ -140,22 +117,19 @@ def copied(result: Result, record: Record, outcome: WorkerOutcome | None) -> Ite
     the performance test's outcome.
     """
     for key in ("cell", "mode", "round"):
-        if getattr(result, key) != getattr(record, key):
-            yield mismatch(
-                key, repr(getattr(result, key)), repr(getattr(record, key)), "record.json has"
-            )
+        value, original = getattr(result, key), getattr(record, key)
+        if value != original:
+            yield mismatch(key, repr(value), repr(original), "record.json has")
     if outcome is None:
         return
+    who = "raw/performance/outcome.json has"
     after = result.evidence.get("after")
     if after != (outcome.evidence_after or {}):
-        yield mismatch(
-            "evidence.after", after, outcome.evidence_after, "raw/performance/outcome.json has"
-        )
+        yield mismatch("evidence.after", after, outcome.evidence_after, who)
     for key in ("peak_host_bytes", "energy", "disturbance"):
-        if getattr(result, key) != getattr(outcome, key):
-            yield mismatch(
-                key, getattr(result, key), getattr(outcome, key), "raw/performance/outcome.json has"
-            )
+        value, original = getattr(result, key), getattr(outcome, key)
+        if value != original:
+            yield mismatch(key, value, original, who)
 
 
 def other_figures(result: Result, make: Callable[[], Figures]) -> Iterator[Fault]:
@@ -164,41 +138,35 @@ def other_figures(result: Result, make: Callable[[], Figures]) -> Iterator[Fault
     """
     expected, why = files.reckon(make)
     if expected is None:
-        yield Fault(f"its figures cannot be made again: {why}")
+        yield Fault(f"its figures cannot be computed again: {why}")
         return
-    metric, right = result.metric, expected.metric
-    if right and (
-        metric is None
-        or (metric.name, metric.higher_is_better) != (right.name, right.higher_is_better)
-    ):
-        yield mismatch("metric", metric and metric.name, right.name, "its sources make it")
+    metric, right, who = result.metric, expected.metric, "its sources give"
+    if right and not _same_kind(metric, right):
+        yield mismatch("metric", metric and metric.name, right.name, who)
     elif right and metric and not _close(metric.value, right.value):
-        yield mismatch(
-            "metric", f"{metric.name} {metric.value}", f"{right.value:g}", "its sources make it"
-        )
+        yield mismatch("metric", f"{metric.name} {metric.value}", f"{right.value:g}", who)
     stated = {name for name in (*expected.metrics, *_COMPUTING) if name in result.metrics}
     required = {name for name in _ALWAYS if name in expected.metrics}
     for name in sorted(stated | required):
-        if not _close(result.metrics.get(name), expected.metrics.get(name)):
-            yield mismatch(
-                f"metrics.{name}",
-                result.metrics.get(name),
-                expected.metrics.get(name),
-                "its sources make it",
-            )
+        figure, value = result.metrics.get(name), expected.metrics.get(name)
+        if not _close(figure, value):
+            yield mismatch(f"metrics.{name}", figure, value, who)
     for name, value in expected.measured.items():
-        if not _close(result.measured.get(name), value):
-            yield mismatch(
-                f"measured.{name}", result.measured.get(name), value, "its sources make it"
-            )
+        figure = result.measured.get(name)
+        if not _close(figure, value):
+            yield mismatch(f"measured.{name}", figure, value, who)
+
+
+def _same_kind(metric: Metric | None, other: Metric) -> bool:
+    if metric is None:
+        return False
+    return (metric.name, metric.higher_is_better) == (other.name, other.higher_is_better)
 
 
 def _close(figure: Any, value: float | None) -> bool:
-    return (
-        figure is not None
-        and value is not None
-        and math.isclose(figure, value, rel_tol=1e-6, abs_tol=1e-12)
-    )
+    if figure is None or value is None:
+        return False
+    return math.isclose(figure, value, rel_tol=1e-6, abs_tol=1e-12)
 
 
 def _unranked(result: Result, subject: Subject, record: Record) -> str:
@@ -212,5 +180,5 @@ def _unranked(result: Result, subject: Subject, record: Record) -> str:
     if subject.performance.detail.get("result_validity") != "VALID":
         return "LoadGen does not call it VALID"
     if result.accuracy is None:
-        return "nobody judged its accuracy"
+        return "its accuracy was not judged"
     return "unranked names reasons against it" if result.unranked else ""

@@ -10,22 +10,23 @@ from pathlib import Path
 import numpy as np
 
 from compliance import logs
-from compliance.findings.check import Check, Fault, judge, manual, not_applicable, shorten
+from compliance.findings.check import judge, manual, not_applicable, shorten
 from compliance.loadgen import counts
 from compliance.loadgen.counts import logged_seed, logged_sets
 from compliance.loadgen.sample_order import misplaced
 from compliance.logs import files
 from compliance.rules import Rules
 from compliance.subject import Subject
+from formats.checks import Check, Fault
 
 _LOG = "mlperf_log_accuracy.json"
 _CUT = "truncate_accuracy_log.py of mlcommons/inference writes both log and hash"
 _AGAIN = "measure the accuracy again"
 _ASK = (
-    "ask the submitter for the whole log, put it in the place of the truncated one and audit again:"
-    " its size alone will then be wrong"
+    "ask the submitter for the whole log, replace the truncated one by it and audit again: only its"
+    " size will be wrong"
 )
-_HASHED_WHATEVER_IT_HOLDS = 64 << 20
+_LARGEST_DAMAGED = 64 << 20
 _FILLS_UP = "MultiStream"
 _HASH = re.compile(r"^hash=(\S*)\s*$", re.MULTILINE)
 
@@ -57,26 +58,17 @@ def checks_of_whole(
         answers: the content of the log; None: `fault` says why it cannot be read.
     """
     file, submitted = subject.place.show(whole), subject.place.show(subject.accuracy.folder / _LOG)
-    hashes, good = (
-        _hash(subject, whole, answers),
-        "of the whole log; head and tail of the submitted one are its own",
-    )
+    good = "the hash of the whole log, whose head and tail were submitted"
     samples = f"{len(answers.payloads) if answers else 0} samples, each once"
+    hashes, rows = _hash(subject, whole, answers), _unanswered(subject, answers, fault)
     results = [
         judge("accuracy-hash", hashes, good, file=submitted, fix=_CUT),
-        judge("accuracy-log", _unanswered(subject, answers, fault), samples, file=file, fix=_AGAIN),
+        judge("accuracy-log", rows, samples, file=file, fix=_AGAIN),
     ]
     if answers is not None:
         order = _order(subject, answers)
-        results.append(
-            judge(
-                "accuracy-order",
-                order,
-                "the one that follows from the seeds",
-                file=file,
-                fix=_AGAIN,
-            )
-        )
+        good = "the order that follows from the seeds"
+        results.append(judge("accuracy-order", order, good, file=file, fix=_AGAIN))
     return results
 
 
@@ -88,33 +80,23 @@ def checks_of_truncated(subject: Subject, why: str) -> list[Check]:
     reason `why`.
     """
     submitted = subject.accuracy.folder / _LOG
-    file, form = (
-        subject.place.show(submitted),
-        judge("accuracy-hash", _hash_form(subject), "", fix=_CUT),
-    )
-    head, _, tail = (files.attempt(files.whole_bytes, submitted)[0] or b"").partition(
-        subject.rules.truncation.joint.encode()
-    )
+    file = subject.place.show(submitted)
+    content, _ = files.attempt(files.whole_bytes, submitted)
+    head, _, tail = (content or b"").partition(subject.rules.truncation.joint.encode())
     rows = logs.read_ends(head, tail, repeats=subject.scenario == _FILLS_UP)
-    order = _order(subject, rows)
-    good = f"the {len(rows.seq_ids)} rows left are in the order of the seeds"
-    return [
-        (
-            judge("accuracy-order", order, good, file=file, fix=_AGAIN)
-            if rows.seq_ids
-            else not_applicable(
-                "accuracy-order",
-                "a row is longer than what truncation keeps: none is left whole",
-                file=file,
-            )
-        ),
-        (
-            judge("accuracy-log", rows.problems, "", file=file, fix=_CUT)
-            if rows.problems
-            else manual("accuracy-log", why, file=file, fix=_ASK)
-        ),
-        form if form.verdict == "FAIL" else manual("accuracy-hash", why, file=file, fix=_ASK),
-    ]
+    if rows.seq_ids:
+        good = f"the {len(rows.seq_ids)} rows left are in the order of the seeds"
+        order = judge("accuracy-order", _order(subject, rows), good, file=file, fix=_AGAIN)
+    else:
+        no_row = "a row is longer than the part that truncation keeps, so no whole row is left"
+        order = not_applicable("accuracy-order", no_row, file=file)
+    log = manual("accuracy-log", why, file=file, fix=_ASK)
+    if rows.problems:
+        log = judge("accuracy-log", rows.problems, "", file=file, fix=_CUT)
+    hash_line = manual("accuracy-hash", why, file=file, fix=_ASK)
+    if faults := list(_hash_form(subject)):
+        hash_line = judge("accuracy-hash", faults, "", fix=_CUT)
+    return [order, log, hash_line]
 
 
 def whole_log(subject: Subject) -> Path | None:
@@ -124,12 +106,10 @@ def whole_log(subject: Subject) -> Path | None:
     raw = subject.place.raw("accuracy")
     if raw:
         return raw / _LOG
-    content, _ = files.attempt(files.whole_bytes, subject.accuracy.folder / _LOG)
-    return (
-        None
-        if content is not None and subject.rules.truncation.joint.encode() in content
-        else subject.accuracy.folder / _LOG
-    )
+    submitted = subject.accuracy.folder / _LOG
+    content, _ = files.attempt(files.whole_bytes, submitted)
+    joint = subject.rules.truncation.joint.encode()
+    return None if content is not None and joint in content else submitted
 
 
 def _size(path: Path, rules: Rules) -> Iterator[Fault | str]:
@@ -137,40 +117,32 @@ def _size(path: Path, rules: Rules) -> Iterator[Fault | str]:
     if fault or size is None:
         yield fault
     elif not 0 < size <= rules.truncation.limit_bytes:
-        most = rules.truncation.limit_bytes
-        yield Fault(
-            f"{size} bytes; more than 0 and at most {most}", f"1 to {most} bytes", f"{size} bytes"
-        )
+        limit = f"1 to {rules.truncation.limit_bytes} bytes"
+        yield Fault(f"{size} bytes; it must have {limit}", limit, f"{size} bytes")
 
 
 def _no_answers(subject: Subject) -> Iterator[Fault | str]:
     """Yield a fault if a performance test logged answers, which it does only with audit
     settings.
     """
-    folder = subject.place.raw("performance") or subject.performance.folder
-    content, fault = files.attempt(lambda p: files.ends(p, 64), folder / _LOG)
+    path = (subject.place.raw("performance") or subject.performance.folder) / _LOG
+    file = subject.place.show(path)
+    content, fault = files.attempt(lambda p: files.ends(p, 64), path)
     if content and content[2] > 0 and content[0].split() != [b"[", b"]"]:
-        text = (
-            f"{content[2]} bytes in the performance test's {_LOG}; LoadGen writes an empty array"
-            " there"
-        )
-        yield Fault(
-            text, "an empty array", f"{content[2]} bytes", subject.place.show(folder / _LOG)
-        )
+        count = f"{content[2]} bytes"
+        text = f"{count} in the performance test's {_LOG}; LoadGen writes an empty array there"
+        yield Fault(text, "an empty array", count, file)
     if fault and subject.place.run:
-        yield Fault(fault, file=subject.place.show(folder / _LOG))
+        yield Fault(fault, file=file)
 
 
 def _hash_form(subject: Subject) -> Iterator[Fault | str]:
     hashes = _HASH.findall(subject.accuracy_text or "")
     file = subject.place.show(subject.accuracy.folder / "accuracy.txt")
     if len(hashes) != 1:
-        yield Fault(
-            f"accuracy.txt holds {len(hashes)} lines of hash=<sha256>; it must be one",
-            "one line",
-            f"{len(hashes)} lines",
-            file,
-        )
+        count = f"{len(hashes)} lines"
+        text = f"accuracy.txt has {count} of hash=<sha256>; it must have one"
+        yield Fault(text, "one line", count, file)
     elif not files.is_sha256(hashes[0]):
         yield Fault("accuracy.txt: the hash is no sha256", "a sha256", shorten(hashes[0]), file)
 
@@ -184,33 +156,25 @@ def _hash(subject: Subject, whole: Path, answers: logs.Answers | None) -> Iterat
     if faults := list(_hash_form(subject)):
         yield from faults
         return
-    read = answers is not None and not _problems(answers, subject)
-    of = files.sha256 if read else partial(files.bounded_sha256, most=_HASHED_WHATEVER_IT_HOLDS)
-    hash_line, (digest, fault) = (
-        _HASH.findall(subject.accuracy_text or "")[0],
-        files.attempt(of, whole),
-    )
-    if fault or digest != hash_line:
+    is_read = answers is not None and not _problems(answers, subject)
+    of = files.sha256 if is_read else partial(files.bounded_sha256, most=_LARGEST_DAMAGED)
+    stated = _HASH.findall(subject.accuracy_text or "")[0]
+    digest, fault = files.attempt(of, whole)
+    if fault or digest != stated:
         file = subject.place.show(subject.accuracy.folder / "accuracy.txt")
-        yield fault or Fault(
-            f"accuracy.txt says {hash_line}; the whole log has {digest}",
-            str(digest),
-            hash_line,
-            file,
-        )
+        text = f"accuracy.txt says {stated}; the whole log has {digest}"
+        yield fault or Fault(text, str(digest), stated, file)
         return
     content, fault = files.attempt(files.whole_bytes, subject.accuracy.folder / _LOG)
     cut = subject.rules.truncation
     head, tail, size = files.ends(whole, cut.keep_bytes)
+    allowed = [head + cut.joint.encode() + tail]
+    text = f"the submitted log is not the first and last {cut.keep_bytes} bytes of the raw one"
     if size <= cut.limit_bytes:
-        same, _ = files.attempt(files.whole_bytes, whole)
-        if fault or content not in (same, head + cut.joint.encode() + tail):
-            yield fault or "the submitted log is not the raw one"
-    elif fault or content != head + cut.joint.encode() + tail:
-        yield (
-            fault
-            or f"the submitted log is not the first and last {cut.keep_bytes} bytes of the raw one"
-        )
+        allowed.append(files.whole_bytes(whole))
+        text = "the submitted log is not the raw one"
+    if fault or content not in allowed:
+        yield fault or text
 
 
 def _unanswered(
@@ -234,7 +198,7 @@ def _unanswered(
     indices = np.fromiter(answers.payloads, np.int64, different)
     if different != count or not _from_zero(indices):
         text = (
-            f"{different} different samples answered; each of the {count} must be, by the indices"
+            f"{different} different samples were answered; it must be {count}, with the indices"
             " from 0 on"
         )
         yield Fault(text, f"{count} samples, from 0 on", f"{different} samples")
@@ -253,10 +217,10 @@ def _order(subject: Subject, rows: logs.Answers) -> Iterator[Fault | str]:
         yield "the loaded sets or the seed are missing from the detail log"
         return
     per_query = counts.samples_per_query(detail, subject.scenario)
-    count = sum(
-        -(-len(counts.without_wraparound(one, detail, subject.scenario)) // per_query) * per_query
-        for one in sets
-    )
+    count = 0
+    for one in sets:
+        size = len(counts.without_wraparound(one, detail, subject.scenario))
+        count += -(-size // per_query) * per_query
     if not len(seq_ids) or seq_ids.min() < 0 or seq_ids.max() >= count:
         yield f"its sample numbers are not those of {count} samples"
         return
@@ -264,7 +228,7 @@ def _order(subject: Subject, rows: logs.Answers) -> Iterator[Fault | str]:
     if stray := misplaced(settings, sets, seq_ids=seq_ids, indices=indices):
         at, expected = stray
         text = (
-            f"sample number {seq_ids[at]} is of index {indices[at]}; the seed {seed} makes it"
+            f"sample number {seq_ids[at]} has index {indices[at]}; with seed {seed} it has index"
             f" {expected}"
         )
         yield Fault(text, str(expected), str(indices[at]))
@@ -274,11 +238,9 @@ def _problems(answers: logs.Answers, subject: Subject) -> list[str]:
     """The problems of the log. In MultiStream a sample may occur twice, to fill up the last query
     of a set; the check of the order judges which.
     """
-    return [
-        problem
-        for problem in answers.problems
-        if subject.scenario != _FILLS_UP or not problem.endswith(logs.TWICE)
-    ]
+    if subject.scenario != _FILLS_UP:
+        return list(answers.problems)
+    return [problem for problem in answers.problems if not problem.endswith(logs.TWICE)]
 
 
 def _from_zero(numbers: np.ndarray) -> bool:

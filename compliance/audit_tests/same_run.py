@@ -1,0 +1,129 @@
+"""Is a compliance test one of the same run? Its LoadGen, its SUT and its library must be the
+performance run's, and so must its files in raw/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from compliance.logs import files
+from compliance.logs.dates import power_date
+from compliance.logs.user_conf import parse
+from compliance.rules import ComplianceTest
+from compliance.subject import LoadGenRun, Subject
+
+_BUILD_DATE = "loadgen_build_date_utc"
+_SAME = (
+    "loadgen_version",
+    _BUILD_DATE,
+    "loadgen_git_status_message",
+    "loadgen_file_sha1",
+    "sut_name",
+    "qsl_name",
+    "qsl_reported_total_count",
+    "qsl_reported_performance_count",
+    "loaded_qsl_set",
+)
+"""Keys whose values must be the performance run's, whatever audit.config says."""
+_SAME_JOB = (
+    "sut",
+    "architecture",
+    "workload",
+    "scenario",
+    "benchmark",
+    "answer",
+    "inputs",
+    "limits",
+    "made_with",
+)
+_STARTS = ("test_datetime", "power_begin")
+_LATENCIES = ("result_min_latency_ns", "result_mean_latency_ns", "result_max_latency_ns")
+
+
+def of_logs(test: LoadGenRun, subject: Subject) -> Iterator[str]:
+    """Yield a sentence for each difference between the logs of the test and of the performance run,
+    and for each sign that two tests share one log.
+    """
+    detail, reference = test.detail, subject.performance.detail
+    for key in _SAME:
+        if key == _BUILD_DATE and subject.place.run is None:
+            continue  # the same revision may have been built again
+        value, expected = detail.get(key), reference.get(key)
+        if value is None or value != expected:
+            yield f"{key} is {str(value)[:80]}; the performance run has {str(expected)[:80]}"
+    began, performance_began = detail.get("power_begin"), reference.get("power_begin")
+    at, before = power_date(began), power_date(performance_began)
+    if at is None or before is None or (at <= before and subject.place.run is not None):
+        yield (
+            f"it began at {began}; the performance run, which comes first, began at"
+            f" {performance_began}"
+        )
+    others = {
+        other.name: other
+        for other in (*subject.tests, *subject.compliance.values())
+        if other.name != test.name
+    }
+    for name, other in others.items():
+        if began is not None and _agree(test, other, _STARTS):
+            yield (
+                f"it began in the same millisecond as {name}, {began}; two tests cannot begin"
+                " together"
+            )
+        if detail.get("result_mean_latency_ns") is not None and _agree(test, other, _LATENCIES):
+            yield (
+                f"its least, mean and largest latency are those of {name} to the nanosecond; two"
+                " tests never have the same"
+            )
+
+
+def _agree(test: LoadGenRun, other: LoadGenRun, keys: tuple[str, ...]) -> bool:
+    return all(test.detail.get(key) == other.detail.get(key) for key in keys)
+
+
+def of_files(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterator[str]:
+    """Yield the faults of a test's files in raw/: outcome, job, user.conf, audit.config, and the
+    logs that the submission has copies of.
+    """
+    raw = subject.place.raw(test.name)
+    assert raw is not None
+    yield from (fault for name, fault in test.faults.items() if name != "user.conf")
+    first, second = subject.performance.job, test.job
+    if first and second:
+        for key in _SAME_JOB:
+            if getattr(first, key) != getattr(second, key):
+                yield f"job.json: {key} is not the performance test's"
+    if test.user_conf is None or test.user_conf != subject.performance.user_conf:
+        yield f"raw/{test.name}/user.conf is not the performance test's"
+    text, fault = files.attempt(files.text, raw / "audit.config")
+    expected = {f"*.*.{key}": str(value) for key, value in rule.settings(subject.official).items()}
+    if text is None or parse(text).values != expected:
+        yield fault or f"raw/{test.name}/audit.config is not the one of {test.name}"
+    yield from _evidence_faults(test, subject)
+    yield from _copies(test, raw, subject)
+
+
+def _evidence_faults(test: LoadGenRun, subject: Subject) -> Iterator[str]:
+    first, second = _evidence(subject.performance, "precision"), _evidence(test, "precision")
+    if first != second:
+        yield f"evidence: precision is {second}, in the performance test {first}"
+    first, second = _evidence(subject.performance, "graphs"), _evidence(test, "graphs")
+    if bool(first) is not bool(second):
+        yield f"evidence: graphs is {second}, in the performance test {first}"
+
+
+def _evidence(test: LoadGenRun, key: str) -> Any:
+    evidence = test.outcome.evidence_after if test.outcome else None
+    return evidence.get(key) if evidence else None
+
+
+def _copies(test: LoadGenRun, raw: Path, subject: Subject) -> Iterator[str]:
+    for name in subject.rules.layout.performance_files:
+        copy = test.folder / name
+        submitted, fault = files.attempt(files.sha256, copy)
+        original, raw_fault = files.attempt(files.sha256, raw / name)
+        if fault or raw_fault:
+            yield fault or f"raw/{test.name}: {raw_fault}"
+        elif submitted != original:
+            yield f"{subject.place.show(copy)} differs from raw/{test.name}/{name}"

@@ -1,0 +1,134 @@
+"""The speed of TEST01 and TEST04, compared with the performance run's, and its
+verify_performance.txt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compliance.audit_tests import check, verify_files
+from compliance.audit_tests.verify_files import FAIL, PASS
+from compliance.loadgen.latency_keys import QUERIES, SAMPLES
+from compliance.logs import Detail
+from compliance.rules import ComplianceTest, Rules
+from compliance.subject import LoadGenRun, Subject
+from formats.checks import Check
+
+_FILE = "verify_performance.txt"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speed:
+    """The speed of a compliance test, compared with the performance run's.
+
+    Attributes:
+        key: the key of both values in the detail log.
+        reference, test: the values of the performance run and of the test.
+        faster: by how much the test is faster, as a fraction; negative if it is slower.
+        tolerance: the limit on `faster`, and also on how much slower the test may be unless
+            `only_faster`.
+        only_faster: whether the test may be slower by any amount.
+        valid: whether LoadGen calls both runs VALID. Otherwise the official scripts fail the test.
+    """
+
+    key: str
+    reference: float
+    test: float
+    faster: float
+    tolerance: float
+    only_faster: bool
+    valid: bool
+
+    @property
+    def verdict(self) -> str:
+        """The verdict for verify_performance.txt."""
+        return PASS if self.valid and self.passes else FAIL
+
+    @property
+    def passes(self) -> bool:
+        """Whether the test is within the tolerance."""
+        if self.faster > self.tolerance:
+            return False
+        return self.only_faster or self.faster >= -self.tolerance
+
+    @property
+    def sentence(self) -> str:
+        """A sentence with the difference, both values and the limit."""
+        share = f"{abs(self.faster):.1%} {'faster' if self.faster > 0 else 'slower'}"
+        figures = f"{self.key} {self.test:.6g}, in the performance run {self.reference:.6g}"
+        limit = f"within {self.tolerance:.0%}"
+        if self.only_faster:
+            limit = f"at most {self.tolerance:.0%} faster"
+        return f"{share} ({figures}); it must be {limit}"
+
+
+def compare(
+    rule: ComplianceTest, scenario: str, rules: Rules, performance: Detail, test: Detail
+) -> Speed | None:
+    """The speed of a test, compared with the performance run's; None if a figure is missing.
+
+    If there are too few queries for early stopping's estimate, the plain percentile is used.
+    """
+    if rule.tolerance is None:
+        return None
+    metric = rules.scenarios[scenario].metric
+    keys = [metric.key]
+    if not metric.higher_is_better:
+        latency = QUERIES if scenario == "MultiStream" else SAMPLES
+        keys.append(latency.percentile.format(f"{rules.scenarios[scenario].percentile:.2f}"))
+    for key in keys:
+        reference, value = performance.number(key), test.number(key)
+        if not reference or not value or reference <= 0 or value <= 0:
+            continue
+        tolerance = rule.tolerance
+        if metric.higher_is_better:
+            faster = value / reference - 1
+        else:
+            short = reference <= rule.short_latency_ns.get(scenario, 0)
+            if short and rule.tolerance_single_stream is not None:
+                tolerance = rule.tolerance_single_stream
+            # TEST01's script compares latencies, TEST04's their reciprocals.
+            faster = reference / value - 1 if rule.only_faster else 1 - value / reference
+        return Speed(
+            key=key,
+            reference=reference,
+            test=value,
+            faster=faster,
+            tolerance=tolerance,
+            only_faster=rule.only_faster,
+            valid=all(log.get("result_validity") == "VALID" for log in (performance, test)),
+        )
+    return None
+
+
+def judge(test: LoadGenRun, rule: ComplianceTest, subject: Subject, reason: str = "") -> Check:
+    """The check of a test's speed, computed from the detail logs. verify_performance.txt must
+    agree.
+
+    Args:
+        reason: why a speed outside the tolerance fails, for the reader of the failure.
+    """
+    check_id = f"{test.slug}-performance"
+    file = check.folder(test, subject)
+    speed = compare(rule, subject.scenario, subject.rules, subject.performance.detail, test.detail)
+    if speed is None:
+        missing = "the score of the performance run or of the test is missing"
+        return check.judge(check_id, [missing], "", file)
+    faults = [] if speed.passes else [f"{speed.sentence}{reason}"]
+    faults += verify_files.contradictions(test, _FILE, speed.verdict, subject)
+    return check.judge(check_id, faults, speed.sentence, file)
+
+
+def verify_text(speed: Speed | None) -> str:
+    """The verify_performance.txt of TEST01 and TEST04."""
+    if speed is None:
+        return f"Verifying performance.\n{FAIL}: a score is missing\n"
+    why = ": Test score invalid" if speed.valid else ": Invalid results"
+    if speed.verdict == PASS:
+        why = ""
+    return f"""\
+Verifying performance.
+Reference score = {speed.reference}
+Test score = {speed.test}
+{speed.verdict}{why}
+"""

@@ -1,0 +1,59 @@
+"""TEST04, result caching: LoadGen issues one sample again and again. A SUT that keeps answers is
+much faster than in the performance run.
+
+`repeats` looks at the performance run itself: do samples take less time when they are repeated?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from compliance.audit_tests import speed
+from compliance.rules import ComplianceTest
+from compliance.subject import LoadGenRun, Subject
+from formats.checks import Check
+from formats.workload import Workload
+
+_REASON = (
+    ": a repeated sample was answered sooner than different ones, because the SUT keeps answers or"
+    " because the machine was busy during the performance run"
+)
+_FEWEST_SAMPLES = 4  # audit.config repeats sample number 3, counted from 0
+
+
+def inapplicable(workload: Workload, samples: int) -> str:
+    """Why TEST04 does not apply to a workload; empty if it applies.
+
+    Args:
+        samples: the size of the loaded set.
+    """
+    if workload.config.get("end_tokens"):
+        return _uneven("answers end at their end tokens")
+    lengths = [
+        key.replace("_", " ")
+        for key in ("prompt_buckets", "new_token_buckets")
+        if _several(workload.config, key)
+    ]
+    if lengths:
+        return _uneven(f"{' and '.join(lengths)} of several lengths")
+    if samples < _FEWEST_SAMPLES:
+        return f"it repeats sample number 3, and the library has {samples}"
+    return ""
+
+
+def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Check]:
+    """The check of TEST04's speed: it may be slower than the performance run, but not faster."""
+    return [speed.judge(test, rule, subject, _REASON)]
+
+
+def _several(config: Mapping[str, Any], key: str) -> bool:
+    sizes = config.get(key)
+    return isinstance(sizes, list) and len(sizes) > 1
+
+
+def _uneven(reason: str) -> str:
+    return (
+        f"the samples do not cost the same ({reason}), so the speed of one sample cannot be"
+        " compared with that of all"
+    )

@@ -1,0 +1,1 @@
+"""The checks of LoadGen's logs and user.conf: settings, figures, order and times."""

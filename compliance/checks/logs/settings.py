@@ -1,0 +1,343 @@
+"""The checks of both tests' settings. The requested settings must be those of user.conf, and audit
+settings must not be set. user.conf itself is checked too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from compliance.findings import fixes
+from compliance.findings.check import judge, manual, shorten
+from compliance.findings.entries import entry_fault
+from compliance.loadgen import counts
+from compliance.logs import Detail
+from compliance.logs.digits import DIGITS, close
+from compliance.logs.user_conf import Conf, parse
+from compliance.rules import Rules
+from compliance.subject import LoadGenRun, Subject, conf_entry
+from formats.checks import Check, Fault
+
+# Settings that an accuracy test does not use, because it takes each sample once.
+_OF_PERFORMANCE = ("target_", "min_", "max_duration", "max_query")
+_SCENARIO_NAMES = ("SingleStream", "MultiStream", "Server", "Offline", "*")
+_MODES = {"performance": "PerformanceOnly", "accuracy": "AccuracyOnly"}
+_SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
+_OF_TOKENS = ("use_token_latencies", "ttft_latency", "tpot_latency")
+# Settings of audit.config. Only compliance tests have them, and performance and accuracy tests
+# never.
+_AUDIT = (
+    "accuracy_log_rng_seed",
+    "accuracy_log_probability",
+    "accuracy_log_sampling_target",
+    "performance_issue_unique",
+    "performance_issue_same",
+    "performance_issue_same_index",
+    "print_timestamps",
+)
+
+
+def inferred(subject: Subject) -> list[Check]:
+    """The check of a folder with another scenario's logs. An edge system may infer MultiStream and
+    Offline from them.
+
+    Empty if the logs are of the folder's own scenario. Sources: inference_policies,
+    inference_rules.adoc (Benchmarks), and submission_checker/checks/performance_check.py
+    (inferred_check).
+    """
+    scenario, detail = subject.place.scenario, subject.performance.detail
+    folder = subject.rules.scenarios[scenario]
+    logged = detail.get("effective_scenario")
+    if logged in (None, folder.logged_as):
+        return []
+    file = subject.place.show(subject.performance.folder / "mlperf_log_detail.txt")
+    logged_name = shorten(logged)
+    system_type = shorten((subject.system or {}).get("system_type"))
+    faults, text = [], ""
+    if logged not in folder.inferred_from:
+        others = " or ".join(folder.inferred_from) or "no other"
+        text = f"the logs are of {logged_name}; {scenario} is inferred from {others}"
+    elif not subject.on_edge:
+        text = (
+            f"the logs are of {logged_name} and the system is {system_type}; only edge systems"
+            f" infer {scenario} from it"
+        )
+    if text:
+        line = detail.line("effective_scenario")
+        faults.append(Fault(text, folder.logged_as, logged_name, line=line))
+    good = (
+        f"the system is {system_type}: {scenario} is inferred from {logged_name}, whose rules judge"
+        " the logs"
+    )
+    fix = "put the logs into the folder of their own scenario, or measure this scenario"
+    return [judge("inferred-scenario", faults, good, file=file, fix=fix)]
+
+
+def of_test(test: LoadGenRun, subject: Subject) -> list[Check]:
+    """The checks of one test's mode, scenario, seeds, audit settings and requested settings."""
+    file = subject.place.show(test.folder / "mlperf_log_detail.txt")
+    conf = parse(test.user_conf or "")
+    return [
+        judge(
+            f"{test.name}-test-and-scenario",
+            _kind(test, subject),
+            f"{_MODES[test.name]}, {subject.scenario}",
+            file=file,
+            fix="put the logs into the folder of their own test and scenario, or measure again",
+        ),
+        judge(
+            f"{test.name}-seeds",
+            _seeds(test.detail, subject.rules),
+            f"the seeds of {subject.rules.round}",
+            file=file,
+            fix=f"measure with {subject.rules.wheel}",
+        ),
+        judge(
+            f"{test.name}-audit-settings",
+            _audit(test.detail),
+            "no setting of an audit.config is left",
+            file=file,
+            fix="remove audit.config and measure again",
+        ),
+        judge(
+            f"{test.name}-requested-settings",
+            _requested(test, conf, subject),
+            "the settings of user.conf",
+            file=file,
+            fix=fixes.SETTINGS,
+        ),
+    ]
+
+
+def sample_set(test: LoadGenRun, subject: Subject) -> Check:
+    """The check that one test loaded the right samples, each once."""
+    return judge(
+        f"{test.name}-sample-set",
+        _sample_set(test, subject),
+        f"{test.detail.get('qsl_reported_total_count')} samples, each loaded once",
+        file=subject.place.show(test.folder / "mlperf_log_detail.txt"),
+        fix=fixes.SETTINGS,
+    )
+
+
+def _kind(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
+    for half in ("requested", "effective"):
+        for key, expected in (("scenario", subject.scenario), ("test_mode", _MODES[test.name])):
+            if test.detail.get(f"{half}_{key}") != expected:
+                yield entry_fault(test.detail, f"{half}_{key}", expected, "this folder requires")
+
+
+def _seeds(detail: Detail, rules: Rules) -> Iterator[Fault | str]:
+    for half in ("requested", "effective"):
+        for key in _SEEDS:
+            if detail.get(f"{half}_{key}") != rules.seeds[key]:
+                yield entry_fault(detail, f"{half}_{key}", rules.seeds[key], f"{rules.round} has")
+
+
+def _audit(detail: Detail) -> Iterator[Fault | str]:
+    for key in _AUDIT:
+        if detail.get(f"effective_{key}") not in (0, False):
+            yield entry_fault(detail, f"effective_{key}", 0, "it must be")
+    for line in detail.warnings:
+        if "audit" in str(line.value).lower():
+            warning = shorten(line.value)
+            text = f"line {line.number}: {warning}"
+            yield Fault(text, "no such warning", warning, line=line.number)
+
+
+def _requested(test: LoadGenRun, conf: Conf, subject: Subject) -> Iterator[Fault | str]:
+    if not test.detail.values:
+        yield "the log has no settings"
+    if test.user_conf is None:
+        yield "there is no user.conf to compare with"
+    for key, rule in subject.rules.user_conf.items():
+        entry = conf_entry(conf, key, subject)
+        default = rule.default.get(subject.scenario, rule.default.get("*"))
+        if entry is None and default is not None:
+            entry = (f"nothing, and LoadGen's default is {key}", default)
+        logged_as = rule.logged_as(subject.scenario)
+        if entry is None or logged_as is None:
+            continue
+        # The user.conf of a bare submission is the performance test's.
+        if test is subject.accuracy and not subject.place.run and key.startswith(_OF_PERFORMANCE):
+            continue
+        said, value = entry
+        requested = key == "use_token_latencies" and value == 1
+        # These settings are logged only with token latencies.
+        if key in _OF_TOKENS and not counts.has_token_latencies(test.detail) and not requested:
+            continue
+        logged, number = test.detail.get(logged_as), test.detail.number(logged_as)
+        if isinstance(logged, bool):
+            number = float(logged)
+        expected = value * rule.factor
+        if number is None or not close(number, expected, DIGITS):
+            text = f"user.conf says {shorten(said)} = {value:g}, {logged_as} is {shorten(logged)}"
+            line = test.detail.line(logged_as)
+            yield Fault(text, f"{expected:.10g}", shorten(logged), line=line)
+
+
+def _sample_set(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
+    detail = test.detail
+    total = detail.number("qsl_reported_total_count")
+    kept = detail.number("effective_performance_sample_count")
+    sets = detail.all("loaded_qsl_set")
+    are_lists = sets and all(isinstance(each, list) for each in sets)
+    if total is None or kept is None or not are_lists:
+        yield "the library's size or the loaded sets are missing"
+        return
+    loaded = []
+    for each in sets:
+        loaded += counts.without_wraparound(each, detail, subject.scenario)
+    line = detail.line("loaded_qsl_set")
+    whole = all(type(i) is int and 0 <= i < min(total, 1 << 62) for i in loaded)
+    if not whole or len(np.unique(np.array(loaded, np.int64))) != len(loaded):
+        text = f"a loaded set has a sample twice, or one that is not among the {int(total)}"
+        yield Fault(text, line=line)
+    if test.name == "performance" and (len(sets) != 1 or len(loaded) != kept):
+        text = (
+            f"{len(loaded)} samples loaded in {len(sets)} sets; effective_performance_sample_count"
+            f" is {int(kept)}"
+        )
+        count = f"{len(loaded)} in {len(sets)}"
+        yield Fault(text, f"{int(kept)} in 1 set", count, line=line)
+    if test.name == "accuracy":
+        yield from _every_sample(detail, len(loaded), subject)
+    recorded = subject.record.qsl.samples if subject.record else None
+    if subject.place.run and recorded != total:
+        text = f"record.json says {shorten(recorded)} samples, the log {int(total)}"
+        yield Fault(text, str(int(total)), shorten(recorded), file="record.json")
+
+
+def _every_sample(detail: Detail, loaded: int, subject: Subject) -> Iterator[Fault | str]:
+    """Yield a fault if an accuracy test does not take every sample of the library once, or as many
+    samples as its benchmark takes.
+
+    MultiStream fills up the last query of a set with repeated samples.
+    """
+    scenario = subject.scenario
+    row = subject.rules.benchmarks.get(subject.official or "")
+    count = detail.number("effective_accuracy_sample_count")
+    per_query = counts.samples_per_query(detail, scenario)
+    total = detail.number("qsl_reported_total_count")
+    required = row.of(subject.place.scenario).accuracy_sample_count if row else None
+    expected = count if count is not None and count == required else total
+    queries, sizes = detail.all("generated_query_count"), detail.all("generated_samples_per_query")
+    generated = 0
+    for a, b in zip(queries, sizes, strict=False):
+        if isinstance(a, int) and isinstance(b, int):
+            generated += a * b
+    filled_up = 0
+    for one in detail.all("loaded_qsl_set"):
+        filled_up += -len(counts.without_wraparound(one, detail, scenario)) % per_query
+    if not count == expected == loaded == generated - filled_up:
+        numbers = f"{shorten(count)} requested, {loaded} loaded, {generated} issued"
+        text = f"the library has {shorten(total)} samples: {numbers}; each must be taken once"
+        yield Fault(text, shorten(expected), numbers)
+
+
+def user_conf_keys(subject: Subject) -> Check:
+    """The check of user.conf's lines. LoadGen refuses some lines, and silently ignores unknown
+    keys.
+    """
+    file = subject.place.show(subject.place.measurements / "user.conf")
+    faults: list[Fault | str] = []
+    for test in subject.tests:
+        if "user.conf" in test.faults:
+            faults.append(test.faults["user.conf"])
+    conf = parse(subject.performance.user_conf or "")
+    others = parse(subject.accuracy.user_conf or "")
+    for each in (*conf.refused, *others.refused):
+        faults.append(Fault(each.text, each.expected, each.found, line=each.line))
+    faults += _unknown_keys(conf, subject)
+    if not conf.values and not faults:
+        faults.append("it sets nothing")
+    benchmark = subject.place.benchmark
+    strangers = conf.models() - {benchmark}
+    names = shorten(", ".join(sorted(strangers)))
+    if subject.place.run and strangers:
+        text = f"keys of {names}; LoadGen looked for {benchmark} and ignored them"
+        faults.append(Fault(text, benchmark, names))
+    if not faults and strangers and benchmark not in conf.models():
+        why = (
+            f"the keys are of {names} and the folder is {benchmark}: the files do not show which"
+            " name LoadGen looked for"
+        )
+        return manual("user-conf-keys", why, file=file)
+    return judge(
+        "user-conf-keys",
+        dict.fromkeys(faults),
+        f"{len(conf.values)} keys, all known to LoadGen",
+        file=file,
+        fix="LoadGen ignores keys it does not know: correct them and measure again",
+    )
+
+
+def _unknown_keys(conf: Conf, subject: Subject) -> Iterator[Fault]:
+    for full in conf.values:
+        _, scenario, key = full.rsplit(".", 2)
+        if key not in subject.rules.user_conf or scenario not in _SCENARIO_NAMES:
+            text = f"LoadGen does not know {shorten(full)!r} and ignores it"
+            yield Fault(text, "a key LoadGen knows", shorten(full), line=conf.lines[full])
+
+
+def of_the_round(subject: Subject) -> list[Check]:
+    """The checks of the round's requirements that a quick run need not meet: duration, count, equal
+    issue.
+    """
+    detail = subject.performance.detail
+    file = subject.place.show(subject.performance.folder / "mlperf_log_detail.txt")
+    found = {
+        "minimum-duration-setting": _duration(detail, subject),
+        "least-count": _count(detail, subject),
+    }
+    official = subject.rules.benchmarks.get(subject.official or "")
+    if official and official.equal_issue:
+        found["equal-issue"] = _equal_issue(detail, subject)
+    results = []
+    for check_id, (faults, good) in found.items():
+        results.append(judge(check_id, faults, good, file=file, fix=fixes.VALID))
+    return results
+
+
+def _duration(detail: Detail, subject: Subject) -> tuple[list[Fault], str]:
+    """(the fault of a duration that is too short, the duration in words)."""
+    key = "effective_min_duration_ms"
+    duration_ms = detail.number(key)
+    least_ms = subject.rules.scenarios[subject.scenario].min_duration_ms
+    faults = []
+    if duration_ms is None or duration_ms < least_ms:
+        faults.append(_required(f"{duration_ms} ms", f"{least_ms} ms", detail.line(key)))
+    return faults, f"{duration_ms} ms"
+
+
+def _count(detail: Detail, subject: Subject) -> tuple[list[Fault], str]:
+    """(the faults of too few samples or queries, their count in words)."""
+    rules = subject.rules.scenarios[subject.scenario]
+    total = int(detail.number("qsl_reported_total_count") or 0)
+    least = rules.min_query_count(total or rules.least_count)
+    size_key = "effective_samples_per_query"
+    per_query = detail.number(size_key)
+    count = per_query if rules.counts == "samples" else detail.number("result_query_count")
+    faults = []
+    if count is None or count < least:
+        faults.append(_required(f"{count} {rules.counts}", str(least), None))
+    other_size = rules.counts == "queries" and per_query != rules.samples_per_query
+    if other_size and subject.place.division != "open":
+        size = str(rules.samples_per_query)
+        faults.append(_required(f"{per_query} samples a query", size, detail.line(size_key)))
+    return faults, f"{count} {rules.counts}"
+
+
+def _equal_issue(detail: Detail, subject: Subject) -> tuple[list[Fault], str]:
+    key = "effective_sample_concatenate_permutation"
+    value = detail.get(key)
+    faults = []
+    if value is not True:
+        text = f"off; {subject.official} requires every sample equally often"
+        faults.append(Fault(text, "True", shorten(value), line=detail.line(key)))
+    return faults, "every sample equally often"
+
+
+def _required(value: str, least: str, line: int | None) -> Fault:
+    return Fault(f"{value}; the round requires {least}", f"at least {least}", value, line=line)

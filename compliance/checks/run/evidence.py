@@ -1,0 +1,321 @@
+"""The checks of the execution that really ran. They compare the worker's evidence from before and
+after each test with the round's [evidence].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from compliance.findings.check import judge, not_applicable, shorten
+from compliance.rules import EvidenceRule, Rules
+from compliance.subject import NO_EVIDENCE, LoadGenRun, Subject
+from formats.checks import Check, Fault
+from formats.record import Record
+
+_FIX = "raw/<test>/worker.log shows what the framework ran; correct it, and measure again"
+_WORDS = {
+    "regions": "entries into compiled code",
+    "operators": "operators that ran by themselves",
+    "operators_that_compute": "operators that compute and ran by themselves",
+    "table_lookups": "look-ups in a table that ran by themselves",
+    "operators_left_of_passes": "operators outside of compiled code",
+    "forward_passes": "forward passes of the model",
+    "products_outside_inductor": "matrix products outside of compiled code",
+    "script_calls": "entries into TorchScript",
+    "operators_left_of_script": "operators outside of TorchScript",
+    "host_callbacks": "calls of Python from compiled code",
+    "products_left": "matrix products that ran by themselves",
+    "products_left_of_xla": "matrix products that XLA does not compile",
+    "xla_clusters_run": "parts compiled by TensorFlow's auto-clustering",
+}
+_OLDER = {"operators_that_compute": "operators"}
+"""A count → the count that older evidence has instead."""
+
+
+def checks(subject: Subject) -> list[Check]:
+    """The checks of the execution, one for each test. A bare submission contains no evidence."""
+    if subject.place.run is None:
+        return [not_applicable("evidence", NO_EVIDENCE)]
+    record = subject.record
+    if record is None:
+        ids = [f"{test.name}-evidence" for test in subject.tests]
+        return [not_applicable(check_id, subject.no_record) for check_id in ids]
+    outcome = subject.performance.outcome
+    after_test = (outcome.evidence_after if outcome else None) or {}
+    graphs = f"{after_test.get('graphs')} graphs, none new while measuring"
+    good = f"{record.execution}: {graphs}{_more(after_test, record)}"
+    results = []
+    for test in subject.tests:
+        faults = _graphs(test, record, subject.rules)
+        file = f"raw/{test.name}/outcome.json"
+        summary = good + _loaded_for(test)
+        results.append(judge(f"{test.name}-evidence", faults, summary, file=file, fix=_FIX))
+    return results
+
+
+def _loaded_for(test: LoadGenRun) -> str:
+    """Say that an earlier test of the same process loaded the model, as the end of a sentence."""
+    loaded_for = test.outcome.loaded_for if test.outcome else ""
+    return f"; in the process and with the model of the {loaded_for} test" if loaded_for else ""
+
+
+def _more(evidence: Mapping[str, Any], record: Record) -> str:
+    """List facts about the watched call that no rule forbids but a reader should know, as the end
+    of a sentence.
+    """
+    share, detail = evidence.get("compiled_share"), _detail(evidence)
+    texts = []
+    if isinstance(share, (int, float)) and share:
+        texts.append(f", {share:.0%} of the forward passes compiled")
+    batches, passes = _count_in(detail, "batches"), _count_in(detail, "forward_passes")
+    operators = _count_in(detail, "operators")
+    among = f"{batches} batch{'' if batches == 1 else 'es'}"
+    if passes > batches > 0 and record.cell.task == "predict":
+        texts.append(f", {passes} forward passes for {among}")
+    if operators and "operators_that_compute" in detail:
+        texts.append(f", {operators} operators outside of compiled code for {among}")
+    return "".join(texts)
+
+
+def _count_in(detail: Mapping[str, Any], name: str) -> int:
+    """The count, or 0 if it was not counted."""
+    value = detail.get(name)
+    return value if type(value) is int else 0
+
+
+def _graphs(test: LoadGenRun, record: Record, rules: Rules) -> Iterator[Fault | str]:
+    evidence, execution = test.evidence, record.execution
+    rule = rules.evidence.get(execution)
+    if rule is None:
+        executions, name = ", ".join(rules.evidence), shorten(repr(execution))
+        text = f"the round has no rule for the execution {name}; it has {executions}"
+        yield Fault(text, f"one of {executions}", shorten(execution))
+        return
+    if evidence is None:
+        yield test.no_evidence
+        return
+    yield from _contradictions(rule, *evidence, execution)
+    counters = rules.evidence_counters.get(record.framework, ())
+    yield from _uncounted(rule, *evidence, record.framework, counters)
+
+
+def findings(
+    rule: EvidenceRule,
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    execution: str,
+    framework: str = "",
+    counters: Sequence[str] = (),
+) -> list[str]:
+    """List the contradictions to the claim that `execution` ran, one sentence each. Empty if there
+    is none.
+
+    Args:
+        before, after: the evidence from before and after one test, as parsed from JSON.
+        framework: the name of the framework that computes.
+        counters: the counters that its evidence always contains (`Rules.evidence_counters`).
+    """
+    faults = [
+        *_contradictions(rule, before, after, execution),
+        *_uncounted(rule, before, after, framework, counters),
+    ]
+    return [str(fault) for fault in faults]
+
+
+def _uncounted(
+    rule: EvidenceRule,
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    framework: str,
+    counters: Sequence[str],
+) -> Iterator[str]:
+    """Yield a sentence if the evidence lacks counters that the framework always has. Without this
+    check a missing counter would be ignored.
+    """
+    judged = {*rule.a_batch, *rule.a_pass}
+    for when, each in (("before", before), ("after", after)):
+        counts = _detail(each)
+        lacking = [_WORDS[name] for name in counters if name in judged and name not in counts]
+        if lacking:
+            yield (
+                f"the evidence from {when} the test does not count {', '.join(lacking)};"
+                f" {framework} counts them"
+            )
+
+
+def _contradictions(
+    rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any], execution: str
+) -> Iterator[Fault | str]:
+    both = (before, after)
+    if not all(type(each.get("graphs")) is int for each in both):
+        yield "the number of graphs is missing"
+        return
+    for when, each in zip(("before", "after"), both, strict=True):
+        yield from _share(rule, each, when, execution)
+        yield from _xla(rule, each, when, execution)
+        yield from _counts(rule, each, when, execution)
+    yield from _other_programs(rule, _detail(before), _detail(after))
+    yield from _constant(_detail(before), _detail(after))
+    yield from _graph_counts(rule, before["graphs"], after["graphs"], execution)
+    yield from _breaks(rule, after.get("graph_breaks"), execution)
+
+
+def _detail(evidence: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The counts of the watched calls; empty if the evidence has none."""
+    detail = evidence.get("detail")
+    return detail if isinstance(detail, dict) else {}
+
+
+def _share(
+    rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: str
+) -> Iterator[Fault | str]:
+    """Yield a fault if too small a share of the measured call ran compiled, or the share was not
+    measured. A model may have graphs that it never runs.
+    """
+    share, least = evidence.get("compiled_share"), rule.min_compiled_share
+    if least is None:
+        return
+    if not isinstance(share, (int, float)) or isinstance(share, bool):
+        yield (
+            f"the share of forward passes that ran compiled is missing {when} the test;"
+            f" {execution} requires {least:g}"
+        )
+    elif not least <= share <= 1:
+        text = (
+            f"{share:.3g} of the forward passes ran compiled {when} the test; {execution} requires"
+            f" {least:g}: the rest ran eager"
+        )
+        yield Fault(text, f"{least:g}", f"{share:.3g}")
+
+
+def _xla(
+    rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: str
+) -> Iterator[Fault | str]:
+    programs = _detail(evidence).get("xla_programs")
+    if programs is None:
+        if rule.xla_programs_counted:
+            yield f"the number of XLA programs is missing {when} the test; {execution} requires it"
+    elif type(programs) is not int or programs < 0:
+        value = shorten(repr(programs))
+        text = f"the number of XLA programs {when} the test is {value}, which is not a count"
+        yield Fault(text, "a count", value)
+    elif rule.min_xla_programs is not None and programs < rule.min_xla_programs:
+        least = rule.min_xla_programs
+        text = (
+            f"{programs} XLA programs {when} the test; {execution} requires at least {least}: XLA"
+            " did not compile the model"
+        )
+        yield Fault(text, f"at least {least}", str(programs))
+    elif rule.max_xla_programs is not None and programs > rule.max_xla_programs:
+        most = rule.max_xla_programs
+        text = (
+            f"{programs} XLA programs {when} the test; {execution} has at most {most}: XLA compiled"
+            " a part of the model"
+        )
+        yield Fault(text, f"at most {most}", str(programs))
+
+
+def _counts(
+    rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: str
+) -> Iterator[Fault | str]:
+    """Yield a fault for each count of the watched call that the execution cannot have, such as
+    operators that ran by themselves or separately compiled parts.
+    """
+    counts = _detail(evidence)
+    units = (
+        (rule.a_batch, "batch", "batches", counts.get("batches", 1)),
+        (rule.a_pass, "pass", "passes", counts.get("forward_passes")),
+    )
+    for limits, unit, plural, number in units:
+        for judged, (least, most) in limits.items():
+            name = judged if judged in counts else _OLDER.get(judged, judged)
+            value = counts.get(name)
+            if value is None or number == 0 or _within(value, number, least, most):
+                continue
+            allowed = f"{least} or more"
+            if least == most:
+                allowed = f"{least}"
+            elif least == 0:
+                allowed = f"at most {most}"
+            among = f"{shorten(number)} {unit if number == 1 else plural}"
+            text = (
+                f"{shorten(value)} {_WORDS[name]} in {among} watched {when} the test;"
+                f" {execution} has {allowed} in each {unit}"
+            )
+            yield Fault(text, allowed, shorten(value))
+
+
+def _within(value: Any, number: Any, least: float, most: float) -> bool:
+    """Whether a count of `number` batches or passes is within the limits of one of them."""
+    if type(value) is not int or type(number) is not int:
+        return False
+    return least * number <= value <= most * number
+
+
+def _constant(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence if the counts do not depend on the number of watched batches. Then they are
+    from another call, or made up.
+    """
+    first, last = before.get("batches", 1), after.get("batches", 1)
+    names = ("operators", "regions", "forward_passes")
+    counts = [before.get(name) for name in names]
+    if first != last and counts == [after.get(name) for name in names] and any(counts):
+        yield (
+            f"{shorten(first)} and {shorten(last)} watched batches have the same counts: the counts"
+            " are not those of the watched calls"
+        )
+
+
+def _other_programs(
+    rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> Iterator[Fault | str]:
+    """Yield a fault for compilations of other programs while measuring, and for an eager execution
+    without operators. Both apply only if the SUT counts them.
+    """
+    first, last = before.get("compilations"), after.get("compilations")
+    most = rule.max_new_graphs_while_measuring
+    if isinstance(first, int) and isinstance(last, int) and last - first > most:
+        text = f"{last - first} compilations while measuring; {most} are allowed"
+        yield Fault(text, f"at most {most}", str(last - first))
+    if rule.max_graphs == 0 and 0 in (before.get("operators"), after.get("operators")):
+        yield "no operator ran by itself; an eager execution runs them one by one"
+
+
+def _graph_counts(
+    rule: EvidenceRule, before: int, after: int, execution: str
+) -> Iterator[Fault | str]:
+    """Yield a fault for too few or too many graphs, and for new graphs while measuring."""
+    both, largest = f"{before} and {after}", max(before, after)
+    if min(before, after) < rule.min_graphs:
+        least = f"at least {rule.min_graphs}"
+        text = (
+            f"{before} graphs before and {after} after the test; {execution} requires {least}: it"
+            " ran eager"
+        )
+        yield Fault(text, least, both)
+    if rule.max_graphs is not None and largest > rule.max_graphs:
+        limit = f"at most {rule.max_graphs}"
+        text = f"{largest} graphs; {execution} has {limit}: something was compiled"
+        yield Fault(text, limit, str(largest))
+    new, most = after - before, rule.max_new_graphs_while_measuring
+    if new < 0:
+        text = (
+            f"{before} graphs before and {after} after the test: the watched calls did not use the"
+            " same graphs"
+        )
+        yield Fault(text, "the same graphs before and after", both)
+    elif new > most:
+        text = f"{new} new graphs while measuring; {most} are allowed"
+        yield Fault(text, f"at most {most}", str(new))
+
+
+def _breaks(rule: EvidenceRule, breaks: Any, execution: str) -> Iterator[Fault | str]:
+    """Yield a fault for too many graph breaks. `breaks` is None if the framework does not count
+    them.
+    """
+    most = rule.max_graph_breaks
+    if most is None or breaks is None or (isinstance(breaks, int) and breaks <= most):
+        return
+    text = f"{shorten(breaks)} graph breaks; {execution} may have {most}"
+    yield Fault(text, f"at most {most}", shorten(breaks))

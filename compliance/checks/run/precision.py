@@ -1,0 +1,100 @@
+"""The checks of the precision that really ran, by the worker's evidence from before and after each
+test: the weights in memory, and a product of the measured call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from compliance.findings.check import judge, not_applicable, shorten
+from compliance.subject import NO_EVIDENCE, LoadGenRun, Subject
+from formats.checks import Check, Fault
+from formats.record import Record
+
+_FIX = "raw/<test>/worker.log shows what the framework ran; correct it, and measure again"
+_STORED = {"float32": "float32", "tf32": "float32", "bfloat16": "bfloat16"}
+"""Precision of a cell → the dtype that its weights have in memory."""
+_LEAST_OF_WEIGHTS = 0.9
+"""The share of the checkpoint's elements that must be loaded. SUTs leave out parts that they never
+use. The smallest share is 0.907, for Stable Diffusion of size tiny without the encoder of its VAE.
+"""
+
+
+def checks(subject: Subject) -> list[Check]:
+    """The checks of the precision, one for each test. A bare submission contains no evidence."""
+    if subject.place.run is None:
+        return [not_applicable("precision", NO_EVIDENCE)]
+    record = subject.record
+    if record is None:
+        ids = [f"{test.name}-precision" for test in subject.tests]
+        return [not_applicable(check_id, subject.no_record) for check_id in ids]
+    outcome = subject.performance.outcome
+    after_test = (outcome.evidence_after if outcome else None) or {}
+    good = f"{after_test.get('precision')}, seen on the weights and on a product"
+    results = []
+    for test in subject.tests:
+        faults, file = _faults(test, record), f"raw/{test.name}/outcome.json"
+        results.append(judge(f"{test.name}-precision", faults, good, file=file, fix=_FIX))
+    return results
+
+
+def _faults(test: LoadGenRun, record: Record) -> Iterator[Fault | str]:
+    evidence, expected = test.evidence, record.cell.precision
+    if evidence is None:
+        yield test.no_evidence
+        return
+    for when, each in zip(("before", "after"), evidence, strict=True):
+        if each.get("precision") != expected:
+            value, name = shorten(each.get("precision")), shorten(expected)
+            yield Fault(f"{value} {when} the test; the cell says {name}", name, value)
+        # Older records name no framework, and their evidence does not count the weights.
+        if record.framework:
+            yield from weights_faults(each, when, expected, record.parameters)
+
+
+def weights_faults(
+    evidence: Mapping[str, Any], when: str, precision: str, parameters: object
+) -> Iterator[Fault | str]:
+    """Yield a fault for weights of another dtype than the precision's, and for weights that are
+    missing in the evidence.
+
+    Args:
+        when: `before` or `after`.
+        parameters: the number of elements of the checkpoint; None: it is not known, and the number
+            of weights is not judged.
+    """
+    elements = _elements(evidence)
+    if elements is None:
+        yield f"the evidence from {when} the test does not count the weights by dtype"
+        return
+    stored = _STORED.get(precision, precision)
+    for dtype, count in elements.items():
+        if dtype != stored:
+            text = (
+                f"{count} elements of the weights are {shorten(dtype)} {when} the test;"
+                f" {shorten(precision)} stores {stored}"
+            )
+            yield Fault(text, stored, shorten(dtype))
+    total = sum(elements.values())
+    if type(parameters) is int and total < _LEAST_OF_WEIGHTS * parameters:
+        text = (
+            f"the evidence from {when} the test accounts for {total} of {parameters} parameters of"
+            " the checkpoint"
+        )
+        yield Fault(text, str(parameters), str(total))
+
+
+def _elements(evidence: Mapping[str, Any]) -> dict[str, int] | None:
+    """Dtype → elements of the loaded weights. None if the evidence has no such counts."""
+    detail = evidence.get("detail")
+    weights = detail.get("weights") if isinstance(detail, dict) else None
+    if not isinstance(weights, dict):
+        return None
+    elements = {}
+    for dtype, counts in weights.items():
+        count = counts.get("elements") if isinstance(counts, dict) else None
+        if type(count) is not int or count < 0:
+            return None
+        elements[str(dtype)] = count
+    return elements

@@ -1,0 +1,272 @@
+"""The checks of dates, digests, raw logs, the workers' outcomes and the trace. They read files only
+to hash them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+from compliance.findings import fixes
+from compliance.findings.check import (
+    fail_or_manual,
+    judge,
+    manual,
+    mismatch,
+    not_applicable,
+    shorten,
+)
+from compliance.loadgen import counts
+from compliance.logs import files
+from compliance.logs.dates import log_date, power_date
+from compliance.subject import BARE, TESTS, LoadGenRun, Subject
+from formats.checks import Check, Fault
+from formats.record import Record
+
+_COPY = "copy the log from raw/; if that one is missing or changed, measure again"
+# Time zones differ by multiples of _ZONE, the clocks of one machine by at most _CLOCKS over hours;
+# no test takes _LONGEST_MS.
+_ZONE, _CLOCKS = timedelta(minutes=15), timedelta(minutes=2)
+_LONGEST_MS = 1e11
+# Every log and reference that is hashed is smaller.
+_LARGEST_LOG, _LARGEST_REFERENCE = 256 << 20, 8 << 30
+
+
+def dates(subject: Subject, now: datetime | None = None) -> Check:
+    """The check of the tests' dates. They must be after the build of LoadGen, before `now`, in one
+    session, and not at the same time.
+    """
+    now = now or datetime.now(UTC)
+    test_times = [test.detail.get("test_datetime") for test in subject.tests]
+    judge_dates = partial(judge, "dates", good=f"{test_times[0]}, {test_times[1]}", fix=fixes.BOTH)
+    return fail_or_manual(
+        judge_dates,
+        _dates(subject, now),
+        [*_apart(subject), *_overlap(subject)],
+        "nothing was changed between the tests",
+        of_a_run=subject.place.run is not None,
+    )
+
+
+def digests(subject: Subject) -> list[Check]:
+    """The checks of digests, raw logs, outcomes and trace in a run directory. A bare submission has
+    none of these.
+    """
+    if subject.place.run is None:
+        ids = ("digests", "raw-logs", "worker-outcomes", "trace")
+        return [not_applicable(check_id, BARE) for check_id in ids]
+    return [
+        _digests(subject),
+        judge("raw-logs", _raw_logs(subject), "the submitted logs are the raw ones", fix=_COPY),
+        judge(
+            "worker-outcomes",
+            _outcomes(subject),
+            "both tests ended well",
+            fix="repeat the command of the run; it continues where it stopped",
+        ),
+        _trace(subject),
+    ]
+
+
+def _dates(subject: Subject, now: datetime) -> Iterator[Fault | str]:
+    with_log = [test for test in subject.compliance.values() if test.detail.values]
+    for test in (*subject.tests, *with_log):
+        file = subject.place.show(test.folder / "mlperf_log_detail.txt")
+        line = test.detail.line("test_datetime")
+        build_time = log_date(test.detail.get("loadgen_build_date_utc"))
+        at = log_date(test.detail.get("test_datetime"))
+        if build_time is None or at is None:
+            text = f"{test.name}: loadgen_build_date_utc or test_datetime is missing or no date"
+            yield Fault(text, file=file, line=line)
+            continue
+        began = power_date(test.detail.get("power_begin"))
+        # test_datetime is local time marked as UTC (CurrentDateTimeISO8601)
+        when_utc = began.replace(tzinfo=UTC) if began else at
+        if not build_time <= when_utc <= now + timedelta(hours=1):
+            when, first, last = (f"{date:%Y-%m-%d %H:%M}" for date in (when_utc, build_time, now))
+            text = f"{test.name}: tested at {when}, LoadGen built {first}, now {last}"
+            yield Fault(text, f"{first} to {last}", when, file, line)
+        for fault in _power_dates(test, at):
+            yield replace(fault, file=file)
+
+
+def _power_dates(test: LoadGenRun, at: datetime) -> Iterator[Fault]:
+    """Yield a fault if power_begin or power_end is no date, or if power_end does not differ by a
+    time zone from test_datetime plus the log's own time.
+
+    The power dates are UTC. test_datetime is local time, marked as UTC.
+    """
+    logged_begin, logged_end = test.detail.get("power_begin"), test.detail.get("power_end")
+    begin, end = power_date(logged_begin), power_date(logged_end)
+    line = test.detail.line("power_end")
+    if begin is None or end is None or end < begin:
+        first, last = shorten(logged_begin), shorten(logged_end)
+        text = f"{test.name}: power_begin {first}, power_end {last}"
+        yield Fault(text, "two dates in order", f"{first}, {last}", line=line)
+        return
+    spent_ms = test.detail.occurrences["power_end"][-1].time_ms
+    if not 0 <= spent_ms < _LONGEST_MS:
+        spent_ms = 0
+    ahead = end.replace(tzinfo=UTC) - at - timedelta(milliseconds=spent_ms)
+    rest = abs(ahead - round(ahead / _ZONE) * _ZONE)
+    if abs(ahead) > timedelta(hours=26) or rest > _CLOCKS:
+        text = (
+            f"{test.name}: power_end is {ahead / timedelta(minutes=1):.1f} minutes ahead of"
+            " test_datetime and the log's own time; a time zone is whole quarters of an hour, at"
+            " most 26 hours"
+        )
+        yield Fault(text, f"{at:%Y-%m-%d %H:%M:%S} UTC", shorten(logged_end), line=line)
+
+
+def _overlap(subject: Subject) -> Iterator[Fault]:
+    starts, lengths = [], []
+    for test in subject.tests:
+        begin = power_date(test.detail.get("power_begin"))
+        end = power_date(test.detail.get("power_end"))
+        if begin is None or end is None:
+            return
+        starts.append(begin)
+        lengths.append(end - begin)
+    later = starts[1] - starts[0]
+    common = min(lengths[0], later + lengths[1]) - max(timedelta(0), later)
+    if common > timedelta(seconds=1):  # test_datetime is in whole seconds
+        seconds = f"{common.total_seconds():.0f} s"
+        text = (
+            f"performance and accuracy test ran {seconds} at the same time; a system must run one"
+            " after the other"
+        )
+        yield Fault(text, "one after the other", f"{seconds} in common")
+
+
+def _apart(subject: Subject) -> Iterator[Fault]:
+    """Yield a fault if the tests are so far apart that the system may have changed."""
+    first, second = (log_date(test.detail.get("test_datetime")) for test in subject.tests)
+    if first is None or second is None:
+        return
+    most, apart = subject.rules.dates.session_days, abs(first - second)
+    if apart > timedelta(days=most):
+        text = f"the two tests are {apart.days} days apart; in one session at most {most}"
+        yield Fault(text, f"at most {most} days", f"{apart.days} days")
+
+
+def _digests(subject: Subject) -> Check:
+    """The check of the digests in record.json. Only the reference can be hashed here, because
+    weights and inputs are in the cache.
+    """
+    assert subject.place.run is not None
+    where = {"file": "reference.npz", "fix": fixes.OWN}
+    if subject.record is None:
+        return not_applicable("digests", subject.no_record, **where)
+    digests = {"weights": subject.record.digests.weights, "inputs": subject.record.digests.inputs}
+    faults: list[Fault | str] = []
+    for name, digest in digests.items():
+        if not files.is_sha256(digest):
+            expected, value = "64 hex digits", shorten(repr(digest))
+            faults.append(
+                mismatch(f"digests.{name}", value, expected, "it must have", file="record.json")
+            )
+    if subject.no_reference and not faults:
+        why = f"there is no reference to compare with: {subject.record.accuracy.reason}"
+        return manual("digests", why, **where)
+    if not subject.no_reference:
+        faults += _reference(subject.place.run / "reference.npz", subject.record)
+    good = "reference.npz is the recorded one; weights and inputs are stated"
+    return judge("digests", faults, good, **where)
+
+
+def _reference(path: Path, record: Record) -> Iterator[Fault | str]:
+    """Yield the fault of a reference that is not the recorded one."""
+    digest, fault = files.attempt(partial(files.bounded_sha256, most=_LARGEST_REFERENCE), path)
+    if fault:
+        yield fault
+    elif digest != record.digests.reference:
+        yield mismatch(
+            "the sha256 of reference.npz", digest, record.digests.reference, "record.json has"
+        )
+
+
+def _trace(subject: Subject) -> Check:
+    """The check that the trace is the recorded one, unless it was too large to be written."""
+    where = {"file": subject.trace_file, "fix": fixes.OWN}
+    recorded_digest = subject.record.digests.trace if subject.record else None
+    plan = subject.performance.outcome.plan if subject.performance.outcome else {}
+    if subject.trace is None:
+        planned = plan.get("trace") or recorded_digest is not None
+        if planned or subject.trace_file in subject.faults:
+            missing = f"{subject.trace_file} is missing or empty"
+            return judge("trace", [subject.faults.get(subject.trace_file, missing)], "", **where)
+        if fault := _small_trace(subject):
+            return judge("trace", [fault], "", **where)
+        why = "it was not written, because it would have been too large"
+        return not_applicable("trace", why, **where)
+    faults = []
+    if subject.trace.sha256 != recorded_digest:
+        what = "the sha256 of its content"
+        faults.append(mismatch(what, subject.trace.sha256, recorded_digest, "record.json has"))
+    good = f"the recorded one, {len(subject.trace.sequence)} samples"
+    return judge("trace", faults, good, **where)
+
+
+def _planned(subject: Subject) -> bool:
+    """Return whether the job plans the length of the test. Only a quick test is planned."""
+    job = subject.performance.job
+    return job is not None and job.limits.quick
+
+
+def _small_trace(subject: Subject) -> Fault | None:
+    """A fault if the trace is missing although it would have been small. Its size is computed from
+    the number of samples.
+    """
+    limits, scenario = subject.rules.project_limits, subject.place.scenario
+    issued = counts.samples(subject.performance.detail, subject.scenario)
+    mode = subject.record.mode if subject.record else ""
+    if issued is None or scenario not in limits.trace_sample_bytes:
+        return None
+    least_ms = subject.performance.detail.number("requested_min_duration_ms") or 0
+    official = least_ms >= subject.rules.scenarios[scenario].min_duration_ms
+    # A quick run requests an official duration only if its length is planned.
+    if mode not in limits.trace_bytes or (official and not _planned(subject)):
+        mode = "submission"
+    size, most = issued * limits.trace_sample_bytes[scenario], limits.trace_bytes[mode]
+    if size * limits.trace_slack > most:
+        return None
+    text = (
+        f"{subject.trace_file} is missing: {issued:.0f} samples take about {size / 1e6:.1f} MB, and"
+        f" only a trace above {most / 1e6:.0f} MB is left out"
+    )
+    return Fault(text, "a trace", "none")
+
+
+def _raw_logs(subject: Subject) -> Iterator[Fault | str]:
+    conf = "user.conf"
+    pairs = [("performance", subject.place.measurements / conf, conf)]
+    for test in subject.tests:
+        for name in subject.rules.layout.performance_files:
+            pairs.append((test.name, test.folder / name, name))
+    digest = partial(files.bounded_sha256, most=_LARGEST_LOG)
+    for test_name, submitted, name in pairs:
+        raw = subject.place.raw(test_name)
+        assert raw is not None
+        first, fault = files.attempt(digest, submitted)
+        second, raw_fault = files.attempt(digest, raw / name)
+        file = subject.place.show(submitted)
+        if fault:
+            yield Fault(f"{test_name}: {fault}", file=file)
+        elif raw_fault:
+            yield Fault(f"{test_name}: raw: {raw_fault}", file=subject.place.show(raw / name))
+        elif first != second:
+            text = f"{file} differs from raw/{test_name}/{name}"
+            yield Fault(text, f"sha256 {second}", f"sha256 {first}", file)
+
+
+def _outcomes(subject: Subject) -> Iterator[Fault | str]:
+    for name, test in zip(TESTS, subject.tests, strict=True):
+        if test.outcome is None:
+            yield f"raw/{name}: {test.faults.get('outcome.json', 'outcome.json is missing')}"
+        elif test.outcome.status != "ok":
+            status = shorten(test.outcome.status)
+            text = f"raw/{name}: status {status}: {test.outcome.reason}"
+            yield Fault(text, "ok", status, f"raw/{name}/outcome.json")

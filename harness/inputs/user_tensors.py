@@ -1,0 +1,192 @@
+"""Compare the tensors in a user's files (`--weights`) with those of the model. Only the headers of
+the files are read, and the values of tied tensors.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UsageError
+from harness.inputs import architectures
+from harness.inputs.models import Model
+from harness.inputs.models.drawn import Tensor
+from harness.messages import InputNote
+
+INDEX = "model.safetensors.index.json"
+"""The file that names the file of each tensor."""
+DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+"""dtype of a parameter, as safetensors names it → as Transformers names it."""
+_NAMED = 3
+
+
+def headers(
+    path: Path, files: Iterable[str], index: bool
+) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Name → (shape, dtype) of each tensor, from the files' headers.
+
+    Raises UsageError if a file is damaged, or if the files contradict the index. `index`: whether
+    there is one.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    tensors: dict[str, tuple[tuple[int, ...], str]] = {}
+    file_of: dict[str, str] = {}
+    for name in files:
+        before = name[: name.find("/") + 1]
+        try:
+            with safe_open(path / name, framework="np") as f:
+                for inside in f.keys():  # noqa: SIM118  not a dict
+                    part = f.get_slice(inside)
+                    tensors[before + inside] = (tuple(part.get_shape()), part.get_dtype())
+                    file_of[before + inside] = name
+        except (SafetensorError, OSError) as e:
+            raise UsageError(
+                f"--weights {path}: {name} is not a whole safetensors file ({e}): download or save"
+                " it again"
+            ) from None
+    if index:
+        strays = sorted(set(file_of.items()) ^ set(weight_map(path).items()))
+        if strays:
+            raise UsageError(
+                f"--weights {path}: {INDEX} and its files do not agree on the place of"
+                f" {strays[0][0]}: save the folder again"
+            )
+    return tensors
+
+
+def weight_map(path: Path) -> dict[str, str]:
+    """Name of a tensor → name of its file, from the index. Raises UsageError if it is damaged."""
+    try:
+        files = json.loads((path / INDEX).read_text(encoding="utf-8"))["weight_map"]
+        return {str(k): str(v) for k, v in files.items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise UsageError(
+            f"--weights {path}: {INDEX} is not JSON with a `weight_map` of tensor names and files:"
+            " download it again"
+        ) from None
+
+
+def expected(model: Model, config: Mapping[str, Any], names: Iterable[str]) -> tuple[Tensor, ...]:
+    """The tensors that a folder must contain, and the optional ones that it contains."""
+    there = {todays_name(name, model) for name in names}
+    optional = model.user_weights.optional
+    every = model.tensors(config)
+    return tuple(t for t in every if t.name in there or not t.name.endswith(optional))
+
+
+def compare(
+    path: Path,
+    model: Model,
+    expected: Iterable[Tensor],
+    tensors: Mapping[str, tuple[tuple[int, ...], str]],
+) -> tuple[set[str], list[str]]:
+    """Return (dtypes of the parameters, notes). Raises UsageError with the first names that are
+    missing, unknown or of another shape.
+    """
+    found = {todays_name(name, model): (name, *header) for name, header in tensors.items()}
+    shapes = {t.name: t.shape for t in expected}
+    missing = [name for name in shapes if name not in found]
+    if missing:
+        raise UsageError(
+            f"--weights {path}: lacks {named(missing)}, of the {len(shapes)} tensors that"
+            f" {model.name} has: {_advice(model)}"
+        )
+    rules = model.user_weights
+    unexpected = set(found) - set(shapes)
+    ignored = {name for name in unexpected if name.endswith(rules.ignored)}
+    tied = {name for name in unexpected if name in rules.tied}
+    head = {name for name in unexpected - ignored if _of_head(found[name][0], tensors, model)}
+    extra = sorted(unexpected - ignored - tied - head)
+    if extra:
+        raise UsageError(
+            f"--weights {path}: contains {named(extra)}, which {model.name} lacks: {_advice(model)}"
+        )
+    wrong = [name for name, shape in shapes.items() if found[name][1] != shape]
+    if wrong:
+        first = wrong[0]
+        more = f" (and {len(wrong) - 1} more)" if wrong[1:] else ""
+        raise UsageError(
+            f"--weights {path}: {first}{more} is {list(found[first][1])} and config.json makes it"
+            f" {list(shapes[first])}: not of one model"
+        )
+    others = [name for name in shapes if found[name][2] not in DTYPES]
+    if others:
+        raise UsageError(
+            f"--weights {path}: {others[0]} is stored as {found[others[0]][2]}: quantised weights"
+            " are not supported, only F32, F16 and BF16; give the folder from which it was made"
+        )
+    for name in tied:
+        _check_equal(path, found[name][0], found[rules.tied[name]][0])
+    notes = []
+    if ignored:
+        notes.append(InputNote.WEIGHTS_NO_PARAMETER.format(tensors=named(sorted(ignored))))
+    if head:
+        names = sorted(found[name][0] for name in head)
+        notes.append(InputNote.WEIGHTS_HEAD.format(model=model.name, tensors=named(names)))
+    for name in sorted(tied):
+        notes.append(InputNote.WEIGHTS_TIED.format(tensor=name, other=rules.tied[name]))
+    return {found[name][2] for name in shapes}, notes
+
+
+def _of_head(name: str, names: Iterable[str], model: Model) -> bool:
+    """Return whether a tensor belongs to a head that is not read, in a folder of a model that takes
+    any head (`any_head`).
+
+    If some names begin with the body's prefix, the names without it belong to the head.
+    """
+    rules = model.user_weights
+    if not rules.any_head or name.startswith(rules.prefix):
+        return False
+    return any(each.startswith(rules.prefix) for each in names)
+
+
+def todays_name(name: str, model: Model) -> str:
+    """The name in the model's table of a tensor of the user's."""
+    prefix = model.user_weights.prefix
+    if prefix:
+        name = name.removeprefix(prefix)
+        if model.weights[0].name.startswith(prefix):
+            name = prefix + name
+    for old, new in model.user_weights.prefixes.items():
+        if name.startswith(old) and not name.startswith(new):
+            name = new + name.removeprefix(old)
+    for old, new in model.user_weights.renamed.items():
+        if name.endswith(old):
+            return name.removesuffix(old) + new
+    return name
+
+
+def _check_equal(path: Path, name: str, other: str) -> None:
+    """Raises UsageError if two tensors differ. They are read row by row, because an embedding may
+    have gigabytes.
+    """
+    import numpy as np
+
+    from sut.checkpoint.weights_files import rows
+
+    for one, another in zip_longest(rows(path, name), rows(path, other)):
+        if not np.array_equal(one, another):
+            raise UsageError(
+                f"--weights {path}: {name} differs from {other}, with which this model ties it: one"
+                " of the two would be lost"
+            )
+
+
+def _advice(model: Model) -> str:
+    if architectures.of(model).weights_config and not model.parts:
+        return "give the checkpoint as it was published"
+    kind = model.native_class
+    return (
+        f"save the folder again with {kind}.from_pretrained(DIR).save_pretrained(NEW), whose"
+        " warnings say what is wrong"
+    )
+
+
+def named(names: list[str]) -> str:
+    """The first names, and how many more there are."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

@@ -1,0 +1,80 @@
+"""Which compliance tests apply to a workload, and the settings of their audit.config."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compliance import rules
+from compliance.audit_tests import compliance_tests
+from tests.support.synthetic_runs import cell, job
+
+V61 = rules.load("v6.1")
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "config", "samples", "words"),
+    [
+        ("TEST01", "generate", {}, 64, ""),
+        ("TEST06", "predict", {}, 64, "generates no tokens"),
+        ("TEST06", "generate", {}, 64, ""),
+        ("TEST04", "predict", {}, 64, ""),
+        ("TEST04", "predict", {}, 3, "the library has 3"),
+        ("TEST04", "generate", {"prompt_buckets": [5], "new_token_buckets": [45]}, 64, ""),
+        (
+            "TEST04",
+            "generate",
+            {"prompt_buckets": [16, 32], "new_token_buckets": [45]},
+            64,
+            "prompt buckets",
+        ),
+        (
+            "TEST04",
+            "generate",
+            {"prompt_buckets": [5], "new_token_buckets": [8, 16]},
+            64,
+            "new token buckets",
+        ),
+    ],
+)
+def test_which_tests_say_something_of_a_workload(
+    name: str, task: str, config: dict[str, Any], samples: int, words: str
+) -> None:
+    workload = job(cell(task=task), Path("run"), **config).workload
+    why = compliance_tests.inapplicable(name, workload, samples)
+    assert words in why and bool(why) == bool(words)
+
+
+def test_what_audit_config_sets_is_the_official_files() -> None:
+    seed = 720381539243781796
+    of = {name: rule.settings("bert-99") for name, rule in V61.compliance_tests.items()}
+    assert of["TEST01"] == {
+        "mode": 2,
+        "accuracy_log_rng_seed": seed,
+        "accuracy_log_sampling_target": 4096,
+    }
+    assert (
+        V61.compliance_tests["TEST01"].settings("stable-diffusion-xl")[
+            "accuracy_log_sampling_target"
+        ]
+        == 128
+    )
+    assert (
+        V61.compliance_tests["TEST01"].settings("3d-unet-99")["accuracy_log_sampling_target"] == 64
+    )
+    assert of["TEST04"] == {
+        "mode": 2,
+        "performance_issue_unique": 0,
+        "performance_issue_same": 1,
+        "performance_issue_same_index": 3,
+    }
+    assert of["TEST06"] == {
+        "mode": 2,
+        "accuracy_log_rng_seed": seed,
+        "accuracy_log_sampling_target": 100,
+        "min_query_count": 100,
+        "min_duration": 0,
+        "sample_concatenate_permutation": 0,
+    }

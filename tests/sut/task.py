@@ -1,0 +1,30 @@
+"""A task for tests.support.framework_process: it does what its specification says, and reports on
+what earlier tasks left.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import sut
+
+
+def main(specification: Path) -> None:
+    """Write this process, its parent and the mark of an earlier task into the specification."""
+    action = json.loads(specification.read_text())
+    if action == "raise":
+        raise ValueError("words of the error")
+    if action == "end":
+        os.abort()
+    if action == "end the parent":
+        os.kill(os.getppid(), 9)
+    left = {"process": os.getpid(), "parent": os.getppid(), "mark": hasattr(sut, "mark")}
+    sut.mark = True
+    specification.write_text(json.dumps(left))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
