@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from compliance import rules
-from compliance.checks import evidence
+from compliance.checks.run.evidence import findings
 from compliance.scoring import accuracy
 from harness.inputs import checkpoint, dataset
 from harness.inputs.architectures import keras_file
@@ -24,6 +24,9 @@ from sut.contract import Workload
 from sut.registry import framework_of, spec_of
 from tests.support.cells import Reporter, request
 from tests.support.frameworks import run_module
+from tests.support.long import LONG
+
+pytestmark = LONG
 
 SUTS = ("keras3-jax", "keras3-tensorflow", "keras3-tensorflow-graph", "keras3-torch")
 FILES = ("cnn", "text", "two", "called", "own")
@@ -35,13 +38,14 @@ ROUND = rules.load(rules.CURRENT)
 def files(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the files of tests/sut/keras_models.py."""
     root = tmp_path_factory.mktemp("keras-files")
-    told = {"folder": str(root)}
     python = interpreter("keras3-jax")
-    run_module(python, "tests.sut.keras_models", "keras3-jax", root / "spec.json", told)
+    run_module(
+        python, "tests.sut.keras_models", "keras3-jax", root / "spec.json", {"folder": str(root)}
+    )
     return root
 
 
-def asked(files: Path, name: str, sut: str, **flags: Any) -> Request:
+def cell_of(files: Path, name: str, sut: str, **flags: Any) -> Request:
     if name == "text":
         flags["seq_len"] = 9
     if name == "own":
@@ -59,7 +63,7 @@ def answered(
     known: set[tuple[str, str]] = set()
 
     def specification(name: str, file: str, precision: str) -> dict[str, Any]:
-        cell = asked(files, file, SUTS[0], scenario="Offline", batch_size=ROWS)
+        cell = cell_of(files, file, SUTS[0], scenario="Offline", batch_size=ROWS)
         inputs = dataset.prepare(cell.model, cell.size, ROWS, None, files / "cache")
         spec = spec_of(name)
         workload = Workload(
@@ -82,10 +86,12 @@ def answered(
 
     def answer(name: str, file: str, precision: str) -> tuple[dict[str, np.ndarray], Any]:
         if (name, precision) not in known:
-            told = [specification(name, each, precision) for each in FILES]
+            specifications = [specification(name, each, precision) for each in FILES]
             python = interpreter(spec_of(name).environment)
-            served_by = f"keras3-{spec_of(name).backend}"  # it has the same variables
-            run_module(python, "tests.sut.keras_answers", served_by, files / "told.json", told)
+            served_by = f"keras3-{spec_of(name).backend}"  # a reference has no module for bert
+            run_module(
+                python, "tests.sut.keras_answers", served_by, files / "spec.json", specifications
+            )
             known.add((name, precision))
         path = files / f"{name}-{file}-{precision}.npz"
         with np.load(path) as arrays:
@@ -100,7 +106,7 @@ def answered(
 def test_every_backend_answers_as_another_one_and_broken_answers_are_seen(
     files, answered, sut, file, precision
 ):
-    cell = asked(files, file, sut, precision=precision)
+    cell = cell_of(files, file, sut, precision=precision)
     expected, _ = answered(cell.reference, file, "float32")
     answers, seen = answered(sut, file, precision)
     tolerance, reason = keras_file.limits(cell.size, precision, expected)
@@ -116,7 +122,7 @@ def test_every_backend_answers_as_another_one_and_broken_answers_are_seen(
     assert not score({name: np.roll(array, 1, 0) for name, array in answers.items()}).passed
     spec = spec_of(sut)
     framework = framework_of(sut)
-    assert not evidence.findings(
+    assert not findings(
         ROUND.evidence[spec.execution],
         *seen,
         spec.execution,
@@ -130,7 +136,7 @@ def test_every_backend_answers_as_another_one_and_broken_answers_are_seen(
 
 @pytest.mark.parametrize(("file", "scenario"), [("text", "SingleStream"), ("two", "Offline")])
 def test_a_file_is_measured_from_end_to_end(files, file, scenario):
-    cell = asked(files, file, "keras3-jax", scenario=scenario)
+    cell = cell_of(files, file, "keras3-jax", scenario=scenario)
     result = run(cell, Reporter(), 0)
     assert (result.status, result.reason) == ("ok", "")
     assert result.accuracy["passed"] and result.accuracy["value"] < 0.5

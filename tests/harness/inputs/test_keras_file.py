@@ -74,7 +74,7 @@ def test_ids_are_those_of_the_embedding_that_reads_them_even_in_a_model_within_t
     assert found == (Input(name="ids", shape=(5,), dtype="int32", ids=9),)
     table = layer("Embedding", "table", input_dim=7, mask_zero=True)
     (found,) = read(tmp_path, sequential(given("x", [3]), table)).inputs
-    assert (found.ids, found.masked) == (7, True)
+    assert (found.ids, found.mcell) == (7, True)
 
 
 REFUSED = {
@@ -224,13 +224,13 @@ def test_the_cell_names_file_and_code_by_their_digests(tmp_path):
 def test_only_keras_3_runs_it_and_each_backend_is_judged_by_another(tmp_path):
     path = str(dense(tmp_path / "m.keras"))
     for sut in SUTS:
-        asked = request(tmp_path, sut=sut, model=path)
-        reason = plan.unsupported(asked)
+        cell = request(tmp_path, sut=sut, model=path)
+        reason = plan.unsupported(cell)
         assert (reason is None) is (sut in KERAS3), sut
         if reason:
             assert reason.startswith("a .keras file is a model of Keras 3: take keras3-jax")
         else:
-            assert asked.spec.backend not in asked.reference
+            assert cell.spec.backend not in cell.reference
     fit = request(tmp_path, sut="keras3-jax", model=path, scenario="Fit", duration=None)
     assert "training of a .keras file is not measured yet" in plan.unsupported(fit)
     assert run(fit, Reporter(), 0) == not_measured(fit, "unsupported", plan.unsupported(fit))
@@ -283,7 +283,7 @@ def test_a_sweep_goes_on_after_the_file_was_moved(tmp_path):
 
 def arrays_of(*inputs):
     """The size of a model with these inputs: (name, shape, dtype, ids)."""
-    arrays = [Input(name=n, shape=s, dtype=d, ids=i, masked=True) for n, s, d, i in inputs]
+    arrays = [Input(name=n, shape=s, dtype=d, ids=i, mcell=True) for n, s, d, i in inputs]
     return Size(
         name="user",
         summary="",
@@ -350,9 +350,9 @@ def test_whole_numbers_that_no_table_reads_need_data(tmp_path):
         request(tmp_path, sut="keras3-jax", model=path)
 
 
-def prepare(asked, cache):
+def prepare(cell, cache):
     return dataset.prepare(
-        asked.model, asked.size, asked.samples, asked.options.dataset, cache, batch_size=4
+        cell.model, cell.size, cell.samples, cell.options.dataset, cache, batch_size=4
     )
 
 
@@ -368,8 +368,8 @@ def test_a_users_arrays_are_checked_against_the_files_specification(tmp_path):
     good = {"ids": np.ones((4, 3), np.int64), "x": np.zeros((4, 2))}
     data = tmp_path / "data.npz"
     np.savez(data, **good)
-    asked = request(tmp_path, sut="keras3-jax", model=path, dataset=data)
-    assert prepare(asked, tmp_path).count == 4
+    cell = request(tmp_path, sut="keras3-jax", model=path, dataset=data)
+    assert prepare(cell, tmp_path).count == 4
     refused = {
         "holds ids, and the inputs of m-.* are ids, x": {"ids": good["ids"]},
         r"x has shape \[4, 3\], and the model takes \[samples, 2\]": good | {"x": np.ones((4, 3))},
@@ -382,10 +382,10 @@ def test_a_users_arrays_are_checked_against_the_files_specification(tmp_path):
     for sentence, arrays in refused.items():
         np.savez(data, **arrays)
         with pytest.raises(UsageError, match=sentence):
-            prepare(asked, tmp_path)
+            prepare(cell, tmp_path)
     data.write_bytes(b"no zip")
     with pytest.raises(UsageError, match="is no array file of numpy"):
-        prepare(asked, tmp_path)
+        prepare(cell, tmp_path)
     with pytest.raises(UsageError, match="there is no such file"):
         request(tmp_path, sut="keras3-jax", model=path, dataset=tmp_path / "gone.npz")
 
@@ -397,17 +397,17 @@ def test_a_folder_of_pictures_is_resized_to_the_models_input(tmp_path):
     Image.new("L", (3, 3), 200).save(folder / "b.jpg")
     config = sequential(given("image", [4, 6, 3]), layer("Conv2D", "c"))
     path = str(write(tmp_path / "m.keras", config))
-    asked = request(tmp_path, sut="keras3-jax", model=path, dataset=folder)
-    prepared = prepare(asked, tmp_path)
+    cell = request(tmp_path, sut="keras3-jax", model=path, dataset=folder)
+    prepared = prepare(cell, tmp_path)
     with np.load(prepared.path) as arrays:
         assert arrays["image"].shape == (2, 4, 6, 3)
         assert (arrays["image"][0, 0, 0] == (255, 0, 10)).all()
     assert "values from 0 to 255" in prepared.notes[0]
     with pytest.raises(UsageError, match="a folder of pictures is for a model with one input"):
-        asked = request(
+        cell = request(
             tmp_path, sut="keras3-jax", model=str(dense(tmp_path / "d.keras")), dataset=folder
         )
-        prepare(asked, tmp_path)
+        prepare(cell, tmp_path)
 
 
 @pytest.mark.parametrize(("precision", "most"), [("float32", 1e-3), ("bfloat16", 0.15)])
