@@ -43,8 +43,8 @@ def about(text: str, constraint: Mapping[str, Any] = NONE, **roles: Any) -> Mapp
 class Cell:
     """Everything that may change the figure. Two runs of equal cells may be compared.
 
-    The metadata of a field contains everything that other modules need to know about it. So a new
-    field is added only here.
+    The metadata of a field says what sweeps, reports, estimates and the audit need to know about
+    it. CONTRIBUTING.md lists the other places that a new field needs.
 
     Attributes:
         seq_len: tokens that every input is padded to (predict); None for a model that generates,

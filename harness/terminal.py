@@ -188,7 +188,7 @@ def duration(seconds: float) -> str:
 
 
 def until(seconds: float) -> str:
-    """The time of day in so many seconds, with the date if that is another day."""
+    """The time of day that many seconds from now. Another day has its date."""
     then = time.localtime(time.time() + seconds)
     is_today = then[:3] == time.localtime()[:3]
     return time.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M", then)

@@ -65,8 +65,13 @@ def main(argv: list[str]) -> None:
     """
     die_with_parent(int(argv[1]))
     loaded: Loaded | None = None
-    with os.fdopen(int(argv[2]), "w", encoding="ascii", buffering=1) as replies:
-        for line in sys.stdin:
+    # Programs that a framework starts shall neither read jobs nor hold the replies open.
+    jobs, pipe = os.fdopen(os.dup(0), encoding="utf-8"), os.dup(int(argv[2]))
+    with Path(os.devnull).open("rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.close(int(argv[2]))
+    with jobs, os.fdopen(pipe, "w", encoding="ascii", buffering=1) as replies:
+        for line in jobs:
             job = read_job(Path(line.rstrip("\n")))
             outcome, loaded = run(job, loaded)
             write_json(job.log_dir / "outcome.json", outcome)

@@ -45,9 +45,9 @@ def end(
 ) -> tuple[Evidence, Evidence]:
     """Return, right after a test that began with `begun`, the evidence from before and after it.
 
-    If `begun` is a number of programs, the first evidence is taken now. Its `compilations` then
-    lack those of the test. The second evidence is of one more batch, so that constant counts would
-    be noticed.
+    If `begun` is a number of programs, no profiler may run before the test. Then both are taken
+    now, and the first one's `compilations` are reduced by those of the test. The second evidence
+    is of one more batch, so that constant counts would be noticed.
     """
     longer = [batches[0], *batches]
     if isinstance(begun, Evidence):
