@@ -38,7 +38,9 @@ def load(workload: Workload, dtype: str) -> Any:
                 _in_dtype(path, Path(folder), dtype), compile=False, safe_mode=True
             )
         except (TypeError, ValueError, KeyError, NotImplementedError) as e:
-            words = str(e).strip().split("\n")[0]
+            # Keras quotes the innermost error at the end, after the whole configuration.
+            innermost = str(e).rpartition("Exception encountered: ")[2]
+            words = innermost.strip().split("\n")[0]
             raise Unsupported(f"Keras {keras.__version__} does not load the file: {words}") from e
     names = workload.config["model"]
     inputs = dict(zip(names["inputs"], model.inputs, strict=True))

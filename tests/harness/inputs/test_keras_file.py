@@ -74,7 +74,7 @@ def test_ids_are_those_of_the_embedding_that_reads_them_even_in_a_model_within_t
     assert found == (Input(name="ids", shape=(5,), dtype="int32", ids=9),)
     table = layer("Embedding", "table", input_dim=7, mask_zero=True)
     (found,) = read(tmp_path, sequential(given("x", [3]), table)).inputs
-    assert (found.ids, found.mcell) == (7, True)
+    assert (found.ids, found.masked) == (7, True)
 
 
 REFUSED = {
@@ -283,7 +283,7 @@ def test_a_sweep_goes_on_after_the_file_was_moved(tmp_path):
 
 def arrays_of(*inputs):
     """The size of a model with these inputs: (name, shape, dtype, ids)."""
-    arrays = [Input(name=n, shape=s, dtype=d, ids=i, mcell=True) for n, s, d, i in inputs]
+    arrays = [Input(name=n, shape=s, dtype=d, ids=i, masked=True) for n, s, d, i in inputs]
     return Size(
         name="user",
         summary="",
