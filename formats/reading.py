@@ -31,7 +31,7 @@ def record(document: Any) -> Record:
     schema = document.get("schema") if isinstance(document, dict) else None
     if isinstance(document, dict) and schema != records.SCHEMA:
         raise ValueError(f"its schema is {str(schema)[:40]!r}; this version reads {records.SCHEMA}")
-    return _of_a_cell(_renamed(document), Record)
+    return _of_a_cell(renamed(document), Record)
 
 
 def result(document: Any) -> Result:
@@ -40,7 +40,7 @@ def result(document: Any) -> Result:
     Raises ValueError with one sentence for anything else.
     """
     try:
-        return _of_a_cell(_renamed(document), Result)
+        return _of_a_cell(renamed(document), Result)
     except ValueError as e:
         raise ValueError(f"it is no result of this version of the harness: {e}") from None
 
@@ -49,7 +49,7 @@ def job(document: Any) -> Job:
     """The job that a parsed job.json holds. Raises ValueError with one sentence for anything
     else.
     """
-    return _converted(_renamed(document), Job)
+    return _converted(renamed(document), Job)
 
 
 def outcome(document: Any) -> WorkerOutcome:
@@ -66,7 +66,7 @@ def from_file(path: Path, read: Callable[[Any], T]) -> T:
     return read(json.loads(path.read_text(encoding="utf-8")))
 
 
-def _renamed(document: Any) -> Any:
+def renamed(document: Any) -> Any:
     """The document of an older version with today's keys: `architecture` was `family`, and
     `control` of a sweep's mark was `twin`.
     """

@@ -26,7 +26,7 @@ from formats.writing import write_json
 from harness import locks, result, terminal
 from harness.commands import checks
 from harness.errors import EnvironmentFailure, UsageError
-from harness.execution import environments, loadgen_run, machine, rundir
+from harness.execution import environments, kernels, loadgen_run, machine, rundir
 from harness.execution.loadgen_run import Reporter
 from harness.execution.process import Worker, read_outcome
 from harness.inputs.checkpoint import digest_of
@@ -100,7 +100,7 @@ def comply(
     """
     record, job, performance = _finished(directory)
     of = rules.load(record.round)
-    python = _same(directory, record, job, cache, reporter)
+    environment = _same(directory, record, job, cache, reporter)
     tests = [
         name
         for name in names or loadgen_run.applicable(job, of)
@@ -120,7 +120,10 @@ def comply(
                 rundir.set_aside(log_dir)
         timed = replace(job, calibration=performance.calibration)
         official = record.benchmark.official
-        with Worker(python, SUTS[job.sut].process_env) as worker:
+        device = job.workload.device
+        folder = kernels.folder(cache, environment, record.machine, device)
+        process_env = {**kernels.variables(folder), **SUTS[job.sut].process_env}
+        with Worker(environment.python, process_env) as worker:
             for name in tests:  # each of them, whatever became of those before it
                 _, record = measurement.run(
                     (name,),
@@ -182,14 +185,16 @@ def _anew(record: Record) -> str:
     return f"measure it again: {record.command}"
 
 
-def _same(directory: Path, record: Record, job: Job, cache: Path, reporter: Reporter) -> Path:
-    """Return the interpreter that measured it. Raises EnvironmentFailure with the first change
+def _same(
+    directory: Path, record: Record, job: Job, cache: Path, reporter: Reporter
+) -> environments.Environment:
+    """Return the environment that measured it. Raises EnvironmentFailure with the first change
     since then.
     """
-    python = _interpreter(directory, record, job, cache)
+    environment = _environment(directory, record, job, cache)
     for fault in _changes(record, job, reporter):
         raise EnvironmentFailure(f"compliance {near(str(directory))}: {fault}")
-    return python
+    return environment
 
 
 def _changes(record: Record, job: Job, reporter: Reporter) -> Iterator[str]:
@@ -244,8 +249,10 @@ def _weights_digest(checkpoint: Path, record: Record) -> str:
     )
 
 
-def _interpreter(directory: Path, record: Record, job: Job, cache: Path) -> Path:
-    """Return the interpreter that measured it. Raises EnvironmentFailure if it is gone or its
+def _environment(
+    directory: Path, record: Record, job: Job, cache: Path
+) -> environments.Environment:
+    """Return the environment that measured it. Raises EnvironmentFailure if it is gone or its
     packages have changed.
     """
     recorded_environment, device = record.environment, record.cell.device
@@ -274,7 +281,7 @@ def _interpreter(directory: Path, record: Record, job: Job, cache: Path) -> Path
         raise EnvironmentFailure(
             f"{about} holds other packages than it was measured with: {_anew(record)}"
         )
-    return environment.python
+    return environment
 
 
 def _submitter(directory: Path) -> str:

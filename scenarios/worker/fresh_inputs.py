@@ -29,7 +29,7 @@ met.
 _clock = time.perf_counter_ns
 # There are more than _LEAST rounds, and they go on until _ENOUGH_NS is spent. If fresh inputs look
 # slower than _SUSPICIOUS, all rounds are run, up to _MOST.
-_LEAST, _MOST, _ENOUGH_NS, _SUSPICIOUS = 3, 33, 500_000_000, 1.15
+_LEAST, _MOST, _ENOUGH_NS, _SUSPICIOUS = 1, 33, 500_000_000, 1.15
 _LONG_NS = 10_000_000_000
 """No round begins after so much time. A disturbance is small compared with a batch of seconds, and
 four rounds are twelve batches.
