@@ -52,6 +52,8 @@ class Cell:
         dataset: `synthetic` (random inputs of full length), `uneven` (random inputs of seeded
             lengths), or the first 12 hex digits of the sha256 of a user's inputs.
         weights: the first 12 hex digits of the checkpoint's digest.
+        custom: the first 12 hex digits of the sha256 of --custom; None: the model has no code of
+            its own.
         options: the SUT's own options.
         eos: for a model that generates: `stop` ends an answer at its end token, `ignore` always
             generates all requested tokens.
@@ -156,6 +158,13 @@ class Cell:
     weights: str = field(
         default="seeded",
         metadata=about("the first hex digits of the checkpoint's digest", inputs=True),
+    )
+    custom: str | None = field(
+        default=None,
+        metadata=about(
+            "the first hex digits of the sha256 of the code of a model's custom layers",
+            late=True,
+        ),
     )
     options: Mapping[str, Any] = field(
         default_factory=dict, metadata=about("the SUT's own options", not_work=True)

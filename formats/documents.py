@@ -15,6 +15,8 @@ LABEL = "Unofficial: not verified by MLCommons, not an MLPerf result."
 NOT_REPORTED = "N/A"
 _HELD = {"tf32": "float32"}
 """Precision → the dtype of its weights, if that has another name."""
+_WEIGHT_FILES = {"keras_file": "a .keras file"}
+"""Architecture → the format of its weights, if that is not safetensors."""
 _SOURCES = {"seeded": "seeded random values", "none": "none is read"}
 
 
@@ -35,13 +37,14 @@ def measurements(record: Record) -> dict[str, str]:
     )
     dtype = _HELD.get(precision, precision)
     products = "; matrix products in tf32" if precision == "tf32" else ""
+    kind = _WEIGHT_FILES.get(record.architecture, "safetensors")
     input_types = sorted({array.dtype for array in record.inputs.values()})
     return {
         "input_data_types": ", ".join(input_types) or "int32",
         "retraining": "no",
         "weight_data_types": dtype,
         "starting_weights_filename": (
-            f"safetensors ({source}, digest with config.json {digests.weights})"
+            f"{kind} ({source}, digest with config.json {digests.weights})"
         ),
         "weight_transformations": (
             f"cast to {dtype} on loading; names and layouts mapped to the framework's own{products}"

@@ -4,7 +4,7 @@ advice.
 Each message is a template, and `format` fills it in. `git grep NAME` finds where it is said.
 
     a plan          PlanReason, NotRun, Cost, InputNote
-    a result        Unranked, Note, EarlierRun, Next
+    a result        NotJudged, Unranked, Note, EarlierRun, Next
     a comparison    Differs, DiffersFromPublished, Compared, NotCompared, Unproven, BuildCheck,
                     Inconclusive, History
     a report        Answer, ModelAnswers, Finding, KerasGenerates, SectionNote, Advice
@@ -191,6 +191,31 @@ class InputNote(StrEnum):
         " Transformers refuses"
     )
     WEIGHTS_TIED = "{tensor} equals {other}, with which it is tied: not read"
+    MODEL_FILE = "model of {path}, saved by Keras {version}"
+    MODEL_FILE_PRECISION = (
+        "the layers saved in {precisions} run in the precision of the cell, as all others do"
+    )
+    MODEL_FILE_LIMITS = (
+        "the limits of accuracy were not measured for this model: they follow from the precision"
+        " and the number of layers"
+    )
+    ARRAYS = "{file}: {count} samples of {names}"
+    PICTURES_RESIZED = (
+        "{folder}: {count} pictures, resized to {height} x {width}, values from 0 to 255, as"
+        " keras.utils.image_dataset_from_directory reads them"
+    )
+
+
+class NotJudged(StrEnum):
+    """Why the answers of a user's own model are not judged by those of the reference."""
+
+    NOT_FINITE = (
+        "the answers {answer} of the reference are not all finite: give real inputs with --dataset"
+    )
+    NEARLY_EQUAL = (
+        "the answers {answer} to these inputs hardly differ (the largest is {ratio:.2g} standard"
+        " deviations), so rounding alone could exceed any limit: give real inputs with --dataset"
+    )
 
 
 class KerasGenerates(StrEnum):

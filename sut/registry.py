@@ -71,6 +71,7 @@ class SutSpec:
         precisions: the precisions it can compute in on some device.
         reads_weights: whether it needs a checkpoint.
         reference: the name of the reference whose float32 answers this SUT is compared with.
+        references: architecture → its reference, if it is another one. It runs on another backend.
         devices: the devices on which it can run.
         classes: the library under which a model's data name its class; empty: it needs no class.
         packages: distributions whose versions the system's description reports.
@@ -92,6 +93,7 @@ class SutSpec:
     architectures: tuple[str, ...] = ()
     options: Mapping[str, tuple[type | tuple[str, ...], str]] = field(default_factory=dict)
     reference: str = REFERENCE
+    references: Mapping[str, str] = field(default_factory=dict)
     devices: tuple[str, ...] = tuple(DEVICES)
     precisions: tuple[str, ...] = ("float32", "tf32", "bfloat16")
     reads_weights: bool = True
@@ -173,6 +175,20 @@ _KERAS3_LACKS = {
     "xlm": "KerasHub 0.32 has no XLM: take native-torch-eager or hf-tensorflow",
     "ctrl": "KerasHub 0.32 has no CTRL: take native-torch-eager or hf-tensorflow",
 }
+_KERAS_FILE = "keras_file"
+_OWN_REFERENCE = {
+    _KERAS_FILE: (
+        "a .keras file is a model of Keras 3: take keras3-jax, keras3-tensorflow,"
+        " keras3-tensorflow-graph or keras3-torch"
+    )
+}
+"""Architecture that only the SUTs with a reference for it have → the reason why others lack it."""
+_NO_FIT = {
+    _KERAS_FILE: (
+        "the training of a .keras file is not measured yet: take --scenario Offline or SingleStream"
+    )
+}
+"""Architecture → why no SUT trains it."""
 _HUGGING_FACE_LACKS = {
     "gemma": "Transformers 4 has no Gemma for TensorFlow: take keras3-tensorflow",
     "llama": "Transformers 4 has no Llama for TensorFlow: take keras3-tensorflow",
@@ -213,6 +229,7 @@ _keras3 = partial(
 _keras3_tensorflow = partial(
     _keras3,
     environment="keras3-tensorflow",
+    references={_KERAS_FILE: "keras-file-on-jax"},
     backend="tensorflow",
     process_env={"KERAS_BACKEND": "tensorflow", **_KERAS},
     packages=("keras", "keras-hub", "keras-cv", "tensorflow"),
@@ -302,6 +319,7 @@ SUTS: dict[str, SutSpec] = {
         environment="keras3-jax",
         execution="xla",
         summary="Keras 3 with KerasHub or KerasCV on JAX, compiled by XLA",
+        references={_KERAS_FILE: "keras-file-on-tensorflow"},
         backend="jax",
         process_env={"KERAS_BACKEND": "jax", **_KERAS},
         packages=("keras", "keras-hub", "keras-cv", "jax", "jaxlib"),
@@ -323,6 +341,7 @@ SUTS: dict[str, SutSpec] = {
         environment="keras3-torch",
         execution="eager",
         summary="Keras 3 with KerasHub or KerasCV on PyTorch, nothing compiled",
+        references={_KERAS_FILE: "keras-file-on-jax"},
         backend="torch",
         process_env={"KERAS_BACKEND": "torch", **_KERAS, **_TORCH},
         packages=("keras", "keras-hub", "keras-cv", "torch"),
@@ -395,6 +414,24 @@ REFERENCES: dict[str, SutSpec] = {
         precisions=("float32",),
         packages=("torch", "transformers", "segment-anything", "diffusers"),
     ),
+    "keras-file-on-jax": _keras3(
+        module="sut.reference.{architecture}",
+        environment="keras3-jax",
+        execution="xla",
+        summary="Keras 3 on JAX called plainly, for files that another backend runs",
+        backend="jax",
+        process_env={"KERAS_BACKEND": "jax", **_KERAS},
+        precisions=("float32",),
+        packages=("keras", "jax", "jaxlib"),
+        out_of_memory=_XLA_OUT_OF_MEMORY,
+    ),
+    "keras-file-on-tensorflow": _keras3_tensorflow(
+        module="sut.reference.{architecture}",
+        execution="graph",
+        summary="Keras 3 on TensorFlow without XLA, called plainly, for files that JAX runs",
+        precisions=("float32",),
+        packages=("keras", "tensorflow"),
+    ),
 }
 """The references. They are never measured: no command lists them, and `--sut` does not accept them.
 """
@@ -455,6 +492,10 @@ def unsupported(
     for key in (f"{model}/{task}/{precision}", f"{model}/{task}", f"{model}/{precision}", model):
         if key in spec.unsupported:
             return spec.unsupported[key]
+    if architecture in _OWN_REFERENCE and architecture not in spec.references:
+        return _OWN_REFERENCE[architecture]
+    if task == FIT and architecture in _NO_FIT:
+        return _NO_FIT[architecture]
     if spec.architectures and architecture not in spec.architectures:
         written = " and ".join(spec.architectures)
         return _OTHER_ARCHITECTURES.format(written=written, architecture=architecture)

@@ -13,6 +13,7 @@ from harness.commands.list import matrix
 from harness.execution.environments import ROOT
 from harness.inputs import models
 from sut.registry import FIT
+from tests.support import keras_files
 from tests.support.commands import call
 from tests.support.long import long_unless
 
@@ -31,6 +32,8 @@ def test_a_command_of_the_documents_is_understood(command, tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     (tmp_path / "prompts.txt").write_text("a prompt\n\nand another")
     (tmp_path / "labelled.jsonl").write_text('{"prompt": "a prompt", "label": 1}\n')
+    keras_files.dense(tmp_path / "my_model.keras")
+    (tmp_path / "layers.py").touch()
     (tmp_path / "photos").mkdir()
     Image.new("RGB", (8, 8)).save(tmp_path / "photos" / "a.png")
     words = [

@@ -219,9 +219,12 @@ def planned(
     benchmark = request.benchmark
     if not request.trains:
         benchmark += f" (mapped to {request.official})"
-    parameters = f"{request.size.parameters / 1e6:,.1f} M parameters"
+    parameters = f"{request.size.parameters / 1e6:,.1f} M parameters, "
+    if request.model.file:
+        parameters = "at most "
     megabytes = f"{request.size.weight_bytes(request.precision) / 1e6:,.1f} MB"
-    source = f", of {request.weights.path}" if request.weights else ""
+    brought = request.weights or request.model.file
+    source = f", of {brought.path}" if brought else ""
     return {
         **_known_of_the_cell(request),
         "mode": request.options.mode,
@@ -230,9 +233,9 @@ def planned(
         "duration_s": (limits.planned_ms or limits.min_duration_ms) / 1e3,
         "min_duration_s": limits.min_duration_ms / 1e3,
         "min_query_count": limits.min_query_count,
-        "weights": f"{parameters}, {megabytes}{source}",
+        "weights": f"{parameters}{megabytes}{source}",
         "environments_to_make": ", ".join(_environments_to_make(request)) or "none",
-        "reference": f"{request.spec.reference} in float32; {no_reference or Cost.REFERENCE_LATER}",
+        "reference": f"{request.reference} in float32; {no_reference or Cost.REFERENCE_LATER}",
         "cost": cost,
         "refused": obstacle or "no",
         "out": str(request.options.out),
@@ -241,7 +244,7 @@ def planned(
 
 
 def _environments_to_make(request: Request) -> list[str]:
-    reference = spec_of(request.spec.reference).environment
+    reference = spec_of(request.reference).environment
     names = dict.fromkeys((request.spec.environment, reference))
     if request.options.python:
         names.pop(request.spec.environment, None)

@@ -25,7 +25,7 @@ import numpy as np
 from blake3 import blake3
 
 from harness.errors import EnvironmentFailure
-from harness.inputs import stored_tensors
+from harness.inputs import keras_file, stored_tensors
 from harness.inputs.models import Model, Size, Tensor
 from harness.inputs.user_tensors import INDEX
 from harness.inputs.user_weights import SINGLE, Folder, check_finite
@@ -66,9 +66,11 @@ NONE = Checkpoint(Path(), blake3().hexdigest(), 0, 0)
 
 def files(path: Path) -> list[str]:
     """The files that decide the answers of a checkpoint: config.json, then the weights sorted by
-    name. With parts, the config.json and weights of all parts are sorted by path. Raises
-    FileNotFoundError if there are no weights.
+    name. With parts, the config.json and weights of all parts are sorted by path. A user's own
+    model in a .keras file is one file. Raises FileNotFoundError if there are no weights.
     """
+    if (path / "model.keras").exists():
+        return ["model.keras"]
     weights = sorted(file.relative_to(path).as_posix() for file in path.rglob("*.safetensors"))
     if not weights:
         raise FileNotFoundError(f"no weights in {path}")
@@ -181,6 +183,31 @@ def _check_space(path: Path, need: int, advice: str) -> None:
             f"the checkpoint {path.name} takes {need / 1e9:.1f} GB and {path.parent} has"
             f" {free / 1e9:.1f} GB free: {advice}"
         )
+
+
+def of_file(model: Model, cache: Path) -> Checkpoint:
+    """The checkpoint of a user's own file: a folder with copies of the file and of the code of its
+    custom layers, named by their digests. So a file that was moved does not end a measurement.
+
+    The digest is that of the user's file. The copy is read whole each time.
+    """
+    assert model.file
+    file = model.file
+    code = f"-{file.code_digest}" if file.code_digest else ""
+    path = cache / "checkpoints" / f"{model.name}-own-{file.digest[:12]}{code}"
+    copy = path / "model.keras"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with held(path.with_name(path.name + ".lock"), lambda: None):
+        if not copy.exists() or digest_of([copy]) != file.digest:
+            keras_file.check_weights(file.path)
+            shutil.rmtree(path, ignore_errors=True)
+            path.mkdir()
+            if file.code is not None:
+                (path / "custom.py").write_bytes(file.code)
+            partial_copy = copy.with_suffix(".partial")
+            shutil.copyfile(file.path, partial_copy)
+            partial_copy.replace(copy)
+    return Checkpoint(path, file.digest, model.sizes["user"].parameters, copy.stat().st_size)
 
 
 def _linked(

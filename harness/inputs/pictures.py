@@ -129,6 +129,33 @@ def _image(path: Path, side: int) -> tuple[np.ndarray, int, int]:
     As in Meta's library, the longer side is resized to `side` pixels, and the rest at the right or
     bottom is filled with the mean colour.
     """
+    upright = _upright(path)
+    width, height = upright.size
+    columns, rows = _fitted(width, height, side)
+    resized = upright.resize((columns, rows), Image.Resampling.BILINEAR)
+    image = np.full((side, side, 3), MEAN, np.float32)
+    image[:rows, :columns] = np.asarray(resized, np.float32) / np.float32(255)
+    return image, width, height
+
+
+def stretched(folder: Path, height: int, width: int, channels: int) -> np.ndarray:
+    """The pictures of a folder, float32 [pictures, height, width, channels] from 0 to 255. Each is
+    resized to this shape, whatever its own is. `channels`: 3, or 1 for greyscale.
+
+    Raises UsageError with the name of a file that is no picture or too large.
+    """
+    rows = []
+    for path in files(folder):
+        picture = _upright(path)
+        if channels == 1:
+            picture = picture.convert("L")
+        resized = picture.resize((width, height), Image.Resampling.BILINEAR)
+        rows.append(np.asarray(resized, np.float32).reshape(height, width, channels))
+    return np.stack(rows)
+
+
+def _upright(path: Path) -> Image.Image:
+    """The picture in 8-bit RGB, turned as its tags say."""
     with _named_faults(path), Image.open(path, formats=("JPEG", "PNG")) as picture:
         if math.prod(picture.size) > _MOST_PIXELS:
             raise UsageError(
@@ -141,13 +168,7 @@ def _image(path: Path, side: int) -> tuple[np.ndarray, int, int]:
         # at odd ones.
         for name in ("exif", "Raw profile type exif"):
             picture.info.pop(name, None)
-        upright = _rgb(ImageOps.exif_transpose(picture))
-    width, height = upright.size
-    columns, rows = _fitted(width, height, side)
-    resized = upright.resize((columns, rows), Image.Resampling.BILINEAR)
-    image = np.full((side, side, 3), MEAN, np.float32)
-    image[:rows, :columns] = np.asarray(resized, np.float32) / np.float32(255)
-    return image, width, height
+        return _rgb(ImageOps.exif_transpose(picture))
 
 
 def _fitted(width: int, height: int, side: int) -> tuple[int, int]:

@@ -46,7 +46,7 @@ def make(attempt: Attempt) -> Record:
         inputs=attempt.inputs.arrays,
         new_tokens_per_sample=attempt.inputs.description.new_tokens_per_sample,
         end_tokens=request.end_tokens,
-        parameters=request.size.parameters,
+        parameters=request.size.parameters or None,
         training=_training(request),
         least_flops=None if request.end_tokens else attempt.inputs.least_flops,
         machine=attempt.machine,
@@ -101,18 +101,22 @@ def _accuracy(attempt: Attempt) -> Judged:
         size = replace(size, inputs={**size.inputs, "new_tokens": max(answers)})
     place = (model, size, request.precision, request.device)
     if request.trains:
-        return Judged(
-            score="loss_curve", keys=("loss",), tolerance=limits.of_training(*place), reason=reason
-        )
-    tolerance = limits.limits(*place, request.options.sut, attempt.inputs.count)
-    return Judged(
-        score=model.score, keys=tuple(model.answer_keys), tolerance=tolerance, reason=reason
+        tolerance = limits.of_training(*place)
+        return Judged(score="loss_curve", keys=("loss",), tolerance=tolerance, reason=reason)
+    of_answers = attempt.reference.limits or limits.limits(
+        *place, request.options.sut, attempt.inputs.count
     )
+    keys = tuple(model.answer_keys)
+    return Judged(score=model.score, keys=keys, tolerance=of_answers, reason=reason)
 
 
 def _digests(attempt: Attempt) -> Digests:
     request = attempt.request
-    folder = str(request.weights.path) if request.weights and request.spec.reads_weights else None
+    folder = None
+    if request.model.file:
+        folder = str(attempt.checkpoint.path)
+    elif request.weights and request.spec.reads_weights:
+        folder = str(request.weights.path)
     return Digests(
         weights=attempt.checkpoint.digest,
         weights_source=_weights_source(request),
@@ -125,4 +129,4 @@ def _digests(attempt: Attempt) -> Digests:
 def _weights_source(request: Request) -> str:
     if not request.spec.reads_weights:
         return "none"
-    return "user" if request.weights else "seeded"
+    return "user" if request.weights or request.model.file else "seeded"

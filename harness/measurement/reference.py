@@ -7,9 +7,11 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+import numpy as np
 
 from formats.job import REFERENCE, Job, Limits
 from formats.outcome import WorkerOutcome
@@ -35,13 +37,16 @@ _PATIENT = {"OMP_WAIT_POLICY": "PASSIVE"}
 
 @dataclass(frozen=True)
 class Reference:
-    """A reference and its digest. If `path` is None, it cannot be computed here, and `reason` says
-    why.
+    """A reference and its digest. If `path` is None, there is none, and `reason` says why.
+
+    Attributes:
+        limits: the limits of the answers, if they follow from those of the reference; else empty.
     """
 
     path: Path | None
     digest: str = ""
     reason: str = ""
+    limits: Mapping[str, float] = field(default_factory=dict)
 
 
 def directory(
@@ -50,7 +55,7 @@ def directory(
     """The folder of the reference. Its name has a digest of everything that may change the answers,
     including the installed packages and the source files, so that no wrong reference is reused.
     """
-    name = spec_of(request.spec.reference).environment
+    name = spec_of(request.reference).environment
     locks = [
         path.read_text(encoding="utf-8")
         for path in lock_files(name, request.device, request.rules.round)
@@ -58,7 +63,7 @@ def directory(
     rows = logits_rows(request, inputs)
     parts = [
         _FORMAT,
-        request.spec.reference,
+        request.reference,
         request.model.name,
         checkpoint_digest,
         inputs.digest,
@@ -71,17 +76,15 @@ def directory(
         *([request.batch_size, request.optimizer] if request.trains else []),
         *([request.lora_config] if request.lora_config else []),
         # The checkpoint's digest has only the user's part of this configuration.
-        *([request.size.config] if request.weights else []),
+        *([request.size.config] if request.weights or request.model.file else []),
+        *([request.model.file.code_digest] if request.model.file else []),
     ]
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
     return request.options.cache / "references" / f"{request.benchmark}-{key}"
 
 
 def _module(request: Request) -> Path:
-    return (
-        ROOT
-        / f"{module_of(request.spec.reference, request.model.architecture).replace('.', '/')}.py"
-    )
+    return ROOT / f"{module_of(request.reference, request.model.architecture).replace('.', '/')}.py"
 
 
 def _source_digest(request: Request) -> str:
@@ -96,6 +99,7 @@ def _source_digest(request: Request) -> str:
     for path in (
         _module(request),
         ROOT / "sut" / "adapters.py",
+        *([ROOT / "sut" / "keras_archive.py"] if request.model.file else []),
         *sorted((ROOT / "sut" / "reference").glob("*.py")),
         *worker,
     ):
@@ -117,7 +121,7 @@ def ensure(
     If float32 does not fit into the memory of an accelerator, the host computes it. A training is
     excepted, because it may take hours there.
     """
-    if lacks := missing(request.spec.reference, request.model.architecture, request.task):
+    if lacks := missing(request.reference, request.model.architecture, request.task):
         return Reference(None, reason=f"no reference: {lacks}")
     final = directory(request, checkpoint.digest, inputs, environment)
     path = final / "reference.npz"
@@ -130,7 +134,7 @@ def ensure(
             if reason := shortage(request):
                 return Reference(None, reason=reason)
             scratch = final.with_name(final.name + ".partial")
-            env = {**spec_of(request.spec.reference).process_env, **_PATIENT}
+            env = {**spec_of(request.reference).process_env, **_PATIENT}
 
             def make(on: Request) -> WorkerOutcome:
                 shutil.rmtree(scratch, ignore_errors=True)
@@ -160,7 +164,13 @@ def ensure(
             shutil.rmtree(final, ignore_errors=True)
             scratch.rename(final)
     with path.open("rb") as f:
-        return Reference(path, hashlib.file_digest(f, "sha256").hexdigest())
+        digest = hashlib.file_digest(f, "sha256").hexdigest()
+    if request.trains or request.architecture.limits is None:
+        return Reference(path, digest)
+    with np.load(path) as file:
+        arrays = dict(file)
+    limits, reason = request.architecture.limits(request.size, request.precision, arrays)
+    return Reference(None, reason=reason) if reason else Reference(path, digest, limits=limits)
 
 
 def shortage(request: Request) -> str | None:
@@ -172,7 +182,7 @@ def shortage(request: Request) -> str | None:
 
 
 def _job(request: Request, checkpoint: Checkpoint, inputs: Inputs, log_dir: Path) -> Job:
-    name = request.spec.reference
+    name = request.reference
     spec = spec_of(name)
     batch = request.batch_size if request.trains else min(_BATCH, inputs.count)
     workload = Workload(

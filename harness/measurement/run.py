@@ -232,6 +232,8 @@ def _without_figures(
 def _weights(request: Request, reporter: Reporter) -> checkpoint.Checkpoint:
     if not request.spec.reads_weights:
         return checkpoint.NONE
+    if request.model.file:
+        return checkpoint.of_file(request.model, request.options.cache)
     if request.weights:
         return checkpoint.of_folder(request.weights, request.model, request.options.cache)
     return checkpoint.ensure(request.model, request.size, request.options.cache, reporter.say)
@@ -259,7 +261,7 @@ def _reference_environment(
     """Return the environment of the reference. It is the interpreter of --python if that has the
     needed packages.
     """
-    name = spec_of(request.spec.reference).environment
+    name = spec_of(request.reference).environment
     if name == request.spec.environment:
         return environment
     try:

@@ -193,7 +193,7 @@ def _made_once(
     yield from _environments(request)
     if (
         weights
-        and not request.weights
+        and not (request.weights or request.model.file)
         and not _any(
             request.options.cache / "checkpoints", f"{request.model.name}-{request.size.name}-*"
         )
@@ -213,15 +213,13 @@ def _made_once(
         or request.weights
         or not _any(request.options.cache / "references", f"{request.benchmark}-*/reference.npz")
     ):
-        start_s, _ = _start(spec_of(request.spec.reference).environment)
+        start_s, _ = _start(spec_of(request.reference).environment)
         yield f"reference of {request.benchmark}", (start_s + answers_s, 1_000_000)
 
 
 def _environments(request: Request) -> Iterator[tuple[str, tuple[float, int]]]:
     """Yield the environments of the SUT and its reference that do not exist yet."""
-    for name in dict.fromkeys(
-        (request.spec.environment, spec_of(request.spec.reference).environment)
-    ):
+    for name in dict.fromkeys((request.spec.environment, spec_of(request.reference).environment)):
         if (
             name != "core"
             and not request.options.python
@@ -244,7 +242,7 @@ def _sample_seconds(request: Request) -> float:
     if DEVICES[request.device].accelerator or not request.spec.reads_weights:
         return 1e-3
     size, least_flops = request.size, request.architecture.least_flops
-    flops = 2.0 * size.parameters * size.inputs.get("sequence_length", 1)
+    flops = size.weight_bytes("float32") / 2 * size.inputs.get("sequence_length", 1)
     if least_flops:
         flops = least_flops(size, request.architecture.synthetic(size, 1, 0))
     if request.trains:  # forward and backward; with LoRA the weights have no gradients

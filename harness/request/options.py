@@ -24,6 +24,7 @@ from formats.cell import (
 )
 from harness.errors import UsageError
 from harness.execution.environments import ROOT
+from harness.inputs import keras_file
 from harness.request.flags import Parser, did_you_mean, known_name, model_names, sut_name
 from scenarios.table import SCENARIOS
 from sut.devices import DEVICES, accelerators
@@ -49,6 +50,13 @@ def _interpreter(value: str) -> str:
 def _dataset(value: str) -> str | Path:
     """The name of a standard data set, or a path. `./uneven` is a path."""
     return value if value in STANDARD_INPUTS else Path(value)
+
+
+def _model(value: str) -> str:
+    """The name of a model, or the absolute path of a user's own file."""
+    if keras_file.is_path(value) and value.lower() not in model_names():
+        return str(Path(value).absolute())
+    return known_name(value, model_names(), "--model")
 
 
 def _one_of(names: Callable[[], Iterable[str]], flag: str) -> Callable[[str], str]:
@@ -96,10 +104,10 @@ class Options:
     )
     model: str | None = _flag(
         lambda: (
-            f"{', '.join(model_names())} (see list); default: with --weights what its"
-            " config.json says"
+            f"{', '.join(model_names())} (see list), or your own .keras file; default: with"
+            " --weights what its config.json says"
         ),
-        read=_one_of(model_names, "--model"),
+        read=_model,
         default=None,
     )
     task: str | None = _flag(
@@ -174,9 +182,10 @@ class Options:
     )
     dataset: Path | None = _flag(
         "your prompts: text, one a paragraph; or .jsonl, .csv or .tsv with `prompt` and perhaps"
-        " `max_new_tokens`, or `label` to train on; for sam a folder of JPEG and PNG files; or"
-        " uneven: random inputs of seeded lengths, from a tenth of the full length on (default of"
-        " bert); synthetic: random inputs of full length (default of the other models)",
+        " `max_new_tokens`, or `label` to train on; for sam a folder of JPEG and PNG files; for a"
+        " .keras file its inputs as .npz or .npy, or such a folder; or uneven: random inputs of"
+        " seeded lengths, from a tenth of the full length on (default of bert); synthetic: random"
+        " inputs of full length (default of the other models)",
         type=_dataset,
         metavar="FILE",
         default=None,
@@ -206,6 +215,12 @@ class Options:
         " perhaps a tokenizer; for sam Meta's tensors",
         type=Path,
         metavar="DIR",
+        default=None,
+    )
+    custom: Path | None = _flag(
+        "a Python file with the registered layers of your .keras file",
+        type=Path,
+        metavar="FILE",
         default=None,
     )
     device: str | None = _flag(

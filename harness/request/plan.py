@@ -5,14 +5,18 @@ requests raise UsageError with one sentence.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from compliance import rules
 from harness.errors import UsageError
 from harness.execution import machine
 from harness.execution.environments import LOCKS
-from harness.inputs import architectures, models, unlisted, user_weights
+from harness.inputs import architectures, keras_file, models, unlisted, user_weights
+from harness.inputs.architectures import keras_file as keras_models
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import PromptOptions
 from harness.messages import KerasGenerates, NotRun, PlanReason
@@ -52,6 +56,7 @@ def resolve(options: Options) -> Request:
     _check_duration(options.duration, options.mode)
     _check_files(options, model)
     chat = _chat(options, model, weights, reasons)
+    _check_inputs(options, model, size)
     reasons += _of_training(options, model)
     reasons += _of_first_token(options, model, size)
     end_tokens, why = _end_tokens(options, model, weights)
@@ -74,6 +79,13 @@ def resolve(options: Options) -> Request:
 
 
 def _model(options: Options) -> Model:
+    if options.model is not None and Path(options.model).is_absolute():
+        return _model_of_file(options)
+    if options.custom is not None:
+        raise UsageError(
+            f"--custom {options.custom}: is for a model in a .keras file (--model FILE.keras):"
+            " leave it out"
+        )
     if options.trains and options.task is not None:
         raise UsageError(
             f"--task {options.task}: {options.scenario} trains, and only the other scenarios have"
@@ -92,6 +104,35 @@ def _model(options: Options) -> Model:
             " leave it out"
         )
     return models.load(options.model, options.task)
+
+
+def _model_of_file(options: Options) -> Model:
+    """The model of a user's own file. Raises UsageError for flags that the file decides, and for a
+    file of a newer Keras than that of the environments.
+    """
+    flags = {"--size": options.size, "--weights": options.weights, "--task": options.task}
+    for flag, value in flags.items():
+        if value is not None:
+            raise UsageError(f"{flag} {value}: the file of --model decides it: leave {flag} out")
+    assert options.model
+    model = keras_models.model(Path(options.model), options.custom)
+    installed = _installed_keras()
+    assert model.file
+    if options.python is None and keras_file.newer(model.file.version, installed):
+        raise UsageError(
+            f"--model {options.model}: was saved by Keras {model.file.version}, and the"
+            f" environments here have {installed}: save it with Keras {installed}, or give an"
+            " interpreter with --python"
+        )
+    return model
+
+
+@cache
+def _installed_keras() -> str:
+    """The version of Keras 3 in the locks. Empty if they have none."""
+    text = (LOCKS / f"{SUTS['keras3-jax'].environment}-{HOST}.txt").read_text(encoding="utf-8")
+    found = re.search(r"^keras==(\S+)", text, re.MULTILINE)
+    return found[1] if found else ""
 
 
 def _device(options: Options, spec: SutSpec, reasons: list[str]) -> str:
@@ -122,6 +163,9 @@ def _size(
     device: str,
     reasons: list[str],
 ) -> Size:
+    if model.file:
+        reasons += model.file.notes
+        return _changed(options, model, *model.sizes.values())
     if weights:
         reasons += weights.notes
         return _changed(options, model, weights.size)
@@ -361,6 +405,13 @@ def _check_files(options: Options, model: Model) -> None:
             f"--python {options.python}: {options.sut} runs in the harness' own environment; leave"
             " it out"
         )
+
+
+def _check_inputs(options: Options, model: Model, size: Size) -> None:
+    """Raises UsageError if inputs have to be drawn and cannot be."""
+    check = architectures.of(model, options.trains).check
+    if check and options.dataset is None:
+        check(model, size)
 
 
 def _default_device(

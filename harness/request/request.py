@@ -73,6 +73,11 @@ class Request:
         return SUTS[self.options.sut]
 
     @property
+    def reference(self) -> str:
+        """The name of the reference with whose answers the SUT's are compared."""
+        return self.spec.references.get(self.model.architecture, self.spec.reference)
+
+    @property
     def architecture(self) -> Architecture:
         """The architecture of the model, which decides its inputs."""
         return architectures.of(self.model, self.trains)
@@ -168,6 +173,7 @@ class Request:
             prompt_tokens=self.tokens and self.tokens[0],
             new_tokens=self.tokens and self.tokens[1],
             chat=self.chat.digest[:12] if self.chat else None,
+            custom=self.model.file.code_digest if self.model.file else None,
         )
 
     @property

@@ -36,13 +36,23 @@ def folder(out: Path, name: str, series: Sequence[Series], again: bool) -> Path:
     Cells are the same if their flags, environment variables, prompts, weight files and the source
     of SUTs and worker are the same.
     """
-    cells = [[each.words, each.control, _brought(each.request)] for each in series]
+    cells = [[_named(each), each.control, _brought(each.request)] for each in series]
     text = json.dumps([source_digest(ROOT), *cells])
     stem = f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
     numbers = [path.name.removeprefix(f"{stem}-") for path in (out / _FOLDER).glob(f"{stem}-*")]
     last = max((int(n) for n in numbers if n.isdigit()), default=0)
     number = last + 1 if again or not last else last
     return out / _FOLDER / f"{stem}-{number}"
+
+
+def _named(series: Series) -> list[str]:
+    """The flags of a cell, with the name of a user's own model instead of its path. So the sweep
+    goes on if the file was moved.
+    """
+    request = series.request
+    if request is None or request.model.file is None:
+        return list(series.words)
+    return [request.model.name if w == request.options.model else w for w in series.words]
 
 
 def _brought(request: Request | None) -> list[object]:
@@ -62,7 +72,8 @@ def _brought(request: Request | None) -> list[object]:
     weight_files = [weights.path / name for name in weights.own_files] if weights else []
     stats = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in weight_files]
     chat = request.chat.digest if request.chat else None
-    return [request.inputs, sorted(request.variables.items()), digests, stats, chat]
+    code = request.model.file.code_digest if request.model.file else None
+    return [code, request.inputs, sorted(request.variables.items()), digests, stats, chat]
 
 
 def _files_of(dataset: Path) -> list[Path]:

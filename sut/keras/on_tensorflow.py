@@ -25,7 +25,16 @@ from sut.contract import Unsupported
 from sut.evidence import matrix_library, matrix_rate, precision
 
 EXECUTIONS = ("xla", "graph")
-_PRODUCTS = ("MatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum")
+_PRODUCTS = (
+    "MatMul",
+    "BatchMatMulV2",
+    "BatchMatMulV3",
+    "Einsum",
+    "Conv2D",
+    "Conv2DBackpropInput",
+    "Conv3D",
+    "DepthwiseConv2dNative",
+)
 _TRACE = {"host_tracer_level": 2, "python_tracer_level": 0, "device_tracer_level": 0}
 # The name of a traced function in TensorFlow. Everything else that is run from Python is a single
 # operator, except constants, which are arguments.
@@ -37,7 +46,9 @@ _MOVING = re.compile(
     rb"Cast|Reshape|StridedSlice|Slice|Concat\w*|ExpandDims|Squeeze|Transpose|Pack|Unpack|Split\w*|"
     rb"Tile|Shape|Range|Fill|TopK\w*|ReadVariableOp|VarHandleOp|DestroyResourceOp|Assign\w*)\b"
 )
-_PRODUCT_RUN = re.compile(rb"EagerLocalExecute: (?:MatMul|BatchMatMul|Einsum)")
+_PRODUCT_RUN = re.compile(
+    rb"EagerLocalExecute: (?:MatMul|BatchMatMul|Einsum|Conv2D|Conv3D|DepthwiseConv2d)"
+)
 # Runs of the parts of a graph that TensorFlow's auto-clustering gives to XLA.
 _CLUSTER_RUN = re.compile(rb"_XlaRun|XlaLaunch")
 # An operator within a graph.

@@ -26,6 +26,7 @@ ARCHITECTURES = {
     "bert": "harness.inputs.architectures.bert",
     "causal_lm": "harness.inputs.architectures.causal_lm",
     "hidden_states": "harness.inputs.architectures.hidden_states",
+    "keras_file": "harness.inputs.architectures.keras_file",
     "sam": "harness.inputs.architectures.sam",
     "stable_diffusion": "harness.inputs.architectures.stable_diffusion",
 }
@@ -57,7 +58,7 @@ class Dataset:
     raise UsageError that names file and line.
 
     Attributes:
-        folder: whether `--dataset` is a folder.
+        folder: whether `--dataset` may be a folder.
         count: (file, options) → the number of its inputs.
         read: (model, size, file, tokenizer of the user's weights or None, `--seq-len` or None,
             options) → (inputs, notes for the reader).
@@ -106,6 +107,11 @@ class Architecture:
             writes the first answers of the accuracy test to the run directory, as words or pictures
             for a reader.
         generates_tokens: whether answers are tokens, so that `--eos` applies.
+        check: (model, size) → None, or UsageError if no random inputs can be drawn. None: they can
+            always be drawn.
+        limits: (size, precision, answers of the reference) → (limits of the answers by name, why
+            the reference cannot judge answers or an empty text). None: `harness.inputs.limits` has
+            the limits.
     """
 
     synthetic: Callable[[Size, int, int], Arrays]
@@ -126,6 +132,10 @@ class Architecture:
     trained: Architecture | None = None
     show: Callable[[Path, Path, Tokenizer | None], None] = lambda directory, inputs, reader: None
     generates_tokens: bool = False
+    check: Callable[[Model, Size], None] | None = None
+    limits: Callable[[Size, str, Mapping[str, np.ndarray]], tuple[dict[str, float], str]] | None = (
+        None
+    )
 
 
 def of(model: Model, trains: bool = False) -> Architecture:

@@ -56,7 +56,8 @@ class Size:
         batch_size: scenario → the default; 1 for scenarios that are not named.
         inputs: values for the architecture's module that draws inputs, such as `sequence_length`.
         config: exactly the content of the checkpoint's config.json.
-        tensors: the checkpoint, in file order.
+        tensors: the checkpoint, in file order. Empty if they are not known.
+        stored_bytes: the most bytes of the weights in float32, if `tensors` is empty.
     """
 
     name: str
@@ -66,15 +67,17 @@ class Size:
     config: Mapping[str, Any]
     tensors: tuple[Tensor, ...]
     inputs: Mapping[str, Any]
+    stored_bytes: int = 0
 
     @cached_property
     def parameters(self) -> int:
-        """The number of parameters."""
+        """The number of parameters; 0 if it is not known."""
         return sum(math.prod(t.shape) for t in self.tensors)
 
     def weight_bytes(self, precision: str) -> int:
         """Bytes of the parameters in memory at this precision (tf32 is stored as float32)."""
-        return self.parameters * _ITEM_BYTES[precision]
+        count = self.parameters or self.stored_bytes // _ITEM_BYTES["float32"]
+        return count * _ITEM_BYTES[precision]
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,26 @@ class UserWeightsRules:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ModelFile:
+    """A user's own file that contains a whole model.
+
+    Attributes:
+        digest: its BLAKE3, as 64 hex digits.
+        version: the version of the library that saved it.
+        code: the Python code of its custom layers; None: it has none.
+        code_digest: the first 12 hex digits of the sha256 of `code`.
+        notes: notes for a reader of the result.
+    """
+
+    path: Path
+    digest: str
+    version: str
+    code: bytes | None
+    code_digest: str | None
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Model:
     """A model, as its TOML describes it for one task.
 
@@ -144,6 +167,8 @@ class Model:
             `ruleset` of MLPerf Training whose keys its log has. `lora`: `rank` and `alpha`, if only
             LoRA's factors are trained. `trained`: the beginnings of the names of the tensors that
             are trained, if not all are.
+        file: the user's own file, from which everything else was read; None: it is a model of a
+            TOML.
         distilled_from: the model from which it was distilled; None: none.
         like: for an unlisted model (harness.inputs.unlisted), the listed one whose measured
             disagreements count. Empty: the model is listed.
@@ -169,6 +194,7 @@ class Model:
     fit: Mapping[str, Any]
     distilled_from: str | None
     like: str = ""
+    file: ModelFile | None = None
 
     @property
     def second_task(self) -> str | None:

@@ -1,0 +1,377 @@
+"""The inputs of a user's own model in a `.keras` file: the arrays that the file specifies, by the
+names of their input layers.
+
+Random inputs are float32 from 0 to 1, and ids below the size of the table in which a layer looks
+them up.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+import zipfile
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from blake3 import blake3
+
+from compliance import rules
+from harness.errors import UsageError
+from harness.inputs import keras_file, pictures
+from harness.inputs.architectures import Architecture, Arrays, Dataset
+from harness.inputs.keras_file import Input
+from harness.inputs.models import Model, ModelFile, Size, UserWeightsRules
+from harness.inputs.prompt_files import PromptOptions
+from harness.inputs.tokenizer import Tokenizer
+from harness.messages import InputNote, NotJudged
+
+NAME = "keras_file"
+OFFICIAL = "3d-unet-99"
+"""The official benchmark whose counts and durations the longer modes take. Its data set is the
+smallest, because an unknown model may have large inputs.
+"""
+_BATCH_SIZE = 32
+# The unit roundoff of each precision, and the limit over the error that these roundings cause in a
+# chain of layers. Sums of products add to the error of float32.
+_ROUNDOFF = {"float32": 2.0**-24, "tf32": 2.0**-11, "bfloat16": 2.0**-8}
+_FACTOR = {"float32": 30.0, "tf32": 3.0, "bfloat16": 3.0}
+# Roundings of the largest value in an honest answer, at least.
+_ROUNDINGS = {"float32": 10.0, "tf32": 1.0, "bfloat16": 1.0}
+_LONGEST_NAME = 40
+_SUFFIXES = (".npz", ".npy")
+_NO_ARRAYS = "{path}: is no array file of numpy ({why}): write it with numpy.save or numpy.savez"
+
+
+def model(path: Path, custom: Path | None) -> Model:
+    """The model of a file. Raises UsageError if it cannot be measured.
+
+    Args:
+        custom: the file with the code of its custom layers; None: it has none.
+    """
+    description = keras_file.read(path, custom is not None)
+    digest = _digest(path, path.stat().st_size, path.stat().st_mtime_ns)
+    stem = re.sub(r"[^A-Za-z0-9_.-]+", "_", path.stem)[:_LONGEST_NAME]
+    name = f"{stem}-{digest[:8]}"
+    code = _code(custom) if custom else None
+    code_digest = hashlib.sha256(code).hexdigest()[:12] if code is not None else None
+    # Prefixed, so that no output is mistaken for the tokens of a language model.
+    keys = [f"output_{each}" for each in description.outputs]
+    shapes = ", ".join(f"{each.name} {_shape(each.shape)}" for each in description.inputs)
+    size = Size(
+        name="user",
+        summary=f"{path.name}: {description.depth} layers, inputs {shapes}",
+        precision="float32",
+        batch_size={"Offline": _BATCH_SIZE},
+        config={
+            "num_hidden_layers": description.depth,
+            "inputs": [each.name for each in description.inputs],
+            "outputs": keys,
+        },
+        tensors=(),
+        inputs={"arrays": description.inputs},
+        stored_bytes=description.weight_bytes,
+    )
+    return Model(
+        name=name,
+        architecture=NAME,
+        task="predict",
+        tasks=("predict",),
+        benchmark={rules.CURRENT: OFFICIAL},
+        classes={},
+        answer_keys=tuple(keys),
+        score="arrays",
+        tolerance={precision: {} for precision in _ROUNDOFF},
+        logits_rows=0,
+        sizes={"user": size},
+        weights=(),
+        rules=(),
+        parts=None,
+        config={},
+        also_called={},
+        user_weights=UserWeightsRules(),
+        fit={},
+        distilled_from=None,
+        file=ModelFile(
+            path=path,
+            digest=digest,
+            version=description.version,
+            code=code,
+            code_digest=code_digest,
+            notes=tuple(_notes(path, description)),
+        ),
+    )
+
+
+def _code(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as e:
+        raise UsageError(
+            f"--custom {path}: cannot be read ({e.strerror}); give one .py file"
+        ) from None
+
+
+@cache
+def _digest(path: Path, size: int, modified_ns: int) -> str:
+    """The BLAKE3 of the file. Size and time of a file that was changed since are others."""
+    return blake3(max_threads=blake3.AUTO).update_mmap(path).hexdigest()
+
+
+def _notes(path: Path, description: keras_file.Description) -> list[str]:
+    notes = [InputNote.MODEL_FILE.format(path=path, version=description.version)]
+    others = [name for name in description.policies if name != "float32"]
+    if others:
+        notes.append(InputNote.MODEL_FILE_PRECISION.format(precisions=" and ".join(others)))
+    return [*notes, InputNote.MODEL_FILE_LIMITS]
+
+
+def _shape(shape: tuple[int | None, ...]) -> str:
+    return "[" + ", ".join("?" if side is None else str(side) for side in shape) + "]"
+
+
+def _specified(size: Size) -> tuple[Input, ...]:
+    return tuple(size.inputs["arrays"])
+
+
+def _path(model: Model) -> Path:
+    assert model.file
+    return model.file.path
+
+
+def check(model: Model, size: Size) -> None:
+    """Raises UsageError if random inputs cannot be drawn."""
+    for each in _specified(size):
+        if None in each.shape:
+            raise UsageError(
+                f"--model {_path(model)}: its input {each.name} is"
+                f" {_shape(each.shape)}: give its length with --seq-len N, or your own"
+                " data with --dataset FILE"
+            )
+        if each.ids is None and np.dtype(each.dtype).kind in "iu" and each.dtype != "uint8":
+            raise UsageError(
+                f"--model {_path(model)}: its input {each.name} holds whole numbers, and no"
+                " Embedding that reads them says how many there are: give your own data with"
+                " --dataset FILE"
+            )
+
+
+def _with_length(model: Model, size: Size, length: int) -> Size:
+    if length < 1:
+        raise UsageError(f"--seq-len {length}: at least 1")
+    specified = _specified(size)
+    if not any(None in each.shape for each in specified):
+        raise UsageError(
+            f"--seq-len {length}: the inputs of {_path(model)} have fixed shapes: leave it out"
+        )
+    arrays = []
+    for each in specified:
+        shape = [length if side is None else side for side in each.shape]
+        arrays.append(replace(each, shape=tuple(shape)))
+    return replace(size, inputs={**size.inputs, "arrays": tuple(arrays), "sequence_length": length})
+
+
+def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
+    """Random inputs, of the shapes and dtypes that the file specifies."""
+    arrays = {}
+    for each in _specified(size):
+        rng = np.random.default_rng([stream, *each.name.encode()])
+        sides = [int(side) for side in each.shape if side is not None]
+        arrays[each.name] = _drawn(rng, each, (samples, *sides))
+    return arrays
+
+
+def _drawn(rng: np.random.Generator, given: Input, shape: tuple[int, ...]) -> np.ndarray:
+    dtype = np.dtype(given.dtype)
+    if given.ids is not None:
+        least = 1 if given.masked and given.ids > 1 else 0
+        return rng.integers(least, given.ids, size=shape).astype(dtype)
+    if dtype.kind == "b":
+        return rng.integers(2, size=shape).astype(bool)
+    if dtype.kind in "iu":
+        return rng.integers(256, size=shape, dtype=dtype)
+    return rng.random(shape, np.float32).astype(dtype)
+
+
+def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
+    """Rows with the zeros of other rows, and with other values of the same array in all other
+    places. So padding stays padding, and ids stay in their table.
+    """
+    count = len(next(iter(arrays.values())))
+    rng = np.random.default_rng([stream, count])
+    rows = rng.integers(count, size=count + 1)
+    drawn = {}
+    for name, array in arrays.items():
+        values = array[rows]
+        places = values != 0
+        others = array[array != 0]
+        if len(others):
+            values[places] = others[rng.integers(len(others), size=int(places.sum()))]
+        drawn[name] = values
+    return drawn, 1
+
+
+def _count(path: Path, options: PromptOptions) -> int:
+    """The number of samples. Of an .npz only the first array is read."""
+    if path.is_dir():
+        return len(pictures.files(path))
+    return len(next(iter(_read_file(path, first=True).values())))
+
+
+def _read(
+    model: Model,
+    size: Size,
+    path: Path,
+    own: Tokenizer | None,
+    seq_len: int | None,
+    options: PromptOptions,
+) -> tuple[Arrays, tuple[str, ...]]:
+    """The inputs of a user's file or folder, checked against the model's specification."""
+    given = _specified(size)
+    if path.is_dir():
+        return _pictures(model, given, path)
+    found = _read_file(path)
+    names = [each.name for each in given]
+    if len(given) == len(found) == 1:
+        found = {names[0]: next(iter(found.values()))}
+    if set(found) != set(names):
+        raise UsageError(
+            f"--dataset {path}: holds {_listed(found)}, and the inputs of {model.name} are"
+            f" {_listed(names)}: write numpy.savez(FILE, {names[0]}=...)"
+        )
+    arrays = {each.name: _fitted(path, each, found[each.name]) for each in given}
+    counts = {len(array) for array in arrays.values()}
+    if len(counts) > 1 or not min(counts):
+        raise UsageError(
+            f"--dataset {path}: its arrays have {_listed(map(str, sorted(counts)))} samples; all"
+            " need the same number, and one at least"
+        )
+    note = InputNote.ARRAYS.format(file=path.name, count=min(counts), names=_listed(names))
+    return arrays, (note,)
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(names)
+
+
+def _read_file(path: Path, first: bool = False) -> Arrays:
+    """The arrays of an .npz, or the array of an .npy under an empty name. Pickled objects are
+    refused.
+
+    Args:
+        first: whether the first array is enough.
+    """
+    if path.suffix.lower() not in _SUFFIXES or not path.is_file():
+        why = "there is no such file" if not path.exists() else "is another kind of file"
+        raise UsageError(
+            f"--dataset {path}: {why}; give an {' or '.join(_SUFFIXES)} file, or a folder of"
+            " pictures"
+        )
+    try:
+        content = np.load(path, allow_pickle=False, mmap_mode="r" if first else None)
+        if isinstance(content, np.ndarray):
+            found = {"": content}
+        else:
+            with content:
+                names = content.files[:1] if first else content.files
+                found = {name: content[name] for name in names}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as e:
+        raise UsageError("--dataset " + _NO_ARRAYS.format(path=path, why=e)) from None
+    if not found or not all(array.ndim for array in found.values()):
+        raise UsageError("--dataset " + _NO_ARRAYS.format(path=path, why="it has no samples"))
+    return found
+
+
+def _fitted(path: Path, given: Input, array: np.ndarray) -> np.ndarray:
+    """The array in the dtype of its input. Raises UsageError if its shape or its values do not
+    fit.
+    """
+    name, shape = given.name, given.shape
+    same = array.ndim == len(shape) + 1 and all(
+        side in (None, found) for side, found in zip(shape, array.shape[1:], strict=True)
+    )
+    if not same:
+        raise UsageError(
+            f"--dataset {path}: {name or 'its array'} has shape {list(array.shape)}, and the model"
+            f" takes [samples, {_shape(shape)[1:]}"
+        )
+    dtype = np.dtype(given.dtype)
+    if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and dtype.kind in "biu"):
+        raise UsageError(
+            f"--dataset {path}: {name} is {array.dtype}, and the model takes {dtype}: convert it"
+        )
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise UsageError(f"--dataset {path}: {name} has values that are NaN or infinite")
+    ids = given.ids
+    if ids is not None and array.size and not 0 <= array.min() <= array.max() < ids:
+        raise UsageError(
+            f"--dataset {path}: {name} has values from {array.min()} to {array.max()}, and its"
+            f" Embedding takes 0 to {ids - 1}"
+        )
+    return array.astype(dtype)
+
+
+def _pictures(model: Model, given: tuple[Input, ...], path: Path) -> tuple[Arrays, tuple[str, ...]]:
+    height, width, channels = given[0].shape if len(given[0].shape) == 3 else (None, None, None)
+    if len(given) != 1 or height is None or width is None or channels not in (1, 3):
+        raise UsageError(
+            f"--dataset {path}: a folder of pictures is for a model with one input [height, width,"
+            f" 3 or 1], and {model.name} has another: give an .npz file"
+        )
+    images = pictures.stretched(path, height, width, channels)
+    note = InputNote.PICTURES_RESIZED.format(
+        folder=path.name, count=len(images), height=height, width=width
+    )
+    return {given[0].name: images.astype(given[0].dtype)}, (note,)
+
+
+def limits(
+    size: Size, precision: str, reference: Mapping[str, np.ndarray]
+) -> tuple[dict[str, float], str]:
+    """(The limits of the answers, why the reference cannot judge answers or an empty text).
+
+    The limits were never measured for this model. A chain of L layers, each of which rounds its
+    values by u, has errors of about u · √L · the largest value. Honest SUTs with BERT show 1 to 3
+    times as much. An error counts in standard deviations of the reference's answers. If these
+    hardly differ, rounding alone exceeds the limit, and nothing is judged.
+
+    Args:
+        reference: the answers of the reference.
+    """
+    allowed = rules.load(rules.CURRENT).project_limits.tolerance["arrays"][precision]
+    most = allowed.at_most["*_error"]
+    depth = math.sqrt(size.config["num_hidden_layers"])
+    made: dict[str, float] = {}
+    for key in size.config["outputs"]:
+        answers = reference[key]
+        if answers.dtype.kind == "f" and not np.isfinite(answers).all():
+            return {}, NotJudged.NOT_FINITE.format(answer=key)
+        largest = _largest(answers)
+        if _ROUNDINGS[precision] * _ROUNDOFF[precision] * largest > most:
+            return {}, NotJudged.NEARLY_EQUAL.format(answer=key, ratio=largest)
+        error = _FACTOR[precision] * _ROUNDOFF[precision] * depth * largest
+        made[f"{key}_error"] = min(most, float(f"{error:.3g}"))
+        for pattern, least in allowed.at_least.items():
+            made[f"{key}{pattern[1:]}"] = least
+    return made, ""
+
+
+def _largest(answers: np.ndarray) -> float:
+    """The largest value over the standard deviation; 1 if all are equal, or whole numbers."""
+    if answers.dtype.kind != "f" or answers.min() == answers.max():
+        return 1.0
+    return float(np.abs(answers).max()) / float(answers.std(dtype=np.float64))
+
+
+ARCHITECTURE = Architecture(
+    synthetic=_synthetic,
+    synthetic_like=_synthetic_like,
+    dataset=Dataset(count=_count, read=_read, folder=True),
+    with_sequence_length=_with_length,
+    check=check,
+    limits=limits,
+)

@@ -1,0 +1,377 @@
+"""Reads the description of a model from a `.keras` file, the format of Keras 3.
+
+The file is a zip with config.json, metadata.json and model.weights.h5. Nothing in it is run, and
+only a worker has Keras. Every error is one sentence.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UsageError
+
+SUFFIX = ".keras"
+_CONFIG, _METADATA, _WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
+_OLD_SUFFIXES = (".h5", ".hdf5")
+_SAVED_MODEL = "saved_model.pb"
+_CONVERT = (
+    'python -c \'import keras; keras.saving.load_model("{path}", compile=False)'
+    '.save("{stem}.keras")\''
+)
+_CONVERT_SAVED_MODEL = (
+    "TF_USE_LEGACY_KERAS=1 python -c 'import tf_keras;"
+    ' tf_keras.models.load_model("{path}", compile=False).save("{stem}.h5")\''
+)
+_BUILT_IN = ("keras", "keras_hub")
+_IDS = {
+    "Embedding": "input_dim",
+    "ReversibleEmbedding": "input_dim",
+    "CategoryEncoding": "num_tokens",
+}
+"""Layer that reads whole numbers → the key of its config with the number of different ones."""
+_TAKEN = ("file", "allow_pickle")  # arguments of numpy.savez, which takes arrays by name
+_NOT_RUN = ("InputLayer", "Dropout")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Input:
+    """An input of a model.
+
+    Attributes:
+        name: the name of its InputLayer.
+        shape: its shape without the axis of samples. None: any length.
+        dtype: as numpy names it.
+        ids: it holds whole numbers from 0 to `ids` - 1, because a layer looks them up in a table;
+            None: no such layer reads it.
+        masked: whether the number 0 is padding.
+    """
+
+    name: str
+    shape: tuple[int | None, ...]
+    dtype: str
+    ids: int | None = None
+    masked: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """What a `.keras` file says about its model.
+
+    Attributes:
+        inputs: in the order of Keras' `model.inputs`.
+        outputs: a name for each of `model.outputs`, in their order.
+        depth: the number of its layers.
+        policies: the precisions of its layers, such as `float32` or `mixed_bfloat16`.
+        version: the version of Keras that saved it.
+        weight_bytes: the bytes of model.weights.h5, which include an optimizer's variables.
+    """
+
+    inputs: tuple[Input, ...]
+    outputs: tuple[str, ...]
+    depth: int
+    policies: tuple[str, ...]
+    version: str
+    weight_bytes: int
+
+
+def is_path(value: str) -> bool:
+    """Return whether the value of --model is a path, and not the name of a model."""
+    path = Path(value)
+    return "/" in value or path.suffix.lower() in (SUFFIX, *_OLD_SUFFIXES) or path.is_dir()
+
+
+def read(path: Path, custom: bool) -> Description:
+    """Read the description of the model. Raises UsageError if Keras would not load the file, or if
+    the harness cannot make inputs for the model.
+
+    Args:
+        custom: whether the user gives a file with the code of custom layers.
+    """
+    _check_kind(path)
+    config, metadata, weight_bytes = _documents(path)
+    _check_code(path, config, custom)
+    own = config.get("config")
+    if not isinstance(own, dict) or "layers" not in own:
+        raise UsageError(
+            f"--model {path}: its class {config.get('class_name')} is neither Functional nor"
+            " Sequential, so its inputs are not in the file: save"
+            " keras.Model(model.inputs, model.outputs)"
+        )
+    try:
+        inputs = tuple(_inputs(path, own))
+        outputs = tuple(_outputs(own))
+        depth = sum(layer["class_name"] not in _NOT_RUN for layer in _all_layers(own))
+    except (KeyError, TypeError, IndexError, AttributeError, StopIteration) as e:
+        raise UsageError(
+            f"--model {path}: its {_CONFIG} is not one of Keras 3 ({type(e).__name__}: {e}): save"
+            " the model again with Keras 3"
+        ) from None
+    policies = {name for each in _objects(own) if (name := _policy(each))}
+    _check_policies(path, policies)
+    return Description(
+        inputs=inputs,
+        outputs=outputs,
+        depth=max(1, depth),
+        policies=tuple(sorted(policies)),
+        version=str(metadata.get("keras_version", "")),
+        weight_bytes=weight_bytes,
+    )
+
+
+def _check_kind(path: Path) -> None:
+    stem = path.stem
+    if path.is_dir() and (path / _SAVED_MODEL).is_file():
+        first = _CONVERT_SAVED_MODEL.format(path=path, stem=stem)
+        second = _CONVERT.format(path=f"{stem}.h5", stem=stem)
+        raise UsageError(
+            f"--model {path}: is a SavedModel, which Keras 3 does not load: convert it with {first}"
+            f" and then {second}"
+        )
+    if path.is_dir():
+        raise UsageError(f"--model {path}: is a folder; give a {SUFFIX} file")
+    if not path.is_file():
+        raise UsageError(f"--model {path}: there is no such file; give a {SUFFIX} file")
+    if path.suffix.lower() in _OLD_SUFFIXES:
+        raise UsageError(
+            f"--model {path}: is a file of the format before Keras 3: convert it with"
+            f" {_CONVERT.format(path=path, stem=stem)}"
+        )
+    if path.suffix.lower() != SUFFIX:
+        raise UsageError(f"--model {path}: give a {SUFFIX} file, which model.save writes")
+
+
+def _documents(path: Path) -> tuple[dict[str, Any], dict[str, Any], int]:
+    """config.json, metadata.json, and the bytes of the weights."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            config = json.loads(archive.read(_CONFIG))
+            metadata = json.loads(archive.read(_METADATA))
+            weight_bytes = archive.getinfo(_WEIGHTS).file_size
+    except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError) as e:
+        raise UsageError(
+            f"--model {path}: is no whole {SUFFIX} file ({e}): save or copy it again"
+        ) from None
+    except KeyError as e:
+        raise UsageError(
+            f"--model {path}: is no {SUFFIX} file of Keras 3 ({e.args[0]}): save the model again"
+            " with model.save"
+        ) from None
+    except (ValueError, RecursionError) as e:
+        raise UsageError(
+            f"--model {path}: its {_CONFIG} or {_METADATA} is no JSON ({e}): save the model again"
+        ) from None
+    if not isinstance(config, dict) or not isinstance(metadata, dict):
+        raise UsageError(
+            f"--model {path}: its {_CONFIG} or {_METADATA} is no JSON object: save the model again"
+        )
+    return config, metadata, weight_bytes
+
+
+def check_weights(path: Path) -> None:
+    """Read the whole file. Raises UsageError if a part of it is damaged."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            damaged = archive.testzip()
+    except (zipfile.BadZipFile, EOFError, OSError) as e:
+        damaged = str(e)
+    if damaged:
+        raise UsageError(f"--model {path}: {damaged} is damaged: save or copy the file again")
+
+
+def _check_code(path: Path, config: Mapping[str, Any], custom: bool) -> None:
+    """Raises UsageError if the model contains Python code, or needs code that is not given. The
+    losses and metrics of `compile` are not loaded.
+    """
+    register = "@keras.saving.register_keras_serializable()"
+    model = {key: value for key, value in config.items() if key != "compile_config"}
+    for each in _objects(model):
+        if each["class_name"] == "__lambda__":
+            raise UsageError(
+                f"--model {path}: has a Lambda layer, whose Python code Keras does not load in its"
+                f" safe mode: write the function as a layer with {register}, save the model with"
+                " it, and give --custom FILE.py"
+            )
+        module = str(each.get("module") or "").partition(".")[0]
+        known = "module" not in each or module in _BUILT_IN
+        if not known and not custom:
+            is_function = each["class_name"] == "function"
+            name = each.get("config") if is_function else each["class_name"]
+            kind = "function" if is_function else "class"
+            raise UsageError(
+                f"--model {path}: Keras could not locate {kind} {name!r}, which is not one of its"
+                f" own: give --custom FILE.py, in which {register} marks it"
+            )
+        if each["class_name"] in ("LSTM", "GRU", "SimpleRNN", "RNN"):
+            settings = each.get("config")
+            if isinstance(settings, dict) and settings.get("stateful"):
+                raise UsageError(
+                    f"--model {path}: its layer {settings.get('name')} is stateful, so its answers"
+                    " depend on earlier queries: save the model with stateful=False"
+                )
+
+
+def _check_policies(path: Path, policies: set[str]) -> None:
+    for name in policies:
+        if re.search(r"u?int[48]|float8|gptq|awq", name):
+            raise UsageError(
+                f"--model {path}: has quantised layers ({name}), which are not measured: give the"
+                " file from before quantisation"
+            )
+
+
+def _policy(value: Mapping[str, Any]) -> str | None:
+    """The name of a precision, if the object is one."""
+    if "DTypePolicy" not in value["class_name"] or not isinstance(value.get("config"), dict):
+        return None
+    return str(value["config"].get("name", ""))
+
+
+def _objects(value: Any) -> Iterator[dict[str, Any]]:
+    """Every JSON object with a `class_name`, at any depth."""
+    pending = [value]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, list):
+            pending += each
+        if isinstance(each, dict):
+            pending += each.values()
+            if isinstance(each.get("class_name"), str):
+                yield each
+
+
+def _all_layers(model: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The layers of a model and of the models within it."""
+    for layer in model["layers"]:
+        if "layers" in layer["config"]:
+            yield from _all_layers(layer["config"])
+        else:
+            yield layer
+
+
+def _inputs(path: Path, model: Mapping[str, Any]) -> Iterator[Input]:
+    layers = {layer["config"]["name"]: layer for layer in model["layers"]}
+    names = _input_names(model)
+    if not names:
+        raise UsageError(
+            f"--model {path}: has no inputs, because it was saved before it was built: call"
+            " model.build(input_shape) or add a keras.Input, and save it again"
+        )
+    for name in names:
+        config = layers[name]["config"]
+        if config.get("sparse") or config.get("ragged"):
+            raise UsageError(
+                f"--model {path}: its input {name} is sparse or ragged, and inputs here are dense:"
+                " save the model with a dense input"
+            )
+        if name in _TAKEN:
+            raise UsageError(
+                f"--model {path}: its input is called {name}, and numpy.savez takes no array of"
+                " that name: save the model with another name of the input"
+            )
+        dtype = str(config["dtype"])
+        if dtype == "string":
+            raise UsageError(
+                f"--model {path}: its input {name} is text, which runs only on TensorFlow: save the"
+                " model without its layers for text"
+            )
+        table = _table(model, name)
+        ids = int(table["config"][_IDS[table["class_name"]]]) if table else None
+        yield Input(
+            name=name,
+            shape=tuple(config["batch_shape"][1:]),
+            dtype="float32" if dtype in ("float16", "bfloat16") else dtype,
+            ids=ids,
+            masked=bool(table and table["config"].get("mask_zero")),
+        )
+
+
+def _input_names(model: Mapping[str, Any]) -> list[str]:
+    """The names of a model's input layers, in the order of Keras' `model.inputs`."""
+    if "input_layers" in model:
+        return [layer for layer, _, _ in _tensors(model["input_layers"]).values()]
+    first = model["layers"][:1]
+    return [layer["config"]["name"] for layer in first if layer["class_name"] == "InputLayer"]
+
+
+def _outputs(model: Mapping[str, Any]) -> Iterator[str]:
+    """The key of each output in a dict of outputs, else the name of its layer."""
+    if "output_layers" not in model:
+        yield str(model["layers"][-1]["config"]["name"])
+        return
+    tensors = _tensors(model["output_layers"])
+    layers = Counter(layer for layer, _, _ in tensors.values())
+    for key, (layer, _, _) in tensors.items():
+        number = key.rpartition(".")[2]
+        if not number.isdigit():
+            yield key
+        else:
+            yield layer if layers[layer] == 1 else f"{layer}_{number}"
+
+
+def _tensors(value: Any, key: str = "") -> dict[str, tuple[str, int, int]]:
+    """Place of each tensor in a nested structure → (name of its layer, number of the call, number
+    of the layer's output). Dicts are in the order of their keys, as in Keras.
+    """
+    if isinstance(value, list) and len(value) == 3 and isinstance(value[0], str):
+        return {key or "0": (value[0], int(value[1]), int(value[2]))}
+    if isinstance(value, dict) and "class_name" in value:  # a tuple is {"class_name": "__tuple__"}
+        value = value["items"]
+    parts = sorted(value.items()) if isinstance(value, dict) else enumerate(value)
+    found: dict[str, tuple[str, int, int]] = {}
+    for name, part in parts:
+        found |= _tensors(part, f"{key}.{name}" if key else str(name))
+    return found
+
+
+def _table(model: Mapping[str, Any], name: str) -> dict[str, Any] | None:
+    """The layer that looks up the values of an input, such as an Embedding. It may be in a model
+    within the model.
+    """
+    for number, layer in enumerate(model["layers"]):
+        if "input_layers" in model:
+            places = _read_tensors(layer)
+        else:
+            places = [model["layers"][number - 1]["config"]["name"]] if number else []
+        if name not in places:
+            continue
+        if layer["class_name"] in _IDS:
+            return dict(layer)
+        if "layers" in layer["config"]:
+            inner = _input_names(layer["config"])
+            found = _table(layer["config"], inner[places.index(name)])
+            if found:
+                return found
+    return None
+
+
+def _read_tensors(layer: Mapping[str, Any]) -> list[str]:
+    """The names of the layers whose outputs a layer reads, in order."""
+    found: list[str] = []
+    pending = list(layer.get("inbound_nodes", ()))
+    while pending:
+        each = pending.pop(0)
+        if isinstance(each, list):
+            pending = [*each, *pending]
+        elif isinstance(each, dict) and each.get("class_name") == "__keras_tensor__":
+            found.append(each["config"]["keras_history"][0])
+        elif isinstance(each, dict):
+            pending = [*each.values(), *pending]
+    return found
+
+
+def newer(version: str, installed: str) -> bool:
+    """Return whether a version of Keras is of a later minor release than another. False if one is
+    not a version.
+    """
+    numbers = [re.match(r"(\d+)\.(\d+)", text) for text in (version, installed)]
+    if not all(numbers):
+        return False
+    file, here = ([int(part) for part in match.groups()] for match in numbers if match)
+    return file > here

@@ -1,0 +1,437 @@
+"""A user's own .keras file is understood without Keras, or refused in one sentence."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from harness.errors import UsageError
+from harness.inputs import checkpoint, dataset, keras_file
+from harness.inputs.architectures import keras_file as architecture
+from harness.inputs.keras_file import Input
+from harness.inputs.models import Size
+from harness.measurement.run import not_measured, run
+from harness.request import options, plan
+from harness.sweep import cells, journal
+from sut.registry import SUTS
+from tests.support.cells import Reporter, request
+from tests.support.keras_files import dense, functional, given, layer, sequential, write
+
+KERAS3 = [sut for sut in SUTS if sut.startswith("keras3")]
+
+
+def read(path, config, custom=False):
+    return keras_file.read(write(path / "m.keras", config), custom)
+
+
+def own_model(path, custom=None):
+    return architecture.model(path, custom)
+
+
+def test_a_sequential_model_has_one_input_and_one_output(tmp_path):
+    found = keras_file.read(dense(tmp_path / "m.keras"), False)
+    assert found.inputs == (Input(name="x", shape=(4,), dtype="float32"),)
+    assert (found.outputs, found.depth, found.policies) == (("dense",), 1, ("float32",))
+    assert (found.version, found.weight_bytes) == ("3.15.1", 4000)
+
+
+@pytest.mark.parametrize(
+    ("structure", "names"),
+    [
+        (["a", 0, 0], ("a",)),
+        ([["a", 0, 0], ["b", 0, 0]], ("a", "b")),
+        ({"z": ["a", 0, 0], "y": ["b", 0, 0]}, ("y", "z")),
+        ([["a", 0, 0], ["a", 1, 0], ["b", 0, 0]], ("a_0", "a_1", "b")),
+        ({"class_name": "__tuple__", "items": [["b", 0, 0], ["a", 0, 0]]}, ("b", "a")),
+    ],
+)
+def test_outputs_are_named_after_their_keys_or_their_layers(tmp_path, structure, names):
+    layers = [given("x", [4]), layer("Dense", "a", ["x"]), layer("Dense", "b", ["x"])]
+    assert read(tmp_path, functional(layers, ["x", 0, 0], structure)).outputs == names
+
+
+def test_inputs_of_a_dict_are_in_the_order_of_its_keys(tmp_path):
+    layers = [given("first", [2]), given("second", [3, None]), layer("Add", "sum", ["first"])]
+    inputs = {"b": ["first", 0, 0], "a": ["second", 0, 0]}
+    found = read(tmp_path, functional(layers, inputs, ["sum", 0, 0])).inputs
+    assert [(each.name, each.shape) for each in found] == [("second", (3, None)), ("first", (2,))]
+
+
+def test_ids_are_those_of_the_embedding_that_reads_them_even_in_a_model_within_the_model(tmp_path):
+    inner = functional(
+        [given("tokens", [5]), layer("Embedding", "table", ["tokens"], input_dim=9)],
+        ["tokens", 0, 0],
+        ["table", 0, 0],
+    )
+    nested = {**layer("Functional", "inner", ["ids"]), "config": {"name": "inner"}}
+    nested["config"] |= inner["config"]
+    layers = [given("ids", [5], "int32"), nested]
+    found = read(tmp_path, functional(layers, ["ids", 0, 0], ["inner", 1, 0])).inputs
+    assert found == (Input(name="ids", shape=(5,), dtype="int32", ids=9),)
+    table = layer("Embedding", "table", input_dim=7, mask_zero=True)
+    (found,) = read(tmp_path, sequential(given("x", [3]), table)).inputs
+    assert (found.ids, found.masked) == (7, True)
+
+
+REFUSED = {
+    "unbuilt": (sequential(layer("Dense", "d")), "has no inputs, because it was saved before"),
+    "lambda": (
+        sequential(given("x", [2]), layer("Lambda", "l", function={"class_name": "__lambda__"})),
+        "has a Lambda layer, whose Python code Keras does not load in its safe mode",
+    ),
+    "custom class": (
+        sequential(given("x", [2]), layer("Scale", "s", module="__main__")),
+        "Keras could not locate class 'Scale', .* give --custom FILE.py",
+    ),
+    "custom function": (
+        sequential(
+            given("x", [2]),
+            layer(
+                "Dense",
+                "d",
+                activation={"module": "builtins", "class_name": "function", "config": "bent"},
+            ),
+        ),
+        "Keras could not locate function 'bent'",
+    ),
+    "subclass": (
+        {"module": "keras", "class_name": "Model", "config": {"units": 3}},
+        "its class Model is neither Functional nor Sequential",
+    ),
+    "text": (sequential(given("x", [1], "string"), layer("Dense", "d")), "its input x is text"),
+    "a name of savez": (
+        sequential(given("file", [1]), layer("Dense", "d")),
+        "its input is called file",
+    ),
+    "sparse": (sequential(given("x", [1], sparse=True), layer("Dense", "d")), "is sparse or ragg"),
+    "stateful": (
+        sequential(given("x", [1, 1]), layer("LSTM", "l", stateful=True)),
+        "its layer l is stateful",
+    ),
+    "quantised": (
+        sequential(
+            given("x", [1]),
+            layer(
+                "Dense",
+                "d",
+                dtype={
+                    "module": "keras",
+                    "class_name": "QuantizedDTypePolicy",
+                    "config": {"name": "int8_from_float32"},
+                },
+            ),
+        ),
+        "has quantised layers",
+    ),
+    "nonsense": (functional([], ["x", 0, 0], ["y", 0, 0]), "its config.json is not one of Keras 3"),
+    "a list": ([], "its config.json or metadata.json is no JSON object"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_model_that_cannot_be_measured_is_refused_in_one_sentence(tmp_path, case):
+    config, sentence = REFUSED[case]
+    with pytest.raises(UsageError, match=sentence) as refused:
+        read(tmp_path, config)
+    assert str(refused.value).startswith(f"--model {tmp_path / 'm.keras'}: ")
+
+
+def test_custom_code_allows_classes_that_keras_lacks_but_no_lambda(tmp_path):
+    config, _ = REFUSED["custom class"]
+    assert read(tmp_path, config, custom=True).outputs == ("s",)
+    with pytest.raises(UsageError, match="Lambda"):
+        read(tmp_path, REFUSED["lambda"][0], custom=True)
+
+
+def test_classes_of_losses_are_not_looked_for(tmp_path):
+    config = sequential(given("x", [4]), layer("Dense", "dense"))
+    config["compile_config"] = {"loss": layer("Loss", "mine", module="__main__")}
+    assert read(tmp_path, config).outputs == ("dense",)
+
+
+def test_other_files_are_refused_with_the_way_to_a_keras_file(tmp_path):
+    (tmp_path / "old.h5").write_bytes(b"")
+    (tmp_path / "saved").mkdir()
+    (tmp_path / "saved" / "saved_model.pb").write_bytes(b"")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "m.txt").write_bytes(b"")
+    whole = dense(tmp_path / "whole.keras").read_bytes()
+    (tmp_path / "half.keras").write_bytes(whole[: len(whole) // 2])
+    with zipfile.ZipFile(tmp_path / "other.keras", "w") as archive:
+        archive.writestr("a.txt", "")
+    refused = {
+        "old.h5": r'convert it with python -c .*load_model\(".*old.h5", .*save\("old.keras"\)',
+        "saved": r"is a SavedModel, .*TF_USE_LEGACY_KERAS=1 python .* and then python",
+        "empty": "is a folder; give a .keras file",
+        "m.txt": "give a .keras file",
+        "gone.keras": "there is no such file",
+        "half.keras": "is no whole .keras file",
+        "other.keras": "is no .keras file of Keras 3",
+    }
+    for name, sentence in refused.items():
+        with pytest.raises(UsageError, match=sentence):
+            keras_file.read(tmp_path / name, False)
+
+
+def test_a_file_of_a_newer_keras_is_refused(tmp_path):
+    path = str(dense(tmp_path / "m.keras", version="3.99.0"))
+    with pytest.raises(UsageError, match="was saved by Keras 3.99.0, and the environments here"):
+        request(tmp_path, sut="keras3-jax", model=path)
+    assert not keras_file.newer("3.15.9", "3.15.1")
+    assert not keras_file.newer("unknown", "3.15.1")
+
+
+def test_damaged_weights_are_found_when_the_file_is_copied(tmp_path):
+    path = dense(tmp_path / "m.keras")
+    data = bytearray(path.read_bytes())
+    data[data.index(bytes(100)) + 50] = 1
+    path.write_bytes(data)
+    with pytest.raises(UsageError, match="model.weights.h5 is damaged"):
+        checkpoint.of_file(own_model(path), tmp_path)
+
+
+def test_the_copy_in_the_cache_has_the_files_digest_and_outlives_the_file(tmp_path):
+    path = dense(tmp_path / "my model.keras")
+    code = tmp_path / "layers.py"
+    code.write_text("1")
+    model = own_model(path, code)
+    copy = checkpoint.of_file(model, tmp_path / "cache")
+    path.rename(tmp_path / "moved.keras")
+    assert checkpoint.of_file(model, tmp_path / "cache") == copy
+    assert checkpoint.digest_of([copy.path / "model.keras"]) == copy.digest == model.file.digest
+    assert checkpoint.files(copy.path) == ["model.keras"]
+    assert (copy.path / "custom.py").read_text() == "1"
+    assert model.name == f"my_model-{copy.digest[:8]}"
+
+
+def test_the_cell_names_file_and_code_by_their_digests(tmp_path):
+    path = dense(tmp_path / "m.keras")
+    code = tmp_path / "layers.py"
+    code.write_text("1")
+    plain = request(tmp_path, sut="keras3-jax", model=str(path)).cell()
+    own = request(tmp_path, sut="keras3-jax", model=str(path), custom=code).cell()
+    code.write_text("2")
+    other = request(tmp_path, sut="keras3-jax", model=str(path), custom=code).cell()
+    assert plain.custom is None and len(own.custom) == 12
+    assert len({plain.digest, own.digest, other.digest}) == 3
+    assert plain.model.startswith("m-") and plain.size == "user"
+
+
+def test_only_keras_3_runs_it_and_each_backend_is_judged_by_another(tmp_path):
+    path = str(dense(tmp_path / "m.keras"))
+    for sut in SUTS:
+        cell = request(tmp_path, sut=sut, model=path)
+        reason = plan.unsupported(cell)
+        assert (reason is None) is (sut in KERAS3), sut
+        if reason:
+            assert reason.startswith("a .keras file is a model of Keras 3: take keras3-jax")
+        else:
+            assert cell.spec.backend not in cell.reference
+    fit = request(tmp_path, sut="keras3-jax", model=path, scenario="Fit", duration=None)
+    assert "training of a .keras file is not measured yet" in plan.unsupported(fit)
+    assert run(fit, Reporter(), 0) == not_measured(fit, "unsupported", plan.unsupported(fit))
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        ({"size": "tiny"}, "--size tiny: the file of --model decides it"),
+        ({"task": "predict"}, "--task predict: the file of --model decides it"),
+        ({"seq_len": 9}, "--seq-len 9: the inputs of .*m.keras have fixed shapes"),
+        ({"eos": "stop"}, "--eos stop: is for models that generate"),
+        ({"standard": "uneven"}, "--dataset uneven: the inputs of m-.* have one length"),
+    ],
+)
+def test_flags_that_the_file_decides_are_refused(tmp_path, flags, sentence):
+    path = str(dense(tmp_path / "m.keras"))
+    with pytest.raises(UsageError, match=sentence):
+        request(tmp_path, sut="keras3-jax", model=path, **flags)
+
+
+def test_custom_code_is_for_a_keras_file(tmp_path):
+    with pytest.raises(UsageError, match="--custom .*: is for a model in a .keras file"):
+        request(tmp_path, custom=tmp_path / "layers.py")
+    path = str(dense(tmp_path / "m.keras"))
+    with pytest.raises(UsageError, match="--custom .*: cannot be read"):
+        request(tmp_path, sut="keras3-jax", model=path, custom=tmp_path / "gone.py")
+
+
+def test_a_path_becomes_absolute_and_a_name_stays_a_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert options.spelt("model", "m.keras") == str(tmp_path / "m.keras")
+    assert options.spelt("model", "Bert") == "bert"
+    (tmp_path / "bert").mkdir()
+    assert options.spelt("model", "bert") == "bert"
+    assert request(tmp_path).model.name == "bert"
+
+
+def test_a_sweep_goes_on_after_the_file_was_moved(tmp_path):
+    path = dense(tmp_path / "m.keras")
+    folders = []
+    for place in (path, tmp_path / "there" / "m.keras"):
+        place.parent.mkdir(exist_ok=True)
+        place = path.rename(place)
+        grid = {"sut": ["keras3-jax"], "model": [str(place)], "scenario": ["Offline"]}
+        series = cells.make([grid], {}, control=False)
+        folders.append(journal.folder(tmp_path / "runs", "sweep", series, again=False))
+    assert folders[0] == folders[1]
+
+
+def arrays_of(*inputs):
+    """The size of a model with these inputs: (name, shape, dtype, ids)."""
+    arrays = [Input(name=n, shape=s, dtype=d, ids=i, masked=True) for n, s, d, i in inputs]
+    return Size(
+        name="user",
+        summary="",
+        precision="float32",
+        batch_size={},
+        config={"num_hidden_layers": 4, "outputs": ["output_y"]},
+        tensors=(),
+        inputs={"arrays": arrays},
+        stored_bytes=4000,
+    )
+
+
+def test_random_inputs_have_the_dtypes_and_ranges_of_the_file():
+    size = arrays_of(
+        ("ids", (50,), "int64", 5),
+        ("table", (50,), "float32", 3),
+        ("pixels", (50,), "uint8", None),
+        ("mask", (50,), "bool", None),
+        ("x", (50,), "float32", None),
+    )
+    arrays = architecture.ARCHITECTURE.synthetic(size, 20, 0)
+    assert {name: array.dtype.name for name, array in arrays.items()} == {
+        each.name: each.dtype for each in size.inputs["arrays"]
+    }
+    assert {each.shape for each in arrays.values()} == {(20, 50)}
+    assert set(np.unique(arrays["ids"])) == {1, 2, 3, 4}
+    assert set(np.unique(arrays["table"])) == {1.0, 2.0}
+    assert arrays["pixels"].max() > 200 and set(np.unique(arrays["mask"])) == {False, True}
+    assert 0 <= arrays["x"].min() < 0.1 and 0.9 < arrays["x"].max() <= 1
+
+
+def test_inputs_like_a_users_keep_their_padding_and_take_no_new_value():
+    rng = np.random.default_rng(0)
+    ids = rng.integers(1, 9, (6, 5)) * (np.arange(5) < rng.integers(1, 6, (6, 1)))
+    drawn, count = architecture.ARCHITECTURE.synthetic_like({"ids": ids}, None, 1)
+    assert count == 1 and drawn["ids"].shape == (7, 5)
+    assert set(np.unique(drawn["ids"])) <= set(np.unique(ids))
+    padding = {tuple(row) for row in ids == 0}
+    assert {tuple(row) for row in drawn["ids"] == 0} <= padding
+
+
+def test_a_length_that_the_file_leaves_open_is_given_by_flag_or_data(tmp_path):
+    config = sequential(
+        given("ids", [None], "int32"), layer("Embedding", "table", input_dim=9), layer("Dense", "d")
+    )
+    path = str(write(tmp_path / "m.keras", config))
+    with pytest.raises(UsageError, match=r"its input ids is \[\?\]: give its length with --seq-l"):
+        request(tmp_path, sut="keras3-jax", model=path)
+    long = request(tmp_path, sut="keras3-jax", model=path, seq_len=6)
+    assert architecture.ARCHITECTURE.synthetic(long.size, 2, 0)["ids"].shape == (2, 6)
+    assert long.cell().seq_len == 6
+    np.save(tmp_path / "ids.npy", np.array([[1, 2, 0], [3, 8, 8]]))
+    own = request(tmp_path, sut="keras3-jax", model=path, dataset=tmp_path / "ids.npy")
+    prepared = prepare(own, tmp_path)
+    with np.load(prepared.path) as arrays:
+        assert arrays["ids"].dtype == np.int32 and arrays["ids"].shape == (2, 3)
+
+
+def test_whole_numbers_that_no_table_reads_need_data(tmp_path):
+    path = str(
+        write(tmp_path / "m.keras", sequential(given("n", [2], "int32"), layer("Dense", "d")))
+    )
+    with pytest.raises(UsageError, match="its input n holds whole numbers, and no Embedding"):
+        request(tmp_path, sut="keras3-jax", model=path)
+
+
+def prepare(cell, cache):
+    return dataset.prepare(
+        cell.model, cell.size, cell.samples, cell.options.dataset, cache, batch_size=4
+    )
+
+
+def test_a_users_arrays_are_checked_against_the_files_specification(tmp_path):
+    layers = [
+        given("ids", [3], "int32"),
+        given("x", [2]),
+        layer("Embedding", "table", ["ids"], input_dim=9),
+        layer("Add", "sum", ["table", "x"]),
+    ]
+    config = functional(layers, [["ids", 0, 0], ["x", 0, 0]], ["sum", 0, 0])
+    path = str(write(tmp_path / "m.keras", config))
+    good = {"ids": np.ones((4, 3), np.int64), "x": np.zeros((4, 2))}
+    data = tmp_path / "data.npz"
+    np.savez(data, **good)
+    cell = request(tmp_path, sut="keras3-jax", model=path, dataset=data)
+    assert prepare(cell, tmp_path).count == 4
+    refused = {
+        "holds ids, and the inputs of m-.* are ids, x": {"ids": good["ids"]},
+        r"x has shape \[4, 3\], and the model takes \[samples, 2\]": good | {"x": np.ones((4, 3))},
+        "arrays have 4, 5 samples": good | {"x": np.ones((5, 2))},
+        "ids is float64, and the model takes int32": good | {"ids": np.ones((4, 3))},
+        "x has values that are NaN": good | {"x": np.full((4, 2), np.nan)},
+        "ids has values from 9 to 9, and its Embedding takes 0 to 8": good
+        | {"ids": np.full((4, 3), 9)},
+    }
+    for sentence, arrays in refused.items():
+        np.savez(data, **arrays)
+        with pytest.raises(UsageError, match=sentence):
+            prepare(cell, tmp_path)
+    data.write_bytes(b"no zip")
+    with pytest.raises(UsageError, match="is no array file of numpy"):
+        prepare(cell, tmp_path)
+    with pytest.raises(UsageError, match="there is no such file"):
+        request(tmp_path, sut="keras3-jax", model=path, dataset=tmp_path / "gone.npz")
+
+
+def test_a_folder_of_pictures_is_resized_to_the_models_input(tmp_path):
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    Image.new("RGB", (9, 5), (255, 0, 10)).save(folder / "a.png")
+    Image.new("L", (3, 3), 200).save(folder / "b.jpg")
+    config = sequential(given("image", [4, 6, 3]), layer("Conv2D", "c"))
+    path = str(write(tmp_path / "m.keras", config))
+    cell = request(tmp_path, sut="keras3-jax", model=path, dataset=folder)
+    prepared = prepare(cell, tmp_path)
+    with np.load(prepared.path) as arrays:
+        assert arrays["image"].shape == (2, 4, 6, 3)
+        assert (arrays["image"][0, 0, 0] == (255, 0, 10)).all()
+    assert "values from 0 to 255" in prepared.notes[0]
+    with pytest.raises(UsageError, match="a folder of pictures is for a model with one input"):
+        cell = request(
+            tmp_path, sut="keras3-jax", model=str(dense(tmp_path / "d.keras")), dataset=folder
+        )
+        prepare(cell, tmp_path)
+
+
+@pytest.mark.parametrize(("precision", "most"), [("float32", 1e-3), ("bfloat16", 0.15)])
+def test_limits_follow_from_precision_depth_and_the_spread_of_the_answers(precision, most):
+    size = arrays_of(("x", (2,), "float32", None))
+    answers = np.random.default_rng(0).standard_normal((8, 5))
+    found, reason = architecture.limits(size, precision, {"output_y": answers})
+    deeper = replace(size, config={**size.config, "num_hidden_layers": 16})
+    more, _ = architecture.limits(deeper, precision, {"output_y": answers})
+    assert not reason and 0 < found["output_y_error"] <= more["output_y_error"] <= most
+    assert {name.removeprefix("output_y_") for name in found} == {
+        "error",
+        "mean_iou",
+        "smallest_iou",
+        "equal_fraction",
+        "psnr",
+    }
+
+
+def test_answers_that_hardly_differ_or_are_not_finite_judge_nothing():
+    size = arrays_of(("x", (2,), "float32", None))
+    same = 1 + 1e-6 * np.random.default_rng(0).standard_normal((8, 5))
+    for answers, sentence in ((same, "hardly differ"), (same * np.nan, "not all finite")):
+        found, reason = architecture.limits(size, "float32", {"output_y": answers})
+        assert not found and sentence in reason and "--dataset" in reason
+    found, reason = architecture.limits(size, "float32", {"output_y": np.ones((8, 5))})
+    assert found and not reason

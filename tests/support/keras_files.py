@@ -1,0 +1,67 @@
+"""`.keras` files as Keras 3 writes them, made of zipfile and json: a description of a model without
+its weights.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+FLOAT32 = {"module": "keras", "class_name": "DTypePolicy", "config": {"name": "float32"}}
+
+
+def given(name: str, shape: Sequence[int | None], dtype: str = "float32", **more: Any) -> Any:
+    """An input layer. `shape`: without the axis of samples."""
+    config = {"batch_shape": [None, *shape], "dtype": dtype, "sparse": False, "ragged": False}
+    return layer("InputLayer", name, **(config | more))
+
+
+def layer(
+    kind: str, name: str, reads: Sequence[str] = (), module: str = "keras.layers", **config: Any
+) -> Any:
+    """A layer that reads the outputs of other layers."""
+    nodes = [
+        {
+            "args": [
+                {"class_name": "__keras_tensor__", "config": {"keras_history": [read, 0, 0]}}
+                for read in reads
+            ],
+            "kwargs": {},
+        }
+    ]
+    return {
+        "module": module,
+        "class_name": kind,
+        "config": {"name": name, "dtype": FLOAT32, **config},
+        "registered_name": None if module.startswith("keras") else f"Custom>{kind}",
+        "name": name,
+        "inbound_nodes": nodes if reads else [],
+    }
+
+
+def functional(layers: Sequence[Any], inputs: Any, outputs: Any) -> Any:
+    """A functional model. `inputs`, `outputs`: structures of [layer, call, tensor]."""
+    config = {"layers": list(layers), "input_layers": inputs, "output_layers": outputs}
+    return {"module": "keras.src.models.functional", "class_name": "Functional", "config": config}
+
+
+def sequential(*layers: Any) -> Any:
+    """A sequential model."""
+    return {"module": "keras", "class_name": "Sequential", "config": {"layers": list(layers)}}
+
+
+def write(path: Path, config: Any, version: str = "3.15.1") -> Path:
+    """Write the file, with weights that are no weights."""
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("metadata.json", json.dumps({"keras_version": version}))
+        archive.writestr("config.json", json.dumps(config))
+        archive.writestr("model.weights.h5", bytes(4000))
+    return path
+
+
+def dense(path: Path, **more: Any) -> Path:
+    """A file with a model of one layer: 4 numbers → some."""
+    return write(path, sequential(given("x", [4]), layer("Dense", "dense")), **more)

@@ -1,0 +1,94 @@
+"""Runs in an environment with Keras 3: saves small models as `.keras` files. See
+tests/sut/test_keras_file.py.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+from keras import layers
+
+CODE = """
+import keras
+
+
+@keras.saving.register_keras_serializable()
+class Scale(keras.layers.Layer):
+    def build(self, shape):
+        self.factor = self.add_weight(shape=(shape[-1],), initializer="ones", name="factor")
+
+    def call(self, x):
+        return x * self.factor
+"""
+
+
+def main(specification: Path) -> None:
+    folder = Path(json.loads(specification.read_text())["folder"])
+    keras.utils.set_random_seed(0)
+    for name, model in {"cnn": cnn(), "text": text(), "two": two(), "called": called()}.items():
+        model.save(folder / f"{name}.keras")
+    (folder / "layers.py").write_text(CODE)
+    spec = importlib.util.spec_from_file_location("own_layers", folder / "layers.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    own = keras.Sequential([keras.Input((5,)), layers.Dense(4), module.Scale()])
+    own.save(folder / "own.keras")
+
+
+def cnn() -> keras.Model:
+    """Convolutions with batch normalisation, trained for some steps, without a dense layer."""
+    model = keras.Sequential(
+        [
+            keras.Input((12, 12, 3)),
+            layers.Rescaling(1 / 127.5, offset=-1.0),
+            layers.Conv2D(8, 3, activation="relu"),
+            layers.BatchNormalization(),
+            layers.Dropout(0.2),
+            layers.Conv2D(5, 3),
+            layers.GlobalAveragePooling2D(),
+            layers.Softmax(),
+        ]
+    )
+    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    rng = np.random.default_rng(0)
+    images = rng.random((64, 12, 12, 3), np.float32) * 255
+    model.fit(images, rng.integers(0, 5, 64), epochs=3, verbose=0)
+    return model
+
+
+def text() -> keras.Model:
+    """Attention and an LSTM over ids of any length, whose zeros are padding."""
+    ids = keras.Input((None,), dtype="int32", name="ids")
+    x = layers.Embedding(50, 16, mask_zero=True)(ids)
+    x = layers.Add()([x, layers.MultiHeadAttention(2, 8)(x, x)])
+    x = layers.LayerNormalization()(x)
+    x = layers.LSTM(12)(x)
+    return keras.Model(ids, layers.Dense(3, name="score")(x))
+
+
+def two() -> keras.Model:
+    """Two inputs and two outputs, one of which is a whole number."""
+    left = keras.Input((12,), name="left")
+    right = keras.Input((4, 6), name="right")
+    x = layers.Dense(8, activation="gelu")(left)
+    x = layers.Concatenate()([x, layers.Flatten()(right)])
+    values = layers.Dense(7, name="values")(x)
+    return keras.Model([left, right], {"values": values, "best": keras.ops.argmax(values, axis=-1)})
+
+
+def called() -> keras.Model:
+    """A model that was built by a call, so that the file has the size of that batch."""
+    model = keras.Sequential([layers.Dense(6, activation="tanh"), layers.Dense(2)])
+    model(np.zeros((2, 7), np.float32))
+    return model
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,153 @@
+"""Files that Keras saved answer alike on every backend, and are measured from end to end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from compliance import rules
+from compliance.checks.run.evidence import findings
+from compliance.scoring import accuracy
+from harness.inputs import checkpoint, dataset
+from harness.inputs.architectures import keras_file
+from harness.measurement import reference
+from harness.measurement.run import run
+from harness.request.request import Request
+from scenarios.worker.answers import pack
+from sut.contract import Workload
+from sut.registry import framework_of, spec_of
+from tests.support.cells import Reporter, request
+from tests.support.frameworks import run_module
+from tests.support.long import LONG
+
+pytestmark = LONG
+
+SUTS = ("keras3-jax", "keras3-tensorflow", "keras3-tensorflow-graph", "keras3-torch")
+FILES = ("cnn", "text", "two", "called", "own")
+ROWS = 8
+ROUND = rules.load(rules.CURRENT)
+
+
+@pytest.fixture(scope="session")
+def files(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files of tests/sut/keras_models.py."""
+    root = tmp_path_factory.mktemp("keras-files")
+    python = interpreter("keras3-jax")
+    run_module(
+        python, "tests.sut.keras_models", "keras3-jax", root / "spec.json", {"folder": str(root)}
+    )
+    return root
+
+
+def cell_of(files: Path, name: str, sut: str, **flags: Any) -> Request:
+    if name == "text":
+        flags["seq_len"] = 9
+    if name == "own":
+        flags["custom"] = files / "layers.py"
+    return request(files, sut=sut, model=str(files / f"{name}.keras"), **flags)
+
+
+@pytest.fixture(scope="session")
+def answered(
+    files: Path, interpreter: Callable[[str], Path]
+) -> Callable[[str, str, str], tuple[dict[str, np.ndarray], Any]]:
+    """(SUT or reference, name of a file, precision) → its answers, and its evidence of one batch
+    and of two. One process answers all files.
+    """
+    known: set[tuple[str, str]] = set()
+
+    def specification(name: str, file: str, precision: str) -> dict[str, Any]:
+        cell = cell_of(files, file, SUTS[0], scenario="Offline", batch_size=ROWS)
+        inputs = dataset.prepare(cell.model, cell.size, ROWS, None, files / "cache")
+        spec = spec_of(name)
+        workload = Workload(
+            model=cell.model.name,
+            task="predict",
+            config=reference.workload_config(cell, inputs),
+            checkpoint=checkpoint.of_file(cell.model, files / "cache").path,
+            precision=precision,
+            batch_size=ROWS,
+            device="cpu",
+            backend=spec.backend,
+            execution=spec.execution,
+        )
+        return {
+            "sut": name,
+            "workload": {**asdict(workload), "checkpoint": str(workload.checkpoint)},
+            "inputs": str(inputs.path),
+            "out": str(files / f"{name}-{file}-{precision}.npz"),
+        }
+
+    def answer(name: str, file: str, precision: str) -> tuple[dict[str, np.ndarray], Any]:
+        if (name, precision) not in known:
+            specifications = [specification(name, each, precision) for each in FILES]
+            python = interpreter(spec_of(name).environment)
+            served_by = f"keras3-{spec_of(name).backend}"  # a reference has no module for bert
+            run_module(
+                python, "tests.sut.keras_answers", served_by, files / "spec.json", specifications
+            )
+            known.add((name, precision))
+        path = files / f"{name}-{file}-{precision}.npz"
+        with np.load(path) as arrays:
+            return dict(arrays), json.loads(path.with_suffix(".json").read_text())
+
+    return answer
+
+
+@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("sut", SUTS)
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_every_backend_answers_as_another_one_and_broken_answers_are_seen(
+    files, answered, sut, file, precision
+):
+    cell = cell_of(files, file, sut, precision=precision)
+    expected, _ = answered(cell.reference, file, "float32")
+    answers, seen = answered(sut, file, precision)
+    tolerance, reason = keras_file.limits(cell.size, precision, expected)
+    assert not reason
+
+    def score(arrays: dict[str, np.ndarray]) -> accuracy.Accuracy:
+        rows, _ = pack(arrays, cell.model.answer_keys)
+        payloads = {i: row.tobytes() for i, row in enumerate(rows)}
+        keys = cell.model.answer_keys
+        return accuracy.score("arrays", payloads, expected, tolerance, keys, None)
+
+    assert score(answers).passed, score(answers)
+    assert not score({name: np.roll(array, 1, 0) for name, array in answers.items()}).passed
+    spec = spec_of(sut)
+    framework = framework_of(sut)
+    assert not findings(
+        ROUND.evidence[spec.execution],
+        *seen,
+        spec.execution,
+        framework,
+        ROUND.evidence_counters[framework],
+    )
+    for each in seen:
+        assert each["precision"] == precision
+        assert list(each["detail"]["weights"]) == [precision]
+
+
+@pytest.mark.parametrize(("file", "scenario"), [("text", "SingleStream"), ("two", "Offline")])
+def test_a_file_is_measured_from_end_to_end(files, file, scenario):
+    cell = cell_of(files, file, "keras3-jax", scenario=scenario)
+    result = run(cell, Reporter(), 0)
+    assert (result.status, result.reason) == ("ok", "")
+    assert result.accuracy["passed"] and result.accuracy["value"] < 0.5
+    assert any("not measured for this model" in note for note in result.warnings)
+    assert result.cell.weights == cell.model.file.digest[:12]
+
+
+def test_code_that_lacks_a_layer_leaves_the_cell_unsupported_in_keras_words(files):
+    other = files / "other.py"
+    other.write_text("import keras\n")
+    cell = request(files, sut="keras3-jax", model=str(files / "own.keras"), custom=other)
+    result = run(cell, Reporter(), 0)
+    assert result.status == "unsupported"
+    assert "does not load the file: Could not locate class 'Scale'" in result.reason
