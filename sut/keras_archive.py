@@ -21,12 +21,9 @@ MODEL, CODE = "model.keras", "custom.py"
 _FLOATS = ("float", "mixed_", "bfloat")
 
 
-def load(workload: Workload, dtype: str) -> Any:
+def load(workload: Workload) -> Any:
     """Return the model. Its inputs and outputs are dicts: those in `inputs` and `outputs` of its
-    configuration.
-
-    Args:
-        dtype: `float32` or `bfloat16`, of the weights and of every layer, whatever the file says.
+    configuration. All weights and layers are float32, whatever the file says.
 
     Raises Unsupported with Keras' own words if Keras does not load the file.
     """

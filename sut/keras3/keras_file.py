@@ -30,11 +30,10 @@ def _plain(array: np.ndarray) -> np.ndarray:
 
 
 def load(workload: Workload) -> KerasPredictor:
-    """Return the file's model, in the workload's precision."""
+    """Return the file's model, in float32."""
     runtime.configure(workload)
-    dtype = "bfloat16" if workload.precision == "bfloat16" else "float32"
-    model = keras_archive.load(workload, dtype)
+    model = keras_archive.load(workload)
     if not model.weights:
         raise Unsupported("the model has no weights, so there is nothing whose precision is proven")
-    runtime.backend.product(dtype)  # compiled here, so that evidence compiles nothing
+    runtime.backend.product("float32")  # compiled here, so that evidence compiles nothing
     return KerasPredictor(model, workload, runtime, prepare=prepare, to_host=to_host)

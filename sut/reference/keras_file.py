@@ -22,7 +22,7 @@ class Reference:
 
     def __init__(self, workload: Workload):
         _products_in_float32(workload.device)
-        self.model = keras_archive.load(workload, "float32")
+        self.model = keras_archive.load(workload)
         self.model.compile(
             optimizer=None, loss=None, metrics=None, jit_compile=workload.execution == "xla"
         )

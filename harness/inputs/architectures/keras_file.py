@@ -38,10 +38,10 @@ smallest, because an unknown model may have large inputs.
 _BATCH_SIZE = 32
 # The unit roundoff of each precision, and the limit over the error that these roundings cause in a
 # chain of layers. Sums of products add to the error of float32.
-_ROUNDOFF = {"float32": 2.0**-24, "tf32": 2.0**-11, "bfloat16": 2.0**-8}
-_FACTOR = {"float32": 30.0, "tf32": 3.0, "bfloat16": 3.0}
+_ROUNDOFF = {"float32": 2.0**-24, "tf32": 2.0**-11}
+_FACTOR = {"float32": 30.0, "tf32": 3.0}
 # Roundings of the largest value in an honest answer, at least.
-_ROUNDINGS = {"float32": 10.0, "tf32": 1.0, "bfloat16": 1.0}
+_ROUNDINGS = {"float32": 10.0, "tf32": 1.0}
 _LONGEST_NAME = 40
 _SUFFIXES = (".npz", ".npy")
 _NO_ARRAYS = "{path}: is no array file of numpy ({why}): write it with numpy.save or numpy.savez"
