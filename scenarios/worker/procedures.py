@@ -140,8 +140,8 @@ def calibrate(
 
     If answers end at end tokens, the inputs themselves are used, because a random prompt's answer
     has another length than a real one's. Windows grow until one lasts a twentieth of
-    calibration_seconds. That one is dropped, and others of its size follow until two of them in a
-    row agree within 5 %, or until there are _WINDOWS or the time is over.
+    calibration_seconds. That one is dropped, and others of its size follow until three of them in
+    a row agree within 5 %, or until there are _WINDOWS or the time is over.
     """
     from scenarios.worker import loadgen
 
@@ -209,11 +209,11 @@ def _windows(
 
 
 def _enough(windows: list[float]) -> bool:
-    """Return whether the last two windows agree. The first window does not count."""
+    """Return whether the last three windows agree. The first window does not count."""
     if len(windows) >= _WINDOWS:
         return True
-    lesser, greater = sorted(windows[-2:]) if len(windows) > 2 else (0.0, 1.0)
-    return greater <= _AGREE * lesser
+    last = windows[1:][-3:]
+    return len(last) == 3 and max(last) <= _AGREE * min(last)
 
 
 def _plan(

@@ -38,7 +38,7 @@ def test_memory_that_the_system_refuses_is_oom(tmp_path):
     limited = tmp_path / "python"
     limited.write_text(f'#!/bin/sh\nulimit -v 3000000\nexec {sys.executable} "$@"\n')
     limited.chmod(0o755)
-    outcome = run(mock_job.make(tmp_path / "run", exhaust_memory_at=40), limited)
+    outcome = run(mock_job.make(tmp_path / "run", exhaust_memory_at=1), limited)
     assert outcome.status == "oom"
     told = re.search(r"available ([\d,]+) bytes$", outcome.reason)
     assert told and int(told[1].replace(",", "")) < 3_000_000 << 10

@@ -617,7 +617,7 @@ def test_flags_that_say_nothing_of_a_training_are_refused_or_noted(tmp_path):
     with pytest.raises(UsageError, match="cannot be submitted: take --mode valid"):
         request(tmp_path, scenario="Fit", duration=None, mode="submission")
     with pytest.raises(
-        UsageError, match="--lora matched: is for --scenario Fit of models that LoRA adapts"
+        UsageError, match="--lora matched: is for --scenario Fit and models that are trained by"
     ):
         request(tmp_path, scenario="Fit", duration=None, lora="matched")
     with pytest.raises(UsageError, match="--lora own: is for --scenario Fit"):
