@@ -32,7 +32,7 @@ def load(workload: Workload) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         try:
             model = keras.saving.load_model(
-                _in_dtype(path, Path(folder), dtype), compile=False, safe_mode=True
+                _in_dtype(path, Path(folder), "float32"), compile=False, safe_mode=True
             )
         except (TypeError, ValueError, KeyError, NotImplementedError) as e:
             # Keras quotes the innermost error at the end, after the whole configuration.
