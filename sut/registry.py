@@ -271,6 +271,9 @@ _hugging_face = partial(
     out_of_memory=_XLA_OUT_OF_MEMORY,
 )
 
+KERAS_PACKAGES = ("keras", "keras_hub")
+"""The packages whose layers a `.keras` file may have without custom code."""
+
 SUTS: dict[str, SutSpec] = {
     "mock": SutSpec(
         module="sut.mock",

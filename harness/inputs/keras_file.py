@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
+from sut.registry import KERAS_PACKAGES
 
 SUFFIX = ".keras"
 _CONFIG, _METADATA, _WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
@@ -29,7 +30,6 @@ _CONVERT_SAVED_MODEL = (
     "TF_USE_LEGACY_KERAS=1 python -c 'import tf_keras;"
     ' tf_keras.models.load_model("{path}", compile=False).save("{stem}.h5")\''
 )
-_BUILT_IN = ("keras", "keras_hub")
 _IDS = {
     "Embedding": "input_dim",
     "ReversibleEmbedding": "input_dim",
@@ -199,7 +199,7 @@ def _check_code(path: Path, config: Mapping[str, Any], custom: bool) -> None:
                 " it, and give --custom FILE.py"
             )
         module = str(each.get("module") or "").partition(".")[0]
-        known = "module" not in each or module in _BUILT_IN
+        known = "module" not in each or module in KERAS_PACKAGES
         if not known and not custom:
             is_function = each["class_name"] == "function"
             name = each.get("config") if is_function else each["class_name"]

@@ -9,6 +9,7 @@ classes.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,24 +36,10 @@ class _Kind:
     classes: Mapping[str, str]
 
 
-_KINDS = (
-    _Kind(
-        ends=("ForCausalLM", "LMHeadModel"),
-        like="llama",
-        classes={"transformers": "AutoModelForCausalLM", "keras_hub": "CausalLM"},
-    ),
-    # KerasHub's converters leave the head out. An XLM-RoBERTa that KerasHub converted gave other
-    # hidden states than Transformers.
-    _Kind(
-        ends=("ForSequenceClassification",),
-        like="bert",
-        classes={"transformers": "AutoModelForSequenceClassification"},
-    ),
-    _Kind(
-        ends=("Model", "ForMaskedLM"),
-        like="distilbert",
-        classes={"transformers": "AutoModel"},
-    ),
+_FILE = Path(__file__).with_suffix(".toml")
+_KINDS = tuple(
+    _Kind(ends=tuple(kind["ends"]), like=kind["like"], classes=kind["classes"])
+    for kind in tomllib.loads(_FILE.read_text(encoding="utf-8"))["kind"]
 )
 """The first one with a fitting end counts."""
 _BUFFERS = (
