@@ -206,7 +206,7 @@ def _rates(rate: float, record: Record, measured: Mapping[str, float]) -> dict[s
 
 
 def first_calls_seconds(outcome: WorkerOutcome) -> float:
-    """How much longer the first batches of all shapes took than the second ones."""
+    """Return the seconds that the first batches of all shapes took more than the second ones."""
     extra_ns = [max(0, shape["first_ns"] - shape["second_ns"]) for shape in outcome.warmup]
     return sum(extra_ns) / 1e9
 

@@ -52,7 +52,7 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """What an earlier repeat of the same cell in the same sweep measured, on the same machine.
+    """The numbers that an earlier repeat of the same cell in the same sweep measured.
 
     Attributes:
         calibration: its calibration, with the rate of its performance test.

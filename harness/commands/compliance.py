@@ -126,11 +126,11 @@ def comply(
             for name in tests:  # each of them, whatever became of those before it
                 _, record = measurement.run(
                     (name,),
-                    lambda test, _: loadgen_run.compliance_job(test, timed, of, official),
-                    directory,
-                    record,
-                    worker,
-                    reporter,
+                    job_of=lambda test, _: loadgen_run.compliance_job(test, timed, of, official),
+                    directory=directory,
+                    record=record,
+                    worker=worker,
+                    reporter=reporter,
                 )
         score = inference.write(directory, of, record.submitter or _submitter(directory))
         audit = audits.audit(directory, of.round, with_result=False)

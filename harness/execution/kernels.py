@@ -38,8 +38,8 @@ def variables(folder: Path) -> dict[str, str]:
 
 
 def first_seconds(folder: Path, cell: Cell) -> float | None:
-    """How long the cell's programs took to compile when none of them was in the folder. None: not
-    known.
+    """Return the seconds that the cell's programs took to compile when none of them was in the
+    folder. None: not known.
     """
     try:
         return float(json.loads(_file(folder, cell).read_text(encoding="utf-8"))["seconds"])

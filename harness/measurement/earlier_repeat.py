@@ -28,7 +28,7 @@ def find(attempt: Attempt) -> Known | None:
 
 
 def _is_same(directory: Path, attempt: Attempt) -> bool:
-    """Whether the repeat was good, of the attempt's sweep, and measured with the same things."""
+    """Return whether the repeat was good, of this sweep, and measured with the same things."""
     options = attempt.request.options
     assert options.sweep
     try:

@@ -192,12 +192,12 @@ def _run_tests(
     with Worker(attempt.environment.python, process_env) as worker:
         return tests.run(
             (*TESTS, *compliance),
-            partial(make_job, attempt, directory),
-            directory,
-            record,
-            worker,
-            reporter,
-            after_performance,
+            job_of=partial(make_job, attempt, directory),
+            directory=directory,
+            record=record,
+            worker=worker,
+            reporter=reporter,
+            after_performance=after_performance,
         )
 
 

@@ -23,6 +23,7 @@ _AGAIN = 3
 
 def run(
     tests: Iterable[str],
+    *,
     job_of: Callable[[str, Calibration | None], Job],
     directory: Path,
     record: Record,
