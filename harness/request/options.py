@@ -372,6 +372,18 @@ def spelt(name: str, value: str) -> str:
     return str(reader(value)) if reader else value
 
 
+def given(namespace: argparse.Namespace) -> dict[str, list[str]]:
+    """Name of a flag → its values as they were typed, for each flag of `add_list_flags` that was
+    given.
+    """
+    values = {}
+    for name in names():
+        value = getattr(namespace, name)
+        if value is not None:
+            values[name] = value if isinstance(value, list) else [value]
+    return values
+
+
 def parse(words: Sequence[str]) -> Options:
     """The flags of one cell. Raises UsageError."""
     parser = Parser(prog="./run.sh", allow_abbrev=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -9,11 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NoReturn
 
+from harness.errors import UsageError
 from harness.messages import NotRun
 
 LONGEST_CELL = 1 / 3
 """No cell takes more than this share of the time, so that one slow cell leaves room for others."""
 _LAST, _LAST_S = 1 / 20, 60.0
+_TIME = re.compile(r"(\d+(?:\.\d+)?)(s|m|min|h)")
+_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600}
 
 
 class TimeUp(KeyboardInterrupt):
@@ -31,6 +35,17 @@ class Deadline:
 
     seconds: float
     end_s: float
+
+    @classmethod
+    def after(cls, flag: str, text: str) -> Deadline:
+        """Return the deadline after a time such as `90s`, `30min` or `2h`. Raises UsageError that
+        names the flag.
+        """
+        match = _TIME.fullmatch(text)
+        seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
+        if not seconds:
+            raise UsageError(f"{flag} {text}: a time such as 90s, 30min or 2h")
+        return cls(seconds, time.monotonic() + seconds)
 
     @property
     def left_s(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,9 @@ from harness.comparison.runs import read
 from harness.errors import EnvironmentFailure, HarnessError
 from harness.measurement import run
 from harness.messages import NotRun, SweepProgress
+from harness.request import estimate
 from harness.request.estimate import Cost
+from harness.request.plan import memory_shortage
 from harness.request.request import Request
 from harness.summary import speed
 from harness.sweep import journal, schedule
@@ -26,6 +29,8 @@ from harness.terminal import Terminal, duration, until
 AGAIN_A_REPEAT = 2
 """The most times that a disturbed repeat is measured again at once."""
 FAILED = (Status.INVALID, Status.OOM, Status.ERROR, Status.SKIPPED)
+# The end of a message of `scenarios.worker.preflight`.
+_TOO_SHORT = re.compile(r"give --duration ([\d.]+)$")
 _AGAIN = (Status.ERROR, Status.OOM, Status.SKIPPED)
 _FIRST_REPEAT = ("waiting", "checkpoint", "reference", "compile", "calibration")
 """Phases of a measurement that are short or absent in later repeats of the cell."""
@@ -38,6 +43,7 @@ class Sweep:
     Attributes:
         folder: below --out; its name is the sweep's id.
         costs: number of a series → the cost of one measurement, if there is enough memory for it.
+        shortages: number of a series → why memory is too short for it.
         most_again: the most times that disturbed repeats are measured again in the whole sweep.
         deadline: the end of --for. None: the sweep ends when all is measured.
         after_each: called with all results before the first cell and after each one.
@@ -47,9 +53,40 @@ class Sweep:
     series: Sequence[Series]
     repeats: RepeatPlan
     costs: Mapping[int, Cost]
+    shortages: Mapping[int, str] = field(default_factory=dict)
     most_again: int = 0
     deadline: Deadline | None = None
     after_each: Callable[[Results], None] = lambda results: None
+
+    @classmethod
+    def of(
+        cls,
+        folder: Path,
+        series: Sequence[Series],
+        repeats: RepeatPlan,
+        deadline: Deadline | None,
+    ) -> Sweep:
+        """Return the sweep of these cells with their costs. Reads files below --out and --cache,
+        and writes none.
+        """
+        requests = {s.number: s.request for s in series if s.request and not s.obstacle}
+        costs, shortages = {}, {}
+        for number, request in requests.items():
+            shortage = memory_shortage(request, request.precision)
+            if shortage:
+                shortages[number] = shortage
+            else:
+                costs[number] = estimate.of(request)
+        most_again = max(AGAIN_A_REPEAT, repeats.least * len(requests) // 2)
+        return cls(
+            folder=folder,
+            series=series,
+            repeats=repeats,
+            costs=costs,
+            shortages=shortages,
+            most_again=0 if deadline else most_again,
+            deadline=deadline,
+        )
 
     @property
     def time_is_up(self) -> bool:
@@ -226,6 +263,12 @@ def _outcome(
     if why:
         text += SweepProgress.DISTURBED.format(why=why)
     return text
+
+
+def needed_duration(result: Result) -> float | None:
+    """The seconds of --duration that a skipped test needs. None if it was not skipped for that."""
+    match = _TOO_SHORT.search(result.reason)
+    return float(match[1]) if match else None
 
 
 def disturbed(result: Result) -> str:

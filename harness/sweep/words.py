@@ -1,0 +1,175 @@
+"""A sweep in words: what it will measure and its cost, and what it found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from harness import terminal
+from harness.comparison import statistics
+from harness.measurement import reference
+from harness.messages import SweepEnd, SweepPlan
+from harness.report import content, sections
+from harness.request import estimate
+from harness.sweep import journal, loop, overview, schedule
+from harness.sweep.loop import Sweep
+from harness.sweep.schedule import Results
+from scenarios.worker.preflight import available_memory_bytes
+
+
+def summary(sweep: Sweep, missing: Mapping[str, str]) -> dict[str, Any]:
+    """Return the measurements of the sweep and their cost. Nothing is written.
+
+    Args:
+        missing: see `Recipe`.
+    """
+    requests = [s.request for s in sweep.series if s.request]
+    reasons = [reason for request in requests for reason in request.reasons]
+    of_each_benchmark = {request.benchmark: request for request in requests}
+    unjudged = [reference.shortage(request) for request in of_each_benchmark.values()]
+    results = dict(journal.finished(sweep.folder.name, sweep.series))
+    left = schedule.steps(sweep.series, results, sweep.repeats)
+    cost = estimate.together(
+        sweep.costs[series.number] for series, _ in left if series.number in sweep.costs
+    )
+    measurable = [s for s in sweep.series if not s.obstacle]
+    obstacles = {s.label: s.obstacle or sweep.shortages.get(s.number) for s in sweep.series}
+    return {
+        "folder": str(sweep.folder),
+        "cells": [s.label for s in measurable if not s.control],
+        "control": next((s.label for s in measurable if s.control), None),
+        "repeats": sweep.repeats.least,
+        "seed": sweep.repeats.seed,
+        "most_again": sweep.most_again,
+        "for_seconds": sweep.deadline.seconds if sweep.deadline else None,
+        "until": sweep.repeats.until,
+        "most_repeats": sweep.repeats.most,
+        "measurements": len(left) + len(results),
+        "finished": len(results),
+        "left": len(left),
+        "seconds": round(cost.all_seconds),
+        "basis": cost.basis,
+        "disk_bytes": cost.disk_bytes + sum(size for _, size in cost.once.values()),
+        "memory_bytes": cost.memory_bytes,
+        "to_make": sorted(cost.once),
+        "unsupported": {label: why for label, why in obstacles.items() if why},
+        "missing": dict(missing),
+        "notes": [*dict.fromkeys(reasons), *filter(None, unjudged)],
+    }
+
+
+def announcement(summary: Mapping[str, Any]) -> Iterator[str]:
+    """The summary in sentences."""
+    cells = statistics.plural(len(summary["cells"]), "cell")
+    control = summary["control"]
+    measurements = summary["measurements"]
+    done = f"{summary['finished']} done" if summary["finished"] else "none done yet"
+    if control:
+        yield SweepPlan.CELLS_AND_CONTROL.format(
+            cells=cells, control=control, measurements=measurements, done=done
+        )
+    else:
+        yield SweepPlan.CELLS.format(cells=cells, measurements=measurements, done=done)
+    seconds = summary["seconds"]
+    yield SweepPlan.COST.format(
+        duration=terminal.duration(seconds),
+        time=terminal.until(seconds),
+        basis=summary["basis"] or SweepPlan.NOTHING_LEFT,
+    )
+    folder = terminal.near(summary["folder"])
+    if summary["for_seconds"]:
+        duration = terminal.duration(summary["for_seconds"])
+        yield SweepPlan.DEADLINE.format(duration=duration, folder=folder)
+    elif summary["left"]:
+        yield SweepPlan.ROUNDS.format(seed=summary["seed"], most=summary["most_again"])
+    if summary["until"]:
+        yield SweepPlan.UNTIL.format(most=summary["most_repeats"], until=summary["until"])
+    yield _room(summary)
+    if summary["to_make"]:
+        yield SweepPlan.TO_MAKE.format(names=", ".join(summary["to_make"]))
+    yield from _left_out(summary)
+    yield from summary["notes"]
+    yield SweepPlan.FOLDER.format(folder=folder)
+
+
+def _room(summary: Mapping[str, Any]) -> str:
+    """The needed and the free disk and memory."""
+    folder = Path(summary["folder"])
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    free_memory_bytes = available_memory_bytes() or psutil.virtual_memory().available
+    return SweepPlan.ROOM.format(
+        disk=summary["disk_bytes"] / 1e9,
+        free_disk=psutil.disk_usage(str(existing)).free / 1e9,
+        memory=summary["memory_bytes"] / 1e9,
+        free_memory=free_memory_bytes / 1e9,
+    )
+
+
+def _left_out(summary: Mapping[str, Any]) -> Iterator[str]:
+    """A sentence for each reason why cells, or parts of the recipe's source, are not measured."""
+    cells: dict[str, list[str]] = {}
+    for cell, reason in summary["unsupported"].items():
+        cells.setdefault(reason, []).append(cell)
+    for reason, (first, *others) in cells.items():
+        if others:
+            yield SweepPlan.NOT_MEASURED_MORE.format(cell=first, others=len(others), reason=reason)
+        else:
+            yield SweepPlan.NOT_MEASURED.format(cell=first, reason=reason)
+    for part, reason in summary["missing"].items():
+        yield SweepPlan.MISSING.format(part=part, reason=reason)
+
+
+def show_plan(summary: Mapping[str, Any]) -> None:
+    """Print the cells and the summary."""
+    cells = [[name] for name in (*summary["cells"], summary["control"]) if name]
+    terminal.table("Sweep (nothing was made)", ("cell",), cells)
+    for line in announcement(summary):
+        terminal.line(line)
+
+
+def show_results(sweep: Sweep, results: Results, out: Path, as_json: bool, hint: str) -> None:
+    """Print a row for each cell, then the answer in words.
+
+    Args:
+        hint: the command that a user may want next.
+    """
+    report = content.of_results(list(results.values()), terminal.near(str(out)))
+    sentences = sections.sentences(sections.of(report))
+    if as_json:
+        refused = [{"command": s.command, "reason": s.obstacle} for s in sweep.series if s.obstacle]
+        cells_ = [terminal.result_as_json(result) for _, result in sorted(results.items())]
+        terminal.document(
+            {
+                "preface": report.preface,
+                "answer": [report.headline, *sentences],
+                "cells": cells_,
+                "refused": refused,
+            }
+        )
+    else:
+        rows = overview.rows(sweep.series, results)
+        terminal.table(f"Sweep {sweep.folder.name}", overview.COLUMNS, rows)
+        terminal.report(report.preface, report.headline, sentences, [], (), report.advice)
+        for sentence in _advice(sweep, results):
+            terminal.line(sentence)
+        terminal.line(f"\nnext  {terminal.typed_here(hint)}")
+
+
+def _advice(sweep: Sweep, results: Results) -> Iterator[str]:
+    """Advice on flags with which the sweep would measure more."""
+    until = sweep.repeats.until
+    if until and not schedule.steps(sweep.series, results, sweep.repeats):
+        wide = schedule.wide(sweep.series, results, until)
+        if wide:
+            yield SweepEnd.UNTIL_NOT_REACHED.format(
+                until=until,
+                comparisons=statistics.plural(wide, "comparison"),
+                repeats=statistics.plural(sweep.repeats.most, "repeat"),
+            )
+    durations = list(filter(None, map(loop.needed_duration, results.values())))
+    if durations:
+        cells = statistics.plural(len(durations), "cell")
+        yield SweepEnd.TOO_SHORT.format(cells=cells, duration=max(durations))
