@@ -540,10 +540,8 @@ class SweepPlan(StrEnum):
     )
     COST = "about {duration}, until {time} ({basis})"
     NOTHING_LEFT = "nothing is left to measure"
-    DEADLINE = (
-        "--for: it ends after {duration}; cells in the list's order, each once before any repeat;"
-        " after each cell {folder}/overview.md shows all"
-    )
+    DEADLINE = "it ends after {duration}; cells in the list's order, each once before any repeat"
+    OVERVIEW = "after each cell {folder}/overview.md shows all"
     ROUNDS = (
         "each round has an order of its own (seed {seed}); a disturbed repeat is measured again at"
         " once, at most twice, and at most {most} times in the whole sweep"
@@ -563,6 +561,18 @@ class SweepPlan(StrEnum):
     FOLDER = "the sweep is {folder}; the same command continues after an interruption"
 
 
+class Choose(StrEnum):
+    """What `choose` does, and what to do after it."""
+
+    PLAN = (
+        "within {duration}: all SUTs once, those with an environment first; then again those that"
+        " may be the fastest, until it is known which one is"
+    )
+    CONTINUE = "{command}  (continues, for a surer answer)"
+    ALONE = "{command}  (measures the fastest one by itself)"
+    NOTHING = "./run.sh list --matrix  (which SUT runs which model)"
+
+
 class SweepProgress(StrEnum):
     """What happens while a sweep measures."""
 
@@ -573,6 +583,7 @@ class SweepProgress(StrEnum):
     DISTURBED = "; disturbed: {why}"
     MEASURED_AGAIN = "    disturbed, so it is measured again ({number} of {most})"
     RUNS_DISTURBED = "{disturbed} of {runs} runs disturbed"
+    LONGER = "    its test needs more time than planned: it is measured with --duration {duration}"
     FAIL_FAST = "--fail-fast: the sweep ends here; the same command continues"
     TIME_IS_UP = "the time is up; the same command continues"
     NO_COPY_RATE = "the speed of the device's memory is not known: {why}"

@@ -70,6 +70,8 @@ class SutSpec:
         options: name of each `--sut-option` → (its type or its words, its description).
         precisions: the precisions it can compute in on some device.
         reads_weights: whether it needs a checkpoint.
+        current: whether people choose it today. The other SUTs are here to be compared with
+            earlier tables.
         reference: the name of the reference whose float32 answers this SUT is compared with.
         references: architecture → its reference, if it is another one. It runs on another backend.
         devices: the devices on which it can run.
@@ -97,6 +99,7 @@ class SutSpec:
     devices: tuple[str, ...] = tuple(DEVICES)
     precisions: tuple[str, ...] = ("float32", "tf32", "bfloat16")
     reads_weights: bool = True
+    current: bool = True
     classes: str = ""
     packages: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
@@ -239,6 +242,7 @@ _keras3_tensorflow = partial(
 _keras2 = partial(
     SutSpec,
     module="sut.keras2.{architecture}",
+    current=False,
     environment="keras2-tensorflow",
     backend="tensorflow",
     process_env=_KERAS2,
@@ -261,6 +265,7 @@ _native_torch = partial(
 _hugging_face = partial(
     SutSpec,
     module="sut.hf_tensorflow.{architecture}",
+    current=False,
     environment="hf-tensorflow",
     backend="tensorflow",
     process_env=_HUGGING_FACE,
@@ -280,6 +285,7 @@ SUTS: dict[str, SutSpec] = {
         environment="core",
         execution="eager",
         summary="scripted latencies, no framework: for a quick look, and for tests of the harness",
+        current=False,
         reference="mock",
         devices=("cpu",),
         precisions=("float32",),
@@ -392,6 +398,7 @@ SUTS: dict[str, SutSpec] = {
     "native-torch-script": _native_torch(
         execution="script",
         summary="PyTorch with Transformers, traced to TorchScript",
+        current=False,
         unsupported=_TORCH_SCRIPT_LACKS,
         architectures=("bert", "hidden_states"),
         packages=("torch", "transformers"),

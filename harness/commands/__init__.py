@@ -8,6 +8,10 @@ COMMANDS = {
         "measure many cells in turns, each several times: ./run.sh sweep --sut all --scenario"
         " Offline --model bert"
     ),
+    "choose": (
+        "which framework is fastest for a model, within a time: ./run.sh choose my-model/"
+        " prompts.txt --within 10m"
+    ),
     "list": "the SUTs, models, sizes and scenarios there are",
     "report": (
         "the answer in words, a table and a page, from finished runs: ./run.sh report runs --html"

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import UsageError
-from harness.messages import Next
+from harness.messages import SweepPlan
 from harness.request import options
 from harness.request.flags import Parser, add_output
 
@@ -66,11 +66,11 @@ def main(arguments: list[str]) -> int:
     command = shlex.join(["./run.sh", "sweep", *arguments])
     journal.write_plan(folder, command, series, chosen.missing)
     if deadline:
+        reporter.say(SweepPlan.OVERVIEW.format(folder=terminal.near(str(folder))))
         sweep = replace(sweep, after_each=_page(sweep, command, reporter.say))
     with reporter.progress:
         results = loop.measure(sweep, reporter, flags.fail_fast)
-    hint = Next.REPORT.format(directory=shlex.quote(terminal.near(str(out))))
-    words.show_results(sweep, results, out, flags.json, hint)
+    words.show_results(sweep, results, out, flags.json)
     return 1 if any(result.status in loop.FAILED for result in results.values()) else 0
 
 

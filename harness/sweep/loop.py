@@ -46,6 +46,8 @@ class Sweep:
         shortages: number of a series → why memory is too short for it.
         most_again: the most times that disturbed repeats are measured again in the whole sweep.
         deadline: the end of --for. None: the sweep ends when all is measured.
+        lengthens: whether a test that is longer than planned gets the time it needs. Otherwise its
+            cell is skipped.
         after_each: called with all results before the first cell and after each one.
     """
 
@@ -56,6 +58,7 @@ class Sweep:
     shortages: Mapping[int, str] = field(default_factory=dict)
     most_again: int = 0
     deadline: Deadline | None = None
+    lengthens: bool = False
     after_each: Callable[[Results], None] = lambda results: None
 
     @classmethod
@@ -102,11 +105,13 @@ class _Known:
         results: (number of a series, repeat) → the last result.
         attempts: how many times each repeat was measured.
         next_s: number of a measured series → the seconds that its next repeat will take.
+        durations: number of a series → the seconds of --duration that its test needs.
     """
 
     results: dict[tuple[int, int], Result]
     attempts: Counter[tuple[int, int]]
     next_s: dict[int, float] = field(default_factory=dict)
+    durations: dict[int, float] = field(default_factory=dict)
 
     def seconds_left(self, sweep: Sweep) -> float:
         """Estimate the seconds of all repeats that are left. The costs of cells that were not
@@ -176,6 +181,11 @@ def _repeat(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: 
     key = (series.number, repeat)
     while True:
         result = _one(sweep, series, repeat, known, reporter)
+        needed_s = needed_duration(result)
+        if sweep.lengthens and needed_s and series.number not in known.durations:
+            known.durations[series.number] = needed_s
+            reporter.say(SweepProgress.LONGER.format(duration=duration(needed_s)))
+            continue
         if not known.disturbed_again(sweep, key):
             return result
         reporter.say(
@@ -198,9 +208,12 @@ def _one(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: Ter
             left=_time_left(sweep, known),
         )
     )
-    options = replace(series.request.options, sweep=journal.mark(sweep.folder.name, series, repeat))
+    request = series.request
+    seconds = known.durations.get(series.number, request.duration)
+    mark = journal.mark(sweep.folder.name, series, repeat)
+    request = replace(request, duration=seconds, options=replace(request.options, sweep=mark))
     start_ns = time.monotonic_ns()
-    result = _result(sweep, series.number, replace(series.request, options=options), reporter)
+    result = _result(sweep, series.number, request, reporter)
     if not result.directory:
         journal.keep_not_measured(sweep.folder, result)
     spent_s = (time.monotonic_ns() - start_ns) / 1e9

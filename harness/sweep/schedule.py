@@ -20,6 +20,10 @@ from harness.sweep.cells import Series
 Results = Mapping[tuple[int, int], Result]
 """(number of the series, repeat) → its result."""
 
+_FAR_BEHIND = 0.75
+"""A SUT whose single figure is below this share of the leader's is not repeated in a decisive
+sweep. Two runs of one cell may differ by 10 %.
+"""
 _ONCE = (Status.OOM, Status.UNSUPPORTED, Status.ERROR, Status.SKIPPED)
 """After these a cell gets no further repeats, because they would end in the same way."""
 
@@ -35,6 +39,9 @@ class RepeatPlan:
             None: none are added.
         seed: seed of the order of the cells in each round.
         as_listed: whether each round has the order of the list, and the control run last.
+        decisive: whether only SUTs that may be the fastest of a comparison are repeated, until it
+            is known which one is.
+        later: numbers of the series that are last in a round with the order of the list.
     """
 
     least: int
@@ -42,6 +49,8 @@ class RepeatPlan:
     until: float | None = None
     seed: int = 0
     as_listed: bool = False
+    decisive: bool = False
+    later: frozenset[int] = frozenset()
 
 
 def next_step(
@@ -63,8 +72,12 @@ def steps(
     """All measurements that are left, as far as is known now, in order."""
     targets: dict[int, int] = {}
     for rivals in _comparisons(series, results):
-        target = _target(rivals, results, repeats)
-        targets |= {each.number: target for each in rivals}
+        repeated = contenders(rivals, results) if repeats.decisive else rivals
+        target = _target(rivals, repeated, results, repeats)
+        if _alone(rivals, series):
+            target = 1
+        targets |= {each.number: 1 for each in rivals}
+        targets |= {each.number: target for each in repeated}
     left = []
     for repeat in range(1, max(targets.values(), default=0) + 1):
         for each in _order(series, repeats, repeat):
@@ -82,7 +95,7 @@ def _order(series: Sequence[Series], repeats: RepeatPlan, repeat: int) -> Iterat
     shows the noise between cells that are far apart.
     """
     if repeats.as_listed:
-        yield from sorted(series, key=lambda s: s.control)
+        yield from sorted(series, key=lambda s: (s.control, s.number in repeats.later))
         return
     rivals: dict[tuple[object, ...], list[Series]] = {}
     for each in series:
@@ -114,19 +127,64 @@ def _comparisons(series: Sequence[Series], results: Results) -> list[list[Series
     return list(rivals.values())
 
 
-def _target(rivals: Sequence[Series], results: Results, repeats: RepeatPlan) -> int:
-    """The number of repeats of each series in a comparison. All get the same number, because their
-    ratios are computed repeat by repeat.
+def _alone(rivals: Sequence[Series], series: Sequence[Series]) -> bool:
+    """Return whether all other SUTs of a comparison failed, so that nothing is left to compare."""
+    same = [s for s in series if s.comparison == rivals[0].comparison and not s.obstacle]
+    return len({s.words for s in same}) > 1 and len({s.words for s in rivals}) == 1
+
+
+def contenders(rivals: Sequence[Series], results: Results) -> list[Series]:
+    """The series of a comparison that may be the fastest, and at least the two fastest ones. Those
+    without a figure are left out.
+    """
+    ordered = _fastest_first(rivals, results)
+    from_first = ratios(ordered, results)
+    slow = {n for n, ratio in from_first.items() if _is_slower(ratio)}
+    return [s for place, s in enumerate(ordered) if place < 2 or s.number not in slow]
+
+
+def _is_slower(ratio: Ratio) -> bool:
+    if ratio.low is None:
+        return ratio.value < _FAR_BEHIND
+    return ratio.different and ratio.value < 1
+
+
+def _fastest_first(rivals: Sequence[Series], results: Results) -> list[Series]:
+    """The series with figures, by the geometric mean of their speeds."""
+    speeds = {s.number: list(figures(s.number, results).values()) for s in rivals}
+    means = {n: statistics.geometric_mean(own) for n, own in speeds.items() if own}
+    measured = [s for s in rivals if s.number in means]
+    return sorted(measured, key=lambda s: -means[s.number])
+
+
+def _target(
+    rivals: Sequence[Series], repeated: Sequence[Series], results: Results, repeats: RepeatPlan
+) -> int:
+    """The number of repeats of the series of a comparison that are repeated. All get the same
+    number, because their ratios are computed repeat by repeat.
     """
     target = repeats.least
-    if repeats.until is None:
+    if repeats.until is None or not repeated:
         return target
-    while target < repeats.most and all((s.number, target) in results for s in rivals):
+    while target < repeats.most and all((s.number, target) in results for s in repeated):
         known = {key: result for key, result in results.items() if key[1] <= target}
-        if not _is_wide(_spreads(rivals, known), repeats.until):
+        if repeats.decisive and _is_decided(rivals, repeated, known, repeats.until):
+            break
+        if not _is_wide(_spreads(repeated, known), repeats.until):
             break
         target += 1
     return target
+
+
+def _is_decided(
+    rivals: Sequence[Series], repeated: Sequence[Series], results: Results, until: float
+) -> bool:
+    """Return whether each repeated series is shown to differ from the fastest, or its ratio to the
+    fastest is known to the share `until`.
+    """
+    from_first = ratios(_fastest_first(rivals, results), results)
+    known = [from_first[s.number] for s in repeated if s.number in from_first]
+    return all(ratio.different or not _is_wide([ratio.spread], until) for ratio in known)
 
 
 def _is_wide(spreads: Sequence[float | None], until: float) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import psutil
 from harness import terminal
 from harness.comparison import statistics
 from harness.measurement import reference
-from harness.messages import SweepEnd, SweepPlan
+from harness.messages import Next, SweepEnd, SweepPlan
 from harness.report import content, sections
 from harness.request import estimate
 from harness.sweep import journal, loop, overview, schedule
@@ -82,7 +83,7 @@ def announcement(summary: Mapping[str, Any]) -> Iterator[str]:
     folder = terminal.near(summary["folder"])
     if summary["for_seconds"]:
         duration = terminal.duration(summary["for_seconds"])
-        yield SweepPlan.DEADLINE.format(duration=duration, folder=folder)
+        yield SweepPlan.DEADLINE.format(duration=duration)
     elif summary["left"]:
         yield SweepPlan.ROUNDS.format(seed=summary["seed"], most=summary["most_again"])
     if summary["until"]:
@@ -130,12 +131,8 @@ def show_plan(summary: Mapping[str, Any]) -> None:
         terminal.line(line)
 
 
-def show_results(sweep: Sweep, results: Results, out: Path, as_json: bool, hint: str) -> None:
-    """Print a row for each cell, then the answer in words.
-
-    Args:
-        hint: the command that a user may want next.
-    """
+def show_results(sweep: Sweep, results: Results, out: Path, as_json: bool) -> None:
+    """Print a row for each cell, then the answer in words."""
     report = content.of_results(list(results.values()), terminal.near(str(out)))
     sentences = sections.sentences(sections.of(report))
     if as_json:
@@ -155,6 +152,7 @@ def show_results(sweep: Sweep, results: Results, out: Path, as_json: bool, hint:
         terminal.report(report.preface, report.headline, sentences, [], (), report.advice)
         for sentence in _advice(sweep, results):
             terminal.line(sentence)
+        hint = Next.REPORT.format(directory=shlex.quote(terminal.near(str(out))))
         terminal.line(f"\nnext  {terminal.typed_here(hint)}")
 
 

@@ -1,0 +1,183 @@
+"""`./run.sh choose MODEL [DATA]` finds out within a time which SUT is the fastest for a model."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.commands.pages import drawing, write_page
+from harness.errors import UsageError
+from harness.inputs import keras_file
+from harness.messages import Choose
+from harness.request import options
+from harness.request.flags import Parser, add_output
+from sut.registry import SUTS, spec_of
+
+if TYPE_CHECKING:
+    from harness.sweep.cells import Series
+    from harness.sweep.loop import Sweep
+    from harness.sweep.schedule import Results
+
+_WITHIN = "10min"
+_SCENARIOS, _DURATION_S = "Offline,SingleStream", "3"
+_LEAST, _MOST, _UNTIL = 3, 10, 0.05
+_PAGE = "report.html"
+_SAVED_MODEL = "saved_model.pb"  # a model of TensorFlow; --model refuses it with advice
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command. → the exit code."""
+    flags = _parser().parse_args(arguments)
+    from harness import terminal
+    from harness.execution import rundir
+    from harness.sweep import cells, journal, loop, words
+    from harness.sweep.deadline import Deadline
+    from harness.sweep.schedule import RepeatPlan
+
+    deadline = Deadline.after("--within", flags.within)
+    values = _values(flags)
+    series = cells.make((values,), values, control=False)
+    out = next(s.request.options.out for s in series if s.request)
+    folder = journal.folder(out, "choose", series, flags.again)
+    repeats = RepeatPlan(
+        least=_LEAST,
+        most=_MOST,
+        until=_UNTIL,
+        as_listed=True,
+        decisive=True,
+        later=_without_environment(series),
+    )
+    sweep = replace(loop.Sweep.of(folder, series, repeats, deadline), lengthens=True)
+    summary = words.summary(sweep, {})
+    if flags.dry_run:
+        terminal.document(summary) if flags.json else words.show_plan(summary)
+        return 0
+    reporter = terminal.Terminal(flags.quiet)
+    reporter.say(Choose.PLAN.format(duration=terminal.duration(deadline.seconds)))
+    for line in words.announcement(summary):
+        reporter.say(line)
+    rundir.check_writable("--out", out)
+    folder.mkdir(parents=True, exist_ok=True)
+    command = shlex.join(["./run.sh", "choose", *arguments])
+    journal.write_plan(folder, command, series, {})
+    with reporter.progress:
+        results = loop.measure(sweep, reporter, fail_fast=False)
+    _show(results, folder, flags.json, _next(sweep, results, command))
+    return 0 if any(result.status == "ok" for result in results.values()) else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="./run.sh choose",
+        usage="./run.sh choose MODEL [DATA] [--within TIME] [flags]",
+        description=(
+            "Find the SUT that is fastest for a model: all SUTs once, then repeats where they"
+            " decide. The same command continues."
+        ),
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "of",
+        metavar="MODEL",
+        help="a Hugging Face folder, a .keras file, or the name of a model (see list)",
+    )
+    parser.add_argument(
+        "data", nargs="?", metavar="DATA", help="your prompts, pictures or arrays; see --dataset"
+    )
+    parser.add_argument(
+        "--within",
+        metavar="TIME",
+        default=_WITHIN,
+        help=f"90s, 10m or 1h (default {_WITHIN})",
+    )
+    options.add_list_flags(parser)
+    parser.add_argument("--again", action="store_true", help="do not use the runs of this command")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="say what would be measured, and do nothing"
+    )
+    add_output(parser)
+    return parser
+
+
+def _values(flags: argparse.Namespace) -> dict[str, list[str]]:
+    """Name of a flag → its values. Raises UsageError if the model or the data is named twice."""
+    from harness.execution import machine
+
+    values = options.given(flags)
+    path = Path(flags.of)
+    is_folder = path.is_dir() and not (path / _SAVED_MODEL).exists()
+    flag = "weights" if is_folder else "model"
+    for name, value in ((flag, flags.of), ("dataset", flags.data)):
+        if value is not None and name in values:
+            raise UsageError(f"choose {value}: leave out {options.flag(name)}, which also names it")
+        if value is not None:
+            values[name] = [value]
+    current = [name for name, spec in SUTS.items() if spec.current]
+    defaults = {"sut": current, "scenario": [_SCENARIOS], "duration": [_DURATION_S]}
+    if flag == "model" and not keras_file.is_path(flags.of) and not machine.accelerators():
+        defaults["size"] = ["base"]
+    return defaults | values
+
+
+def _without_environment(series: Sequence[Series]) -> frozenset[int]:
+    """The numbers of the cells whose environment has to be made first. That of the reference is
+    needed by all cells, so it does not count.
+    """
+    from harness.execution.environments import is_made
+
+    found = set()
+    for each in series:
+        request = each.request
+        if request is None or request.options.python:
+            continue
+        name = request.spec.environment
+        needed = spec_of(request.reference).environment
+        round_ = request.rules.round
+        if name != needed and not is_made(request.options.cache, name, request.device, round_):
+            found.add(each.number)
+    return frozenset(found)
+
+
+def _next(sweep: Sweep, results: Results, command: str) -> str:
+    """The command that continues, or if all is decided the one that measures the fastest SUT."""
+    from harness.sweep import schedule
+
+    if schedule.next_step(sweep.series, results, sweep.repeats):
+        return Choose.CONTINUE.format(command=command)
+    for one in sweep.series:
+        rivals = [s for s in sweep.series if s.comparison == one.comparison]
+        leaders = schedule.contenders(rivals, results)
+        if leaders:
+            return Choose.ALONE.format(command=leaders[0].command)
+    return Choose.NOTHING
+
+
+def _show(results: Results, folder: Path, as_json: bool, hint: str) -> None:
+    """Write the page, and print the answer, a table, the page's path and the next command."""
+    from harness import terminal
+    from harness.report import content, exports, sections
+
+    path = folder / _PAGE
+    report = content.of_results(list(results.values()), terminal.near(str(folder)))
+    parts = sections.of(report)
+    page = drawing("choose", "page")
+    html = page.render(report, parts, datetime.now().astimezone())
+    write_page("choose", path, "a report", page.BEGINNING, html)
+    if as_json:
+        terminal.document(exports.document(report, parts))
+        return
+    terminal.report(
+        report.preface,
+        report.headline,
+        sections.sentences(parts),
+        report.suts,
+        exports.cells(report),
+        report.advice,
+    )
+    terminal.line(f"\npage  {terminal.near(str(path))}")
+    terminal.line(f"next  {terminal.typed_here(hint)}")
