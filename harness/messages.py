@@ -354,7 +354,7 @@ class Inconclusive(StrEnum):
     )
     ALL_UNSURE = "every ratio is uncertain by more than a factor of two ({interval})"
     MEASURE_AGAIN = (
-        "{why}; measure again with --again --repeats {repeats}, with nothing else running"
+        "{why}; measure again (--again), at least {repeats} times each, with nothing else running"
     )
 
 
@@ -460,9 +460,35 @@ class Finding(StrEnum):
     UNSEEN_TIMES = "; no single times of {suts}"
 
 
+class PageText(StrEnum):
+    """The title of a report's page, and how its cells were measured."""
+
+    TITLE = "Which SUT is fastest?"
+    TITLE_OF_ONE = "Which SUT is fastest for {model}?"
+    LOADGEN = "MLPerf's LoadGen {versions} issued the samples and took the times."
+    RUNS = (
+        "{runs} runs, {fewest} to {repeats} of each cell, in rounds; a timed test took {least:.0f}"
+        " to {most:.0f} seconds, after warm-up and compilation."
+    )
+    ANSWERS = (
+        "In each run all answers were compared with those of a float32 reference, and answers given"
+        " while measuring with those of the accuracy test."
+    )
+    INTERVALS = (
+        "A ratio compares runs of the same round. Its 95 % interval comes from the noise of all"
+        " SUTs. A SUT leads only if a test of all pairs at once shows it."
+    )
+    VERSIONS = "Versions: {versions}."
+
+
 class SectionNote(StrEnum):
     """The paragraphs below the headings of a report's sections."""
 
+    BARS = "A bar is the median, a dot is a run, and a line is the 95 % interval of the mean."
+    NUMBERS = (
+        "The first number is the median of the runs, by which SUTs are compared. A click on a"
+        " heading sorts. Memory is that of the process that runs the model."
+    )
     MATRIX_SHARE = (
         "Operations a second of the model's products with weights, compared with those of a large"
         " matrix product of the same framework (of TensorFlow without XLA) in the same process. The"

@@ -34,6 +34,7 @@ _PUBLISHED_FILE = "keras3_a100_40gb.csv"
 _PUBLISHED_WORK = ("model", "task", "batch_size", "seq_len")
 SHARED = tuple(fields_with("shared"))
 """The fields of `Cell` that a page states once at its top if all its cells share the value."""
+_KERAS_FILE = "keras_file"
 _PUBLISHED_MACHINE = "NVIDIA A100 40 GB, 12 vCPU, 85 GB"
 
 
@@ -177,10 +178,23 @@ def describe(group: Group, without: Collection[str] = ()) -> str:
     """
     cell = group.cell
     kind = cell.scenario if cell.task == FIT else f"{cell.task}, {cell.scenario}"
-    parts = [f"{cell.model} {cell.size} {kind}", *cell_words(cell, without)]
+    parts = [f"{called(group)} {kind}", *cell_words(cell, without)]
     if "variables" not in without:
         parts += _words(cell, "variables")
     return ", ".join(parts)
+
+
+def called(group: Group) -> str:
+    """The name of the model: that of a user's folder, or else of the model and its size."""
+    record = group.last.record
+    if record is None or record.digests.weights_folder is None:
+        return f"{group.cell.model} {group.cell.size}"
+    if record.architecture == _KERAS_FILE:
+        return group.cell.model
+    folder = Path(record.digests.weights_folder)
+    if folder.parent.name == "snapshots":  # in the Hub's cache, models--ORGANISATION--NAME
+        return folder.parents[1].name.removeprefix("models--").replace("--", "/")
+    return folder.name
 
 
 def shared(groups: Sequence[Group]) -> dict[str, list[str]]:

@@ -220,7 +220,8 @@ class Comparison:
         why = self._disturbance or self._far_control or self._uncertainty
         if len(self.field) < 2 or not why:
             return ""
-        more = 2 * max(len(g.good) for g in self.field)
+        most = max(len(g.good) for g in self.field)
+        more = max(statistics.FEWEST, 2 * most)
         return Inconclusive.MEASURE_AGAIN.format(why=why, repeats=more)
 
     @property

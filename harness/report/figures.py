@@ -74,7 +74,7 @@ _ROOM = 1.25  # width of the axis over the longest bar or interval; its figure i
 
 def bars(comparison: Comparison, name: str) -> str:
     """Draw the figures of a comparison as bars from zero, the fastest on top. A line shows the
-    spread of each cell's runs.
+    spread of each cell's runs, and each dot is a run.
 
     Return an empty text if there are fewer than two.
 
@@ -92,6 +92,9 @@ def bars(comparison: Comparison, name: str) -> str:
             assert group.summary is not None
             axes.barh(n, group.summary.median, 0.62, color=colour(group.sut))
             end = _interval(axes, n, group.summary, room)
+            runs = group.figures
+            axes.plot(runs, [n - 0.2] * len(runs), color=_INK, marker=".", markersize=4, ls="")
+            end = max(end, *runs)
             _label(axes, short(group.summary.median), end, n)
             longest = max(longest, end)
         axes.set_yticks(range(len(groups)), [_wrapped(group.sut) for group in groups])

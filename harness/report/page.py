@@ -1,4 +1,5 @@
-"""Renders the HTML page of a report, one file without scripts that loads nothing.
+"""Renders the HTML page of a report, one file that loads nothing. Its only script, sort.js, sorts
+tables, and the page does without it.
 
 page.html is its template.
 """
@@ -6,7 +7,9 @@ page.html is its template.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Sequence
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -16,14 +19,16 @@ from markupsafe import Markup
 
 from compliance.findings.page import templates
 from harness import terminal
-from harness.comparison import statistics
+from harness.comparison import compare, statistics
 from harness.comparison.history import Trend
 from harness.figure import short
-from harness.report import figures
+from harness.messages import PageText
+from harness.report import exports, figures
 from harness.report.comparison import range_of
 from harness.report.content import Content
 from harness.report.details import Details
 from harness.report.section import Section
+from harness.report.sections.comparisons import BARS
 
 BEGINNING = "\n".join(
     (
@@ -39,6 +44,11 @@ BEGINNING = "\n".join(
 # These limits keep a page small and quick. Other cells are only in the table and the list of
 # folders.
 _MOST_DETAILS, _MOST_PLOTS = 30, 6
+_KINDS = {".csv": "text/csv", ".json": "application/json"}
+_SCRIPT = (Path(__file__).parent / "sort.js").read_text(encoding="utf-8")
+# A browser runs only the script with this digest.
+_SHA256 = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
+_SCRIPT_DIGEST = f"sha256-{_SHA256}"
 
 
 def render(content: Content, sections: Sequence[Section], when: datetime) -> str:
@@ -53,7 +63,12 @@ def render(content: Content, sections: Sequence[Section], when: datetime) -> str
     body = template.render(
         content=content,
         sentences=[sentence for section in sections for sentence in section.sentences],
-        sections=[_Drawn(section, n) for n, section in enumerate(sections)],
+        sections=_drawn(sections),
+        title=_title(content),
+        how=list(_how(content)),
+        downloads=_downloads(content, sections),
+        script=Markup(_SCRIPT),
+        script_digest=_SCRIPT_DIGEST,
         when=_words(when),
         details=details,
         links=links,
@@ -61,6 +76,56 @@ def render(content: Content, sections: Sequence[Section], when: datetime) -> str
         rest=content.current[_MOST_DETAILS:],
     )
     return f"{BEGINNING}\n{body}"
+
+
+def _title(content: Content) -> str:
+    """The question that the page answers, with the name of the model if there is only one."""
+    names = list(dict.fromkeys(compare.called(group) for group in content.current))
+    if len(names) == 1:
+        return PageText.TITLE_OF_ONE.format(model=names[0])
+    return PageText.TITLE
+
+
+def _how(content: Content) -> Iterator[str]:
+    """How the cells were measured, in sentences."""
+    runs = [run for group in content.current for run in group.runs]
+    records = [run.record for run in runs if run.record]
+    versions = sorted({record.loadgen for record in records if record.loadgen})
+    if versions:
+        yield PageText.LOADGEN.format(versions=", ".join(versions))
+    seconds = [run.result.seconds.get("performance") for run in runs if run.result.seconds]
+    timed = [each for each in seconds if each]
+    if timed:
+        counts = [len(group.good) for group in content.current if group.good]
+        yield PageText.RUNS.format(
+            runs=len(runs),
+            least=min(timed),
+            most=max(timed),
+            fewest=min(counts, default=0),
+            repeats=max(counts, default=0),
+        )
+    yield PageText.ANSWERS
+    yield PageText.INTERVALS
+    packages = {f"{k} {v}" for run in runs for k, v in run.versions.items()}
+    if packages:
+        yield PageText.VERSIONS.format(versions=", ".join(sorted(packages)))
+
+
+def _downloads(content: Content, sections: Sequence[Section]) -> dict[str, str]:
+    """The name of a file → a link that contains it."""
+    document = json.dumps(exports.document(content, sections), ensure_ascii=False)
+    texts = {"cells.csv": exports.table_csv(content), "report.json": document}
+    links = {}
+    for name, text in texts.items():
+        data = base64.b64encode(text.encode(errors="backslashreplace")).decode()
+        links[name] = f"data:{_KINDS[Path(name).suffix]};base64,{data}"
+    return links
+
+
+def _drawn(sections: Sequence[Section]) -> list[_Drawn]:
+    """The drawn sections, that with the bars of each comparison first."""
+    drawn = [_Drawn(section, n) for n, section in enumerate(sections)]
+    return sorted(drawn, key=lambda each: each.section.title != BARS)
 
 
 def render_trends(trends: Iterable[Trend], source: str, when: datetime) -> str:

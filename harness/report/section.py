@@ -25,6 +25,7 @@ class Table:
         title: title of the table; empty if the section has no other table.
         note: a remark for the reader; empty if there is none.
         most: how many rows the page shows.
+        sorts: whether a click on a heading sorts the rows of the page.
         below: whether the page shows remarks below their texts.
         on_page, in_markdown: whether the table is shown there.
     """
@@ -35,6 +36,7 @@ class Table:
     title: str = ""
     note: str = ""
     most: int = 60
+    sorts: bool = False
     below: bool = False
     on_page: bool = True
     in_markdown: bool = True

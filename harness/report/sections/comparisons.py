@@ -8,11 +8,12 @@ from functools import partial
 from harness.comparison import statistics
 from harness.comparison.pooled import mean_ratio
 from harness.comparison.statistics import plural
-from harness.messages import Answer, Finding
+from harness.messages import Answer, Finding, SectionNote
 from harness.report.comparison import Comparison
 from harness.report.content import MOST_SENTENCES, NATIVE_TORCH, Content, commonest
 from harness.report.section import Picture, Pictures, Section
 
+BARS = "Side by side"
 _MOST_BARS = 8
 
 
@@ -45,7 +46,7 @@ def bars(content: Content) -> Section:
         drawn = [Picture(caption=c.name, draw=partial(figures.bars, c)) for c in shown]
         return Pictures(shown=drawn, more=len(content.with_rivals) - len(shown))
 
-    return Section(title="Side by side", pictures=pictures)
+    return Section(title=BARS, note=SectionNote.BARS, pictures=pictures)
 
 
 def means(content: Content) -> Section:

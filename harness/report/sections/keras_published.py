@@ -42,8 +42,8 @@ def section(content: Content) -> Section:
         of_one = gains(content, other)
         if of_one:
             bars[title] = of_one
-    if not bars:
-        return Section()
+    if not any(bar.mark for of_one in bars.values() for bar in of_one):
+        return Section()  # Keras published none of these cells
 
     def pictures() -> Pictures:
         from harness.report import figures

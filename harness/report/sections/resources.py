@@ -77,11 +77,12 @@ def payback(content: Content) -> Section:
 
 
 def paybacks(content: Content) -> list[Payback]:
-    """Return a payback for each compiled SUT, compared with the fastest eager one."""
+    """Return a payback for each compiled SUT that is shown to differ from the fastest eager one."""
     return [each for comparison in content.conclusive for each in _paybacks(comparison)]
 
 
 def _paybacks(comparison: Comparison) -> Iterator[Payback]:
+    groups = {group.sut: group for group in comparison.good}
     rows = [tables.row(group) for group in comparison.good]
     timed = [row for row in rows if row["ms_per_step"]]
     eager = [row for row in timed if row["execution"] == "eager"]
@@ -90,7 +91,7 @@ def _paybacks(comparison: Comparison) -> Iterator[Payback]:
     base = min(eager, key=itemgetter("ms_per_step"))
     for row in timed:
         seconds = row["compile_seconds"]
-        if not seconds:
+        if not seconds or not comparison.ratio(groups[row["sut"]], groups[base["sut"]]).different:
             continue
         saved_ms = base["ms_per_step"] - row["ms_per_step"]
         yield Payback(

@@ -70,6 +70,52 @@ def test_each_round_has_an_order_of_its_own_that_its_seed_decides():
     assert len({*orders[1], *orders[2]}) == 6
 
 
+DECISIVE = RepeatPlan(least=3, most=10, until=0.05, as_listed=True, decisive=True)
+
+
+def runs_of(order):
+    return {number: sum(n == number for n, _ in order) for number, _ in order}
+
+
+def test_a_decisive_sweep_repeats_only_what_may_be_the_fastest():
+    speeds = [100.0, 98.0, 70.0, 40.0]
+    noise = [0.99, 1.01, 1.0]
+    series = rivals(4, control=False)
+    order, _ = play(
+        series,
+        DECISIVE,
+        lambda one, repeat: ended(one, speeds[one.number] * noise[(one.number + repeat) % 3]),
+    )
+    runs = runs_of(order)
+    assert runs[2] == runs[3] == 1
+    assert runs[0] == runs[1] >= 3
+    assert order[:4] == [(n, 1) for n in range(4)]
+
+
+def test_a_decisive_sweep_ends_when_it_is_known_which_one_is_fastest():
+    speeds = [100.0, 50.0, 90.0]
+    series = rivals(3, control=False)
+    order, _ = play(series, DECISIVE, lambda one, repeat: ended(one, speeds[one.number] + repeat))
+    assert runs_of(order) == {0: 3, 1: 1, 2: 3}
+
+
+def test_a_series_without_an_environment_is_measured_after_the_others_of_its_round():
+    series = rivals(3, control=False)
+    plan = RepeatPlan(least=1, most=1, as_listed=True, later=frozenset({0}))
+    assert [s.number for s, _ in schedule.steps(series, {}, plan)] == [1, 2, 0]
+
+
+def test_the_only_sut_left_of_a_comparison_is_not_repeated():
+    series = rivals(3, control=False)
+    statuses = [Status.OK, Status.ERROR, Status.OOM]
+    order, _ = play(
+        series,
+        RepeatPlan(least=3, most=3),
+        lambda one, repeat: ended(one, status=statuses[one.number]),
+    )
+    assert sorted(order) == [(0, 1), (1, 1), (2, 1)]
+
+
 def test_with_a_deadline_every_round_has_the_order_of_the_list_and_the_control_run_last():
     series = rivals()
     steps = schedule.steps(series, {}, RepeatPlan(least=2, most=2, as_listed=True))

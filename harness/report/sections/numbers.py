@@ -1,0 +1,56 @@
+"""A section with all numbers of each comparison side by side: speed, latency, memory, compiling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.comparison import tables
+from harness.figure import short
+from harness.messages import SectionNote
+from harness.report.comparison import Comparison
+from harness.report.content import Content
+from harness.report.section import Row, Section, Table
+
+_COLUMNS = {
+    "50th percentile, ms": ("latency_p50_ms", 1.0),
+    "90th percentile, ms": ("latency_p90_ms", 1.0),
+    "99th percentile, ms": ("latency_p99_ms", 1.0),
+    "tokens/s": ("tokens_per_second", 1.0),
+    "ms/step": ("ms_per_step", 1.0),
+    "compiling, s": ("compile_seconds", 1.0),
+    "compiling with programs on disk, s": ("cached_compile_seconds", 1.0),
+    "memory, GB": ("peak_host_bytes", 1e-9),
+    "device memory, GB": ("peak_device_bytes", 1e-9),
+}
+"""Heading → (column of `harness.comparison.tables`, factor). A column without a value is left out.
+"""
+
+
+def section(content: Content) -> Section:
+    """A table for each comparison with several figures."""
+    drawn = [_table(comparison) for comparison in content.with_rivals]
+    return Section(title="All numbers", note=SectionNote.NUMBERS, tables=drawn)
+
+
+def _table(comparison: Comparison) -> Table:
+    rows = [tables.row(group) for group in comparison.good]
+    names = [name for name, (column, _) in _COLUMNS.items() if any(row[column] for row in rows)]
+    columns = ("SUT", comparison.unit, "lowest to highest", "runs", *names)
+    return Table(
+        title=comparison.name,
+        columns=columns,
+        numbers=range(1, len(columns)),
+        groups={"": [_row(row, names) for row in rows]},
+        sorts=True,
+        in_markdown=False,
+    )
+
+
+def _row(row: dict[str, Any], names: list[str]) -> Row:
+    figures = row["figures"]
+    texts = [row["sut"], short(row["figure"])]
+    texts += [f"{short(min(figures))} to {short(max(figures))}", str(len(figures))]
+    for name in names:
+        column, factor = _COLUMNS[name]
+        texts.append(short(factor * row[column]) if row[column] else "–")
+    return texts
