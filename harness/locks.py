@@ -5,14 +5,18 @@ Standard library only, because the bootstrap uses this module.
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import stat
 import tempfile
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from harness.messages import Waiting
+
+_MOST_BYTES = 2000  # of the text in the machine's lock
 
 
 class Taken(Exception):
@@ -62,21 +66,57 @@ def _opened(path: Path) -> int:
 
 
 @contextmanager
-def machine(say: Callable[[str], None]) -> Iterator[None]:
+def machine(say: Callable[[str], None], command: str, seconds: float = 0.0) -> Iterator[None]:
     """Lock this machine while a cell is prepared and measured. Two cells at a time would disturb
     each other, so the second waits and says so.
 
-    If the lock file cannot be used, a message says so and the cell is measured. Disturbances are
+    Who waits holds the lock of the queue, and a sweep needs that lock before each of its cells. So
+    the cell of another command is measured between two cells of a sweep.
+
+    If a lock file cannot be used, a message says so and the cell is measured. Disturbances are
     recorded while a test runs.
+
+    Args:
+        command: told to those who wait.
+        seconds: about how long the lock is held; 0: not known.
     """
     path = Path(tempfile.gettempdir()) / "keras-mlperf-harness.lock"
     try:
-        handle = _opened(path)
-        with suppress(OSError):
-            os.fchmod(handle, 0o666)  # independent of the first user's umask
+        handle = _shared(path)
+        queue = _shared(path.with_suffix(".queue"))
     except OSError as e:
         say(Waiting.NO_LOCK.format(path=path, error=e.strerror or e))
         yield
         return
-    with _lock(handle, lambda: say(Waiting.OTHER_CELL)):
+    with ExitStack() as stack:
+        with _lock(queue, lambda: say(_waiting(handle))):
+            stack.enter_context(_lock(handle, lambda: say(_waiting(handle))))
+        facts = {"command": command, "since": time.time(), "seconds": seconds}
+        with suppress(OSError):  # another user's file
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, json.dumps(facts).encode(), 0)
         yield
+
+
+def _shared(path: Path) -> int:
+    """Open a lock file of all users."""
+    handle = _opened(path)
+    with suppress(OSError):
+        os.fchmod(handle, 0o666)  # independent of the first user's umask
+    return handle
+
+
+def _waiting(handle: int) -> str:
+    """Say that another cell is measured, and which one, as far as its process wrote it down."""
+    try:
+        facts = json.loads(os.pread(handle, _MOST_BYTES, 0))
+        since_s, seconds = float(facts["since"]), float(facts["seconds"])
+        command = "".join(filter(str.isprintable, facts["command"]))
+        since = time.strftime("%H:%M:%S", time.localtime(since_s))
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+        return Waiting.OTHER_CELL
+    left_s = since_s + seconds - time.time()
+    left = Waiting.MINUTES.format(minutes=left_s / 60) if left_s > 60 else Waiting.SOON
+    return Waiting.OF_COMMAND.format(
+        cell=Waiting.OTHER_CELL, command=command, since=since, left=left
+    )

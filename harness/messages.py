@@ -644,6 +644,9 @@ class Waiting(StrEnum):
         "waiting: another cell is being measured on this machine, and two at a time would disturb"
         " each other"
     )
+    OF_COMMAND = "{cell}: {command}, since {since}; {left}"
+    MINUTES = "about {minutes:.0f} min more"
+    SOON = "it should end soon"
     NO_LOCK = (
         "this command does not wait for cells of other commands, because the lock {path} cannot be"
         " used ({error})"

@@ -73,6 +73,10 @@ class Terminal:
         if not self.quiet:
             self.console.print(Text(text))
 
+    def warn(self, text: str) -> None:
+        """Print one message, even if quiet."""
+        self.console.print(Text(text))
+
     def planned(self, test: str, plan: Mapping[str, Any]) -> None:
         """Print what the test will cost. Its calibration is known by then."""
         batches = summary.counted(plan["batches"], "batch")

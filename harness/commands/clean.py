@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
     named = [known_name(kind, _KINDS, "clean") for kind in flags.kinds]
     kinds = list(dict.fromkeys(named or _KINDS))
     if flags.yes:  # no cell may be measured at the same time
-        with locks.machine(terminal.Terminal(flags.quiet).say):
+        with locks.machine(terminal.Terminal(flags.quiet).warn, "./run.sh clean"):
             return _clean(flags.cache.absolute(), kinds, flags.json, remove=True)
     return _clean(flags.cache.absolute(), kinds, flags.json, remove=False)
 

@@ -107,7 +107,8 @@ def comply(
     ]
     if record.mode == "quick":
         reporter.say(_QUICK)
-    with locks.machine(reporter.say), rundir.reopened(directory):
+    command = f"./run.sh compliance {directory}"
+    with locks.machine(reporter.warn, command), rundir.reopened(directory):
         missing = [name for name in tests if again or not _done(directory, name)]
         if missing:
             reporter.say(

@@ -71,9 +71,7 @@ def _parser() -> Parser:
         allow_abbrev=False,
     )
     parser.add_argument("root", metavar="ROOT", type=Path, help="a folder of run directories")
-    parser.add_argument(
-        "--html", type=Path, metavar="FILE", help="one page that needs no network"
-    )
+    parser.add_argument("--html", type=Path, metavar="FILE", help="one page that needs no network")
     parser.add_argument(
         "--figures", type=Path, metavar="DIR", help="the bars of each comparison as an SVG file"
     )

@@ -57,6 +57,9 @@ class Reporter(Protocol):
     def say(self, text: str) -> None:
         """Show one line."""
 
+    def warn(self, text: str) -> None:
+        """Show one line, even if the command is quiet."""
+
     def watch(self, what: str) -> Callable[[Beat], None]:
         """Return the function to call with each new heartbeat of a worker."""
 

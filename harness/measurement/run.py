@@ -8,7 +8,7 @@ import errno
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,7 @@ from harness.inputs.tokenizer import Tokenizer, of_bytes
 from harness.measurement import earlier_repeat, reference, tests
 from harness.measurement import record as records
 from harness.measurement.attempt import Attempt, make_job
+from harness.request import estimate
 from harness.request.plan import memory_shortage, unsupported
 from harness.request.request import Request
 from harness.submission import inference, training
@@ -51,8 +52,13 @@ def run(request: Request, reporter: Reporter, started_monotonic_ns: int) -> Resu
     setup: dict[str, float] = {}
     with ExitStack() as stack:
         with _timed(setup, "waiting"):  # only the wait for the lock, not the measurement
-            stack.enter_context(locks.machine(reporter.say))
+            stack.enter_context(_machine(request, reporter))
         return _run_alone(request, reporter, setup, started_monotonic_ns)
+
+
+def _machine(request: Request, reporter: Reporter) -> AbstractContextManager[None]:
+    """Lock this machine for a cell."""
+    return locks.machine(reporter.warn, request.options.command, estimate.of(request).all_seconds)
 
 
 def make_weights(request: Request, reporter: Reporter) -> None:
@@ -62,7 +68,7 @@ def make_weights(request: Request, reporter: Reporter) -> None:
     """
     if unsupported(request) or memory_shortage(request, request.precision):
         return
-    with locks.machine(reporter.say):
+    with _machine(request, reporter):
         if request.options.python is None:
             _environment(request, request.spec.environment, reporter, {})
         _weights(request, reporter)

@@ -1,7 +1,10 @@
 """The locks: of one machine, for every user, and for what somebody put in their place."""
 
 import os
+import re
 import stat
+import threading
+import time
 
 import pytest
 
@@ -17,7 +20,7 @@ def path(tmp_path, monkeypatch):
 def test_the_machines_lock_may_be_taken_by_every_user_whatever_the_first_ones_umask(path):
     before = os.umask(0o077)
     try:
-        with locks.machine(lambda text: pytest.fail(text)):
+        with locks.machine(lambda text: pytest.fail(text), "./run.sh"):
             assert stat.S_IMODE(path.stat().st_mode) == 0o666
     finally:
         os.umask(before)
@@ -33,7 +36,7 @@ def _link(path):
 def test_what_is_no_lock_is_told_and_nothing_waits_for_it(path, put):
     put(path)
     said = []
-    with locks.machine(said.append):
+    with locks.machine(said.append, "./run.sh"):
         assert len(said) == 1 and said[0].startswith(
             "this command does not wait for cells of other commands, because the lock "
         )
@@ -43,3 +46,49 @@ def test_what_is_no_lock_is_told_and_nothing_waits_for_it(path, put):
 def test_a_lock_that_is_held_is_refused_or_waited_for(tmp_path):
     with locks.held(tmp_path / "lock"), pytest.raises(locks.Taken), locks.held(tmp_path / "lock"):
         pytest.fail("two hold it")
+
+
+def _second(said, done):
+    with locks.machine(said.append, "./run.sh second"):
+        done.append("second")
+
+
+def test_who_waits_is_told_the_command_since_when_and_how_long(path):
+    said, done = [], []
+    with locks.machine(pytest.fail, "./run.sh first", seconds=600):
+        waiting = threading.Thread(target=_second, args=(said, done))
+        waiting.start()
+        _until(lambda: said)
+    waiting.join(10)
+    assert done == ["second"]
+    assert re.search(r"each other: ./run.sh first, since [\d:]+; about 10 min more$", said[0])
+
+
+def test_a_sweep_lets_another_command_go_first_between_its_cells(path):
+    said, done = [], []
+    with locks.machine(pytest.fail, "./run.sh sweep"):
+        waiting = threading.Thread(target=_second, args=(said, done))
+        waiting.start()
+        _until(lambda: said)
+    with locks.machine(lambda text: None, "./run.sh sweep"):
+        done.append("sweep")
+    waiting.join(10)
+    assert done == ["second", "sweep"]
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"command": 1, "since": 1e400, "seconds": 0}', "\0\0"])
+def test_a_lock_with_other_content_is_waited_for_all_the_same(path, text):
+    said, done = [], []
+    with locks.machine(pytest.fail, "./run.sh first"):
+        path.write_text(text)
+        waiting = threading.Thread(target=_second, args=(said, done))
+        waiting.start()
+        _until(lambda: said)
+    waiting.join(10)
+    assert done == ["second"] and said[0].startswith("waiting: another cell")
+
+
+def _until(true):
+    end = time.monotonic() + 10
+    while not true() and time.monotonic() < end:
+        time.sleep(0.01)

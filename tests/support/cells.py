@@ -33,6 +33,9 @@ class Reporter:
     def say(self, text):
         self.said.append(text)
 
+    def warn(self, text):
+        self.say(text)
+
     def planned(self, test, found):
         self.said.append(f"{test} planned: {found['samples']}")
 

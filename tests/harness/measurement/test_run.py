@@ -439,12 +439,12 @@ def test_a_second_cell_waits_until_the_first_is_measured(tmp_path, made_environm
     import threading
 
     said, reporter = threading.Event(), Reporter()
-    say = reporter.say
-    reporter.say = lambda text: (
+    say = reporter.warn
+    reporter.warn = lambda text: (
         say(text),
         said.set() if text.startswith("waiting: another cell") else None,
     )
-    with locks.machine(lambda text: None):
+    with locks.machine(lambda text: None, "./run.sh"):
         thread = threading.Thread(target=run.run, args=(request(tmp_path), reporter, 0))
         thread.start()
         assert said.wait(60)
