@@ -38,6 +38,9 @@ class PlanReason(StrEnum):
         "NVML does not answer, so the memory, energy and clocks of the GPU are not known;"
         " --device {device} runs"
     )
+    BATCH_OF_INPUTS = (
+        "batch {batch}: as many as there are inputs (--batch-size {usual} repeats them)"
+    )
     SIZE_ONLY = "size {size}: {model} has no size full"
     SIZE_FULL = "size full: its {need:.1f} GB fit into {gpu}"
     SIZE_TOO_LARGE = "size tiny: full needs {need:.1f} GB, and {gpu} has {memory:.1f} GB"
@@ -597,6 +600,17 @@ class Choose(StrEnum):
     CONTINUE = "{command}  (continues, for a surer answer)"
     ALONE = "{command}  (measures the fastest one by itself)"
     NOTHING = "./run.sh list --matrix  (which SUT runs which model)"
+
+
+class LongPlan(StrEnum):
+    """What is said before a plan that takes more than an hour."""
+
+    QUESTION = "this takes about {duration}: go on? [y/N] "
+    REFUSED = (
+        "this takes about {duration}: give --yes if you want that; --dry-run shows the plan, and"
+        " fewer cells, a smaller --size or --duration, or --for TIME make it shorter"
+    )
+    DECLINED = "nothing was measured"
 
 
 class SweepProgress(StrEnum):

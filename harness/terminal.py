@@ -137,6 +137,11 @@ def error(text: str) -> None:
     )
 
 
+def ask(question: str) -> None:
+    """Print a question on standard error, without a line's end."""
+    Console(stderr=True, highlight=False, soft_wrap=True).print(Text(question), end="")
+
+
 def result_as_json(result: Result) -> dict[str, Any]:
     """A result as it is written to result.json."""
     return asdict(result)

@@ -449,6 +449,22 @@ REFERENCES: dict[str, SutSpec] = {
 ALIASES = {"native-torch": "native-torch-compile"}
 """Other names of SUTs, from the published tables."""
 
+TRIED_FIRST = {
+    "pytorch": "native-torch-eager",
+    "torch": "native-torch-eager",
+    "torch-compile": "native-torch-compile",
+    "jax": "keras3-jax",
+    "keras": "keras3-jax",
+    "keras-jax": "keras3-jax",
+    "tensorflow": "keras3-tensorflow",
+    "tf": "keras3-tensorflow",
+    "keras-tensorflow": "keras3-tensorflow",
+    "keras-torch": "keras3-torch",
+    "transformers": "native-torch-eager",
+    "huggingface": "native-torch-eager",
+}
+"""Names that people try first → the SUT that is proposed."""
+
 
 # Package → name of the framework.
 _FRAMEWORKS = {"jax": "JAX", "tensorflow": "TensorFlow", "torch": "PyTorch"}

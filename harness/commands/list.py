@@ -100,21 +100,16 @@ def _works() -> list[tuple[Model, str]]:
 
 
 def show_matrix(rows: Sequence[Mapping[str, str]]) -> None:
-    """Print the rows as a table of SUTs and models, with the reasons below it."""
-    cells = {(row["sut"], f"{row['model']}\n{row['task']}"): row["status"] for row in rows}
-    suts = dict.fromkeys(sut for sut, _ in cells)
-    columns = dict.fromkeys(column for _, column in cells)
-    lines = [[sut, *(cells[sut, column] for column in columns)] for sut in suts]
-    terminal.table("Which SUT runs which model", ("SUT", *columns), lines)
-    reasons: dict[tuple[str, str], list[str]] = {}
+    """Print a line for each model and status: the SUTs with it, and the reason."""
+    suts: dict[tuple[str, str, str], list[str]] = {}
     for row in rows:
-        if row["reason"]:
-            reason = f"{row['status']}: {row['reason']}"
-            of_one = reasons.setdefault((f"{row['model']} {row['task']}", reason), [])
-            of_one.append(row["sut"])
-    if reasons:
-        lines = [[work, ", ".join(named), reason] for (work, reason), named in reasons.items()]
-        terminal.table("Why not", ("model", "SUT", "reason"), lines)
+        key = (f"{row['model']} {row['task']}", row["status"], row["reason"])
+        suts.setdefault(key, []).append(row["sut"])
+    lines = []
+    for (work, status, reason), named in sorted(suts.items(), key=lambda item: item[0][0]):
+        because = f" ({reason})" if reason else ""
+        lines.append([work, status, ", ".join(named) + because])
+    terminal.table("Which SUT runs which model", ("model", "status", "SUTs"), lines)
 
 
 def gather(cache: Path, round_: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from harness.commands import long_plan
 from harness.errors import UsageError
 from harness.messages import SweepPlan
 from harness.request import options
@@ -61,6 +62,8 @@ def main(arguments: list[str]) -> int:
     reporter = terminal.Terminal(flags.quiet)
     for line in words.announcement(summary):
         reporter.say(line)
+    if not deadline:
+        long_plan.confirm(summary["seconds"], flags.yes)
     rundir.check_writable("--out", out)
     folder.mkdir(parents=True, exist_ok=True)
     command = shlex.join(["./run.sh", "sweep", *arguments])
@@ -124,6 +127,7 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="say what would be measured and what it costs, and do nothing",
     )
+    long_plan.add_flag(parser)
     add_output(parser)
     return parser
 

@@ -12,9 +12,28 @@ from typing import Any, NoReturn
 
 from harness.errors import UsageError
 from harness.execution.environments import ROOT
-from sut.registry import ALIASES, SUTS
+from sut.registry import ALIASES, SUTS, TRIED_FIRST
 
-_SYNONYMS = {"fp32": "float32", "bf16": "bfloat16", "float": "float32"}
+_SYNONYMS = {
+    **TRIED_FIRST,
+    "fp32": "float32",
+    "float": "float32",
+    "bf16": "bfloat16",
+    "latency": "SingleStream",
+    "throughput": "Offline",
+    "training": "Fit",
+    "--framework": "--sut",
+    "--backend": "--sut",
+    "--batch": "--batch-size",
+    "--dtype": "--precision",
+    "--data": "--dataset",
+    "--prompts": "--dataset",
+    "--max-new-tokens": "--new-tokens",
+    "--max-tokens": "--new-tokens",
+    "--checkpoint": "--weights",
+    "--gpu": "--device",
+    "--output": "--out",
+}
 
 
 class _Once(argparse.Action):
@@ -46,7 +65,12 @@ class Parser(argparse.ArgumentParser):
         self.register("action", "store", _Once)
 
     def error(self, message: str) -> NoReturn:
-        """Raise UsageError with argparse's message."""
+        """Raise UsageError with argparse's message, and with the flag that was meant, if one is
+        similar.
+        """
+        unknown = message.removeprefix("unrecognized arguments: ").split(" ")[0]
+        if unknown != message.split(" ")[0] and unknown.startswith("--"):
+            message += did_you_mean(unknown.partition("=")[0], self._option_string_actions)
         raise UsageError(
             f"{message} (see ./run.sh {self.prog.removeprefix('./run.sh').strip()} --help)".replace(
                 "  ", " "
@@ -110,7 +134,8 @@ def sut_name(value: str) -> str:
 
 def did_you_mean(value: str, names: Iterable[str]) -> str:
     """` (did you mean …?)` if a known name is similar, else an empty text."""
-    if value.lower() in _SYNONYMS:
+    names = list(names)
+    if _SYNONYMS.get(value.lower()) in names:
         return f" (did you mean {_SYNONYMS[value.lower()]}?)"
     near = difflib.get_close_matches(value.lower(), [n.lower() for n in names], 1)
     return f" (did you mean {next(n for n in names if n.lower() == near[0])}?)" if near else ""

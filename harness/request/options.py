@@ -56,7 +56,13 @@ def _model(value: str) -> str:
     """The name of a model, or the absolute path of a user's own file."""
     if keras_file.is_path(value) and value.lower() not in model_names():
         return str(Path(value).absolute())
-    return known_name(value, model_names(), "--model")
+    if value.lower() in model_names():
+        return value.lower()
+    raise UsageError(
+        f"--model {value}: unknown{did_you_mean(value, model_names())}; there are"
+        f" {', '.join(model_names())}. Any other model: --weights DIR, a Hugging Face folder,"
+        " without --model; or --model FILE.keras"
+    )
 
 
 def _one_of(names: Callable[[], Iterable[str]], flag: str) -> Callable[[str], str]:
@@ -316,6 +322,19 @@ def read_sut_options(sut: str, texts: Iterable[str]) -> dict[str, Any]:
     return values
 
 
+def _single(name: str, read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Return the reader of a flag's value in a single run, which takes no list."""
+
+    def checked(text: str) -> Any:
+        if ("," in text or text == "all") and not Path(text).exists():
+            raise UsageError(
+                f"{flag(name)} {text}: a single run takes one value; ./run.sh sweep takes lists"
+            )
+        return read(text)
+
+    return checked
+
+
 LISTS = tuple(each.name for each in fields(Options) if each.name in fields_with("sweeps"))
 """The flags that may take several values in a sweep. Each value gives further cells."""
 
@@ -326,6 +345,8 @@ def add_flags(parser: Parser) -> None:
         arguments: dict[str, Any] = {"required": each.default is MISSING} | each.metadata[
             "arguments"
         ]
+        if each.name in LISTS:
+            arguments["type"] = _single(each.name, arguments.get("type", str))
         if "choices" in arguments:
             arguments["choices"] = arguments["choices"]()
         parser.add_argument(

@@ -60,12 +60,13 @@ def resolve(options: Options) -> Request:
     reasons += _of_training(options, model)
     reasons += _of_first_token(options, model, size)
     end_tokens, why = _end_tokens(options, model, weights)
+    few = _inputs_on_host(options, model, device, chat)
     return Request(
         options=options,
         model=model,
         size=size,
         precision=_precision(options, spec, model, size, reasons),
-        batch_size=_batch_size(options, size),
+        batch_size=_batch_size(options, size, few, reasons),
         device=device,
         duration=_DURATION_S if options.duration is None else options.duration,
         rules=rules.load(rules.CURRENT),
@@ -244,10 +245,28 @@ def _precision(
     return precision
 
 
-def _batch_size(options: Options, size: Size) -> int:
+def _inputs_on_host(
+    options: Options, model: Model, device: str, chat: Template | None
+) -> int | None:
+    """Return the number of the user's inputs, if the batch size follows from it; else None.
+
+    On the host a batch is at most as large, because more only repeats inputs.
+    """
+    is_chosen = options.batch_size is not None or SCENARIOS[options.scenario].one_sample_a_query
+    if options.dataset is None or options.trains or is_chosen or DEVICES[device].accelerator:
+        return None
+    prompt_options = PromptOptions(field=options.field, chat=chat)
+    return architectures.dataset_of(model).count(options.dataset, prompt_options)
+
+
+def _batch_size(options: Options, size: Size, most: int | None, reasons: list[str]) -> int:
     batch_size = options.batch_size
     if batch_size is None:
-        return size.batch_size.get(options.scenario, 1)
+        usual = size.batch_size.get(options.scenario, 1)
+        if most and most < usual:
+            reasons.append(PlanReason.BATCH_OF_INPUTS.format(batch=most, usual=usual))
+            return most
+        return usual
     if SCENARIOS[options.scenario].one_sample_a_query and batch_size != 1:
         others = [s.name for s in SCENARIOS.values() if s.loadgen and not s.one_sample_a_query]
         raise UsageError(
