@@ -84,6 +84,10 @@ class NotRun(StrEnum):
         "{model} {size} in {precision} needs about {need:.1f} GB of memory and {available:.1f} GB"
         " are available: choose {smaller}, or a machine with more memory"
     )
+    DISK = (
+        "--out {out}: the files of this run need about {need_mb:,.0f} MB and {free_mb:,.0f} MB are"
+        " free: free some space, or choose another --out"
+    )
     CUT_OFF = "cut off after {seconds:.0f} s"
     CUT_OFF_IN_SWEEP = "{reason}; the same command continues with this cell"
     NOT_FINISHED = "not finished"

@@ -174,7 +174,7 @@ def _dry_run(request: Any, as_json: bool) -> int:
     from harness.execution import environments
     from harness.inputs import architectures
     from harness.measurement import reference
-    from harness.request import plan
+    from harness.request import estimate, plan
 
     options_ = request.options
     prompts = None
@@ -187,7 +187,8 @@ def _dry_run(request: Any, as_json: bool) -> int:
             options_.python, request.spec.environment, request.rules.round, request.device
         )
     cost = None if obstacle else _cost(request)
-    refused = obstacle or plan.memory_shortage(request, request.precision)
+    shortage = plan.memory_shortage(request, request.precision) or estimate.disk_shortage(request)
+    refused = obstacle or shortage
     summary = planned(request, prompts, refused, reference.shortage(request), cost)
     if as_json:
         terminal.document(summary)

@@ -47,6 +47,8 @@ def run(request: Request, reporter: Reporter, started_monotonic_ns: int) -> Resu
         return not_measured(request, Status.UNSUPPORTED, reason)
     if shortage := memory_shortage(request, request.precision):
         return not_measured(request, Status.SKIPPED, f"preflight: {shortage}")
+    if shortage := estimate.disk_shortage(request):
+        return not_measured(request, Status.SKIPPED, f"preflight: {shortage}")
     for flag, directory in (("--out", request.options.out), ("--cache", request.options.cache)):
         rundir.check_writable(flag, directory)
     setup: dict[str, float] = {}

@@ -11,12 +11,15 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 
+import psutil
+
 from formats import reading
 from formats.cell import STANDARD_INPUTS, Cell, fields_with
 from formats.result import Result, Status
 from harness.execution import rundir
 from harness.execution.environments import is_made
 from harness.inputs import architectures
+from harness.messages import NotRun
 from harness.request.request import Request
 from scenarios.table import SCENARIOS
 from sut.devices import DEVICES
@@ -176,7 +179,10 @@ def _by_rule(request: Request) -> Cost:
         + 1,
         disk_bytes=_LOGS[request.options.mode],
         memory_bytes=int(
-            start_bytes + 0.5 * weights + (request.state_bytes(request.precision) if weights else 0)
+            start_bytes
+            + 0.5 * weights
+            + (request.state_bytes(request.precision) if weights else 0)
+            + request.batch_bytes(request.precision)
         ),
         basis=RULE,
         once=dict(_made_once(request, weights, answers_s)),
@@ -292,6 +298,17 @@ def _best_s(call: Callable[[], object]) -> float:
         call()
         seconds.append(time.perf_counter() - start)
     return min(seconds)
+
+
+def disk_shortage(request: Request) -> str | None:
+    """Return a sentence if a run's files would not fit on the disk of --out. None: they fit."""
+    need_bytes = of(request).disk_bytes
+    out = request.options.out
+    folder = next(path for path in (out, *out.parents) if path.exists())
+    free_bytes = psutil.disk_usage(str(folder)).free
+    if need_bytes <= free_bytes:
+        return None
+    return NotRun.DISK.format(out=out, need_mb=need_bytes / 1e6, free_mb=free_bytes / 1e6)
 
 
 def together(costs: Iterable[Cost]) -> Cost:

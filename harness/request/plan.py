@@ -35,6 +35,8 @@ _DURATION_S, _LONGEST_DURATION_S = 10.0, 86_400
 _LARGEST_BATCH = 1 << 20  # inputs of this batch are gigabytes
 # Memory for weights, activations and a framework's buffers, over the bytes of the weights.
 _MEMORY_FACTOR = 1.3
+_FITTING: set[tuple[object, ...]] = set()
+"""Files with prompts that fit a model, so that a sweep reads each of them once."""
 _TRAINED_COPIES = 4  # weights, gradients, and both moments of AdamW
 
 
@@ -60,7 +62,9 @@ def resolve(options: Options) -> Request:
     reasons += _of_training(options, model)
     reasons += _of_first_token(options, model, size)
     end_tokens, why = _end_tokens(options, model, weights)
-    few = _inputs_on_host(options, model, device, chat)
+    prompt_options = PromptOptions(field=options.field, chat=chat)
+    _check_prompts(options, model, size, weights, prompt_options)
+    few = _inputs_on_host(options, model, device, prompt_options)
     return Request(
         options=options,
         model=model,
@@ -245,8 +249,34 @@ def _precision(
     return precision
 
 
+def _check_prompts(
+    options: Options,
+    model: Model,
+    size: Size,
+    weights: user_weights.Folder | None,
+    prompt_options: PromptOptions,
+) -> None:
+    """Read the user's prompts, so that a fault in them is found before anything is made or waited
+    for. Raises UsageError.
+    """
+    path = options.dataset
+    if path is None or path.is_dir():
+        return
+    stat = path.stat()
+    chat = prompt_options.chat.digest if prompt_options.chat else None
+    of_file = (path, stat.st_size, stat.st_mtime_ns, options.field, chat)
+    of_model = (model.name, model.task, size.name, options.weights, options.new_tokens)
+    key = (*of_file, *of_model, options.seq_len, options.trains)
+    if key in _FITTING:
+        return
+    reader = architectures.dataset_of(model, options.trains)
+    own = weights.tokenizer if weights else None
+    reader.read(model, size, path, own, options.seq_len, prompt_options)
+    _FITTING.add(key)
+
+
 def _inputs_on_host(
-    options: Options, model: Model, device: str, chat: Template | None
+    options: Options, model: Model, device: str, prompt_options: PromptOptions
 ) -> int | None:
     """Return the number of the user's inputs, if the batch size follows from it; else None.
 
@@ -255,7 +285,6 @@ def _inputs_on_host(
     is_chosen = options.batch_size is not None or SCENARIOS[options.scenario].one_sample_a_query
     if options.dataset is None or options.trains or is_chosen or DEVICES[device].accelerator:
         return None
-    prompt_options = PromptOptions(field=options.field, chat=chat)
     return architectures.dataset_of(model).count(options.dataset, prompt_options)
 
 
@@ -494,22 +523,26 @@ def unsupported(request: Request) -> str | None:
 
 
 def memory_shortage(request: Request, precision: str) -> str | None:
-    """Return a sentence if the weights, with the state of a training, would not fit into this
-    machine's memory.
+    """Return a sentence if the weights, with the state of a training and one batch, would not fit
+    into this machine's memory.
 
     None if they fit, or if that is not known.
     """
     if DEVICES[request.device].accelerator or not request.spec.reads_weights:
         return None
-    need_bytes = request.state_bytes(precision) * _MEMORY_FACTOR
+    batch_bytes = request.batch_bytes(precision)
+    need_bytes = request.state_bytes(precision) * _MEMORY_FACTOR + batch_bytes
     available_bytes = available_memory_bytes()
     if available_bytes is None or need_bytes <= available_bytes:
         return None
+    smaller = "smaller weights" if request.weights else "a smaller --size"
+    if batch_bytes > need_bytes / 2:
+        smaller = "a smaller --batch-size or shorter inputs"
     return NotRun.MEMORY.format(
         model=request.model.name,
         size=request.size.name,
         precision=precision,
         need=need_bytes / 1e9,
         available=available_bytes / 1e9,
-        smaller="smaller weights" if request.weights else "a smaller --size",
+        smaller=smaller,
     )

@@ -214,6 +214,23 @@ class Request:
         """
         return self.size.weight_bytes(precision) + _TRAINED_BYTES * (self.trained_parameters or 0)
 
+    def batch_bytes(self, precision: str) -> int:
+        """A lower bound of the bytes of one batch: the widest activation of a transformer, and the
+        keys and values of a model that generates. 0: not known.
+        """
+        config, inputs = self.size.config, self.size.inputs
+        if self.options.dataset and self.options.seq_len is None:
+            return 0  # the prompts may be short
+        length = inputs.get("sequence_length", inputs.get("prompt_length", 0))
+        values = length * config.get("intermediate_size", 0)
+        if "new_tokens" in inputs and not self.trains and "num_attention_heads" in config:
+            heads = config["num_attention_heads"]
+            width = config.get("head_dim") or config["hidden_size"] // heads
+            heads = config.get("num_key_value_heads", heads)
+            tokens = length + inputs["new_tokens"]
+            values += 2 * config["num_hidden_layers"] * heads * width * tokens
+        return self.batch_size * values * (2 if precision == "bfloat16" else 4)
+
     @property
     def trained_parameters(self) -> int | None:
         """The number of parameters that a training changes. None if nothing is trained."""
