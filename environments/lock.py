@@ -32,6 +32,8 @@ NEVER_IN = {
     "keras2": _OF_DATASETS,
     "keras3": _OF_KERAS_CV,
 }
+# Packages of which only a file is read, or which run beside PyTorch's environment.
+FILES = "weights-"
 CUDA_ONLY = re.compile(r"(nvidia-|cuda-|triton\b)")
 
 
@@ -82,6 +84,7 @@ def lock(name: str, find_links: list[str]) -> None:
                 "--override",
                 overrides,
                 *constraints,
+                *(("--no-deps",) if name.startswith(FILES) else ()),
                 *(() if name.endswith("-cuda") else find_links),
                 f"{name}.in",
             ],

@@ -606,6 +606,13 @@ class Choose(StrEnum):
     NOTHING = "./run.sh list --matrix  (which SUT runs which model)"
 
 
+class Converted(StrEnum):
+    """What `weights` does."""
+
+    BEGINS = "converting {source}"
+    DONE = "{folder}: {size_mb:,.0f} MB, for --weights; next: ./run.sh choose {folder} [PROMPTS]"
+
+
 class LongPlan(StrEnum):
     """What is said before a plan that takes more than an hour."""
 

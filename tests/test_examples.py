@@ -1,9 +1,13 @@
 """The notebook runs from top to bottom and prints what it promises."""
 
+import importlib
 import json
+import re
+import shlex
 import shutil
 import sys
 
+from harness.commands import COMMANDS
 from harness.execution.environments import ROOT
 from tests.support.synthetic_runs import cell, write
 
@@ -21,3 +25,19 @@ def test_the_notebook_answers_from_run_directories(tmp_path, monkeypatch, capsys
     printed = capsys.readouterr().out
     assert "keras3-jax is fastest: 2.00 × native-torch-eager" in printed
     assert "native-torch-eager is 0.5" in printed and "batch 32: 200.0 samples/s, 3 runs" in printed
+
+
+def test_each_command_of_the_workflow_is_one_that_the_harness_takes():
+    lines = (ROOT / "examples/slower-release.yml").read_text().splitlines()
+    cell = next(line.partition(": ")[2] for line in lines if "CELL:" in line)
+    commands = [line[line.index("./run.sh") :] for line in lines if "./run.sh" in line]
+    assert len(commands) == 5
+    for command in commands:
+        words = shlex.split(command.replace("$CELL", cell).partition(">")[0])[1:]
+        known = words[0] in COMMANDS
+        module = importlib.import_module(f"harness.commands.{words[0] if known else 'run'}")
+        parser = module.run_parser if not known else getattr(module, "_parser", None)
+        if parser:
+            parser().parse_args(words[known:])
+    locks = re.findall(r"environments/[\w.-]+\.txt", "\n".join(lines))
+    assert len(locks) == 2 and all((ROOT / lock).is_file() for lock in locks)

@@ -12,6 +12,10 @@ COMMANDS = {
         "which framework is fastest for a model, within a time: ./run.sh choose my-model/"
         " prompts.txt --within 10m"
     ),
+    "weights": (
+        "a folder for --weights from a GGUF file, a .bin or a LoRA: ./run.sh weights model.gguf"
+        " my-model"
+    ),
     "list": "the SUTs, models, sizes and scenarios there are",
     "report": (
         "the answer in words, a table and a page, from finished runs: ./run.sh report runs --html"

