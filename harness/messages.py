@@ -547,6 +547,8 @@ class ModelAnswers(StrEnum):
 
     EQUAL = "all {tokens} tokens are the reference's"
     DIFFER = "differs from the reference from token {token} of {tokens} on"
+    ENDED = "it ended by itself"
+    CUT = "it was cut off there"
 
 
 class Cost(StrEnum):

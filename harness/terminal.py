@@ -375,12 +375,13 @@ def answers(samples: Iterable[Words]) -> None:
         rest = escape(sample.answer[len(sample.shared) :])
         console.print(Text.assemble(("answer     ", "dim"), escape(sample.shared), (rest, "red")))
         if sample.differs_at is None:
-            equal = ModelAnswers.EQUAL.format(tokens=sample.tokens)
-            console.print(Text(f"{margin}{equal}", style="dim"))
+            remark = ModelAnswers.EQUAL.format(tokens=sample.tokens)
         else:
             console.print(Text.assemble(("reference  ", "dim"), escape(sample.reference)))
-            differs = ModelAnswers.DIFFER.format(token=sample.differs_at, tokens=sample.tokens)
-            console.print(Text(f"{margin}{differs}", style="dim"))
+            remark = ModelAnswers.DIFFER.format(token=sample.differs_at, tokens=sample.tokens)
+        if sample.ended is not None:
+            remark += f"; {ModelAnswers.ENDED if sample.ended else ModelAnswers.CUT}"
+        console.print(Text(f"{margin}{remark}", style="dim"))
 
 
 def history(trends: Iterable[Trend]) -> None:

@@ -35,6 +35,7 @@ class Tokenizer:
         encode: text → ids, with the marks (beginning, end) that this tokenizer adds.
         decode: ids → text without special ids.
         encode_marked: text that contains its marks → ids; None: this kind of file cannot.
+        decode_marked: ids → text with its marks; None: this kind of file cannot.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Tokenizer:
     encode: Callable[[str], list[int]]
     decode: Callable[[Sequence[int]], str]
     encode_marked: Callable[[str], list[int]] | None = None
+    decode_marked: Callable[[Sequence[int]], str] | None = None
 
 
 def encode(text: str) -> list[int]:
@@ -128,6 +130,7 @@ def _json(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]) -> 
         lambda text: list(reader.encode(text).ids),
         reader.decode,
         lambda text: list(reader.encode(text, add_special_tokens=False).ids),
+        lambda ids: str(reader.decode(list(ids), skip_special_tokens=False)),
     )
 
 

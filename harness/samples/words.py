@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,8 @@ class Words:
         tokens: the number of tokens in the answer.
         differs_at: the number, from 1, of the first token that differs from the reference's; None
             if all are equal.
+        ended: whether the answer ended at an end token; None: end tokens were ignored, or an older
+            file.
     """
 
     prompt: str
@@ -38,6 +40,7 @@ class Words:
     reference: str
     tokens: int
     differs_at: int | None
+    ended: bool | None = None
 
     @property
     def shared(self) -> str:
@@ -45,7 +48,9 @@ class Words:
         return os.path.commonprefix([self.answer, self.reference])
 
 
-def write(directory: Path, inputs: Path, tokenizer: str, decode: Decode) -> None:
+def write(
+    directory: Path, inputs: Path, tokenizer: str, decode: Decode, decode_prompt: Decode
+) -> None:
     """Write words.json: the first eight samples of the accuracy test and the reference's answers.
 
     Without a reference no file is written.
@@ -54,19 +59,25 @@ def write(directory: Path, inputs: Path, tokenizer: str, decode: Decode) -> None
         directory: folder of a run whose accuracy test ended well.
         inputs: the .npz that every SUT read.
         tokenizer: name of the tokenizer that computed the ids.
-        decode: the tokenizer's decoder to text, which takes any ids.
+        decode: the tokenizer's decoder to text, which takes any ids; `decode_prompt` keeps the
+            marks of a chat template.
     """
     if not (directory / "reference.npz").exists():
         return
     log = logs.read_accuracy(directory / "raw" / "accuracy" / "mlperf_log_accuracy.json")
     rows = []
+    end_tokens = _end_tokens(directory)
     with np.load(inputs) as arrays, np.load(directory / "reference.npz") as reference:
         for i in range(min(_SAMPLES, len(arrays["input_ids"]))):
             if i not in log.payloads:
                 continue
             prompt = arrays["input_ids"][i, : arrays["prompt_length"][i]].tolist()
             expected = reference["tokens"][i, : reference["n_tokens"][i]].tolist()
-            rows.append(_words(decode, prompt, _tokens(log.payloads[i]), expected))
+            answer = _tokens(log.payloads[i])
+            words = _words(decode, decode_prompt(prompt), answer, expected)
+            if end_tokens:
+                words = replace(words, ended=bool(answer) and answer[-1] in end_tokens)
+            rows.append(words)
     samples = [asdict(row) for row in rows]
     write_json(directory / FILE, {"tokenizer": tokenizer, "samples": samples})
 
@@ -80,6 +91,12 @@ def read(directory: Path) -> list[Words]:
         return []
 
 
+def _end_tokens(directory: Path) -> list[int]:
+    """The ids at which answers end. Empty if they are ignored."""
+    record = json.loads((directory / "record.json").read_text(encoding="utf-8"))
+    return list(record["end_tokens"])
+
+
 def _tokens(payload: bytes) -> list[int]:
     """Return the ids of an answer. Bytes at its end that are not a whole token are left out."""
     whole = len(payload) // TOKEN_BYTES * TOKEN_BYTES
@@ -87,11 +104,11 @@ def _tokens(payload: bytes) -> list[int]:
     return ids
 
 
-def _words(decode: Decode, prompt: list[int], answer: list[int], reference: list[int]) -> Words:
+def _words(decode: Decode, prompt: str, answer: list[int], reference: list[int]) -> Words:
     shared = len(os.path.commonprefix([answer, reference]))
     differs = shared < max(len(answer), len(reference))
     return Words(
-        prompt=decode(prompt),
+        prompt=prompt,
         answer=decode(answer),
         reference=decode(reference),
         tokens=len(answer),

@@ -210,7 +210,8 @@ def _least_flops(size: Size, arrays: Arrays) -> float:
 
 def _show(directory: Path, inputs: Path, reader: Tokenizer | None) -> None:
     if reader:
-        words.write(directory, inputs, reader.name, partial(_text, reader))
+        decode = partial(_text, reader)
+        words.write(directory, inputs, reader.name, decode, reader.decode_marked or decode)
 
 
 def _text(reader: Tokenizer, ids: Sequence[int]) -> str:
