@@ -8,12 +8,12 @@ import importlib.util
 import json
 import tempfile
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import keras
 
+from sut import keras_config
 from sut.contract import Unsupported, Workload
 
 MODEL, CODE = "model.keras", "custom.py"
@@ -66,7 +66,7 @@ def _in_dtype(path: Path, folder: Path, dtype: str) -> Path:
         config = json.loads(archive.read("config.json"))
         if "keras_hub" in json.dumps(config):
             importlib.import_module("keras_hub")  # it registers its layers
-        changed = [_set_dtype(each, dtype) for each in _objects(config)]
+        changed = [_set_dtype(each, dtype) for each in keras_config.objects(config)]
         if not any(changed):
             return path
         copy = folder / MODEL
@@ -93,16 +93,3 @@ def _set_dtype(described: dict[str, Any], dtype: str) -> bool:
         return False
     config[key] = dtype
     return True
-
-
-def _objects(value: Any) -> Iterator[dict[str, Any]]:
-    """Every JSON object with a `class_name`, at any depth."""
-    pending = [value]
-    while pending:
-        each = pending.pop()
-        if isinstance(each, list):
-            pending += each
-        if isinstance(each, dict):
-            pending += each.values()
-            if isinstance(each.get("class_name"), str):
-                yield each

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
+from sut import keras_config
 from sut.registry import KERAS_PACKAGES
 
 SUFFIX = ".keras"
@@ -113,7 +114,7 @@ def read(path: Path, custom: bool) -> Description:
             f"--model {path}: its {_CONFIG} is not one of Keras 3 ({type(e).__name__}: {e}): save"
             " the model again with Keras 3"
         ) from None
-    policies = {name for each in _objects(own) if (name := _policy(each))}
+    policies = {name for each in keras_config.objects(own) if (name := _policy(each))}
     _check_policies(path, policies)
     return Description(
         inputs=inputs,
@@ -191,7 +192,7 @@ def _check_code(path: Path, config: Mapping[str, Any], custom: bool) -> None:
     """
     register = "@keras.saving.register_keras_serializable()"
     model = {key: value for key, value in config.items() if key != "compile_config"}
-    for each in _objects(model):
+    for each in keras_config.objects(model):
         if each["class_name"] == "__lambda__":
             raise UsageError(
                 f"--model {path}: has a Lambda layer, whose Python code Keras does not load in its"
@@ -231,19 +232,6 @@ def _policy(value: Mapping[str, Any]) -> str | None:
     if "DTypePolicy" not in value["class_name"] or not isinstance(value.get("config"), dict):
         return None
     return str(value["config"].get("name", ""))
-
-
-def _objects(value: Any) -> Iterator[dict[str, Any]]:
-    """Every JSON object with a `class_name`, at any depth."""
-    pending = [value]
-    while pending:
-        each = pending.pop()
-        if isinstance(each, list):
-            pending += each
-        if isinstance(each, dict):
-            pending += each.values()
-            if isinstance(each.get("class_name"), str):
-                yield each
 
 
 def _all_layers(model: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
