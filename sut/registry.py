@@ -183,12 +183,6 @@ _OWN_REFERENCE = {
     )
 }
 """Architecture that only the SUTs with a reference for it have → the reason why others lack it."""
-_NO_FIT = {
-    _KERAS_FILE: (
-        "the training of a .keras file is not measured yet: take --scenario Offline or SingleStream"
-    )
-}
-"""Architecture → why no SUT trains it."""
 _HUGGING_FACE_LACKS = {
     "gemma": "Transformers 4 has no Gemma for TensorFlow: take keras3-tensorflow",
     "llama": "Transformers 4 has no Llama for TensorFlow: take keras3-tensorflow",
@@ -497,8 +491,6 @@ def unsupported(
             return spec.unsupported[key]
     if architecture in _OWN_REFERENCE and architecture not in spec.references:
         return _OWN_REFERENCE[architecture]
-    if task == FIT and architecture in _NO_FIT:
-        return _NO_FIT[architecture]
     if spec.architectures and architecture not in spec.architectures:
         written = " and ".join(spec.architectures)
         return _OTHER_ARCHITECTURES.format(written=written, architecture=architecture)
