@@ -247,7 +247,9 @@ class Record:
     benchmark: BenchmarkNames
     architecture: str = field(metadata=matching(_WORD))
     execution: str = field(metadata=choices(("eager", "compile", "script", "graph", "xla")))
-    framework: str = field(default="", metadata=choices(("PyTorch", "JAX", "TensorFlow", "")))
+    framework: str = field(
+        default="", metadata=choices(("PyTorch", "JAX", "TensorFlow", "OpenVINO", ""))
+    )
     loadgen: str = ""
     qsl: InputFacts
     accuracy: Judged

@@ -46,15 +46,22 @@ def load_compiled(workload: Workload) -> Any:
     keras.utils.set_random_seed(0)  # for random layers without a rate
     jit_compile = workload.execution == "xla"
     model = _loaded(workload, lambda config: _to_train(config, jit_compile), compiled=True)
-    own = model.optimizer.apply
-
-    def apply(gradients: list[Any], trainable_variables: Any = None) -> None:
-        # TensorFlow has one gradient for each token of an embedding. Keras 3.15 squares them one by
-        # one, so its second moments differ from those on other backends.
-        own([keras.ops.convert_to_tensor(each) for each in gradients], trainable_variables)
-
-    model.optimizer.apply = apply
+    if keras.backend.backend() == "tensorflow":
+        _add_up_gradients(model.optimizer)
     return model
+
+
+def _add_up_gradients(optimizer: Any) -> None:
+    """Let the optimizer add up the gradients of an embedding, as other backends do. TensorFlow has
+    one gradient for each token, and Keras 3.15 squares these one by one, so second moments differ.
+    """
+    dense = importlib.import_module("tensorflow").convert_to_tensor
+    own = optimizer.apply
+
+    def apply(gradients: Sequence[Any], trainable_variables: Any = None) -> None:
+        own([dense(each) for each in gradients], trainable_variables)
+
+    optimizer.apply = apply
 
 
 def inputs(model: Any, workload: Workload, batch: Batch) -> Any:

@@ -35,7 +35,7 @@ def describe(workload: Workload, inputs: Path) -> dict[str, Any]:
     trained = {id(each) for each in model.trainable_weights}
     return {
         "outputs": [array.shape[1:] for array in first],
-        "weights": [(each.path, each.shape, id(each) in trained) for each in model.weights],
+        "weights": [(each.path, tuple(each.shape), id(each) in trained) for each in model.weights],
         "random": any(map(_differ, first, second)),
         "refused": "",
     }

@@ -137,6 +137,7 @@ _XLA_OUT_OF_MEMORY = (
     "CUDA_ERROR_OUT_OF_MEMORY",
     "CUBLAS_STATUS_ALLOC_FAILED",
 )
+_OPENVINO_OUT_OF_MEMORY = ("bad_alloc", "out of memory", "Can not allocate memory")
 
 # Why a SUT cannot run a cell: "model", "model/task", "model/precision" or "model/task/precision" →
 # the reason. `unsupported` gives the reasons that follow from the files of a SUT.
@@ -179,7 +180,7 @@ _KERAS_FILE = "keras_file"
 _OWN_REFERENCE = {
     _KERAS_FILE: (
         "a .keras file is a model of Keras 3: take keras3-jax, keras3-tensorflow,"
-        " keras3-tensorflow-graph or keras3-torch"
+        " keras3-tensorflow-graph, keras3-torch or keras3-openvino"
     )
 }
 """Architecture that only the SUTs with a reference for it have → the reason why others lack it."""
@@ -346,6 +347,20 @@ SUTS: dict[str, SutSpec] = {
         out_of_memory=_TORCH_OUT_OF_MEMORY,
         without_keras="native-torch-eager",
     ),
+    "keras3-openvino": _keras3(
+        environment="keras3-openvino",
+        execution="graph",
+        summary="Keras 3 with KerasHub on OpenVINO, its backend for inference",
+        references={_KERAS_FILE: "keras-file-on-jax"},
+        backend="openvino",
+        process_env={"KERAS_BACKEND": "openvino", **_KERAS},
+        devices=("cpu",),
+        precisions=("float32",),
+        architectures=(_KERAS_FILE, "bert", "hidden_states"),
+        packages=("keras", "keras-hub", "openvino"),
+        variables=("KERAS", "OPENVINO", "OV"),
+        out_of_memory=_OPENVINO_OUT_OF_MEMORY,
+    ),
     "keras2-tensorflow": _keras2(
         execution="xla",
         summary="Keras 2 (tf_keras) with KerasNLP or KerasCV on TensorFlow, compiled by XLA",
@@ -438,7 +453,12 @@ ALIASES = {"native-torch": "native-torch-compile"}
 
 
 # Package → name of the framework.
-_FRAMEWORKS = {"jax": "JAX", "tensorflow": "TensorFlow", "torch": "PyTorch"}
+_FRAMEWORKS = {
+    "jax": "JAX",
+    "tensorflow": "TensorFlow",
+    "torch": "PyTorch",
+    "openvino": "OpenVINO",
+}
 
 
 def of_keras(sut: str) -> bool:

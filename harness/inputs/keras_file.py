@@ -222,7 +222,7 @@ def _check_code(path: Path, config: Mapping[str, Any], custom: bool, trains: boo
         if each["class_name"] == "__lambda__":
             raise UsageError(
                 f"--model {path}: has a Lambda layer or another lambda, whose Python code Keras"
-                f" does not load in its safe mode: write it as a layer or a function with"
+                " does not load in its safe mode: write it as a layer or a named function with"
                 f" {register}, save the model with it, and give --custom FILE.py"
             )
         module = str(each.get("module") or "").partition(".")[0]

@@ -4,6 +4,7 @@ shapes of its outputs, so a process with the SUT's framework loads it and report
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from formats.writing import write_json
 from harness.errors import UsageError
 from harness.execution.environments import ROOT, Environment
 from harness.inputs.architectures import keras_file
@@ -25,6 +27,7 @@ from sut.contract import Workload
 from sut.devices import DEVICES, HOST
 
 _PROGRAM = "sut.keras_description"
+_SOURCES = ("keras_description", "keras_archive", "keras_config")
 _SAMPLES = 2
 _LIMIT_S = 600
 
@@ -34,7 +37,7 @@ def described(request: Request, checkpoint: Checkpoint, environment: Environment
     framework's words if it cannot load or call the model.
     """
     rows = keras_file.first_inputs(request.size, request.options.dataset, _SAMPLES)
-    found = _run(request, checkpoint, environment, rows)
+    found = _description(request, checkpoint, environment, rows)
     if found["refused"]:
         raise UsageError(f"--model {request.options.model}: {found['refused']}")
     config = request.size.config
@@ -55,9 +58,10 @@ def _tensor(name: str, shape: list[int], trained: bool) -> Tensor:
     return Tensor(name=beginning + name, shape=tuple(shape), mean=0.0, std=0.0)
 
 
-def _run(
+def _description(
     request: Request, checkpoint: Checkpoint, environment: Environment, rows: dict[str, np.ndarray]
 ) -> dict[str, Any]:
+    """The output of the program. The cache keeps it by everything that decides it."""
     workload = Workload(
         model=request.model.name,
         task=request.task,
@@ -69,14 +73,34 @@ def _run(
         backend=request.spec.backend,
         execution="eager",
     )
-    given = {**asdict(workload), "checkpoint": str(checkpoint.path)}
+    given = json.dumps({**asdict(workload), "checkpoint": str(checkpoint.path)})
+    shapes = {name: array.shape for name, array in rows.items()}
+    parts = [given, shapes, environment.lock_sha256, *(_source(name) for name in _SOURCES)]
+    digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+    kept = request.options.cache / "descriptions" / f"{request.model.name}-{digest}.json"
+    if not kept.exists():
+        found = _run(request, environment, given, rows)
+        if found["refused"]:
+            return found
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_json(kept, found)
+    return dict(json.loads(kept.read_text(encoding="utf-8")))
+
+
+def _source(name: str) -> str:
+    return (ROOT / "sut" / f"{name}.py").read_text(encoding="utf-8")
+
+
+def _run(
+    request: Request, environment: Environment, given: str, rows: dict[str, np.ndarray]
+) -> dict[str, Any]:
     variables = {**request.spec.process_env, "PYTHONPATH": str(ROOT)}
     with tempfile.TemporaryDirectory() as folder:
         inputs = Path(folder) / "inputs.npz"
         out = Path(folder) / "description.json"
         np.savez(inputs, allow_pickle=False, **rows)
         done = subprocess.run(
-            [environment.python, "-P", "-m", _PROGRAM, json.dumps(given), inputs, out],
+            [environment.python, "-P", "-m", _PROGRAM, given, inputs, out],
             env={**DEVICES[HOST].environment(os.environ), **variables},
             capture_output=True,
             text=True,
@@ -84,5 +108,5 @@ def _run(
         )
         if done.returncode:
             last = (done.stderr.strip() or "it ended without a message").splitlines()[-1]
-            return {"refused": f"cannot be called with 2 inputs: {last}"}
+            return {"refused": f"cannot be called with {_SAMPLES} inputs: {last}"}
         return dict(json.loads(out.read_text(encoding="utf-8")))
