@@ -81,6 +81,7 @@ class SutSpec:
         without_keras: for Keras only, the SUT that computes the same on the same framework.
         on_keras2: for Keras 3 only, the SUT of Keras 2 with the same framework and execution.
         lora: the layout of the factors of its library's LoRA: MATRIX or PER_HEAD.
+        no_fit: why it trains no model; empty: it trains.
     """
 
     module: str
@@ -104,6 +105,7 @@ class SutSpec:
     without_keras: str | None = None
     on_keras2: str | None = None
     lora: str = MATRIX
+    no_fit: str = ""
 
 
 _IN_FLIGHT = {
@@ -175,6 +177,13 @@ _KERAS2_LACKS = {
 _KERAS3_LACKS = {
     "xlm": "KerasHub 0.32 has no XLM: take native-torch-eager or hf-tensorflow",
     "ctrl": "KerasHub 0.32 has no CTRL: take native-torch-eager or hf-tensorflow",
+}
+_OPENVINO_LACKS = {
+    **_KERAS3_LACKS,
+    "bert": (
+        "KerasHub's classifier fails on OpenVINO (TypeError: openvino.Model gets constants for its"
+        " parameters): take keras3-jax"
+    ),
 }
 _KERAS_FILE = "keras_file"
 _OWN_REFERENCE = {
@@ -358,6 +367,11 @@ SUTS: dict[str, SutSpec] = {
         precisions=("float32",),
         architectures=(_KERAS_FILE, "bert", "hidden_states"),
         packages=("keras", "keras-hub", "openvino"),
+        unsupported=_OPENVINO_LACKS,
+        no_fit=(
+            "Keras trains no model on OpenVINO (NotImplementedError: `fit` is not supported with"
+            " openvino backend): take keras3-jax"
+        ),
         variables=("KERAS", "OPENVINO", "OV"),
         out_of_memory=_OPENVINO_OUT_OF_MEMORY,
     ),
@@ -511,6 +525,8 @@ def unsupported(
             return spec.unsupported[key]
     if architecture in _OWN_REFERENCE and architecture not in spec.references:
         return _OWN_REFERENCE[architecture]
+    if task == FIT and spec.no_fit:
+        return spec.no_fit
     if spec.architectures and architecture not in spec.architectures:
         written = " and ".join(spec.architectures)
         return _OTHER_ARCHITECTURES.format(written=written, architecture=architecture)

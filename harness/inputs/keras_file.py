@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.inputs import keras_labels
 from sut import keras_config
 from sut.registry import KERAS_PACKAGES
 
 SUFFIX = ".keras"
+CUSTOM = "custom "
+"""The beginning of the name of a loss that is a user's own code."""
 _CONFIG, _METADATA, _WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
 _OLD_SUFFIXES = (".h5", ".hdf5")
 _SAVED_MODEL = "saved_model.pb"
@@ -286,7 +287,7 @@ def _name_of(value: Any) -> str | None:
     # The name of a function is in its config.
     name = str(value["config"] if value["class_name"] == "function" else value["class_name"])
     package = str(value.get("module") or "").partition(".")[0]
-    return name if package in KERAS_PACKAGES else keras_labels.CUSTOM + name
+    return name if package in KERAS_PACKAGES else CUSTOM + name
 
 
 def _optimizer(value: Any) -> dict[str, str | float]:

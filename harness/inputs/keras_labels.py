@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from harness.errors import UsageError
+from harness.inputs.keras_file import CUSTOM
 
-PREFIX, CUSTOM = "label", "custom "
+PREFIX = "label"
 IDS, ONE_HOT, BINARY, NUMBERS, UNKNOWN = "ids", "one-hot", "0 or 1", "numbers", "unknown"
 # The name of a loss, in small letters and without underscores, contains the first word.
 _KINDS = {
