@@ -125,8 +125,7 @@ def read(path: Path, custom: bool, trains: bool = False) -> Description:
     if not isinstance(own, dict) or "layers" not in own:
         raise UsageError(
             f"--model {path}: its class {config.get('class_name')} is neither Functional nor"
-            " Sequential, so its inputs are not in the file: save"
-            " keras.Model(model.inputs, model.outputs)"
+            f" Sequential, so its inputs are not in the file: save it with {_wrapped(config)}"
         )
     try:
         inputs = tuple(_inputs(path, own))
@@ -148,6 +147,18 @@ def read(path: Path, custom: bool, trains: bool = False) -> Description:
         weight_bytes=weight_bytes,
         compiled=_compiled(path, config, outputs) if trains else None,
     )
+
+
+def _wrapped(config: Mapping[str, Any]) -> str:
+    """The call that saves a model of another class with its inputs."""
+    if _of_keras(config):
+        return "keras.Model(model.inputs, model.outputs).save(FILE)"
+    return "x = keras.Input(SHAPE); keras.Model(x, model(x)).save(FILE), and give --custom"
+
+
+def _of_keras(described: Mapping[str, Any]) -> bool:
+    """Whether Keras or KerasHub has the code of a class or a function."""
+    return str(described.get("module") or "").partition(".")[0] in KERAS_PACKAGES
 
 
 def _check_kind(path: Path) -> None:
@@ -226,8 +237,7 @@ def _check_code(path: Path, config: Mapping[str, Any], custom: bool, trains: boo
                 " does not load in its safe mode: write it as a layer or a named function with"
                 f" {register}, save the model with it, and give --custom FILE.py"
             )
-        module = str(each.get("module") or "").partition(".")[0]
-        known = "module" not in each or module in KERAS_PACKAGES
+        known = "module" not in each or _of_keras(each)
         if not known and not custom:
             is_function = each["class_name"] == "function"
             name = each.get("config") if is_function else each["class_name"]
@@ -286,8 +296,7 @@ def _name_of(value: Any) -> str | None:
         return value if isinstance(value, str) else None
     # The name of a function is in its config.
     name = str(value["config"] if value["class_name"] == "function" else value["class_name"])
-    package = str(value.get("module") or "").partition(".")[0]
-    return name if package in KERAS_PACKAGES else CUSTOM + name
+    return name if _of_keras(value) else CUSTOM + name
 
 
 def _optimizer(value: Any) -> dict[str, str | float]:

@@ -416,9 +416,13 @@ def limits(
 
 
 def _largest(answers: np.ndarray) -> float:
-    """The largest value over the standard deviation; 1 if all are equal, or whole numbers."""
-    if answers.dtype.kind != "f" or answers.min() == answers.max():
+    """The largest value over the standard deviation; infinite if all are equal, 1 for whole
+    numbers.
+    """
+    if answers.dtype.kind != "f":
         return 1.0
+    if answers.min() == answers.max():
+        return math.inf
     return float(np.abs(answers).max()) / float(answers.std(dtype=np.float64))
 
 
