@@ -25,12 +25,14 @@ NEVER = "{} ; sys_platform == 'never'\n"
 _OF_DATASETS = ("array-record", "promise", "pyarrow", "simple-parsing", "tensorflow-metadata")
 # On Keras 3 only its modules of Stable Diffusion are imported, which need neither.
 _OF_KERAS_CV = ("keras-core", "tensorflow-datasets")
+# Only OpenVINO's converters import it. It sends statistics of use.
+_OF_OPENVINO = ("openvino-telemetry",)
 # Of mlperf-logging only the compliance checker runs, in the tests; its other tools import pandas.
 NEVER_IN = {
     "core": ("huggingface-hub",),
     "dev": ("pandas",),
     "keras2": _OF_DATASETS,
-    "keras3": _OF_KERAS_CV,
+    "keras3": (*_OF_KERAS_CV, *_OF_OPENVINO),
 }
 # Packages of which only a file is read, or which run beside PyTorch's environment.
 FILES = "weights-"

@@ -110,6 +110,7 @@ class Trained:
             trained; else empty.
         seed: the seed of synthetic inputs, else None.
         benchmark, ruleset: the benchmark and ruleset of MLPerf Training whose keys the log uses.
+        loss: the names of the losses, if the model's file decides them; else empty.
     """
 
     parameters: int | None
@@ -117,6 +118,7 @@ class Trained:
     seed: int | None
     benchmark: str
     ruleset: str
+    loss: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,7 +247,9 @@ class Record:
     benchmark: BenchmarkNames
     architecture: str = field(metadata=matching(_WORD))
     execution: str = field(metadata=choices(("eager", "compile", "script", "graph", "xla")))
-    framework: str = field(default="", metadata=choices(("PyTorch", "JAX", "TensorFlow", "")))
+    framework: str = field(
+        default="", metadata=choices(("PyTorch", "JAX", "TensorFlow", "OpenVINO", ""))
+    )
     loadgen: str = ""
     qsl: InputFacts
     accuracy: Judged

@@ -206,6 +206,10 @@ class InputNote(StrEnum):
         "the limits of accuracy were not measured for this model: they follow from the precision"
         " and the number of layers"
     )
+    MODEL_FILE_TRAINED = "trained by its own losses and optimizer, without its metrics"
+    MODEL_FILE_NO_DROPOUT = (
+        "its rates of dropout are 0, because each backend draws other random numbers"
+    )
     ARRAYS = "{file}: {count} samples of {names}"
     PICTURES_RESIZED = (
         "{folder}: {count} pictures, resized to {height} x {width}, values from 0 to 255, as"
@@ -214,7 +218,7 @@ class InputNote(StrEnum):
 
 
 class NotJudged(StrEnum):
-    """Why the answers of a user's own model are not judged by those of the reference."""
+    """Why the answers or losses of a user's own model are not judged by those of the reference."""
 
     NOT_FINITE = (
         "the answers {answer} of the reference are not all finite: give real inputs with --dataset"
@@ -222,6 +226,24 @@ class NotJudged(StrEnum):
     NEARLY_EQUAL = (
         "the answers {answer} to these inputs hardly differ (the largest is {ratio:.2g} standard"
         " deviations), so rounding alone could exceed any limit: give real inputs with --dataset"
+    )
+
+    RANDOM_LAYERS = (
+        "its layers draw random numbers while it is trained, and each backend draws other ones, so"
+        " its losses are not compared with those of another backend"
+    )
+    LOSS_NOT_FINITE = (
+        "the losses of the reference are not all finite: give real inputs and labels with --dataset"
+    )
+    LOSSES_NEARLY_EQUAL = (
+        "the losses hardly differ from step to step (the largest is {ratio:.2g} standard"
+        " deviations), so rounding alone could exceed any limit: give real inputs and labels with"
+        " --dataset"
+    )
+    LOSSES_CHAOTIC = (
+        "the rounding of the weights alone moves the losses by {moved:.2g} standard deviations, so"
+        " they cannot be compared: give real inputs and labels with --dataset, or compile the model"
+        " with a smaller learning rate"
     )
 
 

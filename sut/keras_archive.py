@@ -6,15 +6,18 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 
-from sut.contract import Unsupported, Workload
+from sut import keras_config
+from sut.contract import Batch, Unsupported, Workload
 
 MODEL, CODE = "model.keras", "custom.py"
 """The files of a checkpoint: the user's file, and the code of its custom layers, if any."""
@@ -27,22 +30,97 @@ def load(workload: Workload) -> Any:
 
     Raises Unsupported with Keras' own words if Keras does not load the file.
     """
+    model = _loaded(workload, lambda config: _set_dtypes(config, "float32"), compiled=False)
+    names = workload.config["model"]
+    inputs = dict(zip(names["inputs"], model.inputs, strict=True))
+    outputs = dict(zip(names["outputs"], model.outputs, strict=True))
+    return keras.Model(inputs, outputs)
+
+
+def load_compiled(workload: Workload) -> Any:
+    """Return the model as it was saved, in float32, compiled with the file's own losses and
+    optimizer, whose state is that of the file. It has no metrics, and its rates of dropout are 0.
+
+    Raises Unsupported with Keras' own words if Keras does not load the file.
+    """
+    keras.utils.set_random_seed(0)  # for random layers without a rate
+    jit_compile = workload.execution == "xla"
+    model = _loaded(workload, lambda config: _to_train(config, jit_compile), compiled=True)
+    if keras.backend.backend() == "tensorflow":
+        _add_up_gradients(model.optimizer)
+    return model
+
+
+def _add_up_gradients(optimizer: Any) -> None:
+    """Let the optimizer add up the gradients of an embedding, as other backends do. TensorFlow has
+    one gradient for each token, and Keras 3.15 squares these one by one, so second moments differ.
+    """
+    dense = importlib.import_module("tensorflow").convert_to_tensor
+    own = optimizer.apply
+
+    def apply(gradients: Sequence[Any], trainable_variables: Any = None) -> None:
+        own([dense(each) for each in gradients], trainable_variables)
+
+    optimizer.apply = apply
+
+
+def inputs(model: Any, workload: Workload, batch: Batch) -> Any:
+    """Return the inputs of a batch, as the file's own model takes them."""
+    given = {name: batch[name] for name in workload.config["model"]["inputs"]}
+    return next(iter(given.values())) if isinstance(model, keras.Sequential) else given
+
+
+def labels(model: Any, workload: Workload, batch: Batch) -> Any:
+    """Return the labels of a batch, as `fit` of the file's own model takes them. An output without
+    a loss has none.
+    """
+    names = workload.config["model"]["labels"]
+    given = [batch[name] for name in names if name]
+    if isinstance(model, keras.Sequential):
+        return given[0]
+    if isinstance(model.output, dict):
+        keys = [key for key, name in zip(sorted(model.output), names, strict=True) if name]
+        return dict(zip(keys, given, strict=True))
+    if len(given) < len(names):
+        return tuple(given)
+    # TensorFlow's pipelines take a list for one tensor.
+    structure = keras.tree.lists_to_tuples(model.output)
+    return keras.tree.pack_sequence_as(structure, given)
+
+
+def state(model: Any) -> list[np.ndarray]:
+    """Return the values of all variables of a compiled model and of its optimizer."""
+    return [keras.ops.convert_to_numpy(each) for each in _variables(model)]
+
+
+def restore(model: Any, values: Sequence[np.ndarray]) -> None:
+    """Set all variables to the values that `state` returned."""
+    for variable, value in zip(_variables(model), values, strict=True):
+        variable.assign(value)
+
+
+def _variables(model: Any) -> list[Any]:
+    return [*model.variables, *model.optimizer.variables]
+
+
+def _loaded(workload: Workload, change: Callable[[Any], bool], *, compiled: bool) -> Any:
+    """The model of the file.
+
+    Args:
+        change: changes the configuration in place. Returns whether it changed anything.
+    """
     path = workload.checkpoint / MODEL
     _run_code(workload.checkpoint / CODE)
     with tempfile.TemporaryDirectory() as folder:
         try:
-            model = keras.saving.load_model(
-                _in_dtype(path, Path(folder), "float32"), compile=False, safe_mode=True
+            return keras.saving.load_model(
+                _changed(path, Path(folder), change), compile=compiled, safe_mode=True
             )
         except (TypeError, ValueError, KeyError, NotImplementedError) as e:
             # Keras quotes the innermost error at the end, after the whole configuration.
             innermost = str(e).rpartition("Exception encountered: ")[2]
             words = innermost.strip().split("\n")[0]
             raise Unsupported(f"Keras {keras.__version__} does not load the file: {words}") from e
-    names = workload.config["model"]
-    inputs = dict(zip(names["inputs"], model.inputs, strict=True))
-    outputs = dict(zip(names["outputs"], model.outputs, strict=True))
-    return keras.Model(inputs, outputs)
 
 
 def _run_code(path: Path) -> None:
@@ -58,26 +136,48 @@ def _run_code(path: Path) -> None:
         raise Unsupported(f"--custom: its code raises {type(e).__name__}: {e}") from e
 
 
-def _in_dtype(path: Path, folder: Path, dtype: str) -> Path:
-    """A file with this model, whose layers all have the precision `dtype`. It is the file itself if
-    they have it already.
-    """
+def _changed(path: Path, folder: Path, change: Callable[[Any], bool]) -> Path:
+    """A file with the changed configuration. It is the file itself if nothing is to be changed."""
     with zipfile.ZipFile(path) as archive:
         config = json.loads(archive.read("config.json"))
         if "keras_hub" in json.dumps(config):
             importlib.import_module("keras_hub")  # it registers its layers
-        changed = [_set_dtype(each, dtype) for each in _objects(config)]
-        if not any(changed):
+        if not change(config):
             return path
         copy = folder / MODEL
         with zipfile.ZipFile(copy, "w") as new:
             for name in archive.namelist():
                 if name != "config.json":
-                    with archive.open(name) as source, new.open(name, "w") as target:
-                        while part := source.read(1 << 24):
-                            target.write(part)
+                    _copy_member(archive, new, name)
             new.writestr("config.json", json.dumps(config))
     return copy
+
+
+def _copy_member(archive: zipfile.ZipFile, new: zipfile.ZipFile, name: str) -> None:
+    with archive.open(name) as source, new.open(name, "w", force_zip64=True) as target:
+        shutil.copyfileobj(source, target, 1 << 24)
+
+
+def _to_train(config: Any, jit_compile: bool) -> bool:
+    """Change the configuration of a model: float32, no rates of dropout, no metrics."""
+    _set_dtypes(config, "float32")
+    for each in keras_config.objects(config["config"]):
+        for key in keras_config.random_rates(each):
+            each["config"][key] = 0.0
+    config["compile_config"] |= {
+        "metrics": None,
+        "weighted_metrics": None,
+        "run_eagerly": False,
+        "steps_per_execution": 1,
+        "jit_compile": jit_compile,
+    }
+    return True
+
+
+def _set_dtypes(config: Any, dtype: str) -> bool:
+    """Set the precision of all layers. Returns whether one had another one."""
+    changed = [_set_dtype(each, dtype) for each in keras_config.objects(config)]
+    return any(changed)
 
 
 def _set_dtype(described: dict[str, Any], dtype: str) -> bool:
@@ -93,16 +193,3 @@ def _set_dtype(described: dict[str, Any], dtype: str) -> bool:
         return False
     config[key] = dtype
     return True
-
-
-def _objects(value: Any) -> Iterator[dict[str, Any]]:
-    """Every JSON object with a `class_name`, at any depth."""
-    pending = [value]
-    while pending:
-        each = pending.pop()
-        if isinstance(each, list):
-            pending += each
-        if isinstance(each, dict):
-            pending += each.values()
-            if isinstance(each.get("class_name"), str):
-                yield each

@@ -83,6 +83,7 @@ class SutSpec:
         without_keras: for Keras only, the SUT that computes the same on the same framework.
         on_keras2: for Keras 3 only, the SUT of Keras 2 with the same framework and execution.
         lora: the layout of the factors of its library's LoRA: MATRIX or PER_HEAD.
+        no_fit: why it trains no model; empty: it trains.
     """
 
     module: str
@@ -107,6 +108,7 @@ class SutSpec:
     without_keras: str | None = None
     on_keras2: str | None = None
     lora: str = MATRIX
+    no_fit: str = ""
 
 
 _IN_FLIGHT = {
@@ -140,6 +142,7 @@ _XLA_OUT_OF_MEMORY = (
     "CUDA_ERROR_OUT_OF_MEMORY",
     "CUBLAS_STATUS_ALLOC_FAILED",
 )
+_OPENVINO_OUT_OF_MEMORY = ("bad_alloc", "out of memory", "Can not allocate memory")
 
 # Why a SUT cannot run a cell: "model", "model/task", "model/precision" or "model/task/precision" →
 # the reason. `unsupported` gives the reasons that follow from the files of a SUT.
@@ -178,20 +181,21 @@ _KERAS3_LACKS = {
     "xlm": "KerasHub 0.32 has no XLM: take native-torch-eager or hf-tensorflow",
     "ctrl": "KerasHub 0.32 has no CTRL: take native-torch-eager or hf-tensorflow",
 }
+_OPENVINO_LACKS = {
+    **_KERAS3_LACKS,
+    "bert": (
+        "KerasHub's classifier fails on OpenVINO (TypeError: openvino.Model gets constants for its"
+        " parameters): take keras3-jax"
+    ),
+}
 _KERAS_FILE = "keras_file"
 _OWN_REFERENCE = {
     _KERAS_FILE: (
         "a .keras file is a model of Keras 3: take keras3-jax, keras3-tensorflow,"
-        " keras3-tensorflow-graph or keras3-torch"
+        " keras3-tensorflow-graph, keras3-torch or keras3-openvino"
     )
 }
 """Architecture that only the SUTs with a reference for it have → the reason why others lack it."""
-_NO_FIT = {
-    _KERAS_FILE: (
-        "the training of a .keras file is not measured yet: take --scenario Offline or SingleStream"
-    )
-}
-"""Architecture → why no SUT trains it."""
 _HUGGING_FACE_LACKS = {
     "gemma": "Transformers 4 has no Gemma for TensorFlow: take keras3-tensorflow",
     "llama": "Transformers 4 has no Llama for TensorFlow: take keras3-tensorflow",
@@ -358,6 +362,25 @@ SUTS: dict[str, SutSpec] = {
         out_of_memory=_TORCH_OUT_OF_MEMORY,
         without_keras="native-torch-eager",
     ),
+    "keras3-openvino": _keras3(
+        environment="keras3-openvino",
+        execution="graph",
+        summary="Keras 3 with KerasHub on OpenVINO, its backend for inference",
+        references={_KERAS_FILE: "keras-file-on-jax"},
+        backend="openvino",
+        process_env={"KERAS_BACKEND": "openvino", **_KERAS},
+        devices=("cpu",),
+        precisions=("float32",),
+        architectures=(_KERAS_FILE, "bert", "hidden_states"),
+        packages=("keras", "keras-hub", "openvino"),
+        unsupported=_OPENVINO_LACKS,
+        no_fit=(
+            "Keras trains no model on OpenVINO (NotImplementedError: `fit` is not supported with"
+            " openvino backend): take keras3-jax"
+        ),
+        variables=("KERAS", "OPENVINO", "OV"),
+        out_of_memory=_OPENVINO_OUT_OF_MEMORY,
+    ),
     "keras2-tensorflow": _keras2(
         execution="xla",
         summary="Keras 2 (tf_keras) with KerasNLP or KerasCV on TensorFlow, compiled by XLA",
@@ -467,7 +490,12 @@ TRIED_FIRST = {
 
 
 # Package → name of the framework.
-_FRAMEWORKS = {"jax": "JAX", "tensorflow": "TensorFlow", "torch": "PyTorch"}
+_FRAMEWORKS = {
+    "jax": "JAX",
+    "tensorflow": "TensorFlow",
+    "torch": "PyTorch",
+    "openvino": "OpenVINO",
+}
 
 
 def of_keras(sut: str) -> bool:
@@ -520,8 +548,8 @@ def unsupported(
             return spec.unsupported[key]
     if architecture in _OWN_REFERENCE and architecture not in spec.references:
         return _OWN_REFERENCE[architecture]
-    if task == FIT and architecture in _NO_FIT:
-        return _NO_FIT[architecture]
+    if task == FIT and spec.no_fit:
+        return spec.no_fit
     if spec.architectures and architecture not in spec.architectures:
         written = " and ".join(spec.architectures)
         return _OTHER_ARCHITECTURES.format(written=written, architecture=architecture)

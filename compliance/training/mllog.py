@@ -22,6 +22,7 @@ _METRIC = (
     " the model gives to their labels"
 )
 _METRIC_OF_FEATURES = "exp(-mean squared error) on batches that are held out"
+_METRIC_OF_LOSSES = "exp(-mean loss) on batches that are held out, by the losses {loss}"
 _PRECISIONS = {"float32": "fp32", "tf32": "tf32", "bfloat16": "bfloat16"}
 _POINT, _START, _STOP = "POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END"
 
@@ -47,8 +48,10 @@ def accuracy(steps: Steps) -> float:
 
 def metric(record: Record) -> str:
     """Return the meaning of `accuracy` in words. If only a model's image encoder is trained, the
-    loss is the mean squared error.
+    loss is the mean squared error. A user's own file has its own losses.
     """
+    if record.training and record.training.loss:
+        return _METRIC_OF_LOSSES.format(loss=record.training.loss)
     return _METRIC_OF_FEATURES if record.training and record.training.part else _METRIC
 
 
@@ -136,10 +139,13 @@ def _settings(steps: Steps, record: Record, job: Job) -> Iterator[tuple[str, Any
         yield "max_sequence_length", cell.seq_len
     yield "train_samples", steps.total * steps.batch_size
     yield "eval_samples", len(steps.held_out) * steps.batch_size
-    yield "opt_name", "adamw"
-    yield "opt_base_learning_rate", optimizer["learning_rate"]
-    for name in ("beta_1", "beta_2", "epsilon", "weight_decay"):
-        yield f"opt_adamw_{name}", optimizer[name]
+    numbers = dict(optimizer)
+    kind = str(numbers.pop("name", "adamw")).lower()
+    yield "opt_name", kind
+    if "learning_rate" in numbers:
+        yield "opt_base_learning_rate", numbers.pop("learning_rate")
+    for name, value in numbers.items():
+        yield f"opt_{kind}_{name}", value
     for key, value in config.get("lora", {}).items():
         yield f"lora_{key}", value
     # There is only one device, so nothing is communicated in another precision.

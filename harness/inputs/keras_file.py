@@ -16,9 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
+from sut import keras_config
 from sut.registry import KERAS_PACKAGES
 
 SUFFIX = ".keras"
+CUSTOM = "custom "
+"""The beginning of the name of a loss that is a user's own code."""
 _CONFIG, _METADATA, _WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
 _OLD_SUFFIXES = (".h5", ".hdf5")
 _SAVED_MODEL = "saved_model.pb"
@@ -37,6 +40,7 @@ _IDS = {
 }
 """Layer that reads whole numbers → the key of its config with the number of different ones."""
 _TAKEN = ("file", "allow_pickle")  # arguments of numpy.savez, which takes arrays by name
+_LARGEST_SCALE = 0.01
 _NOT_RUN = ("InputLayer", "Dropout")
 
 
@@ -51,6 +55,7 @@ class Input:
         ids: it holds whole numbers from 0 to `ids` - 1, because a layer looks them up in a table;
             None: no such layer reads it.
         masked: whether the number 0 is padding.
+        pixels: whether it holds the pixels of a picture, from 0 to 255.
     """
 
     name: str
@@ -58,6 +63,7 @@ class Input:
     dtype: str
     ids: int | None = None
     masked: bool = False
+    pixels: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +77,7 @@ class Description:
         policies: the precisions of its layers, such as `float32` or `mixed_bfloat16`.
         version: the version of Keras that saved it.
         weight_bytes: the bytes of model.weights.h5, which include an optimizer's variables.
+        compiled: how it is trained; None: the file does not say, or nobody asked.
     """
 
     inputs: tuple[Input, ...]
@@ -79,6 +86,22 @@ class Description:
     policies: tuple[str, ...]
     version: str
     weight_bytes: int
+    compiled: Compiled | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compiled:
+    """How a model is trained, as `compile` was called.
+
+    Attributes:
+        losses: for each output, the name of its loss; None: it has none.
+        optimizer: `name`, and the numbers of its configuration.
+        drops_out: whether a layer has a rate of dropout, or a deviation of noise.
+    """
+
+    losses: tuple[str | None, ...]
+    optimizer: Mapping[str, str | float]
+    drops_out: bool
 
 
 def is_path(value: str) -> bool:
@@ -87,22 +110,22 @@ def is_path(value: str) -> bool:
     return "/" in value or path.suffix.lower() in (SUFFIX, *_OLD_SUFFIXES) or path.is_dir()
 
 
-def read(path: Path, custom: bool) -> Description:
+def read(path: Path, custom: bool, trains: bool = False) -> Description:
     """Read the description of the model. Raises UsageError if Keras would not load the file, or if
     the harness cannot make inputs for the model.
 
     Args:
         custom: whether the user gives a file with the code of custom layers.
+        trains: whether the model is to be trained.
     """
     _check_kind(path)
     config, metadata, weight_bytes = _documents(path)
-    _check_code(path, config, custom)
+    _check_code(path, config, custom, trains)
     own = config.get("config")
     if not isinstance(own, dict) or "layers" not in own:
         raise UsageError(
             f"--model {path}: its class {config.get('class_name')} is neither Functional nor"
-            " Sequential, so its inputs are not in the file: save"
-            " keras.Model(model.inputs, model.outputs)"
+            f" Sequential, so its inputs are not in the file: save it with {_wrapped(config)}"
         )
     try:
         inputs = tuple(_inputs(path, own))
@@ -113,7 +136,7 @@ def read(path: Path, custom: bool) -> Description:
             f"--model {path}: its {_CONFIG} is not one of Keras 3 ({type(e).__name__}: {e}): save"
             " the model again with Keras 3"
         ) from None
-    policies = {name for each in _objects(own) if (name := _policy(each))}
+    policies = {name for each in keras_config.objects(own) if (name := _policy(each))}
     _check_policies(path, policies)
     return Description(
         inputs=inputs,
@@ -122,7 +145,20 @@ def read(path: Path, custom: bool) -> Description:
         policies=tuple(sorted(policies)),
         version=str(metadata.get("keras_version", "")),
         weight_bytes=weight_bytes,
+        compiled=_compiled(path, config, outputs) if trains else None,
     )
+
+
+def _wrapped(config: Mapping[str, Any]) -> str:
+    """The call that saves a model of another class with its inputs."""
+    if _of_keras(config):
+        return "keras.Model(model.inputs, model.outputs).save(FILE)"
+    return "x = keras.Input(SHAPE); keras.Model(x, model(x)).save(FILE), and give --custom"
+
+
+def _of_keras(described: Mapping[str, Any]) -> bool:
+    """Whether Keras or KerasHub has the code of a class or a function."""
+    return str(described.get("module") or "").partition(".")[0] in KERAS_PACKAGES
 
 
 def _check_kind(path: Path) -> None:
@@ -185,21 +221,23 @@ def check_weights(path: Path) -> None:
         raise UsageError(f"--model {path}: {damaged} is damaged: save or copy the file again")
 
 
-def _check_code(path: Path, config: Mapping[str, Any], custom: bool) -> None:
-    """Raises UsageError if the model contains Python code, or needs code that is not given. The
-    losses and metrics of `compile` are not loaded.
+def _check_code(path: Path, config: Mapping[str, Any], custom: bool, trains: bool) -> None:
+    """Raises UsageError if the model contains Python code, or needs code that is not given. Metrics
+    are not loaded, and losses and optimizer only to train.
     """
     register = "@keras.saving.register_keras_serializable()"
-    model = {key: value for key, value in config.items() if key != "compile_config"}
-    for each in _objects(model):
+    loaded = {key: value for key, value in config.items() if key != "compile_config"}
+    if trains:
+        compiled = config.get("compile_config") or {}
+        loaded |= {key: compiled.get(key) for key in ("loss", "optimizer")}
+    for each in keras_config.objects(loaded):
         if each["class_name"] == "__lambda__":
             raise UsageError(
-                f"--model {path}: has a Lambda layer, whose Python code Keras does not load in its"
-                f" safe mode: write the function as a layer with {register}, save the model with"
-                " it, and give --custom FILE.py"
+                f"--model {path}: has a Lambda layer or another lambda, whose Python code Keras"
+                " does not load in its safe mode: write it as a layer or a named function with"
+                f" {register}, save the model with it, and give --custom FILE.py"
             )
-        module = str(each.get("module") or "").partition(".")[0]
-        known = "module" not in each or module in KERAS_PACKAGES
+        known = "module" not in each or _of_keras(each)
         if not known and not custom:
             is_function = each["class_name"] == "function"
             name = each.get("config") if is_function else each["class_name"]
@@ -217,6 +255,70 @@ def _check_code(path: Path, config: Mapping[str, Any], custom: bool) -> None:
                 )
 
 
+def _compiled(path: Path, config: Mapping[str, Any], outputs: tuple[str, ...]) -> Compiled:
+    """How the model is trained. Raises UsageError if the file does not say."""
+    given = config.get("compile_config") or {}
+    if not given.get("loss"):
+        raise UsageError(
+            f"--model {path}: was saved without a loss, so it cannot be trained: call"
+            " model.compile(optimizer=..., loss=...) before model.save"
+        )
+    losses = _losses(given["loss"], outputs)
+    if losses is None or not any(losses):
+        raise UsageError(
+            f"--model {path}: its losses do not fit its outputs {', '.join(outputs)}: call"
+            " model.compile with one loss for each output, and save it again"
+        )
+    rates = [keras_config.random_rates(each) for each in keras_config.objects(config["config"])]
+    return Compiled(
+        losses=losses, optimizer=_optimizer(given.get("optimizer")), drops_out=any(rates)
+    )
+
+
+def _losses(given: Any, outputs: tuple[str, ...]) -> tuple[str | None, ...] | None:
+    """The name of each output's loss. None: they do not fit the outputs."""
+    if isinstance(given, str) or _is_object(given):
+        return (_name_of(given),) * len(outputs)
+    if isinstance(given, list) and len(given) == len(outputs):
+        return tuple(_name_of(each) for each in given)
+    if isinstance(given, dict) and set(given) <= set(outputs):
+        return tuple(_name_of(given.get(output)) for output in outputs)
+    return None
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("class_name"), str)
+
+
+def _name_of(value: Any) -> str | None:
+    """The name of a loss; that of a user's own code begins with CUSTOM."""
+    if not _is_object(value):
+        return value if isinstance(value, str) else None
+    # The name of a function is in its config.
+    name = str(value["config"] if value["class_name"] == "function" else value["class_name"])
+    return name if _of_keras(value) else CUSTOM + name
+
+
+def _optimizer(value: Any) -> dict[str, str | float]:
+    """The name of an optimizer and its numbers. A schedule's first number is the learning rate."""
+    if not _is_object(value):
+        return {"name": str(value or "rmsprop")}  # Keras' default
+    config = value.get("config")
+    config = config if isinstance(config, dict) else {}
+    found: dict[str, str | float] = {"name": value["class_name"]}
+    for key, number in config.items():
+        if _is_object(number) and isinstance(number.get("config"), dict):
+            numbers = filter(_is_number, number["config"].values())
+            number = next(numbers, None)
+        if _is_number(number):
+            found[key] = number
+    return found
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def _check_policies(path: Path, policies: set[str]) -> None:
     for name in policies:
         if re.search(r"u?int[48]|float8|gptq|awq", name):
@@ -231,19 +333,6 @@ def _policy(value: Mapping[str, Any]) -> str | None:
     if "DTypePolicy" not in value["class_name"] or not isinstance(value.get("config"), dict):
         return None
     return str(value["config"].get("name", ""))
-
-
-def _objects(value: Any) -> Iterator[dict[str, Any]]:
-    """Every JSON object with a `class_name`, at any depth."""
-    pending = [value]
-    while pending:
-        each = pending.pop()
-        if isinstance(each, list):
-            pending += each
-        if isinstance(each, dict):
-            pending += each.values()
-            if isinstance(each.get("class_name"), str):
-                yield each
 
 
 def _all_layers(model: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -263,6 +352,7 @@ def _inputs(path: Path, model: Mapping[str, Any]) -> Iterator[Input]:
             f"--model {path}: has no inputs, because it was saved before it was built: call"
             " model.build(input_shape) or add a keras.Input, and save it again"
         )
+    scales = any(_divides_pixels(layer) for layer in _all_layers(model))
     for name in names:
         config = layers[name]["config"]
         if config.get("sparse") or config.get("ragged"):
@@ -289,7 +379,15 @@ def _inputs(path: Path, model: Mapping[str, Any]) -> Iterator[Input]:
             dtype="float32" if dtype in ("float16", "bfloat16") else dtype,
             ids=ids,
             masked=bool(table and table["config"].get("mask_zero")),
+            pixels=len(config["batch_shape"]) == 4 and scales,
         )
+
+
+def _divides_pixels(layer: Mapping[str, Any]) -> bool:
+    """Whether it is a Rescaling of pixels, by 1/255 or 1/127.5."""
+    scale = layer["config"].get("scale")
+    is_scale = isinstance(scale, int | float) and 0 < scale <= _LARGEST_SCALE
+    return layer["class_name"] == "Rescaling" and is_scale
 
 
 def _input_names(model: Mapping[str, Any]) -> list[str]:

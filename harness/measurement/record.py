@@ -74,6 +74,7 @@ def _training(request: Request) -> Trained | None:
     return Trained(
         parameters=request.trained_parameters,
         part=", ".join(request.model.fit.get("trained", [])),
+        loss=", ".join(filter(None, request.size.inputs.get("losses", ()))),
         seed=SEED if request.options.dataset is None else None,
         **request.model.fit["log"],
     )
@@ -101,7 +102,7 @@ def _accuracy(attempt: Attempt) -> Judged:
         size = replace(size, inputs={**size.inputs, "new_tokens": max(answers)})
     place = (model, size, request.precision, request.device)
     if request.trains:
-        tolerance = limits.of_training(*place)
+        tolerance = attempt.reference.limits or limits.of_training(*place)
         return Judged(score="loss_curve", keys=("loss",), tolerance=tolerance, reason=reason)
     of_answers = attempt.reference.limits or limits.limits(
         *place, request.options.sut, attempt.inputs.count

@@ -95,11 +95,12 @@ def _source_digest(request: Request) -> str:
         ROOT / "scenarios" / "worker" / name
         for name in (("fit.py",) if request.trains else ("reference.py", "teacher_forcing.py"))
     ]
+    archive = ("keras_archive.py", "keras_config.py") if request.model.file else ()
     total = hashlib.sha256()
     for path in (
         _module(request),
         ROOT / "sut" / "adapters.py",
-        *([ROOT / "sut" / "keras_archive.py"] if request.model.file else []),
+        *(ROOT / "sut" / name for name in archive),
         *sorted((ROOT / "sut" / "reference").glob("*.py")),
         *worker,
     ):
@@ -165,7 +166,7 @@ def ensure(
             scratch.rename(final)
     with path.open("rb") as f:
         digest = hashlib.file_digest(f, "sha256").hexdigest()
-    if request.trains or request.architecture.limits is None:
+    if request.architecture.limits is None:
         return Reference(path, digest)
     with np.load(path) as file:
         arrays = dict(file)

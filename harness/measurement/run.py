@@ -28,7 +28,7 @@ from harness.execution.loadgen_run import Reporter
 from harness.execution.process import Worker
 from harness.inputs import checkpoint, dataset
 from harness.inputs.tokenizer import Tokenizer, of_bytes
-from harness.measurement import earlier_repeat, reference, tests
+from harness.measurement import earlier_repeat, reference, tests, trained_file
 from harness.measurement import record as records
 from harness.measurement.attempt import Attempt, make_job
 from harness.request import estimate
@@ -81,10 +81,13 @@ def _run_alone(
 ) -> Result:
     """Measure one cell while no other cell is prepared or measured on this machine."""
     environment = _environment(request, request.spec.environment, reporter, setup)
-    with _timed(setup, "inputs"):
-        inputs = _inputs(request)
     with _timed(setup, "checkpoint"):
         weights = _weights(request, reporter)
+    if request.model.file and request.trains:
+        with _timed(setup, "description"):
+            request = trained_file.described(request, weights, environment)
+    with _timed(setup, "inputs"):
+        inputs = _inputs(request)
     with _timed(setup, "reference"):
         reference_answers = reference.ensure(
             request,

@@ -120,7 +120,7 @@ def _model_of_file(options: Options) -> Model:
         if value is not None:
             raise UsageError(f"{flag} {value}: the file of --model decides it: leave {flag} out")
     assert options.model
-    model = keras_models.model(Path(options.model), options.custom)
+    model = keras_models.model(Path(options.model), options.custom, options.trains)
     installed = _installed_keras()
     assert model.file
     if options.python is None and keras_file.newer(model.file.version, installed):

@@ -52,12 +52,14 @@ def train(job: Job, sut: Training, beat: Heartbeat, slowest_ns: float) -> dict[s
     evaluation = _evaluate(sut, held_out)
     write_json(job.log_dir / "steps.json", timer.as_json(sut.trainable) | evaluation)
     if job.test == REFERENCE:
+        more = {"rounded": np.array(sut.rounded)} if hasattr(sut, "rounded") else {}
         with (job.log_dir / "reference.npz").open("wb") as f:
             np.savez(
                 f,
                 allow_pickle=False,
                 loss=np.array(timer.losses),
                 held_out=np.array(evaluation["held_out"]),
+                **more,
             )
     beat.enter("done", LOAD_LIMIT_S)
     before, after = (watch(sut, batches[:count]) for count in (1, 2))

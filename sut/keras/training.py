@@ -9,8 +9,10 @@ from typing import Any
 
 from sut.contract import Batch, Evidence, Unsupported, Workload
 
-Pair = tuple[dict[str, Any], Any]
-"""Inputs by name, and labels. Keras' `fit` calls them x and y."""
+LABEL = "label"
+"""The beginning of the names of labels."""
+Pair = tuple[Any, Any]
+"""Inputs, and labels. Keras' `fit` calls them x and y."""
 
 
 def check_precision(workload: Workload) -> None:
@@ -24,7 +26,8 @@ def check_precision(workload: Workload) -> None:
         )
 
 
-def _pair(batch: Batch) -> Pair:
+def one_label(batch: Batch) -> Pair:
+    """Return the inputs and the `label` of a batch."""
     inputs = dict(batch)
     label = inputs.pop("label")
     return inputs, label
@@ -38,6 +41,7 @@ class KerasTraining:
         epoch: runs one epoch of Keras' `fit`: (model, pairs, number of pairs, `on_step`) → None.
         runtime: `sut.keras3.runtime` or `sut.keras2.runtime`.
         versions: versions of more libraries, by name.
+        pair: returns the inputs and the labels of a batch, as `fit` takes them.
     """
 
     def __init__(
@@ -48,6 +52,7 @@ class KerasTraining:
         epoch: Callable[..., None],
         runtime: ModuleType,
         versions: dict[str, str],
+        pair: Callable[[Batch], Pair] = one_label,
     ):
         self.model = model
         self.workload = workload
@@ -55,17 +60,19 @@ class KerasTraining:
         self.epoch = epoch
         self.runtime = runtime
         self.versions = versions
+        self.pair = pair
         self.trainable = sum(math.prod(v.shape) for v in model.trainable_variables)
 
     def prepare(self, inputs: Batch) -> Batch:
         """Return the inputs under the library's names, and the labels."""
-        return {**self.named(inputs), "label": inputs["label"]}
+        labels = {name: array for name, array in inputs.items() if name.startswith(LABEL)}
+        return {**self.named(inputs), **labels}
 
     def fit(
         self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
     ) -> None:
         """Run one epoch of `fit` over a generator of the batches."""
-        pairs = (_pair(batch) for batch in batches)
+        pairs = (self.pair(batch) for batch in batches)
         self.epoch(self.model, pairs, steps, on_step)
 
     def freeze(self) -> None:

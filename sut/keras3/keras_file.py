@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
 from sut import keras_archive
 from sut.contract import Batch, Unsupported, Workload
 from sut.keras.predictor import KerasPredictor
-from sut.keras3 import runtime
+from sut.keras.training import KerasTraining, Pair
+from sut.keras3 import runtime, training
 
 
 def prepare(inputs: Batch) -> Batch:
@@ -37,3 +38,39 @@ def load(workload: Workload) -> KerasPredictor:
         raise Unsupported("the model has no weights, so there is nothing whose precision is proven")
     runtime.backend.product("float32")  # compiled here, so that evidence compiles nothing
     return KerasPredictor(model, workload, runtime, prepare=prepare, to_host=to_host)
+
+
+class FileTraining(KerasTraining):
+    """The file's own model, with its own optimizer. Not every learning rate can be set to zero, so
+    each step after `freeze` begins with the values that all variables had then.
+    """
+
+    kept: list[np.ndarray] | None = None
+
+    def fit(
+        self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
+    ) -> None:
+        """Run one epoch of `fit`; if the model is frozen, one for each batch."""
+        if self.kept is None:
+            super().fit(batches, steps, on_step)
+            return
+        for batch in batches:
+            super().fit(iter([batch]), 1, on_step)
+            keras_archive.restore(self.model, self.kept)
+
+    def freeze(self) -> None:
+        """Keep the values of all variables."""
+        self.kept = keras_archive.state(self.model)
+
+
+def load_training(workload: Workload) -> KerasTraining:
+    """Return the file's own model, with its own optimizer and losses, to be trained in float32."""
+    runtime.configure(workload)
+    model = keras_archive.load_compiled(workload)
+    runtime.backend.product("float32")  # compiled here, so that evidence compiles nothing
+
+    def pair(batch: Batch) -> Pair:
+        inputs = keras_archive.inputs(model, workload, batch)
+        return inputs, keras_archive.labels(model, workload, batch)
+
+    return FileTraining(model, workload, prepare, training.epoch, runtime, {}, pair)

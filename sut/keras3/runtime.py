@@ -28,6 +28,8 @@ backend = importlib.import_module(f"sut.keras.on_{keras.backend.backend()}")
 
 PREDICTS = "predict_on_batch"
 _LARGE = 1 << 24  # elements
+# Weights of these dtypes count something, such as the samples that a Normalization has seen.
+_COUNTERS = ("int32", "int64", "uint32", "bool")
 
 
 def configure(workload: Workload) -> None:
@@ -118,7 +120,9 @@ def evidence(
     """
     variables = model.non_trainable_weights if "lora" in workload.config else model.weights
     weights = [
-        (keras.backend.standardize_dtype(each.dtype), math.prod(each.shape)) for each in variables
+        (keras.backend.standardize_dtype(each.dtype), math.prod(each.shape))
+        for each in variables
+        if each.dtype not in _COUNTERS
     ]
     layers = [layer for layer in model._flatten_layers() if layer._trainable_variables]
     return backend_evidence.evidence(

@@ -38,7 +38,7 @@ def compiled(
     model.compile(
         optimizer=optimizer, loss=loss, jit_compile=workload.execution == "xla", **arguments
     )
-    return KerasTraining(model, workload, named, _epoch, runtime, versions or {})
+    return KerasTraining(model, workload, named, epoch, runtime, versions or {})
 
 
 def image_encoder(encoder: Any, workload: Workload, **versions: str) -> KerasTraining:
@@ -75,12 +75,13 @@ def data(pairs: Iterable[keras_training.Pair]) -> Any:
     return runtime.backend.pipeline(pairs) if hasattr(runtime.backend, "pipeline") else pairs
 
 
-def _epoch(
+def epoch(
     model: Any,
     pairs: Iterable[keras_training.Pair],
     steps: int,
     on_step: Callable[[Callable[[], float]], None],
 ) -> None:
+    """Run one epoch of Keras' `fit`; see `KerasTraining`."""
     keras.Model.fit(
         model, data(pairs), steps_per_epoch=steps, epochs=1, verbose=0, callbacks=[_Steps(on_step)]
     )

@@ -5,7 +5,9 @@ the SUT, in float32. Its methods are those of `sut.contract.Inference`.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import keras
@@ -13,6 +15,9 @@ import numpy as np
 
 from sut import keras_archive
 from sut.contract import Batch, Evidence, Workload
+
+_ROUNDINGS = 1e-6
+"""The relative change of a weight: as much as 16 roundings of float32."""
 
 
 class Reference:
@@ -50,9 +55,70 @@ class Reference:
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
         """Return the backend. A reference is not measured."""
-        call()
-        detail = {"keras": keras.__version__, "backend": keras.backend.backend()}
-        return Evidence(graphs=0, graph_breaks=None, precision="float32", detail=detail)
+        return _evidence(call)
+
+
+class ReferenceTraining:
+    """The file's own model, trained by `train_on_batch`. Its methods are those of
+    `sut.contract.Training`.
+
+    It also trains a copy whose weights are changed by some roundings. `rounded` has the loss of
+    each step of the copy.
+    """
+
+    def __init__(self, workload: Workload):
+        _products_in_float32(workload.device)
+        self.workload = workload
+        self.model = keras_archive.load_compiled(workload)
+        self.trainable = sum(math.prod(each.shape) for each in self.model.trainable_weights)
+        self.kept: list[np.ndarray] | None = None
+        self.copy = keras_archive.load_compiled(workload)
+        self.rounded: list[float] = []
+        rng = np.random.default_rng(0)
+        for weight in self.copy.trainable_weights:
+            factors = 1 + _ROUNDINGS * rng.standard_normal(weight.shape)
+            weight.assign(weight * factors.astype(np.float32))
+
+    def prepare(self, inputs: Batch) -> Batch:
+        """Return the inputs unchanged."""
+        return inputs
+
+    def fit(
+        self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
+    ) -> None:
+        """Make one step on each batch. If the model is frozen, each step changes nothing."""
+        for batch in batches:
+            inputs = keras_archive.inputs(self.model, self.workload, batch)
+            labels = keras_archive.labels(self.model, self.workload, batch)
+            loss = _step(self.model, inputs, labels)
+            if self.kept is None:
+                self.rounded.append(_step(self.copy, inputs, labels))
+            else:
+                keras_archive.restore(self.model, self.kept)
+            on_step(partial(float, loss))
+
+    def freeze(self) -> None:
+        """Keep the values of all variables."""
+        self.kept = keras_archive.state(self.model)
+
+    def synchronise(self) -> None:
+        """Do nothing: no time is measured."""
+
+    def evidence(self, call: Callable[[], Any]) -> Evidence:
+        """Return the backend. A reference is not measured."""
+        return _evidence(call)
+
+
+def _step(model: Any, inputs: Any, labels: Any) -> float:
+    """Train one step. Return its loss."""
+    model.reset_metrics()
+    return float(model.train_on_batch(inputs, labels, return_dict=True)["loss"])
+
+
+def _evidence(call: Callable[[], Any]) -> Evidence:
+    call()
+    detail = {"keras": keras.__version__, "backend": keras.backend.backend()}
+    return Evidence(graphs=0, graph_breaks=None, precision="float32", detail=detail)
 
 
 def _products_in_float32(device: str) -> None:
@@ -70,3 +136,8 @@ def _products_in_float32(device: str) -> None:
 def load(workload: Workload) -> Reference:
     """Return the reference of the file."""
     return Reference(workload)
+
+
+def load_training(workload: Workload) -> ReferenceTraining:
+    """Return the reference of a training of the file."""
+    return ReferenceTraining(workload)

@@ -142,6 +142,7 @@ def test_the_packages_of_a_new_framework_stand_in_the_systems_description(monkey
         "jaxlib",
         "tensorflow",
         "torch",
+        "openvino",
         "tf-keras",
         "keras-nlp",
     )

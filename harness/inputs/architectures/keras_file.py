@@ -1,8 +1,8 @@
 """The inputs of a user's own model in a `.keras` file: the arrays that the file specifies, by the
 names of their input layers.
 
-Random inputs are float32 from 0 to 1, and ids below the size of the table in which a layer looks
-them up.
+Random inputs are float32 from 0 to 1, pixels from 0 to 255, and ids below the size of the table in
+which a layer looks them up.
 """
 
 from __future__ import annotations
@@ -22,15 +22,18 @@ from blake3 import blake3
 
 from compliance import rules
 from harness.errors import UsageError
-from harness.inputs import keras_file, pictures
+from harness.inputs import keras_file, keras_labels, pictures
 from harness.inputs.architectures import Architecture, Arrays, Dataset
 from harness.inputs.keras_file import Input
+from harness.inputs.keras_labels import Label
 from harness.inputs.models import Model, ModelFile, Size, UserWeightsRules
 from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
 from harness.messages import InputNote, NotJudged
 
 NAME = "keras_file"
+TRAINED = "trained/"
+"""The beginning of the names of weights that a training changes."""
 OFFICIAL = "3d-unet-99"
 """The official benchmark whose counts and durations the longer modes take. Its data set is the
 smallest, because an unknown model may have large inputs.
@@ -42,18 +45,28 @@ _ROUNDOFF = {"float32": 2.0**-24, "tf32": 2.0**-11}
 _FACTOR = {"float32": 30.0, "tf32": 3.0}
 # Roundings of the largest value in an honest answer, at least.
 _ROUNDINGS = {"float32": 10.0, "tf32": 1.0}
+# The loosest limits of losses, which compliance/training/limits.toml has too.
+_LOSS_TOLERANCE = {
+    "float32": {"first_loss_error": 1e-3, "loss_error": 5e-2},
+    "tf32": {"first_loss_error": 2.5e-2, "loss_error": 2.5e-1},
+}
+# The limit of loss_error over the distance that some roundings of the weights cause. If that
+# distance times the smaller factor exceeds the loosest limit, nothing is judged.
+_OF_ROUNDING, _LEAST_OF_ROUNDING = 10.0, 3.0
+_LEAST_LOSS_ERROR = 1e-2  # five times as much as the farthest honest SUT of a small CNN
 _LONGEST_NAME = 40
 _SUFFIXES = (".npz", ".npy")
 _NO_ARRAYS = "{path}: is no array file of numpy ({why}): write it with numpy.save or numpy.savez"
 
 
-def model(path: Path, custom: Path | None) -> Model:
+def model(path: Path, custom: Path | None, trains: bool = False) -> Model:
     """The model of a file. Raises UsageError if it cannot be measured.
 
     Args:
         custom: the file with the code of its custom layers; None: it has none.
+        trains: whether it is to be trained.
     """
-    description = keras_file.read(path, custom is not None)
+    description = keras_file.read(path, custom is not None, trains)
     digest = _digest(path, path.stat().st_size, path.stat().st_mtime_ns)
     stem = re.sub(r"[^A-Za-z0-9_.-]+", "_", path.stem)[:_LONGEST_NAME]
     name = f"{stem}-{digest[:8]}"
@@ -62,18 +75,23 @@ def model(path: Path, custom: Path | None) -> Model:
     # Prefixed, so that no output is mistaken for the tokens of a language model.
     keys = [f"output_{each}" for each in description.outputs]
     shapes = ", ".join(f"{each.name} {_shape(each.shape)}" for each in description.inputs)
+    labels = _labels(path, description)
     size = Size(
         name="user",
         summary=f"{path.name}: {description.depth} layers, inputs {shapes}",
         precision="float32",
-        batch_size={"Offline": _BATCH_SIZE},
+        batch_size={"Offline": _BATCH_SIZE, "Fit": _BATCH_SIZE},
         config={
             "num_hidden_layers": description.depth,
             "inputs": [each.name for each in description.inputs],
             "outputs": keys,
+            **({"labels": labels} if labels else {}),
         },
         tensors=(),
-        inputs={"arrays": description.inputs},
+        inputs={
+            "arrays": description.inputs,
+            "losses": description.compiled.losses if description.compiled else (),
+        },
         stored_bytes=description.weight_bytes,
     )
     return Model(
@@ -94,7 +112,7 @@ def model(path: Path, custom: Path | None) -> Model:
         config={},
         also_called={},
         user_weights=UserWeightsRules(),
-        fit={},
+        fit=_fit(description),
         distilled_from=None,
         file=ModelFile(
             path=path,
@@ -105,6 +123,33 @@ def model(path: Path, custom: Path | None) -> Model:
             notes=tuple(_notes(path, description)),
         ),
     )
+
+
+def _labels(path: Path, description: keras_file.Description) -> list[str | None]:
+    """The name of each output's labels. Raises UsageError if an input has the name of one."""
+    if description.compiled is None:
+        return []
+    names = keras_labels.names(description.outputs, description.compiled.losses)
+    for each in description.inputs:
+        if each.name.startswith(keras_labels.PREFIX):
+            raise UsageError(
+                f"--model {path}: its input is called {each.name}, and names that begin with"
+                f" {keras_labels.PREFIX} are those of labels: save the model with another name of"
+                " the input"
+            )
+    return names
+
+
+def _fit(description: keras_file.Description) -> dict[str, Any]:
+    """See `Model.fit`. The names of trained weights begin with TRAINED."""
+    if description.compiled is None:
+        return {}
+    return {
+        "trained": [TRAINED],
+        "optimizer": description.compiled.optimizer,
+        "tolerance": _LOSS_TOLERANCE,
+        "log": {"benchmark": NAME, "ruleset": ""},
+    }
 
 
 def _code(path: Path) -> bytes:
@@ -127,6 +172,10 @@ def _notes(path: Path, description: keras_file.Description) -> list[str]:
     others = [name for name in description.policies if name != "float32"]
     if others:
         notes.append(InputNote.MODEL_FILE_PRECISION.format(precisions=" and ".join(others)))
+    if description.compiled:
+        notes.append(InputNote.MODEL_FILE_TRAINED)
+        if description.compiled.drops_out:
+            notes.append(InputNote.MODEL_FILE_NO_DROPOUT)
     return [*notes, InputNote.MODEL_FILE_LIMITS]
 
 
@@ -194,6 +243,8 @@ def _drawn(rng: np.random.Generator, given: Input, shape: tuple[int, ...]) -> np
         return rng.integers(2, size=shape).astype(bool)
     if dtype.kind in "iu":
         return rng.integers(256, size=shape, dtype=dtype)
+    if given.pixels:
+        return rng.integers(256, size=shape).astype(dtype)
     return rng.random(shape, np.float32).astype(dtype)
 
 
@@ -244,14 +295,18 @@ def _read(
             f" {_listed(names)}: write numpy.savez(FILE, {names[0]}=...)"
         )
     arrays = {each.name: _fitted(path, each, found[each.name]) for each in given}
+    return arrays, (_counted(path, arrays),)
+
+
+def _counted(path: Path, arrays: Arrays) -> str:
+    """A note on the arrays. Raises UsageError if they have different numbers of samples."""
     counts = {len(array) for array in arrays.values()}
     if len(counts) > 1 or not min(counts):
         raise UsageError(
             f"--dataset {path}: its arrays have {_listed(map(str, sorted(counts)))} samples; all"
             " need the same number, and one at least"
         )
-    note = InputNote.ARRAYS.format(file=path.name, count=min(counts), names=_listed(names))
-    return arrays, (note,)
+    return InputNote.ARRAYS.format(file=path.name, count=min(counts), names=_listed(arrays))
 
 
 def _listed(names: Any) -> str:
@@ -361,11 +416,112 @@ def limits(
 
 
 def _largest(answers: np.ndarray) -> float:
-    """The largest value over the standard deviation; 1 if all are equal, or whole numbers."""
-    if answers.dtype.kind != "f" or answers.min() == answers.max():
+    """The largest value over the standard deviation; infinite if all are equal, 1 for whole
+    numbers.
+    """
+    if answers.dtype.kind != "f":
         return 1.0
+    if answers.min() == answers.max():
+        return math.inf
     return float(np.abs(answers).max()) / float(answers.std(dtype=np.float64))
 
+
+def first_inputs(size: Size, dataset: Path | None, samples: int) -> Arrays:
+    """Some inputs without labels: random ones, or those at the beginning of a user's file."""
+    if dataset is None:
+        return _synthetic(size, samples, 0)
+    found = _read_file(dataset)
+    arrays = {}
+    for each in _specified(size):
+        if each.name not in found:
+            raise UsageError(
+                f"--dataset {dataset}: holds {_listed(found)}, and no {each.name}: a training takes"
+                " an .npz file with inputs and labels"
+            )
+        arrays[each.name] = _fitted(dataset, each, found[each.name])[:samples]
+    return arrays
+
+
+def _check_trained(model: Model, size: Size) -> None:
+    """Raises UsageError if random inputs or labels cannot be drawn."""
+    check(model, size)
+    for name, loss in zip(size.config["labels"], size.inputs["losses"], strict=True):
+        if loss and keras_labels.kind_of(loss) == keras_labels.UNKNOWN:
+            raise UsageError(
+                f"--model {_path(model)}: its loss is {loss}, for which no labels can be drawn:"
+                f" give the inputs and {name} with --dataset FILE.npz"
+            )
+
+
+def _label_arrays(size: Size) -> tuple[Label, ...]:
+    return tuple(size.inputs["labels"])
+
+
+def _synthetic_labelled(size: Size, samples: int, stream: int) -> Arrays:
+    labels = {each.name: keras_labels.drawn(each, samples, stream) for each in _label_arrays(size)}
+    return _synthetic(size, samples, stream) | labels
+
+
+def _read_labelled(
+    model: Model,
+    size: Size,
+    path: Path,
+    own: Tokenizer | None,
+    seq_len: int | None,
+    options: PromptOptions,
+) -> tuple[Arrays, tuple[str, ...]]:
+    """The inputs and labels of a user's .npz, checked against the model."""
+    found = _read_file(path)
+    names = [each.name for each in (*_specified(size), *_label_arrays(size))]
+    if set(found) != set(names):
+        raise UsageError(
+            f"--dataset {path}: holds {_listed(found)}, and a training of {model.name} takes"
+            f" {_listed(names)}: write numpy.savez(FILE, {names[0]}=..., {names[-1]}=...)"
+        )
+    arrays = {each.name: _fitted(path, each, found[each.name]) for each in _specified(size)}
+    for each in _label_arrays(size):
+        arrays[each.name] = keras_labels.fitted(path, each, found[each.name])
+    return arrays, (_counted(path, arrays),)
+
+
+def loss_limits(
+    size: Size, precision: str, reference: Mapping[str, np.ndarray]
+) -> tuple[dict[str, float], str]:
+    """(The limits of the losses, why the reference cannot judge losses or an empty text).
+
+    Rounding errors grow while a model is trained, in some models fast. So the reference also trains
+    the model with weights that are changed by some roundings. The limit follows from the distance
+    between its two rows of losses.
+
+    Args:
+        reference: the losses of the reference: `loss`, and `rounded` with changed weights.
+    """
+    losses = reference["loss"]
+    if size.inputs["random"]:
+        return {}, NotJudged.RANDOM_LAYERS
+    if not np.isfinite(losses).all():
+        return {}, NotJudged.LOSS_NOT_FINITE
+    limits = dict(_LOSS_TOLERANCE[precision])
+    ratio = _largest(losses)
+    if _ROUNDINGS[precision] * _ROUNDOFF[precision] * ratio > limits["first_loss_error"]:
+        return {}, NotJudged.LOSSES_NEARLY_EQUAL.format(ratio=ratio)
+    if precision != "float32":
+        return limits, ""
+    moved = float(np.abs(reference["rounded"] - losses).max() / losses.std())
+    if _LEAST_OF_ROUNDING * moved > limits["loss_error"]:
+        return {}, NotJudged.LOSSES_CHAOTIC.format(moved=moved)
+    usual = max(_LEAST_LOSS_ERROR, _OF_ROUNDING * moved)
+    limits["loss_error"] = min(limits["loss_error"], float(f"{usual:.3g}"))
+    return limits, ""
+
+
+_TRAINED = Architecture(
+    synthetic=_synthetic_labelled,
+    dataset=Dataset(count=_count, read=_read_labelled),
+    with_sequence_length=_with_length,
+    check=_check_trained,
+    limits=loss_limits,
+)
 
 ARCHITECTURE = Architecture(
     synthetic=_synthetic,
@@ -374,4 +530,5 @@ ARCHITECTURE = Architecture(
     with_sequence_length=_with_length,
     check=check,
     limits=limits,
+    trained=_TRAINED,
 )

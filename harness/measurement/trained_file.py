@@ -1,0 +1,112 @@
+"""The labels and the weights of a user's own file that is trained. The file does not contain the
+shapes of its outputs, so a process with the SUT's framework loads it and reports them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import tempfile
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from formats.writing import write_json
+from harness.errors import UsageError
+from harness.execution.environments import ROOT, Environment
+from harness.inputs.architectures import keras_file
+from harness.inputs.checkpoint import Checkpoint
+from harness.inputs.keras_labels import Label
+from harness.inputs.models.drawn import Tensor
+from harness.request.request import Request
+from sut.contract import Workload
+from sut.devices import DEVICES, HOST
+
+_PROGRAM = "sut.keras_description"
+_SOURCES = ("keras_description", "keras_archive", "keras_config")
+_SAMPLES = 2
+_LIMIT_S = 600
+
+
+def described(request: Request, checkpoint: Checkpoint, environment: Environment) -> Request:
+    """Return the request with the labels and weights of its model. Raises UsageError with the
+    framework's words if it cannot load or call the model.
+    """
+    rows = keras_file.first_inputs(request.size, request.options.dataset, _SAMPLES)
+    found = _description(request, checkpoint, environment, rows)
+    if found["refused"]:
+        raise UsageError(f"--model {request.options.model}: {found['refused']}")
+    config = request.size.config
+    labels = [
+        Label(name=name, loss=loss, shape=tuple(shape))
+        for name, loss, shape in zip(
+            config["labels"], request.size.inputs["losses"], found["outputs"], strict=True
+        )
+        if name
+    ]
+    inputs = {**request.size.inputs, "labels": tuple(labels), "random": found["random"]}
+    tensors = tuple(_tensor(*weight) for weight in found["weights"])
+    return replace(request, size=replace(request.size, inputs=inputs, tensors=tensors))
+
+
+def _tensor(name: str, shape: list[int], trained: bool) -> Tensor:
+    beginning = keras_file.TRAINED if trained else ""
+    return Tensor(name=beginning + name, shape=tuple(shape), mean=0.0, std=0.0)
+
+
+def _description(
+    request: Request, checkpoint: Checkpoint, environment: Environment, rows: dict[str, np.ndarray]
+) -> dict[str, Any]:
+    """The output of the program. The cache keeps it by everything that decides it."""
+    workload = Workload(
+        model=request.model.name,
+        task=request.task,
+        config={"model": dict(request.size.config)},
+        checkpoint=checkpoint.path,
+        precision=request.precision,
+        batch_size=_SAMPLES,
+        device=HOST,
+        backend=request.spec.backend,
+        execution="eager",
+    )
+    given = json.dumps({**asdict(workload), "checkpoint": str(checkpoint.path)})
+    shapes = {name: array.shape for name, array in rows.items()}
+    parts = [given, shapes, environment.lock_sha256, *(_source(name) for name in _SOURCES)]
+    digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+    kept = request.options.cache / "descriptions" / f"{request.model.name}-{digest}.json"
+    if not kept.exists():
+        found = _run(request, environment, given, rows)
+        if found["refused"]:
+            return found
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_json(kept, found)
+    return dict(json.loads(kept.read_text(encoding="utf-8")))
+
+
+def _source(name: str) -> str:
+    return (ROOT / "sut" / f"{name}.py").read_text(encoding="utf-8")
+
+
+def _run(
+    request: Request, environment: Environment, given: str, rows: dict[str, np.ndarray]
+) -> dict[str, Any]:
+    variables = {**request.spec.process_env, "PYTHONPATH": str(ROOT)}
+    with tempfile.TemporaryDirectory() as folder:
+        inputs = Path(folder) / "inputs.npz"
+        out = Path(folder) / "description.json"
+        np.savez(inputs, allow_pickle=False, **rows)
+        done = subprocess.run(
+            [environment.python, "-P", "-m", _PROGRAM, given, inputs, out],
+            env={**DEVICES[HOST].environment(os.environ), **variables},
+            capture_output=True,
+            text=True,
+            timeout=_LIMIT_S,
+        )
+        if done.returncode:
+            last = (done.stderr.strip() or "it ended without a message").splitlines()[-1]
+            return {"refused": f"cannot be called with {_SAMPLES} inputs: {last}"}
+        return dict(json.loads(out.read_text(encoding="utf-8")))

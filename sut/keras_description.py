@@ -1,0 +1,67 @@
+"""Describes the model of a `.keras` file that is to be trained: `python -m sut.keras_description
+WORKLOAD INPUTS OUT`.
+
+WORKLOAD is the JSON of a Workload, and INPUTS an .npz with some inputs. It writes to OUT, as JSON:
+
+    outputs   the shape of each output, without the axis of samples
+    weights   name, shape, and whether it is trained, of each weight
+    random    whether two answers to the same inputs differ while training
+    refused   why Keras cannot load the file; an empty text: it can
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from sut import keras_archive
+from sut.contract import Unsupported, Workload
+
+_SAME = 1e-3  # of the largest value; sums in another order differ by less
+
+
+def describe(workload: Workload, inputs: Path) -> dict[str, Any]:
+    """Return the description of the model. Raises Unsupported."""
+    model = keras_archive.load_compiled(workload)
+    with np.load(inputs) as file:
+        batch = keras_archive.inputs(model, workload, dict(file))
+    first, second = (_answers(model, batch) for _ in range(2))
+    trained = {id(each) for each in model.trainable_weights}
+    return {
+        "outputs": [array.shape[1:] for array in first],
+        "weights": [(each.path, tuple(each.shape), id(each) in trained) for each in model.weights],
+        "random": any(map(_differ, first, second)),
+        "refused": "",
+    }
+
+
+def _answers(model: Any, batch: Any) -> list[np.ndarray]:
+    outputs = keras.tree.flatten(model(batch, training=True))
+    return [keras.ops.convert_to_numpy(each) for each in outputs]
+
+
+def _differ(one: np.ndarray, other: np.ndarray) -> bool:
+    most = _SAME * float(np.abs(one).max(initial=0.0))
+    return not np.allclose(one, other, rtol=0.0, atol=most, equal_nan=True)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Write the description."""
+    given, inputs, out = arguments
+    fields = json.loads(given)
+    workload = Workload(**{**fields, "checkpoint": Path(fields["checkpoint"])})
+    try:
+        description = describe(workload, Path(inputs))
+    except Unsupported as e:
+        description = {"refused": str(e)}
+    Path(out).write_text(json.dumps(description), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
