@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import psutil
+
 from harness.request import plan
 from harness.request.options import Options
 from harness.request.request import Request
@@ -43,5 +45,18 @@ class Reporter:
         def seen(beat):
             if what == self.stop:
                 raise KeyboardInterrupt
+
+        return seen
+
+
+class Killer(Reporter):
+    """Kills the worker while it runs the accuracy test."""
+
+    def watch(self, what):
+        def seen(beat):
+            if what == "accuracy" and beat.phase == "test":
+                children = psutil.Process().children()
+                (worker,) = (c for c in children if "scenarios.worker" in c.cmdline())
+                worker.kill()
 
         return seen

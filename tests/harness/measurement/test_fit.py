@@ -10,7 +10,6 @@ import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
-import psutil
 import pytest
 
 from compliance import audit
@@ -25,7 +24,7 @@ from harness.measurement import run
 from harness.report import content
 from harness.request import plan
 from harness.submission import training
-from tests.support.cells import Reporter, request
+from tests.support.cells import Killer, Reporter, request
 
 MILLISECONDS = 2.0
 
@@ -407,21 +406,6 @@ def test_a_training_that_was_interrupted_goes_on_with_the_test_that_is_left(tmp_
 
 def test_a_training_that_ends_badly_says_how_and_goes_on_where_it_was(tmp_path):
     asked = request(tmp_path, scenario="Fit", duration=None, options={"latency-ms": 75.0})
-
-    class Killer(Reporter):
-        """Kills the worker of the accuracy test while it trains."""
-
-        def watch(self, what):
-            def seen(beat):
-                if what == "accuracy" and beat.phase == "test":
-                    (worker,) = (
-                        child
-                        for child in psutil.Process().children()
-                        if "scenarios.worker" in child.cmdline()
-                    )
-                    worker.kill()
-
-            return seen
 
     killed = run.run(asked, Killer(), 0)
     assert killed.status == "error" and "SIGKILL" in killed.reason and killed.metric is not None

@@ -6,7 +6,6 @@ import os
 import shutil
 from pathlib import Path
 
-import psutil
 import pytest
 
 from formats import reading
@@ -21,7 +20,7 @@ from harness.request import plan
 from sut import variables
 from sut.registry import SUTS
 from tests.conftest import CACHE
-from tests.support.cells import Reporter, request
+from tests.support.cells import Killer, Reporter, request
 from tests.support.tree import edit_json
 
 
@@ -129,21 +128,6 @@ def test_after_ctrl_c_in_the_accuracy_test_the_performance_test_is_kept(tmp_path
 
 def test_after_a_kill_in_the_accuracy_test_the_performance_test_is_kept(tmp_path, made_environment):
     asked = request(tmp_path, duration=1.5, options={"latency-ms": 20.0})
-
-    class Killer(Reporter):
-        """Kills the worker, which also ran the performance test."""
-
-        def watch(self, what):
-            def seen(beat):
-                if what == "accuracy" and beat.phase == "test":
-                    (worker,) = (
-                        child
-                        for child in psutil.Process().children()
-                        if "scenarios.worker" in child.cmdline()
-                    )
-                    worker.kill()
-
-            return seen
 
     killed = run.run(asked, Killer(), 0)
     assert killed.status == "error" and "SIGKILL" in killed.reason and killed.metric is not None
