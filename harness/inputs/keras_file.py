@@ -285,6 +285,8 @@ def _compiled(path: Path, config: Mapping[str, Any], outputs: tuple[str, ...]) -
 
 def _losses(given: Any, outputs: tuple[str, ...]) -> tuple[str | None, ...] | None:
     """The name of each output's loss. None: they do not fit the outputs."""
+    if isinstance(given, dict) and given.get("class_name") == "__tuple__":
+        given = given["items"]
     if isinstance(given, str) or _is_object(given):
         return (_name_of(given),) * len(outputs)
     if isinstance(given, list) and len(given) == len(outputs):
