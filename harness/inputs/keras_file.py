@@ -120,13 +120,13 @@ def read(path: Path, custom: bool, trains: bool = False) -> Description:
     """
     _check_kind(path)
     config, metadata, weight_bytes = _documents(path)
-    _check_code(path, config, custom, trains)
     own = config.get("config")
     if not isinstance(own, dict) or "layers" not in own:
         raise UsageError(
             f"--model {path}: its class {config.get('class_name')} is neither Functional nor"
             f" Sequential, so its inputs are not in the file: save it with {_wrapped(config)}"
         )
+    _check_code(path, config, custom, trains)
     try:
         inputs = tuple(_inputs(path, own))
         outputs = tuple(_outputs(own))
