@@ -18,8 +18,8 @@ class Workload:
             checkpoint), and "classes" the classes by framework. For generate there are also
             `prompt_buckets` and `new_token_buckets` (see `sut.padding`), and `end_tokens`, the ids
             at which an answer ends (none: each row gets all requested tokens). For fit there is
-            also `optimizer`, with the constants of AdamW, and for LoRA `lora`, with `rank`, `alpha`
-            and `factors`, the layout of its factors (`sut.adapters`).
+            also `optimizer`, with the constants of AdamW or of a user's file, and for LoRA `lora`,
+            with `rank`, `alpha` and `factors`, the layout of its factors (`sut.adapters`).
         checkpoint: folder with config.json and model.safetensors in the native library's own names.
         precision: `float32`, `tf32` or `bfloat16`, for parameters and matrix products.
         device: `cpu` or `cuda`.

@@ -104,7 +104,8 @@ class Training(Protocol):
     trained parameter, a constant learning rate, no clipping of gradients and no dropout. The loss
     is the mean cross-entropy of a batch's labels. A label of -100 is ignored. An image encoder's
     labels are features, and its loss is their mean squared error. With `config["lora"]` the model's
-    own parameters are frozen, and LoRA's factors are trained (`sut.adapters`).
+    own parameters are frozen, and LoRA's factors are trained (`sut.adapters`). A `.keras` file is
+    trained by its own losses and optimizer, and the names of its labels begin with `label`.
     """
 
     trainable: int

@@ -59,7 +59,8 @@ def _add_up_gradients(optimizer: Any) -> None:
     own = optimizer.apply
 
     def apply(gradients: Sequence[Any], trainable_variables: Any = None) -> None:
-        own([dense(each) for each in gradients], trainable_variables)
+        given = [each if each is None else dense(each) for each in gradients]
+        own(given, trainable_variables)
 
     optimizer.apply = apply
 

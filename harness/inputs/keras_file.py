@@ -120,13 +120,13 @@ def read(path: Path, custom: bool, trains: bool = False) -> Description:
     """
     _check_kind(path)
     config, metadata, weight_bytes = _documents(path)
-    _check_code(path, config, custom, trains)
     own = config.get("config")
     if not isinstance(own, dict) or "layers" not in own:
         raise UsageError(
             f"--model {path}: its class {config.get('class_name')} is neither Functional nor"
             f" Sequential, so its inputs are not in the file: save it with {_wrapped(config)}"
         )
+    _check_code(path, config, custom, trains)
     try:
         inputs = tuple(_inputs(path, own))
         outputs = tuple(_outputs(own))
@@ -149,6 +149,15 @@ def read(path: Path, custom: bool, trains: bool = False) -> Description:
     )
 
 
+def _converted(path: str, stem: str) -> str:
+    """How an .h5 file is converted."""
+    return (
+        f"{_CONVERT.format(path=path, stem=stem)}. Keras 3 does not load every layer of Keras 2: if"
+        " that command fails, build the model with Keras 3, call"
+        f' model.load_weights("{path}"), and save it as {stem}.keras'
+    )
+
+
 def _wrapped(config: Mapping[str, Any]) -> str:
     """The call that saves a model of another class with its inputs."""
     if _of_keras(config):
@@ -165,10 +174,9 @@ def _check_kind(path: Path) -> None:
     stem = path.stem
     if path.is_dir() and (path / _SAVED_MODEL).is_file():
         first = _CONVERT_SAVED_MODEL.format(path=path, stem=stem)
-        second = _CONVERT.format(path=f"{stem}.h5", stem=stem)
         raise UsageError(
             f"--model {path}: is a SavedModel, which Keras 3 does not load: convert it with {first}"
-            f" and then {second}"
+            f" and then {_converted(f'{stem}.h5', stem)}"
         )
     if path.is_dir():
         raise UsageError(f"--model {path}: is a folder; give a {SUFFIX} file")
@@ -177,7 +185,7 @@ def _check_kind(path: Path) -> None:
     if path.suffix.lower() in _OLD_SUFFIXES:
         raise UsageError(
             f"--model {path}: is a file of the format before Keras 3: convert it with"
-            f" {_CONVERT.format(path=path, stem=stem)}"
+            f" {_converted(str(path), stem)}"
         )
     if path.suffix.lower() != SUFFIX:
         raise UsageError(f"--model {path}: give a {SUFFIX} file, which model.save writes")
@@ -277,6 +285,8 @@ def _compiled(path: Path, config: Mapping[str, Any], outputs: tuple[str, ...]) -
 
 def _losses(given: Any, outputs: tuple[str, ...]) -> tuple[str | None, ...] | None:
     """The name of each output's loss. None: they do not fit the outputs."""
+    if isinstance(given, dict) and given.get("class_name") == "__tuple__":
+        given = given["items"]
     if isinstance(given, str) or _is_object(given):
         return (_name_of(given),) * len(outputs)
     if isinstance(given, list) and len(given) == len(outputs):

@@ -150,6 +150,8 @@ def of_training(model: Model, size: Size, precision: str, device: str) -> dict[s
     loosest = dict(model.fit["tolerance"][precision])
     same = _rows(model, precision, size.name, device, kind="trained")
     rows = same or _rows(model, precision, _LARGEST_SIZE, _DEVICE, kind="trained")
+    if not rows:
+        return loosest
     factor = FACTOR[precision] * (1.0 if same else _UNMEASURED * _depth(model, size))
     derived = {}
     for name, bound in loosest.items():

@@ -38,6 +38,14 @@ def twice_the_rate(job: Job) -> Any:
     return honest(replace(job, workload=replace(job.workload, config=changed)))
 
 
+def changes_the_files_rate(job: Job) -> Any:
+    """Trains the model of a `.keras` file with twice its learning rate."""
+    sut = honest(job)
+    optimizer = sut.model.optimizer
+    optimizer.learning_rate = 2 * float(optimizer.learning_rate)
+    return sut
+
+
 def twice_the_scale(job: Job) -> Any:
     """What LoRA adds counts twice, as by another alpha."""
     return _with_lora(job, alpha=2 * job.workload.config["lora"]["alpha"])

@@ -13,8 +13,28 @@ from typing import Any
 import numpy as np
 
 from scenarios.worker import evidence
-from sut.contract import Workload
-from sut.registry import load_module
+from sut.contract import Batch, Workload
+from sut.registry import SUTS, load_module
+
+
+def permuted(spec: dict[str, Any], workload: Workload, batch: Batch) -> Batch:
+    """The answers to inputs in another order."""
+    sut = load_module(spec["sut"], "keras_file").load(workload)
+    return sut.to_host(sut.predict({name: np.roll(rows, 1, 0) for name, rows in batch.items()}))
+
+
+def zeroed(spec: dict[str, Any], workload: Workload, batch: Batch) -> Batch:
+    """The answers of a model whose last layer with a matrix has only zeros. OpenVINO compiles the
+    weights into its program, so they change before the first answer.
+    """
+    sut = load_module(spec["sut"], "keras_file").load(workload)
+    layers = [each for each in sut.model._flatten_layers() if each._trainable_variables]
+    layer = [each for each in layers if len(each.weights[0].shape) > 1][-1]
+    layer.set_weights([np.zeros(weight.shape) for weight in layer.weights])
+    return sut.to_host(sut.predict(batch))
+
+
+BROKEN = {"permuted": permuted, "zeroed": zeroed}
 
 
 def main(specification: Path) -> None:
@@ -33,6 +53,9 @@ def answers_of(spec: dict[str, Any]) -> None:
         np.savez(file, allow_pickle=False, **answers)
     seen = [dataclasses.asdict(evidence.watch(sut, [batch] * number)) for number in (1, 2)]
     out.with_suffix(".json").write_text(json.dumps(seen))
+    for name, change in BROKEN.items() if spec["sut"] in SUTS else ():
+        with out.with_name(f"{out.stem}-{name}.npz").open("wb") as file:
+            np.savez(file, allow_pickle=False, **change(spec, workload, batch))
 
 
 if __name__ == "__main__":

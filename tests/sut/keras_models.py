@@ -70,17 +70,25 @@ def text() -> keras.Model:
     x = layers.Add()([x, layers.MultiHeadAttention(2, 8)(x, x)])
     x = layers.LayerNormalization()(x)
     x = layers.LSTM(12)(x)
-    return keras.Model(ids, layers.Dense(3, name="score")(x))
+    model = keras.Model(ids, layers.Dense(1, activation="sigmoid", name="score")(x))
+    rate = keras.optimizers.schedules.CosineDecay(1e-3, 1000)
+    model.compile(keras.optimizers.AdamW(rate), "binary_crossentropy", metrics=["accuracy"])
+    return model
 
 
 def two() -> keras.Model:
-    """Two inputs and two outputs, one of which is a whole number."""
+    """Two inputs and three outputs: two with losses, and a whole number without one."""
     left = keras.Input((12,), name="left")
     right = keras.Input((4, 6), name="right")
     x = layers.Dense(8, activation="gelu")(left)
     x = layers.Concatenate()([x, layers.Flatten()(right)])
     values = layers.Dense(7, name="values")(x)
-    return keras.Model([left, right], {"values": values, "best": keras.ops.argmax(values, axis=-1)})
+    kind = layers.Dense(3, activation="softmax", name="kind")(x)
+    outputs = {"values": values, "kind": kind, "best": keras.ops.argmax(values, axis=-1)}
+    model = keras.Model([left, right], outputs)
+    losses = {"values": "mse", "kind": keras.losses.SparseCategoricalCrossentropy()}
+    model.compile(keras.optimizers.SGD(0.05, momentum=0.9), losses)
+    return model
 
 
 def called() -> keras.Model:

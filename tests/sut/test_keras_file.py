@@ -13,7 +13,7 @@ import pytest
 
 from compliance import rules
 from compliance.checks.run.evidence import findings
-from compliance.scoring import accuracy
+from compliance.scoring import accuracy, loss_curve
 from harness.inputs import checkpoint, dataset
 from harness.inputs.architectures import keras_file
 from harness.measurement import reference
@@ -28,7 +28,14 @@ from tests.support.long import LONG
 
 pytestmark = LONG
 
-SUTS = ("keras3-jax", "keras3-tensorflow", "keras3-tensorflow-graph", "keras3-torch")
+SUTS = (
+    "keras3-jax",
+    "keras3-tensorflow",
+    "keras3-tensorflow-graph",
+    "keras3-torch",
+    "keras3-openvino",
+)
+TRAINERS = SUTS[:4]
 FILES = ("cnn", "text", "two", "called", "own")
 ROWS = 8
 ROUND = rules.load(rules.CURRENT)
@@ -119,7 +126,9 @@ def test_every_backend_answers_as_another_one_and_broken_answers_are_seen(
         return accuracy.score("arrays", payloads, expected, tolerance, keys, None)
 
     assert score(answers).passed, score(answers)
-    assert not score({name: np.roll(array, 1, 0) for name, array in answers.items()}).passed
+    for change in ("permuted", "zeroed"):
+        with np.load(files / f"{sut}-{file}-{precision}-{change}.npz") as broken:
+            assert not score(dict(broken)).passed, change
     spec = spec_of(sut)
     framework = framework_of(sut)
     assert not findings(
@@ -142,6 +151,32 @@ def test_a_file_is_measured_from_end_to_end(files, file, scenario):
     assert result.accuracy["passed"] and result.accuracy["value"] < 0.5
     assert any("not measured for this model" in note for note in result.warnings)
     assert result.cell.weights == cell.model.file.digest[:12]
+
+
+@pytest.mark.parametrize("file", ["cnn", "text", "two"])
+@pytest.mark.parametrize("sut", TRAINERS)
+def test_a_file_is_trained_by_its_own_losses_and_optimizer(files, sut, file):
+    result = run(cell_of(files, file, sut, scenario="Fit", duration=None), Reporter(), 0)
+    assert (result.status, result.reason) == ("ok", "")
+    assert result.accuracy["passed"], result.accuracy
+    assert result.metrics["trained_parameters"] > 0
+
+
+@pytest.mark.parametrize("case", ["skips_a_batch", "shuffles", "changes_the_files_rate"])
+def test_a_file_that_is_trained_otherwise_is_seen_by_its_losses(files, interpreter, case):
+    cell = cell_of(files, "two", "keras3-jax", scenario="Fit", duration=None)
+    directory = Path(run(cell, Reporter(), 0).directory)
+    job = json.loads((directory / "raw" / "accuracy" / "job.json").read_text())
+    folder = files / case
+    folder.mkdir()
+    (folder / "job.json").write_text(json.dumps({**job, "log_dir": str(folder)}))
+    python = interpreter("keras3-jax")
+    specification = {str(folder / "job.json"): case}
+    run_module(python, "tests.sut.fit_cases", "keras3-jax", files / "fit.json", specification)
+    losses = json.loads((folder / "steps.json").read_text())["losses"]
+    tolerance = json.loads((directory / "record.json").read_text())["accuracy"]["tolerance"]
+    with np.load(directory / "reference.npz") as reference:
+        assert not loss_curve.score(losses, reference["loss"], tolerance).passed
 
 
 def test_code_that_lacks_a_layer_leaves_the_cell_unsupported_in_keras_words(files):

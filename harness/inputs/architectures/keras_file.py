@@ -472,7 +472,8 @@ def _read_labelled(
 ) -> tuple[Arrays, tuple[str, ...]]:
     """The inputs and labels of a user's .npz, checked against the model."""
     found = _read_file(path)
-    names = [each.name for each in (*_specified(size), *_label_arrays(size))]
+    names = [each.name for each in _specified(size)]
+    names += [each.name for each in _label_arrays(size)]
     if set(found) != set(names):
         raise UsageError(
             f"--dataset {path}: holds {_listed(found)}, and a training of {model.name} takes"

@@ -13,6 +13,7 @@ from harness.errors import UsageError
 from harness.inputs import checkpoint, dataset, keras_file
 from harness.inputs.architectures import keras_file as architecture
 from harness.inputs.keras_file import Input
+from harness.inputs.keras_labels import Label
 from harness.inputs.models import Size
 from harness.request import options, plan
 from harness.sweep import cells, journal
@@ -152,6 +153,123 @@ def test_classes_of_losses_are_not_looked_for(tmp_path):
     assert read(tmp_path, config).outputs == ("dense",)
 
 
+COMPILED = {"loss": "mse", "optimizer": {"class_name": "SGD", "config": {"learning_rate": 0.1}}}
+
+
+def two_outputs(**compiled):
+    layers = [given("x", [4]), layer("Dense", "a", ["x"]), layer("Dropout", "b", ["x"], rate=0.1)]
+    config = functional(layers, ["x", 0, 0], [["a", 0, 0], ["b", 0, 0]])
+    return {**config, "compile_config": {**COMPILED, **compiled}}
+
+
+@pytest.mark.parametrize(
+    ("loss", "names"),
+    [
+        ("mse", ("mse", "mse")),
+        (["mse", "mae"], ("mse", "mae")),
+        ({"class_name": "__tuple__", "items": ["mse", None]}, ("mse", None)),
+        ({"b": "mae"}, (None, "mae")),
+        (layer("Huber", "h", module="keras.losses"), ("Huber", "Huber")),
+        (
+            {"a": {"module": "builtins", "class_name": "function", "config": "steep"}},
+            ("custom steep", None),
+        ),
+    ],
+)
+def test_each_output_has_the_loss_that_compile_gave_it(tmp_path, loss, names):
+    path = write(tmp_path / "m.keras", two_outputs(loss=loss))
+    found = keras_file.read(path, True, trains=True).compiled
+    assert found.losses == names
+    assert found.optimizer == {"name": "SGD", "learning_rate": 0.1}
+    assert found.drops_out
+
+
+def test_the_learning_rate_of_a_schedule_is_its_first_number(tmp_path):
+    rate = {"class_name": "CosineDecay", "config": {"name": "x", "initial_learning_rate": 0.5}}
+    optimizer = {"class_name": "Adam", "config": {"learning_rate": rate, "amsgrad": False}}
+    path = write(tmp_path / "m.keras", two_outputs(optimizer=optimizer))
+    found = keras_file.read(path, False, trains=True).compiled
+    assert found.optimizer == {"name": "Adam", "learning_rate": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("compiled", "sentence"),
+    [
+        ({"loss": None}, "was saved without a loss, so it cannot be trained"),
+        ({"loss": {"c": "mse"}}, "its losses do not fit its outputs a, b"),
+        ({"loss": layer("Mine", "m", module="mine")}, "could not locate class 'Mine'"),
+        ({"loss": {"a": {"class_name": "__lambda__"}}}, "has a Lambda layer or another lambda"),
+    ],
+)
+def test_a_file_that_cannot_be_trained_is_refused_for_fit_only(tmp_path, compiled, sentence):
+    path = str(write(tmp_path / "m.keras", two_outputs(**compiled)))
+    request(tmp_path, sut="keras3-jax", model=path)
+    with pytest.raises(UsageError, match=sentence):
+        request(tmp_path, sut="keras3-jax", model=path, scenario="Fit", duration=None)
+
+
+def test_labels_that_cannot_be_drawn_have_to_be_given(tmp_path):
+    path = str(write(tmp_path / "m.keras", two_outputs(loss=["mse", "ctc"])))
+    with pytest.raises(UsageError, match="its loss is ctc, .* the inputs and label_b with --data"):
+        request(tmp_path, sut="keras3-jax", model=path, scenario="Fit", duration=None)
+    np.savez(tmp_path / "all.npz", x=np.zeros((64, 4)), label_a=np.zeros(64), label_b=np.zeros(64))
+    dataset = tmp_path / "all.npz"
+    request(tmp_path, sut="keras3-jax", model=path, scenario="Fit", duration=None, dataset=dataset)
+
+
+def test_an_input_may_not_have_the_name_of_labels(tmp_path):
+    config = {**sequential(given("labels", [4]), layer("Dense", "d")), "compile_config": COMPILED}
+    path = str(write(tmp_path / "m.keras", config))
+    with pytest.raises(UsageError, match="its input is called labels, and names that begin"):
+        request(tmp_path, sut="keras3-jax", model=path, scenario="Fit", duration=None)
+
+
+def test_a_training_takes_the_labels_of_the_users_file(tmp_path):
+    size = arrays_of(("x", (4,), "float32", None))
+    labels = (Label(name="label", loss="mse", shape=(2,)),)
+    size = replace(size, inputs={**size.inputs, "labels": labels})
+    trained = architecture.ARCHITECTURE.trained
+    drawn = trained.synthetic(size, 6, 0)
+    assert {name: array.shape for name, array in drawn.items()} == {"x": (6, 4), "label": (6, 2)}
+    path = tmp_path / "own.npz"
+    np.savez(path, x=np.ones((6, 4)), label=np.ones((6, 2)))
+    model = own_model(dense(tmp_path / "m.keras"))
+    arrays, _ = trained.dataset.read(model, size, path, None, None, None)
+    assert arrays["label"].dtype == np.float32
+    np.savez(path, x=np.ones((6, 4)))
+    with pytest.raises(UsageError, match="holds x, and a training of m-.* takes x, label"):
+        trained.dataset.read(model, size, path, None, None, None)
+
+
+def test_losses_are_judged_by_how_far_rounding_moves_them():
+    size = arrays_of(("x", (4,), "float32", None))
+    size = replace(size, inputs={**size.inputs, "random": False})
+    losses = np.linspace(1.0, 3.0, 22)
+
+    def limits(moved, losses=losses):
+        reference = {"loss": losses, "rounded": losses + moved * losses.std()}
+        return architecture.loss_limits(size, "float32", reference)
+
+    assert limits(1e-6) == ({"first_loss_error": 1e-3, "loss_error": 1e-2}, "")
+    assert limits(3e-3)[0]["loss_error"] == pytest.approx(3e-2)
+    assert "rounding of the weights alone" in limits(0.1)[1]
+    assert "hardly differ" in limits(0.0, 1 + 1e-5 * losses)[1]
+    endless = architecture.loss_limits(size, "float32", {"loss": losses * np.inf})
+    assert "not all finite" in endless[1]
+    random = replace(size, inputs={**size.inputs, "random": True})
+    reason = architecture.loss_limits(random, "float32", {"loss": losses})[1]
+    assert "draw random numbers" in reason
+
+
+def test_pictures_that_a_rescaling_reads_have_the_values_of_pixels(tmp_path):
+    rescaling = layer("Rescaling", "r", scale=1 / 255)
+    (found,) = read(tmp_path, sequential(given("x", [4, 4, 3]), rescaling)).inputs
+    assert found.pixels
+    size = replace(arrays_of(), inputs={"arrays": (found,)})
+    drawn = architecture.ARCHITECTURE.synthetic(size, 50, 0)["x"]
+    assert drawn.dtype == np.float32 and 200 < drawn.max() <= 255
+
+
 def test_other_files_are_refused_with_the_way_to_a_keras_file(tmp_path):
     (tmp_path / "old.h5").write_bytes(b"")
     (tmp_path / "saved").mkdir()
@@ -230,6 +348,12 @@ def test_only_keras_3_runs_it_and_each_backend_is_judged_by_another(tmp_path):
             assert reason.startswith("a .keras file is a model of Keras 3: take keras3-jax")
         else:
             assert cell.spec.backend not in cell.reference
+    path = str(write(tmp_path / "c.keras", two_outputs()))
+    for sut in KERAS3:
+        fit = request(tmp_path, sut=sut, model=path, scenario="Fit", duration=None)
+        reason = plan.unsupported(fit)
+        assert (reason is None) is (sut != "keras3-openvino")
+    assert "`fit` is not supported with openvino backend" in reason
 
 
 @pytest.mark.parametrize(
@@ -426,8 +550,7 @@ def test_limits_follow_from_precision_depth_and_the_spread_of_the_answers(precis
 def test_answers_that_hardly_differ_or_are_not_finite_judge_nothing():
     size = arrays_of(("x", (2,), "float32", None))
     same = 1 + 1e-6 * np.random.default_rng(0).standard_normal((8, 5))
-    for answers, sentence in ((same, "hardly differ"), (same * np.nan, "not all finite")):
+    cases = (same, "hardly differ"), (np.ones((8, 5)), "hardly differ"), (same * np.nan, "finite")
+    for answers, sentence in cases:
         found, reason = architecture.limits(size, "float32", {"output_y": answers})
         assert not found and sentence in reason and "--dataset" in reason
-    found, reason = architecture.limits(size, "float32", {"output_y": np.ones((8, 5))})
-    assert found and not reason
