@@ -29,6 +29,7 @@ Meta's library fills it with 0 after the subtraction.
 _SUFFIXES = (".jpg", ".jpeg", ".png")
 _MOST_PIXELS = 100_000_000
 _COPIES = 4  # of all images in memory at once, at most
+_SHAPES = 6  # of a random picture
 _FIELDS = {"points", "labels", "box"}
 
 
@@ -152,6 +153,27 @@ def stretched(folder: Path, height: int, width: int, channels: int) -> np.ndarra
         resized = picture.resize((width, height), Image.Resampling.BILINEAR)
         rows.append(np.asarray(resized, np.float32).reshape(height, width, channels))
     return np.stack(rows)
+
+
+def drawn(height: int, width: int, rng: np.random.Generator) -> np.ndarray:
+    """A random picture, float32 [height, width, 3]: ellipses and rectangles on a gradient, with a
+    little noise. Values are multiples of 1/255.
+    """
+    across, down, base = rng.uniform(-0.5, 0.5, (3, 3)).astype(np.float32)
+    y, x = np.mgrid[:height, :width].astype(np.float32)
+    y = y / height
+    x = x / width
+    image = 0.5 + base / 2 + across * (x[..., None] - 0.5) + down * (y[..., None] - 0.5)
+    for n in range(_SHAPES):
+        center_x, center_y = rng.uniform(0.1, 0.9, 2)
+        across_shape, down_shape = rng.uniform(0.05, 0.3, 2)
+        dx = (x - center_x) / across_shape
+        dy = (y - center_y) / down_shape
+        distance = np.maximum(abs(dx), abs(dy)) if n % 2 else np.hypot(dx, dy)
+        image[distance < 1] = rng.uniform(0, 1, 3)
+    noise = rng.standard_normal(image.shape, np.float32)
+    levels = (np.clip(image + 0.02 * noise, 0, 1) * 255).round().astype(np.float32)
+    return levels / np.float32(255)
 
 
 def _upright(path: Path) -> Image.Image:
