@@ -393,7 +393,7 @@ SUTS: dict[str, SutSpec] = {
         execution="script",
         summary="PyTorch with Transformers, traced to TorchScript",
         unsupported=_TORCH_SCRIPT_LACKS,
-        architectures=("bert", "hidden_states"),
+        architectures=("bert", "hidden_states", "picture_encoder", "token_classifier"),
         packages=("torch", "transformers"),
     ),
     "hf-tensorflow": _hugging_face(

@@ -146,13 +146,19 @@ def stretched(folder: Path, height: int, width: int, channels: int) -> np.ndarra
     Raises UsageError with the name of a file that is no picture or too large.
     """
     rows = []
-    for path in files(folder):
-        picture = _upright(path)
+    for picture in upright(folder):
         if channels == 1:
             picture = picture.convert("L")
         resized = picture.resize((width, height), Image.Resampling.BILINEAR)
         rows.append(np.asarray(resized, np.float32).reshape(height, width, channels))
     return np.stack(rows)
+
+
+def upright(folder: Path) -> Iterator[Image.Image]:
+    """The pictures of a folder in 8-bit RGB, sorted by name, turned as their tags say. Raises
+    UsageError with the name of a file that is no picture or too large.
+    """
+    return map(_upright, files(folder))
 
 
 def drawn(height: int, width: int, rng: np.random.Generator) -> np.ndarray:

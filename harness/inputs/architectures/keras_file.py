@@ -8,7 +8,6 @@ them up.
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 import zipfile
 from collections.abc import Mapping
@@ -22,13 +21,13 @@ from blake3 import blake3
 
 from compliance import rules
 from harness.errors import UsageError
-from harness.inputs import keras_file, pictures
+from harness.inputs import depth_limits, keras_file, pictures
 from harness.inputs.architectures import Architecture, Arrays, Dataset
 from harness.inputs.keras_file import Input
 from harness.inputs.models import Model, ModelFile, Size, UserWeightsRules
 from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
-from harness.messages import InputNote, NotJudged
+from harness.messages import InputNote
 
 NAME = "keras_file"
 OFFICIAL = "3d-unet-99"
@@ -36,12 +35,7 @@ OFFICIAL = "3d-unet-99"
 smallest, because an unknown model may have large inputs.
 """
 _BATCH_SIZE = 32
-# The unit roundoff of each precision, and the limit over the error that these roundings cause in a
-# chain of layers. Sums of products add to the error of float32.
-_ROUNDOFF = {"float32": 2.0**-24, "tf32": 2.0**-11}
-_FACTOR = {"float32": 30.0, "tf32": 3.0}
-# Roundings of the largest value in an honest answer, at least.
-_ROUNDINGS = {"float32": 10.0, "tf32": 1.0}
+_PRECISIONS = ("float32", "tf32")
 _LONGEST_NAME = 40
 _SUFFIXES = (".npz", ".npy")
 _NO_ARRAYS = "{path}: is no array file of numpy ({why}): write it with numpy.save or numpy.savez"
@@ -85,7 +79,7 @@ def model(path: Path, custom: Path | None) -> Model:
         classes={},
         answer_keys=tuple(keys),
         score="arrays",
-        tolerance={precision: {} for precision in _ROUNDOFF},
+        tolerance={precision: {} for precision in _PRECISIONS},
         logits_rows=0,
         sizes={"user": size},
         weights=(),
@@ -332,39 +326,9 @@ def _pictures(model: Model, given: tuple[Input, ...], path: Path) -> tuple[Array
 def limits(
     size: Size, precision: str, reference: Mapping[str, np.ndarray]
 ) -> tuple[dict[str, float], str]:
-    """(The limits of the answers, why the reference cannot judge answers or an empty text).
-
-    The limits were never measured for this model. A chain of L layers, each of which rounds its
-    values by u, has errors of about u · √L · the largest value. Honest SUTs with BERT show 1 to 3
-    times as much. An error counts in standard deviations of the reference's answers. If these
-    hardly differ, rounding alone exceeds the limit, and nothing is judged.
-
-    Args:
-        reference: the answers of the reference.
-    """
-    allowed = rules.load(rules.CURRENT).project_limits.tolerance["arrays"][precision]
-    most = allowed.at_most["*_error"]
-    depth = math.sqrt(size.config["num_hidden_layers"])
-    made: dict[str, float] = {}
-    for key in size.config["outputs"]:
-        answers = reference[key]
-        if answers.dtype.kind == "f" and not np.isfinite(answers).all():
-            return {}, NotJudged.NOT_FINITE.format(answer=key)
-        largest = _largest(answers)
-        if _ROUNDINGS[precision] * _ROUNDOFF[precision] * largest > most:
-            return {}, NotJudged.NEARLY_EQUAL.format(answer=key, ratio=largest)
-        error = _FACTOR[precision] * _ROUNDOFF[precision] * depth * largest
-        made[f"{key}_error"] = min(most, float(f"{error:.3g}"))
-        for pattern, least in allowed.at_least.items():
-            made[f"{key}{pattern[1:]}"] = least
-    return made, ""
-
-
-def _largest(answers: np.ndarray) -> float:
-    """The largest value over the standard deviation; 1 if all are equal, or whole numbers."""
-    if answers.dtype.kind != "f" or answers.min() == answers.max():
-        return 1.0
-    return float(np.abs(answers).max()) / float(answers.std(dtype=np.float64))
+    """An `Architecture.limits`; see `depth_limits`."""
+    layers = size.config["num_hidden_layers"]
+    return depth_limits.limits(size.config["outputs"], layers, precision, reference)
 
 
 ARCHITECTURE = Architecture(
