@@ -1,4 +1,4 @@
-"""Loads an unlisted language model (harness.inputs.unlisted) by KerasHub's own converter."""
+"""Loads an unlisted model (harness.inputs.unlisted) by KerasHub's own converter."""
 
 from __future__ import annotations
 
@@ -7,8 +7,14 @@ from typing import Any
 
 from safetensors import SafetensorError
 
+from sut.checkpoint import weights_files
 from sut.contract import Unsupported, Workload
-from sut.keras3 import runtime
+from sut.keras3 import exact, runtime
+
+_WITHOUT_EFFECT = ("pooler.", "mask_token", "position_ids", "relative_position_index")
+"""Parts of names of tensors on which no answer depends, because they are of a head that is not used
+or of a training, or because they have no parameters.
+"""
 
 
 def load_model(workload: Workload) -> Any:
@@ -18,11 +24,7 @@ def load_model(workload: Workload) -> Any:
     converter ignores values of config.json that its model lacks. This function detects tensors that
     were not read and scaled rotary positions. The accuracy test detects others.
     """
-    try:
-        model = runtime.load_model(workload)
-    except (AttributeError, KeyError, TypeError, ValueError, SafetensorError) as e:
-        words = f"{type(e).__name__}: {' '.join(str(e).split())}"
-        raise Unsupported(f"KerasHub does not load this {workload.model}: {words}") from None
+    model = _tried(workload)
     backbone = model.backbone
     name = type(backbone).__name__
     stored = workload.config["parameters"]
@@ -41,6 +43,48 @@ def load_model(workload: Workload) -> Any:
                 " take native-torch"
             )
     return model
+
+
+def load_encoder(workload: Workload, **arguments: Any) -> Any:
+    """Return the backbone or the classifier that KerasHub's converter makes of an unlisted model's
+    folder, with the folder's epsilon and activation.
+
+    Args:
+        arguments: those of KerasHub's `from_preset`.
+
+    Raises Unsupported, in KerasHub's words if it has no converter or if the converter fails, and if
+    the converter leaves tensors out. The accuracy test detects values of config.json that it
+    ignores.
+    """
+    names_read: set[str] = set()
+    model = _tried(workload, names_read=names_read, **arguments)
+    unread = [
+        name
+        for name in weights_files.names(workload.checkpoint)
+        if name not in names_read and not any(part in name for part in _WITHOUT_EFFECT)
+    ]
+    if unread:
+        raise Unsupported(
+            f"KerasHub's converter to {type(model).__name__} does not read {len(unread)} tensors of"
+            f" the folder, such as {unread[0]}: take native-torch"
+        )
+    config = workload.config["model"]
+    epsilon = config.get("layer_norm_eps")
+    if epsilon is not None:
+        exact.epsilon(model, epsilon)
+    is_encoder = hasattr(getattr(model, "backbone", model), "transformer_layers")
+    if is_encoder and config.get("hidden_act") == "gelu":
+        exact.gelu(model)
+    return model
+
+
+def _tried(workload: Workload, **arguments: Any) -> Any:
+    """Return the model that KerasHub loads. Raises Unsupported in its words if it does not."""
+    try:
+        return runtime.load_model(workload, **arguments)
+    except (AttributeError, KeyError, TypeError, ValueError, SafetensorError) as e:
+        words = f"{type(e).__name__}: {' '.join(str(e).split())}"
+        raise Unsupported(f"KerasHub does not load this {workload.model}: {words}") from None
 
 
 def _scalings(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:

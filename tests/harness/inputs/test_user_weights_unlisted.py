@@ -194,10 +194,10 @@ def test_a_training_and_a_task_that_it_has_not_are_refused(qwen3, tmp_path):
         (
             "XForSequenceClassification",
             "bert",
-            {"transformers": "AutoModelForSequenceClassification"},
+            {"transformers": "AutoModelForSequenceClassification", "keras_hub": "TextClassifier"},
         ),
-        ("XModel", "distilbert", {"transformers": "AutoModel"}),
-        ("XForMaskedLM", "distilbert", {"transformers": "AutoModel"}),
+        ("XModel", "distilbert", {"transformers": "AutoModel", "keras_hub": "Backbone"}),
+        ("XForMaskedLM", "distilbert", {"transformers": "AutoModel", "keras_hub": "Backbone"}),
     ],
 )
 def test_an_encoder_is_judged_like_a_listed_one(made, head, like, classes):
