@@ -222,7 +222,8 @@ class NotJudged(StrEnum):
     )
     NEARLY_EQUAL = (
         "the answers {answer} to these inputs hardly differ (the largest is {ratio:.2g} standard"
-        " deviations), so rounding alone could exceed any limit: give real inputs with --dataset"
+        " deviations), so rounding alone could exceed any limit: give real inputs with --dataset,"
+        " or --precision float32"
     )
 
 

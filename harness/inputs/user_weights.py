@@ -198,7 +198,8 @@ def _end_tokens(path: Path, config: Mapping[str, Any]) -> tuple[int, ...]:
         if isinstance(generation, dict):
             end_ids = generation.get("eos_token_id", end_ids)
     each = end_ids if isinstance(end_ids, list) else [end_ids]
-    valid = {i for i in each if type(i) is int and 0 <= i < config["vocab_size"]}
+    vocabulary = config.get("vocab_size", 0)
+    valid = {i for i in each if type(i) is int and 0 <= i < vocabulary}
     return tuple(sorted(valid))
 
 

@@ -130,7 +130,7 @@ def pictures(directory: Path) -> dict[str, Any]:
     models = {
         "vit": (t.ViTForImageClassification(t.ViTConfig(**vit, num_labels=10)), t.ViTImageProcessor(size=square)),
         "dinov2": (t.Dinov2Model(t.Dinov2Config(**VIT, num_hidden_layers=2, num_attention_heads=4)), t.BitImageProcessor(**middle)),
-        "swin": (t.SwinForImageClassification(t.SwinConfig(**swin, depths=[2, 2], num_heads=[2, 4])), t.ViTImageProcessor(size=square, resample=3)),
+        "swin": (t.SwinForImageClassification(t.SwinConfig(**swin, depths=[2, 2], num_heads=[2, 4], num_labels=10)), t.ViTImageProcessor(size=square, resample=3)),
         "resnet": (t.ResNetModel(t.ResNetConfig(**resnet)), t.ConvNextImageProcessor(size={"shortest_edge": 32}, crop_pct=0.875)),
     }  # fmt: skip
     for name, (_, processor) in models.items():
