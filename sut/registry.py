@@ -280,6 +280,7 @@ SUTS: dict[str, SutSpec] = {
         environment="core",
         execution="eager",
         summary="scripted latencies, no framework: for a quick look, and for tests of the harness",
+        architectures=("bert", "causal_lm", "sam", "stable_diffusion"),
         reference="mock",
         devices=("cpu",),
         precisions=("float32",),
