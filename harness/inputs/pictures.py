@@ -75,7 +75,7 @@ def read(folder: Path, side: int) -> tuple[dict[str, np.ndarray], tuple[str, ...
     Nothing is skipped.
     """
     paths = files(folder)
-    _check_memory(folder, len(paths), side)
+    check_memory(folder, len(paths), 4 * 3 * side * side)
     named = _prompts(folder, paths)
     rows = []
     prompts = []
@@ -114,8 +114,13 @@ def _notes(folder: Path, paths: list[Path], first: Target, named: bool) -> Itera
         yield InputNote.NOT_READ.format(folder=folder.name, files=f"{', '.join(others[:3])}{more}")
 
 
-def _check_memory(folder: Path, count: int, side: int) -> None:
-    need = count * side * side * 3 * 4 * _COPIES
+def check_memory(folder: Path, count: int, picture_bytes: int) -> None:
+    """Raises UsageError if so many prepared pictures do not fit into memory.
+
+    Args:
+        picture_bytes: the bytes of one prepared picture.
+    """
+    need = count * picture_bytes * _COPIES
     available = available_memory_bytes()
     if available is not None and need > available:
         raise UsageError(

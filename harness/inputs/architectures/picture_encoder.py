@@ -49,6 +49,8 @@ def _read(
             f"--dataset {path}: the weights have no {picture_processor.FILE}, which says how a"
             " picture becomes the model's input: download it too"
         )
+    picture_bytes = 4 * processor.channels * processor.height * processor.width
+    pictures.check_memory(path, len(pictures.files(path)), picture_bytes)
     rows = [processor(picture) for picture in pictures.upright(path)]
     note = InputNote.PICTURES_PROCESSED.format(
         folder=path.name,
