@@ -126,7 +126,7 @@ def model_of(path: Path, task: str | None = None) -> Model:
     like = models.load(does.like)
     if task not in (None, like.task):
         raise UsageError(f"--task {task}: this {kind} has only {like.task}: leave it out")
-    # A listed model's name is for what it does.
+    # The name of a listed model is taken.
     name = heads[0] if known else kind
     return _unlisted(name, like, does, config)
 

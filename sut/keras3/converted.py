@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,10 +12,9 @@ from sut.checkpoint import weights_files
 from sut.contract import Unsupported, Workload
 from sut.keras3 import exact, runtime
 
-_WITHOUT_EFFECT = ("pooler.", "mask_token", "position_ids", "relative_position_index")
-"""Parts of names of tensors on which no answer depends, because they are of a head that is not used
-or of a training, or because they have no parameters.
-"""
+_NO_PARAMETERS = ("position_ids", "relative_position_index")
+_NOT_OF_HIDDEN_STATES = (*_NO_PARAMETERS, "mask_token", "pooler.dense.weight", "pooler.dense.bias")
+"""Ends of the names of tensors on which no hidden state depends."""
 
 
 def load_model(workload: Workload) -> Any:
@@ -58,11 +58,14 @@ def load_encoder(workload: Workload, **arguments: Any) -> Any:
     """
     names_read: set[str] = set()
     model = _tried(workload, names_read=names_read, **arguments)
-    unread = [
-        name
-        for name in weights_files.names(workload.checkpoint)
-        if name not in names_read and not any(part in name for part in _WITHOUT_EFFECT)
-    ]
+    stored = weights_files.names(workload.checkpoint)
+    if hasattr(model, "backbone"):
+        unread = [name for name in stored if not name.endswith(_NO_PARAMETERS)]
+    else:
+        body = _prefix([name for name in stored if name in names_read])
+        of_body = [name for name in stored if name.startswith(body)]
+        unread = [name for name in of_body if not name.endswith(_NOT_OF_HIDDEN_STATES)]
+    unread = [name for name in unread if name not in names_read]
     if unread:
         raise Unsupported(
             f"KerasHub's converter to {type(model).__name__} does not read {len(unread)} tensors of"
@@ -76,6 +79,12 @@ def load_encoder(workload: Workload, **arguments: Any) -> Any:
     if is_encoder and config.get("hidden_act") == "gelu":
         exact.gelu(model)
     return model
+
+
+def _prefix(names: list[str]) -> str:
+    """Return the beginning that all names share, up to its last dot."""
+    shared = os.path.commonprefix(names)
+    return shared[: shared.rfind(".") + 1]
 
 
 def _tried(workload: Workload, **arguments: Any) -> Any:

@@ -75,7 +75,8 @@ def main(directory: Path) -> None:
             type_vocab_size=0,
         )
     )
-    xlm_roberta = t.XLMRobertaModel(
+    # Its head is not read.
+    xlm_roberta = t.XLMRobertaForMaskedLM(
         t.XLMRobertaConfig(**SIZES, max_position_embeddings=66, type_vocab_size=1)
     )
     few = {"vocab_size": 300, "n_embd": 64, "n_layer": 2, "n_head": 4}
