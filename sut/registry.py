@@ -64,8 +64,8 @@ class SutSpec:
         environment: environments/<name>-<device>.txt; "core" is the harness' own.
         summary: description for the listing.
         process_env: environment variables that the framework needs before its import.
-        unsupported: "model", "model/task", "model/precision" or "model/task/precision" → the
-            reason.
+        unsupported: "model", "model/task", "model/precision", "model/task/precision" or an
+            architecture → the reason.
         architectures: the architectures that it supports; empty: those for which it has a file.
         options: name of each `--sut-option` → (its type or its words, its description).
         precisions: the precisions it can compute in on some device.
@@ -174,6 +174,7 @@ _KERAS2_LACKS = {
 _KERAS3_LACKS = {
     "xlm": "KerasHub 0.32 has no XLM: take native-torch-eager or hf-tensorflow",
     "ctrl": "KerasHub 0.32 has no CTRL: take native-torch-eager or hf-tensorflow",
+    "token_classifier": "KerasHub 0.32 has no classifier of tokens: take native-torch-eager",
 }
 _KERAS_FILE = "keras_file"
 _OWN_REFERENCE = {
@@ -493,7 +494,8 @@ def unsupported(
     lacking = DEVICES[device].lacks.get(precision)
     if lacking:
         return f"--precision {precision}: {lacking}"
-    for key in (f"{model}/{task}/{precision}", f"{model}/{task}", f"{model}/{precision}", model):
+    of_model = (f"{model}/{task}/{precision}", f"{model}/{task}", f"{model}/{precision}", model)
+    for key in (*of_model, architecture):
         if key in spec.unsupported:
             return spec.unsupported[key]
     if architecture in _OWN_REFERENCE and architecture not in spec.references:
