@@ -38,6 +38,7 @@ def write(spec: Mapping[str, Any]) -> None:
         batch_size=spec["workload"]["batch_size"],
         logits_rows=spec["logits_rows"],
         on_batch=lambda: None,
+        mask=spec["workload"]["config"].get("mask"),
     )
 
 

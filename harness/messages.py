@@ -182,6 +182,11 @@ class InputNote(StrEnum):
         "the distance of honest SUTs from the reference was not measured for {model}: the limits of"
         " accuracy follow from those of {like}, by precision, depth and width"
     )
+    UNLISTED_BY_DEPTH = (
+        "the distance of honest SUTs from the reference was not measured for {model}: the limits of"
+        " accuracy follow from the precision, the number of layers with weights and the spread of"
+        " the reference's answers"
+    )
     WEIGHTS_FLOAT16 = (
         "stored in float16, in which no SUT computes: {precision} is used unless --precision says"
         " otherwise"
@@ -211,6 +216,9 @@ class InputNote(StrEnum):
         "its rates of dropout are 0, because each backend draws other random numbers"
     )
     ARRAYS = "{file}: {count} samples of {names}"
+    PICTURES_PROCESSED = (
+        "{folder}: {count} pictures, made {height} x {width} as {file} of the weights says"
+    )
     PICTURES_RESIZED = (
         "{folder}: {count} pictures, resized to {height} x {width}, values from 0 to 255, as"
         " keras.utils.image_dataset_from_directory reads them"
@@ -225,7 +233,8 @@ class NotJudged(StrEnum):
     )
     NEARLY_EQUAL = (
         "the answers {answer} to these inputs hardly differ (the largest is {ratio:.2g} standard"
-        " deviations), so rounding alone could exceed any limit: give real inputs with --dataset"
+        " deviations), so rounding alone could exceed any limit: give real inputs with --dataset,"
+        " or --precision float32"
     )
 
     RANDOM_LAYERS = (

@@ -64,8 +64,8 @@ class SutSpec:
         environment: environments/<name>-<device>.txt; "core" is the harness' own.
         summary: description for the listing.
         process_env: environment variables that the framework needs before its import.
-        unsupported: "model", "model/task", "model/precision" or "model/task/precision" → the
-            reason.
+        unsupported: "model", "model/task", "model/precision", "model/task/precision" or an
+            architecture → the reason.
         architectures: the architectures that it supports; empty: those for which it has a file.
         options: name of each `--sut-option` → (its type or its words, its description).
         precisions: the precisions it can compute in on some device.
@@ -180,6 +180,7 @@ _KERAS2_LACKS = {
 _KERAS3_LACKS = {
     "xlm": "KerasHub 0.32 has no XLM: take native-torch-eager or hf-tensorflow",
     "ctrl": "KerasHub 0.32 has no CTRL: take native-torch-eager or hf-tensorflow",
+    "token_classifier": "KerasHub 0.32 has no classifier of tokens: take native-torch-eager",
 }
 _OPENVINO_LACKS = {
     **_KERAS3_LACKS,
@@ -290,6 +291,7 @@ SUTS: dict[str, SutSpec] = {
         execution="eager",
         summary="scripted latencies, no framework: for a quick look, and for tests of the harness",
         current=False,
+        architectures=("bert", "causal_lm", "hidden_states", "sam", "stable_diffusion"),
         reference="mock",
         devices=("cpu",),
         precisions=("float32",),
@@ -423,7 +425,7 @@ SUTS: dict[str, SutSpec] = {
         summary="PyTorch with Transformers, traced to TorchScript",
         current=False,
         unsupported=_TORCH_SCRIPT_LACKS,
-        architectures=("bert", "hidden_states"),
+        architectures=("bert", "hidden_states", "picture_encoder", "token_classifier"),
         packages=("torch", "transformers"),
     ),
     "hf-tensorflow": _hugging_face(
@@ -543,7 +545,8 @@ def unsupported(
     lacking = DEVICES[device].lacks.get(precision)
     if lacking:
         return f"--precision {precision}: {lacking}"
-    for key in (f"{model}/{task}/{precision}", f"{model}/{task}", f"{model}/{precision}", model):
+    of_model = (f"{model}/{task}/{precision}", f"{model}/{task}", f"{model}/{precision}", model)
+    for key in (*of_model, architecture):
         if key in spec.unsupported:
             return spec.unsupported[key]
     if architecture in _OWN_REFERENCE and architecture not in spec.references:

@@ -10,6 +10,9 @@ Metrics, and their limits in the tolerance, have the names `<name>_<metric>`:
 - unsigned 8-bit integers, a picture: `smallest_psnr` over the samples, the peak signal-to-noise
   ratio in decibels. Equal pictures have 100. At least the limit passes.
 - other integers: `equal_fraction`, the share of equal values. At least the limit passes.
+
+The reference of padded inputs also has `is_token`, bool [samples, positions]. Then only the answers
+at these positions count, because a library may compute anything for padding.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import numpy as np
 from compliance.scoring.payload import split
 from compliance.scoring.value import Accuracy, Arrays, spread
 
+IS_TOKEN = "is_token"
 _PEAK, _EQUAL_DB = 255.0, 100.0
 
 
@@ -42,11 +46,15 @@ def score(
             f"the reference's {', '.join(uneven)} has another number of samples than its {keys[0]}:"
             " compute it again"
         )
+    is_token = _is_token(reference, expected)
     agreement: dict[str, list[float]] = {key: [] for key in keys}
     for i in range(count):  # sample by sample: all images at once would take gigabytes
         rows = {key: array[i] for key, array in expected.items()}
+        places = ... if is_token is None else is_token[i]
         for key, array in split(answers, i, rows).items():
-            agreement[key].append(_agreement(array, rows[key]))
+            agreement[key].append(_agreement(array[places], rows[key][places]))
+    if is_token is not None:
+        expected = {key: array[is_token] for key, array in expected.items()}
     metrics = [
         metric for key in keys for metric in _metrics(key, np.array(agreement[key]), expected[key])
     ]
@@ -61,6 +69,19 @@ def score(
         used.append(_share(abs(best - value), abs(best - limit)))
         detail |= {name: value, f"{name}_limit": limit}
     return Accuracy("used_tolerance", float(np.max(used)), 1.0, all(passed), detail)
+
+
+def _is_token(reference: Arrays, expected: Mapping[str, np.ndarray]) -> np.ndarray | None:
+    """The reference's `is_token`. None: it has none, so all answers count. Raises ValueError if it
+    does not fit the answers, or if a sample has no token.
+    """
+    is_token = reference.get(IS_TOKEN)
+    if is_token is None:
+        return None
+    fits = all(array.shape[:2] == is_token.shape for array in expected.values())
+    if is_token.dtype != bool or not fits or not is_token.any(axis=-1).all():
+        raise ValueError(f"the reference's {IS_TOKEN} does not fit its answers: compute it again")
+    return np.asarray(is_token)
 
 
 def _share(distance: float, allowed: float) -> float:

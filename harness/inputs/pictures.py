@@ -29,6 +29,7 @@ Meta's library fills it with 0 after the subtraction.
 _SUFFIXES = (".jpg", ".jpeg", ".png")
 _MOST_PIXELS = 100_000_000
 _COPIES = 4  # of all images in memory at once, at most
+_SHAPES = 6  # of a random picture
 _FIELDS = {"points", "labels", "box"}
 
 
@@ -74,7 +75,7 @@ def read(folder: Path, side: int) -> tuple[dict[str, np.ndarray], tuple[str, ...
     Nothing is skipped.
     """
     paths = files(folder)
-    _check_memory(folder, len(paths), side)
+    check_memory(folder, len(paths), 4 * 3 * side * side)
     named = _prompts(folder, paths)
     rows = []
     prompts = []
@@ -113,8 +114,13 @@ def _notes(folder: Path, paths: list[Path], first: Target, named: bool) -> Itera
         yield InputNote.NOT_READ.format(folder=folder.name, files=f"{', '.join(others[:3])}{more}")
 
 
-def _check_memory(folder: Path, count: int, side: int) -> None:
-    need = count * side * side * 3 * 4 * _COPIES
+def check_memory(folder: Path, count: int, picture_bytes: int) -> None:
+    """Raises UsageError if so many prepared pictures do not fit into memory.
+
+    Args:
+        picture_bytes: the bytes of one prepared picture.
+    """
+    need = count * picture_bytes * _COPIES
     available = available_memory_bytes()
     if available is not None and need > available:
         raise UsageError(
@@ -145,13 +151,40 @@ def stretched(folder: Path, height: int, width: int, channels: int) -> np.ndarra
     Raises UsageError with the name of a file that is no picture or too large.
     """
     rows = []
-    for path in files(folder):
-        picture = _upright(path)
+    for picture in upright(folder):
         if channels == 1:
             picture = picture.convert("L")
         resized = picture.resize((width, height), Image.Resampling.BILINEAR)
         rows.append(np.asarray(resized, np.float32).reshape(height, width, channels))
     return np.stack(rows)
+
+
+def upright(folder: Path) -> Iterator[Image.Image]:
+    """The pictures of a folder in 8-bit RGB, sorted by name, turned as their tags say. Raises
+    UsageError with the name of a file that is no picture or too large.
+    """
+    return map(_upright, files(folder))
+
+
+def drawn(height: int, width: int, rng: np.random.Generator) -> np.ndarray:
+    """A random picture, float32 [height, width, 3]: ellipses and rectangles on a gradient, with a
+    little noise. Values are multiples of 1/255.
+    """
+    across, down, base = rng.uniform(-0.5, 0.5, (3, 3)).astype(np.float32)
+    y, x = np.mgrid[:height, :width].astype(np.float32)
+    y = y / height
+    x = x / width
+    image = 0.5 + base / 2 + across * (x[..., None] - 0.5) + down * (y[..., None] - 0.5)
+    for n in range(_SHAPES):
+        center_x, center_y = rng.uniform(0.1, 0.9, 2)
+        across_shape, down_shape = rng.uniform(0.05, 0.3, 2)
+        dx = (x - center_x) / across_shape
+        dy = (y - center_y) / down_shape
+        distance = np.maximum(abs(dx), abs(dy)) if n % 2 else np.hypot(dx, dy)
+        image[distance < 1] = rng.uniform(0, 1, 3)
+    noise = rng.standard_normal(image.shape, np.float32)
+    levels = (np.clip(image + 0.02 * noise, 0, 1) * 255).round().astype(np.float32)
+    return levels / np.float32(255)
 
 
 def _upright(path: Path) -> Image.Image:

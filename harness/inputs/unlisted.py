@@ -1,9 +1,10 @@
 """The model of a user's folder if `--model` is left out. `model_type` and `architectures` in
 config.json decide.
 
-A model of text that no file in harness/inputs/models/ describes is unlisted: its tensors and its
-configuration are those of the folder, and Transformers and KerasHub load it by their general
-classes.
+A model of text or pictures that no file in harness/inputs/models/ describes is unlisted. Its
+tensors and its configuration are those of the folder, and Transformers and KerasHub load it by
+their general classes. A listed type of model with another head than that of its file is unlisted,
+too.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +30,38 @@ class _Kind:
         like: the listed model whose task, answers, batch sizes, lengths, benchmark and measured
             disagreements count.
         classes: library → the name of its general class.
+        needs: a key that config.json must have; empty: none.
+        numbers: the keys of config.json whose values must be whole numbers.
+        batch_size: scenario → the default; empty: that of `like`.
+        own: attributes of its Model that differ from those of `like`.
     """
 
     ends: tuple[str, ...]
     like: str
     classes: Mapping[str, str]
+    needs: str = ""
+    numbers: tuple[str, ...] = (
+        "vocab_size",
+        "num_hidden_layers",
+        "hidden_size",
+        "max_position_embeddings",
+    )
+    batch_size: Mapping[str, int] = field(default_factory=dict)
+    own: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def architecture(self) -> str:
+        """The architecture of its models."""
+        return str(self.own.get("architecture") or models.load(self.like).architecture)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 _FILE = Path(__file__).with_suffix(".toml")
 _KINDS = tuple(
-    _Kind(ends=tuple(kind["ends"]), like=kind["like"], classes=kind["classes"])
+    _Kind(**{name: _frozen(value) for name, value in kind.items()})
     for kind in tomllib.loads(_FILE.read_text(encoding="utf-8"))["kind"]
 )
 """The first one with a fitting end counts."""
@@ -48,12 +71,14 @@ _BUFFERS = (
     ".attn.bias",
     ".masked_bias",
     ".position_ids",
+    ".num_batches_tracked",
+    ".relative_position_index",
 )
 """The ends of the names of tensors without parameters, which old releases of Transformers saved."""
 _TIED = {"lm_head.weight": "model.embed_tokens.weight"}
 _OTHER_NAMES = {
     "num_hidden_layers": ("n_layer", "num_layers", "n_layers"),
-    "hidden_size": ("n_embd", "d_model"),
+    "hidden_size": ("n_embd", "d_model", "dim"),
     "max_position_embeddings": ("n_positions", "n_ctx", "max_seq_len", "seq_length"),
 }
 """Number that the harness reads → its other names in configurations of Transformers, the first one
@@ -80,8 +105,9 @@ def model_of(path: Path, task: str | None = None) -> Model:
     config = user_config.load(path)
     kind = config.get("model_type")
     heads = _strings(config.get("architectures"))
-    does = _kind(heads)
-    if known := models.of_type(kind):
+    does = _kind(heads, config)
+    known = models.of_type(kind)
+    if known and _has_file(known, does):
         tasks = models.load(known).tasks
         if task is None and does is _KINDS[0] and "generate" in tasks:
             task = "generate"
@@ -100,11 +126,27 @@ def model_of(path: Path, task: str | None = None) -> Model:
     like = models.load(does.like)
     if task not in (None, like.task):
         raise UsageError(f"--task {task}: this {kind} has only {like.task}: leave it out")
-    return _unlisted(kind, like, does, config)
+    # The name of a listed model is taken.
+    name = heads[0] if known else kind
+    return _unlisted(name, like, does, config)
 
 
-def _kind(heads: list[str]) -> _Kind | None:
-    return next((k for k in _KINDS if any(head.endswith(k.ends) for head in heads)), None)
+def _kind(heads: list[str], config: Mapping[str, Any]) -> _Kind | None:
+    for each in _KINDS:
+        is_named = any(head.endswith(each.ends) for head in heads)
+        if is_named and (not each.needs or each.needs in config):
+            return each
+    return None
+
+
+def _has_file(known: str, does: _Kind | None) -> bool:
+    """Return whether the listed model does what the folder's class does. A listed model without a
+    head reads the folder of any language model.
+    """
+    if does is None or does is _KINDS[0]:
+        return True
+    architectures = {models.load(known, task).architecture for task in models.load(known).tasks}
+    return does.architecture in architectures
 
 
 def _unnamed(path: Path, why: str) -> UsageError:
@@ -125,15 +167,20 @@ def _unlisted(name: str, like: Model, does: _Kind, config: Mapping[str, Any]) ->
         for other in reversed(others)
         if number not in config and other in config
     }
-    return replace(
+    full = like.sizes["full"]
+    if does.batch_size:
+        full = replace(full, batch_size=does.batch_size)
+    model = replace(
         like,
         name=name,
         like=like.name,
         classes=does.classes,
+        sizes={**like.sizes, "full": full},
         weights=(),
         rules=(),
-        config={"model_type": name},
+        config={"model_type": config["model_type"]},
         also_called=other_names,
-        user_weights=UserWeightsRules(ignored=_BUFFERS, tied=_TIED),
+        user_weights=UserWeightsRules(ignored=_BUFFERS, tied=_TIED, numbers=does.numbers),
         fit={},
     )
+    return replace(model, **{key: _frozen(value) for key, value in does.own.items()})

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.inputs import models
+from harness.inputs import architectures, models
 from harness.inputs.models import Model
 from harness.messages import InputNote
 
@@ -23,8 +23,6 @@ _DROPPED = (
     "attn_implementation",
     "_attn_implementation",
 )
-_NUMBERS = ("vocab_size", "num_hidden_layers", "hidden_size", "max_position_embeddings")
-"""The numbers of a language model that the harness reads."""
 _ROPE = {
     "linear": ("factor",),
     "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
@@ -53,9 +51,16 @@ def read(path: Path, model: Model) -> tuple[dict[str, Any], list[str]]:
     notes: list[str] = [InputNote.AUTO_MAP] if "auto_map" in config else []
     kept = {key: value for key, value in config.items() if key not in _DROPPED}
     if model.like:
-        return kept, [*notes, InputNote.UNLISTED.format(model=model.name, like=model.like)]
+        return kept, [*notes, _of_limits(model)]
     kept |= {other: kept[name] for name, other in model.also_called.items()}
     return {**kept, "architectures": [model.native_class]}, notes
+
+
+def _of_limits(model: Model) -> str:
+    """The note that the limits of accuracy were not measured for an unlisted model."""
+    if architectures.of(model).limits:
+        return InputNote.UNLISTED_BY_DEPTH.format(model=model.name)
+    return InputNote.UNLISTED.format(model=model.name, like=model.like)
 
 
 def _complete(path: Path, model: Model, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,11 +86,11 @@ def _complete(path: Path, model: Model, config: Mapping[str, Any]) -> dict[str, 
 
 
 def _of_unlisted(path: Path, model: Model, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration of an unlisted model as it is, with `_NUMBERS` under these names. The
-    libraries know the defaults.
+    """The configuration of an unlisted model as it is, with the numbers that the harness reads
+    under its own names. The libraries know the defaults.
     """
     complete = {**config, **{name: config[other] for name, other in model.also_called.items()}}
-    for name in _NUMBERS:
+    for name in model.user_weights.numbers:
         if not _whole(complete.get(name)):
             value = json.dumps(complete[name]) if name in complete else "no"
             raise UsageError(
@@ -95,24 +100,24 @@ def _of_unlisted(path: Path, model: Model, config: Mapping[str, Any]) -> dict[st
     return complete
 
 
-def load(path: Path) -> dict[str, Any]:
-    """The content of a folder's config.json. Raises UsageError."""
-    file = path / "config.json"
+def load(path: Path, name: str = "config.json") -> dict[str, Any]:
+    """The content of a folder's config.json, or of another JSON file in it. Raises UsageError."""
+    file = path / name
     if not file.is_file():
         raise UsageError(
-            f"--weights {path}: there is no config.json in it; give the folder that save_pretrained"
+            f"--weights {path}: there is no {name} in it; give the folder that save_pretrained"
             " wrote"
         )
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as e:
         raise UsageError(
-            f"--weights {path}: config.json is not JSON ({e}): download or save it again"
+            f"--weights {path}: {name} is not JSON ({e}): download or save it again"
         ) from None
     if not isinstance(document, dict):
         raise UsageError(
-            f"--weights {path}: config.json is not a JSON object: give the folder that"
-            " save_pretrained wrote"
+            f"--weights {path}: {name} is not a JSON object: give the folder that save_pretrained"
+            " wrote"
         )
     return document
 

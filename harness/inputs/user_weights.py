@@ -198,7 +198,8 @@ def _end_tokens(path: Path, config: Mapping[str, Any]) -> tuple[int, ...]:
         if isinstance(generation, dict):
             end_ids = generation.get("eos_token_id", end_ids)
     each = end_ids if isinstance(end_ids, list) else [end_ids]
-    valid = {i for i in each if type(i) is int and 0 <= i < config["vocab_size"]}
+    vocabulary = config.get("vocab_size", 0)
+    valid = {i for i in each if type(i) is int and 0 <= i < vocabulary}
     return tuple(sorted(valid))
 
 
@@ -334,10 +335,7 @@ def _size(
     return replace(
         model.sizes["full"],
         name="user",
-        summary=(
-            f"{_title(path)}: {config['num_hidden_layers']} layers of {config['hidden_size']},"
-            f" {_extent(config)}"
-        ),
+        summary=f"{_title(path)}: {_extent(config)}",
         precision=precision,
         config=config,
         tensors=tensors,
@@ -353,6 +351,12 @@ def _title(path: Path) -> str:
 
 
 def _extent(config: Mapping[str, Any]) -> str:
+    """The numbers of layers, channels and tokens, if config.json has them, or the image's size."""
+    parts = []
+    if isinstance(config.get("num_hidden_layers"), int):
+        parts.append(f"{config['num_hidden_layers']} layers of {config['hidden_size']}")
     if "image_size" in config:
-        return f"image {config['image_size']} x {config['image_size']}"
-    return f"vocabulary {config['vocab_size']}"
+        parts.append(f"image {config['image_size']} x {config['image_size']}")
+    if "vocab_size" in config:
+        parts.append(f"vocabulary {config['vocab_size']}")
+    return ", ".join(parts) or str(config["model_type"])

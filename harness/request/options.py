@@ -188,10 +188,10 @@ class Options:
     )
     dataset: Path | None = _flag(
         "your prompts: text, one a paragraph; or .jsonl, .csv or .tsv with `prompt` and perhaps"
-        " `max_new_tokens`, or `label` to train on; for sam a folder of JPEG and PNG files; for a"
-        " .keras file its inputs as .npz or .npy, or such a folder; or uneven: random inputs of"
-        " seeded lengths, from a tenth of the full length on (default of bert); synthetic: random"
-        " inputs of full length (default of the other models)",
+        " `max_new_tokens`, or `label` to train on; for a model of pictures a folder of JPEG and"
+        " PNG files; for a .keras file its inputs as .npz or .npy, or such a folder; or uneven:"
+        " random inputs of seeded lengths, from a tenth of the full length on (default of bert);"
+        " synthetic: random inputs of full length (default of the other models)",
         type=_dataset,
         metavar="FILE",
         default=None,

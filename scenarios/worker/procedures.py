@@ -248,6 +248,7 @@ def make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float)
         logits_rows=job.logits_rows,
         on_batch=lambda: beat.bump(1),
         end_tokens=job.workload.config.get("end_tokens", ()),
+        mask=job.workload.config.get("mask"),
     )
     return {
         "test_ns": _clock() - start,

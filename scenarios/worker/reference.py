@@ -26,6 +26,7 @@ def write_reference(
     logits_rows: int,
     on_batch: Callable[[], None],
     end_tokens: Sequence[int] = (),
+    mask: str | None = None,
 ) -> None:
     """Write the answers of every row. For generate, also write the top candidates of every position
     and the full logits of the first rows.
@@ -35,6 +36,8 @@ def write_reference(
         on_batch: called after each batch, once for the answers and once for the candidates.
         end_tokens: the tokens that end an answer. They are written too, with `max_new_tokens`,
             because they determine how an answer may end.
+        mask: the name of the inputs' mask, int [rows, positions], if each position has an answer.
+            Where it is 0, answers are not compared. It is written as `is_token`.
     """
     parts = []
     for batch in prepared:
@@ -54,6 +57,8 @@ def write_reference(
             if end_tokens
             else {}
         )
+    if mask is not None:
+        answers["is_token"] = np.asarray(inputs[mask]) == 1
     with path.open("wb") as f:
         np.savez(f, allow_pickle=False, **answers)
 

@@ -12,13 +12,21 @@ from sut.contract import Workload
 from sut.keras import bert as keras_bert
 from sut.keras.predictor import KerasPredictor
 from sut.keras.training import KerasTraining
-from sut.keras3 import exact, runtime, training
+from sut.keras3 import converted, exact, runtime, training
+
+_TWO_LABELS = ("0", "1")  # Transformers' default
 
 
 def load(workload: Workload) -> KerasPredictor:
     """The checkpoint's classifier, with its head and the exact activation."""
-    model = runtime.load_model(workload, num_classes=workload.config["model"]["num_labels"])
-    complete(model, workload)
+    kind = getattr(keras_hub.models, workload.config["classes"]["keras_hub"])
+    config = workload.config["model"]
+    if kind is keras_hub.models.TextClassifier:
+        labels = config.get("id2label") or _TWO_LABELS
+        model = converted.load_encoder(workload, num_classes=len(labels))
+    else:
+        model = runtime.load_model(workload, num_classes=config["num_labels"])
+        complete(model, workload)
     return KerasPredictor(
         model, workload, runtime, prepare=keras_bert.prepare, to_host=keras_bert.to_host
     )

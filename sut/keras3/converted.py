@@ -1,14 +1,20 @@
-"""Loads an unlisted language model (harness.inputs.unlisted) by KerasHub's own converter."""
+"""Loads an unlisted model (harness.inputs.unlisted) by KerasHub's own converter."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
 from safetensors import SafetensorError
 
+from sut.checkpoint import weights_files
 from sut.contract import Unsupported, Workload
-from sut.keras3 import runtime
+from sut.keras3 import exact, runtime
+
+_NO_PARAMETERS = ("position_ids", "relative_position_index")
+_NOT_OF_HIDDEN_STATES = (*_NO_PARAMETERS, "mask_token", "pooler.dense.weight", "pooler.dense.bias")
+"""Ends of the names of tensors on which no hidden state depends."""
 
 
 def load_model(workload: Workload) -> Any:
@@ -18,11 +24,7 @@ def load_model(workload: Workload) -> Any:
     converter ignores values of config.json that its model lacks. This function detects tensors that
     were not read and scaled rotary positions. The accuracy test detects others.
     """
-    try:
-        model = runtime.load_model(workload)
-    except (AttributeError, KeyError, TypeError, ValueError, SafetensorError) as e:
-        words = f"{type(e).__name__}: {' '.join(str(e).split())}"
-        raise Unsupported(f"KerasHub does not load this {workload.model}: {words}") from None
+    model = _tried(workload)
     backbone = model.backbone
     name = type(backbone).__name__
     stored = workload.config["parameters"]
@@ -41,6 +43,57 @@ def load_model(workload: Workload) -> Any:
                 " take native-torch"
             )
     return model
+
+
+def load_encoder(workload: Workload, **arguments: Any) -> Any:
+    """Return the backbone or the classifier that KerasHub's converter makes of an unlisted model's
+    folder, with the folder's epsilon and activation.
+
+    Args:
+        arguments: those of KerasHub's `from_preset`.
+
+    Raises Unsupported, in KerasHub's words if it has no converter or if the converter fails, and if
+    the converter leaves tensors out. The accuracy test detects values of config.json that it
+    ignores.
+    """
+    names_read: set[str] = set()
+    model = _tried(workload, names_read=names_read, **arguments)
+    stored = weights_files.names(workload.checkpoint)
+    if hasattr(model, "backbone"):
+        unread = [name for name in stored if not name.endswith(_NO_PARAMETERS)]
+    else:
+        body = _prefix([name for name in stored if name in names_read])
+        of_body = [name for name in stored if name.startswith(body)]
+        unread = [name for name in of_body if not name.endswith(_NOT_OF_HIDDEN_STATES)]
+    unread = [name for name in unread if name not in names_read]
+    if unread:
+        raise Unsupported(
+            f"KerasHub's converter to {type(model).__name__} does not read {len(unread)} tensors of"
+            f" the folder, such as {unread[0]}: take native-torch"
+        )
+    config = workload.config["model"]
+    epsilon = config.get("layer_norm_eps")
+    if epsilon is not None:
+        exact.epsilon(model, epsilon)
+    is_encoder = hasattr(getattr(model, "backbone", model), "transformer_layers")
+    if is_encoder and config.get("hidden_act") == "gelu":
+        exact.gelu(model)
+    return model
+
+
+def _prefix(names: list[str]) -> str:
+    """Return the beginning that all names share, up to its last dot."""
+    shared = os.path.commonprefix(names)
+    return shared[: shared.rfind(".") + 1]
+
+
+def _tried(workload: Workload, **arguments: Any) -> Any:
+    """Return the model that KerasHub loads. Raises Unsupported in its words if it does not."""
+    try:
+        return runtime.load_model(workload, **arguments)
+    except (AttributeError, KeyError, TypeError, ValueError, SafetensorError) as e:
+        words = f"{type(e).__name__}: {' '.join(str(e).split())}"
+        raise Unsupported(f"KerasHub does not load this {workload.model}: {words}") from None
 
 
 def _scalings(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:

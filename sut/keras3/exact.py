@@ -24,7 +24,7 @@ class _Whole(np.ndarray):
 
 
 @contextmanager
-def tensors() -> Iterator[None]:
+def tensors(names_read: set[str] | None = None) -> Iterator[None]:
     """A context in which KerasHub loads each weight as it is stored. KerasHub 0.32's Mistral
     converter calls `.astype(np.float16)` on each, on every backend. That changes logits by 2e-3 to
     6e-3 of their deviation if the weights are not float16 numbers. The context also finds names
@@ -36,9 +36,10 @@ def tensors() -> Iterator[None]:
     def prefixed(self: SafetensorLoader, key: str, names: Any) -> str:
         body = key.partition(".")[2]
         known = names.keys()  # `names` is not a dict
-        if body in known and key not in known:
-            return body
-        return str(own_key(self, key, names))
+        found = body if body in known and key not in known else str(own_key(self, key, names))
+        if names_read is not None:
+            names_read.add(found)
+        return found
 
     SafetensorLoader.get_tensor = lambda self, key: own_tensor(self, key).view(_Whole)
     SafetensorLoader.get_prefixed_key = prefixed
@@ -53,7 +54,7 @@ def gelu(model: Any) -> None:
     """Set the exact GELU, which BERT's configuration calls "gelu". KerasHub builds its BERT only
     with the tanh form, which changes logits by 7e-4.
     """
-    for layer in model.backbone.transformer_layers:
+    for layer in getattr(model, "backbone", model).transformer_layers:
         # This function is exact unless `approximate` is passed.
         layer._feedforward_intermediate_dense.activation = keras.activations.gelu
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from sut.contract import Batch, Workload
 from sut.keras.predictor import KerasPredictor
-from sut.keras3 import exact, runtime, xlnet
+from sut.keras3 import converted, exact, runtime, xlnet
 
 
 def prepare(inputs: Batch) -> Batch:
@@ -15,14 +17,26 @@ def prepare(inputs: Batch) -> Batch:
     return {"token_ids": ids, "padding_mask": inputs.get("attention_mask", np.ones_like(ids))}
 
 
-def to_host(outputs: np.ndarray) -> Batch:
-    """Return every seventh channel of the last hidden states [batch, length, channels], float32."""
-    return {"hidden": np.ascontiguousarray(outputs[..., ::7], np.float32)}
+def with_segments(inputs: Batch) -> Batch:
+    """Return the inputs under KerasHub's names. All tokens are of the first segment."""
+    return {**prepare(inputs), "segment_ids": np.zeros_like(inputs["input_ids"])}
+
+
+def to_host(outputs: Any) -> Batch:
+    """Return every seventh channel of the last hidden states [batch, length, channels], float32. A
+    backbone with a pooler answers a dict.
+    """
+    hidden = outputs["sequence_output"] if isinstance(outputs, dict) else outputs
+    return {"hidden": np.ascontiguousarray(hidden[..., ::7], np.float32)}
 
 
 def load(workload: Workload) -> KerasPredictor:
     """The checkpoint's backbone."""
     config = workload.config["model"]
+    if workload.config["classes"]["keras_hub"] == "Backbone":
+        model = converted.load_encoder(workload)
+        names = with_segments if "segment_ids" in model.input else prepare
+        return KerasPredictor(model, workload, runtime, prepare=names, to_host=to_host)
     if config["model_type"] == "xlnet":
         model = xlnet.load_model(workload)
         names = xlnet.prepare

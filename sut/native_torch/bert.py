@@ -61,7 +61,7 @@ class TorchClassifier:
 
 def load(workload: Workload) -> TorchClassifier:
     """The checkpoint's model, in the workload's precision and execution."""
-    return TorchClassifier(execution.load_model(workload, traceable=True), workload)
+    return TorchClassifier(execution.load_model(workload, example=execution.TOKENS), workload)
 
 
 def load_training(workload: Workload) -> TrainerTraining:

@@ -5,7 +5,7 @@ which execution ran.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,9 @@ from sut.devices import DEVICES
 from sut.evidence import device_memory, precision, torch_products, torch_profile
 from sut.native_torch import compiled, scripted
 from sut.registry import FIT
+
+TOKENS: Mapping[str, np.ndarray] = {"input_ids": np.full((1, 8), 3, np.int64)}
+"""An example of the inputs of a model of text."""
 
 
 def configure(workload: Workload, traceable: bool = False) -> None:
@@ -49,21 +52,21 @@ def configure(workload: Workload, traceable: bool = False) -> None:
 def load_model(
     workload: Workload,
     adapt: Callable[[Any, Workload], Any] | None = None,
-    traceable: bool = False,
+    example: Mapping[str, np.ndarray] | None = None,
     **config: Any,
 ) -> torch.nn.Module:
     """Return the checkpoint's model on the workload's device, in its precision, for inference.
 
     Args:
         adapt: changes the model before it is compiled.
-        traceable: whether the measured code is only one call of the model with `input_ids`, so that
-            TorchScript can trace it.
+        example: one row of inputs, by which TorchScript can trace the model. None: the measured
+            code is more than one call of the model.
         config: values that replace config.json's.
 
     Parameters keep requires_grad=True, and callers use no_grad. With requires_grad=False, bfloat16
     `Linear` of torch 2.13 on a CPU clones its weight at each call (100 times slower).
     """
-    configure(workload, traceable)
+    configure(workload, traceable=example is not None)
     dtype = torch.bfloat16 if workload.precision == "bfloat16" else torch.float32
     model = _from_folder(workload, dtype=dtype, **config)
     # Without this, XLNet's attention stays in float32 for every requested dtype.
@@ -75,7 +78,9 @@ def load_model(
     if workload.execution == "compile":
         compiled.compile_forward(model)
     elif workload.execution == "script":
-        scripted.trace_forward(model)
+        assert example is not None
+        tensors = {name: torch.from_numpy(values) for name, values in example.items()}
+        scripted.trace_forward(model, tensors)
     return model
 
 

@@ -52,4 +52,4 @@ class TorchHiddenStates:
 
 def load(workload: Workload) -> TorchHiddenStates:
     """The checkpoint's model, in the workload's precision and execution."""
-    return TorchHiddenStates(execution.load_model(workload, traceable=True), workload)
+    return TorchHiddenStates(execution.load_model(workload, example=execution.TOKENS), workload)

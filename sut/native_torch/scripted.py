@@ -13,20 +13,29 @@ import torch
 from sut.contract import Unsupported
 
 
-def trace_forward(model: torch.nn.Module) -> None:
+def trace_forward(model: torch.nn.Module, example: Mapping[str, torch.Tensor]) -> None:
     """Replace the model's own forward by traces, which `__call__` enters.
+
+    Args:
+        example: one row of inputs, by which a first trace is made.
 
     Raises Unsupported, with the tracer's message, if the tracer cannot follow the model.
     """
     traces = Traces(model)
-    device = next(model.parameters()).device
+    parameter = next(model.parameters())
     try:
-        traces.make({"input_ids": torch.full((1, 8), 3, device=device)})
+        traces.make({name: _like(tensor, parameter) for name, tensor in example.items()})
     except Exception as e:  # any error of the model's code on the tracer's inputs
         raise Unsupported(
             f"torch.jit.trace cannot follow {type(model).__name__}: {type(e).__name__}:"
             f" {_first_line(e)}"
         ) from e
+
+
+def _like(tensor: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
+    """Return the tensor on the device of a parameter, floats in its dtype."""
+    dtype = parameter.dtype if tensor.is_floating_point() else tensor.dtype
+    return tensor.to(parameter.device, dtype)
 
 
 class Traces:

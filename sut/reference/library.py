@@ -19,7 +19,7 @@ class Predictor:
     def __init__(
         self, workload: Workload, answers: Callable[[Any, dict[str, torch.Tensor]], Batch]
     ):
-        """`answers`: (the model, the inputs as int64) → the answers."""
+        """`answers`: (the model, the inputs, whole numbers as int64) → the answers."""
         self.model = load_model(workload)
         self.answers = answers
         self.device = workload.device
@@ -30,9 +30,12 @@ class Predictor:
 
     def predict(self, batch: Batch) -> Batch:
         """Return the answers."""
-        inputs = {
-            name: torch.from_numpy(values).long().to(self.device) for name, values in batch.items()
-        }
+        inputs = {}
+        for name, values in batch.items():
+            tensor = torch.from_numpy(values)
+            if not tensor.is_floating_point():
+                tensor = tensor.long()
+            inputs[name] = tensor.to(self.device)
         with torch.no_grad():
             return self.answers(self.model, inputs)
 

@@ -170,3 +170,35 @@ def test_every_score_judges_answers_of_its_own_kind_only():
         accuracy.score(
             "logits", packed(REFERENCE), REFERENCE, {"logit_error": 1.0}, ("mask",), None
         )
+
+
+LOGITS = RNG.standard_normal((3, 4, 2)).astype(np.float32)
+IS_TOKEN = np.arange(4) < np.array([[4], [2], [1]])
+
+
+def of_tokens(answers: np.ndarray, is_token: np.ndarray = IS_TOKEN) -> accuracy.Accuracy:
+    reference = {"logits": LOGITS, "is_token": is_token}
+    limits = {"logits_error": 1e-3}
+    return accuracy.score(
+        "arrays", packed({"logits": answers}), reference, limits, ("logits",), None
+    )
+
+
+def test_padding_is_not_compared_and_no_unit():
+    wrong = np.where(IS_TOKEN[..., None], LOGITS, 1e9)
+    assert of_tokens(wrong.astype(np.float32)).value == 0.0
+    wrong = LOGITS.copy()
+    wrong[1, 1, 0] += 1
+    found = of_tokens(wrong)
+    assert not found.passed
+    assert found.detail["logits_error"] == pytest.approx(1 / LOGITS[IS_TOKEN].std(), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "is_token",
+    [IS_TOKEN[:, :3], IS_TOKEN.astype(np.int32), np.zeros((3, 4), bool)],
+    ids=["another shape", "no booleans", "no token"],
+)
+def test_a_mask_that_does_not_fit_the_answers_is_refused(is_token):
+    with pytest.raises(ValueError, match="is_token does not fit its answers"):
+        of_tokens(LOGITS, is_token)

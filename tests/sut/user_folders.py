@@ -17,6 +17,7 @@ import transformers as t
 SIZES: dict[str, Any] = {
     "vocab_size": 300, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128
 }  # fmt: skip
+VIT: dict[str, Any] = {"hidden_size": 64, "image_size": 32, "patch_size": 8}
 SCALING = {
     "factor": 8.0,
     "low_freq_factor": 1.0,
@@ -57,6 +58,27 @@ def main(directory: Path) -> None:
     modernbert = t.ModernBertForSequenceClassification(
         t.ModernBertConfig(**SIZES, num_labels=3, pad_token_id=0, cls_token_id=1, sep_token_id=2)
     )
+    ids = {"pad_token_id": 0, "cls_token_id": 1, "sep_token_id": 2}
+    modernbert_tokens = t.ModernBertForTokenClassification(
+        t.ModernBertConfig(**SIZES, num_labels=5, **ids)
+    )
+    distilbert_classes = t.DistilBertForSequenceClassification(
+        t.DistilBertConfig(vocab_size=300, dim=64, n_layers=2, n_heads=4, hidden_dim=128)
+    )
+    deberta = t.DebertaV2ForSequenceClassification(
+        t.DebertaV2Config(
+            **SIZES,
+            relative_attention=True,
+            position_buckets=16,
+            pos_att_type=["p2c", "c2p"],
+            position_biased_input=False,
+            type_vocab_size=0,
+        )
+    )
+    # Its head is not read.
+    xlm_roberta = t.XLMRobertaForMaskedLM(
+        t.XLMRobertaConfig(**SIZES, max_position_embeddings=66, type_vocab_size=1)
+    )
     few = {"vocab_size": 300, "n_embd": 64, "n_layer": 2, "n_head": 4}
     of_2019 = {
         "distilbert": t.DistilBertModel(
@@ -80,6 +102,11 @@ def main(directory: Path) -> None:
         ("qwen3", qwen3),
         ("phi3", phi3),
         ("modernbert", modernbert),
+        ("modernbert-tokens", modernbert_tokens),
+        ("distilbert-classes", distilbert_classes),
+        ("deberta", deberta),
+        ("xlm-roberta", xlm_roberta),
+        *pictures(directory).items(),
     ):
         with torch.no_grad():
             for parameter in model.parameters():
@@ -92,6 +119,24 @@ def main(directory: Path) -> None:
         model.save_pretrained(
             directory / name, max_shard_size="10GB" if name == "gemma" else "100KB"
         )
+
+
+def pictures(directory: Path) -> dict[str, Any]:
+    """Models of pictures. The preprocessor_config.json of each is written to its folder."""
+    square = {"height": 32, "width": 32}
+    middle = {"do_center_crop": True, "crop_size": square, "size": {"shortest_edge": 36}}
+    vit = {**VIT, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128}
+    swin = {"image_size": 32, "patch_size": 4, "embed_dim": 24, "window_size": 4}
+    resnet = {"embedding_size": 16, "hidden_sizes": [32, 64], "depths": [1, 2]}
+    models = {
+        "vit": (t.ViTForImageClassification(t.ViTConfig(**vit, num_labels=10)), t.ViTImageProcessor(size=square)),
+        "dinov2": (t.Dinov2Model(t.Dinov2Config(**VIT, num_hidden_layers=2, num_attention_heads=4)), t.BitImageProcessor(**middle)),
+        "swin": (t.SwinForImageClassification(t.SwinConfig(**swin, depths=[2, 2], num_heads=[2, 4], num_labels=10)), t.ViTImageProcessor(size=square, resample=3)),
+        "resnet": (t.ResNetModel(t.ResNetConfig(**resnet)), t.ConvNextImageProcessor(size={"shortest_edge": 32}, crop_pct=0.875)),
+    }  # fmt: skip
+    for name, (_, processor) in models.items():
+        processor.save_pretrained(directory / name)
+    return {name: model for name, (model, _) in models.items()}
 
 
 if __name__ == "__main__":

@@ -27,8 +27,10 @@ ARCHITECTURES = {
     "causal_lm": "harness.inputs.architectures.causal_lm",
     "hidden_states": "harness.inputs.architectures.hidden_states",
     "keras_file": "harness.inputs.architectures.keras_file",
+    "picture_encoder": "harness.inputs.architectures.picture_encoder",
     "sam": "harness.inputs.architectures.sam",
     "stable_diffusion": "harness.inputs.architectures.stable_diffusion",
+    "token_classifier": "harness.inputs.architectures.token_classifier",
 }
 """The architecture in a model's TOML → its module, which contains an `ARCHITECTURE`."""
 

@@ -56,7 +56,7 @@ def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, in
 
 def _describe(arrays: Arrays) -> Description:
     if "attention_mask" in arrays:
-        return text.describe_padded(arrays)
+        return text.describe_tokens(arrays)
     length = arrays["input_ids"].shape[1]
     return Description(
         lengths={"shortest": length, "longest": length, "padded_to": length}, seq_len=length

@@ -8,7 +8,6 @@ which a layer looks them up.
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 import zipfile
 from collections.abc import Mapping
@@ -22,7 +21,7 @@ from blake3 import blake3
 
 from compliance import rules
 from harness.errors import UsageError
-from harness.inputs import keras_file, keras_labels, pictures
+from harness.inputs import depth_limits, keras_file, keras_labels, pictures
 from harness.inputs.architectures import Architecture, Arrays, Dataset
 from harness.inputs.keras_file import Input
 from harness.inputs.keras_labels import Label
@@ -39,12 +38,7 @@ OFFICIAL = "3d-unet-99"
 smallest, because an unknown model may have large inputs.
 """
 _BATCH_SIZE = 32
-# The unit roundoff of each precision, and the limit over the error that these roundings cause in a
-# chain of layers. Sums of products add to the error of float32.
-_ROUNDOFF = {"float32": 2.0**-24, "tf32": 2.0**-11}
-_FACTOR = {"float32": 30.0, "tf32": 3.0}
-# Roundings of the largest value in an honest answer, at least.
-_ROUNDINGS = {"float32": 10.0, "tf32": 1.0}
+_PRECISIONS = ("float32", "tf32")
 # The loosest limits of losses, which compliance/training/limits.toml has too.
 _LOSS_TOLERANCE = {
     "float32": {"first_loss_error": 1e-3, "loss_error": 5e-2},
@@ -103,7 +97,7 @@ def model(path: Path, custom: Path | None, trains: bool = False) -> Model:
         classes={},
         answer_keys=tuple(keys),
         score="arrays",
-        tolerance={precision: {} for precision in _ROUNDOFF},
+        tolerance={precision: {} for precision in _PRECISIONS},
         logits_rows=0,
         sizes={"user": size},
         weights=(),
@@ -387,43 +381,9 @@ def _pictures(model: Model, given: tuple[Input, ...], path: Path) -> tuple[Array
 def limits(
     size: Size, precision: str, reference: Mapping[str, np.ndarray]
 ) -> tuple[dict[str, float], str]:
-    """(The limits of the answers, why the reference cannot judge answers or an empty text).
-
-    The limits were never measured for this model. A chain of L layers, each of which rounds its
-    values by u, has errors of about u · √L · the largest value. Honest SUTs with BERT show 1 to 3
-    times as much. An error counts in standard deviations of the reference's answers. If these
-    hardly differ, rounding alone exceeds the limit, and nothing is judged.
-
-    Args:
-        reference: the answers of the reference.
-    """
-    allowed = rules.load(rules.CURRENT).project_limits.tolerance["arrays"][precision]
-    most = allowed.at_most["*_error"]
-    depth = math.sqrt(size.config["num_hidden_layers"])
-    made: dict[str, float] = {}
-    for key in size.config["outputs"]:
-        answers = reference[key]
-        if answers.dtype.kind == "f" and not np.isfinite(answers).all():
-            return {}, NotJudged.NOT_FINITE.format(answer=key)
-        largest = _largest(answers)
-        if _ROUNDINGS[precision] * _ROUNDOFF[precision] * largest > most:
-            return {}, NotJudged.NEARLY_EQUAL.format(answer=key, ratio=largest)
-        error = _FACTOR[precision] * _ROUNDOFF[precision] * depth * largest
-        made[f"{key}_error"] = min(most, float(f"{error:.3g}"))
-        for pattern, least in allowed.at_least.items():
-            made[f"{key}{pattern[1:]}"] = least
-    return made, ""
-
-
-def _largest(answers: np.ndarray) -> float:
-    """The largest value over the standard deviation; infinite if all are equal, 1 for whole
-    numbers.
-    """
-    if answers.dtype.kind != "f":
-        return 1.0
-    if answers.min() == answers.max():
-        return math.inf
-    return float(np.abs(answers).max()) / float(answers.std(dtype=np.float64))
+    """An `Architecture.limits`; see `depth_limits`."""
+    layers = size.config["num_hidden_layers"]
+    return depth_limits.limits(size.config["outputs"], layers, precision, reference)
 
 
 def first_inputs(size: Size, dataset: Path | None, samples: int) -> Arrays:
@@ -503,8 +463,11 @@ def loss_limits(
     if not np.isfinite(losses).all():
         return {}, NotJudged.LOSS_NOT_FINITE
     limits = dict(_LOSS_TOLERANCE[precision])
-    ratio = _largest(losses)
-    if _ROUNDINGS[precision] * _ROUNDOFF[precision] * ratio > limits["first_loss_error"]:
+    ratio = depth_limits.largest(losses)
+    if (
+        depth_limits.ROUNDINGS[precision] * depth_limits.ROUNDOFF[precision] * ratio
+        > limits["first_loss_error"]
+    ):
         return {}, NotJudged.LOSSES_NEARLY_EQUAL.format(ratio=ratio)
     if precision != "float32":
         return limits, ""

@@ -24,7 +24,6 @@ from harness.inputs.tokenizer import Tokenizer
 from harness.samples import masks
 
 _SEED = 20240611
-_SHAPES = 6
 _DECODER_HEADS = 8  # of all published models; no shape shows it
 _BOX_CORNERS = np.array([[0.0, 0.0], [0.5, 0.5]])
 """Each corner of a random box lies up to half a side to the right of and below its value here."""
@@ -33,7 +32,7 @@ _BOX_CORNERS = np.array([[0.0, 0.0], [0.5, 0.5]])
 def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
     side = size.config["image_size"]
     rng = np.random.default_rng([_SEED, stream])
-    image = np.stack([_picture(side, rng) for _ in range(samples)])
+    image = np.stack([pictures.drawn(side, side, rng) for _ in range(samples)])
     return {"image": image, **_prompts(side, samples, size.inputs["points"], rng)}
 
 
@@ -45,28 +44,9 @@ def _synthetic_features(size: Size, samples: int, stream: int) -> Arrays:
     grid = size.config["image_embedding_size"]
     channels = size.config["output_channels"]
     rng = np.random.default_rng([_SEED, stream])
-    image = np.stack([_picture(side, rng) for _ in range(samples)])
+    image = np.stack([pictures.drawn(side, side, rng) for _ in range(samples)])
     label = rng.standard_normal((samples, grid, grid, channels), np.float32)
     return {"image": image, "label": label}
-
-
-def _picture(side: int, rng: np.random.Generator) -> np.ndarray:
-    """A picture: ellipses and rectangles on a gradient, with a little noise. Values are multiples
-    of 1/255.
-    """
-    across, down, base = rng.uniform(-0.5, 0.5, (3, 3)).astype(np.float32)
-    y, x = np.mgrid[:side, :side].astype(np.float32) / side
-    image = 0.5 + base / 2 + across * (x[..., None] - 0.5) + down * (y[..., None] - 0.5)
-    for n in range(_SHAPES):
-        center_x, center_y = rng.uniform(0.1, 0.9, 2)
-        width, height = rng.uniform(0.05, 0.3, 2)
-        dx = (x - center_x) / width
-        dy = (y - center_y) / height
-        distance = np.maximum(abs(dx), abs(dy)) if n % 2 else np.hypot(dx, dy)
-        image[distance < 1] = rng.uniform(0, 1, 3)
-    noise = rng.standard_normal(image.shape, np.float32)
-    levels = (np.clip(image + 0.02 * noise, 0, 1) * 255).round().astype(np.float32)
-    return levels / np.float32(255)
 
 
 def _prompts(
@@ -92,7 +72,7 @@ def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, in
     samples, points = arrays["labels"].shape
     side = size.config["image_size"]
     rng = np.random.default_rng([_SEED, stream])
-    image = np.stack([_picture(side, rng) for _ in range(samples + 1)])
+    image = np.stack([pictures.drawn(side, side, rng) for _ in range(samples + 1)])
     return {"image": image, **_prompts(side, samples + 1, points, rng, box="boxes" in arrays)}, 1
 
 

@@ -189,6 +189,13 @@ def describe_padded(arrays: Arrays) -> Description:
     return Description(lengths=lengths(mask.sum(1), mask.shape[1]), seq_len=mask.shape[1])
 
 
+def describe_tokens(arrays: Arrays) -> Description:
+    """An `Architecture.describe` for padded inputs that have an answer for each token. Answers to
+    padding are not compared.
+    """
+    return replace(describe_padded(arrays), config={"mask": "attention_mask"})
+
+
 def with_sequence_length(model: Model, size: Size, length: int) -> Size:
     """The size with inputs of this length. Raises UsageError if the model has too few positions."""
     most = size.config["max_position_embeddings"]

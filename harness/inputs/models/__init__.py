@@ -103,6 +103,7 @@ class UserWeightsRules:
             path. Empty: that of Transformers.
         rope: the ways in which config.json may scale rotary positions, by Transformers' names. A
             SUT that lacks one reports it.
+        numbers: keys of an unlisted model's config.json whose values must be whole numbers.
         adds: "beginning" and "end" → whether a tokenizer.model of this architecture adds that mark
             if tokenizer_config.json does not say.
     """
@@ -119,6 +120,7 @@ class UserWeightsRules:
     tied: Mapping[str, str] = field(default_factory=dict)
     convert: str = ""
     rope: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
     adds: Mapping[str, bool] = field(default_factory=dict)
 
 

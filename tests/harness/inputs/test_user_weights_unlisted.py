@@ -194,10 +194,10 @@ def test_a_training_and_a_task_that_it_has_not_are_refused(qwen3, tmp_path):
         (
             "XForSequenceClassification",
             "bert",
-            {"transformers": "AutoModelForSequenceClassification"},
+            {"transformers": "AutoModelForSequenceClassification", "keras_hub": "TextClassifier"},
         ),
-        ("XModel", "distilbert", {"transformers": "AutoModel"}),
-        ("XForMaskedLM", "distilbert", {"transformers": "AutoModel"}),
+        ("XModel", "distilbert", {"transformers": "AutoModel", "keras_hub": "Backbone"}),
+        ("XForMaskedLM", "distilbert", {"transformers": "AutoModel", "keras_hub": "Backbone"}),
     ],
 )
 def test_an_encoder_is_judged_like_a_listed_one(made, head, like, classes):
@@ -220,3 +220,33 @@ def test_a_sweep_needs_no_model_beside_weights(qwen3):
         "mock qwen3 user Offline batch 32 float32",
         "native-torch-eager qwen3 user Offline batch 32 float32",
     ]
+
+
+@pytest.mark.parametrize(
+    ("architecture", "name"),
+    [
+        ("DistilBertModel", "distilbert"),
+        ("DistilBertForMaskedLM", "distilbert"),
+        ("DistilBertForSequenceClassification", "DistilBertForSequenceClassification"),
+        ("DistilBertForTokenClassification", "DistilBertForTokenClassification"),
+    ],
+)
+def test_another_head_of_a_listed_model_has_the_name_of_its_class(made, architecture, name):
+    folder = made("distilbert")
+    config(folder, architectures=[architecture])
+    model = unlisted.model_of(folder)
+    assert model.name == name
+    assert bool(model.like) is (name != "distilbert")
+    assert user_weights.look(folder, model).size.config["hidden_size"] == 64
+
+
+def test_classifiers_of_tokens_run_where_a_library_has_a_class(made, tmp_path):
+    folder = made("distilbert")
+    config(folder, architectures=["DistilBertForTokenClassification"])
+    found = {
+        sut: plan.unsupported(request(tmp_path, sut=sut, model=None, weights=folder))
+        for sut in ("native-torch-eager", "native-torch-script", "keras3-jax", "native-jax")
+    }
+    assert found["native-torch-eager"] is found["native-torch-script"] is None
+    assert "KerasHub 0.32 has no classifier of tokens" in str(found["keras3-jax"])
+    assert "there is no sut/native_jax/token_classifier.py" in str(found["native-jax"])

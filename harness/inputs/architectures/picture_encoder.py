@@ -1,0 +1,81 @@
+"""The inputs of a model of pictures in a user's folder: `pixel_values`, float32 [samples, channels,
+height, width], normalised as its preprocessor_config.json says.
+
+Its answers are logits, or hidden states if it has no head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.errors import UsageError
+from harness.inputs import depth_limits, picture_processor, pictures
+from harness.inputs.architectures import Architecture, Arrays, Dataset, Description
+from harness.inputs.models import Model, Size
+from harness.inputs.picture_processor import Processor
+from harness.inputs.prompt_files import PromptOptions
+from harness.inputs.tokenizer import Tokenizer
+from harness.messages import InputNote
+
+_SEED = 20240611
+
+
+def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
+    processor: Processor = size.inputs["processor"]
+    rng = np.random.default_rng([_SEED, stream])
+    rows = []
+    for _ in range(samples):
+        picture = 255 * pictures.drawn(processor.height, processor.width, rng)
+        scaled = picture[..., : processor.channels] * processor.scale
+        rows.append(processor.normalised(scaled))
+    return {"pixel_values": np.stack(rows)}
+
+
+def _read(
+    model: Model,
+    size: Size,
+    path: Path,
+    own: Tokenizer | None,
+    seq_len: int | None,
+    options: PromptOptions,
+) -> tuple[Arrays, tuple[str, ...]]:
+    processor: Processor = size.inputs["processor"]
+    if processor.source is None:
+        raise UsageError(
+            f"--dataset {path}: the weights have no {picture_processor.FILE}, which says how a"
+            " picture becomes the model's input: download it too"
+        )
+    picture_bytes = 4 * processor.channels * processor.height * processor.width
+    pictures.check_memory(path, len(pictures.files(path)), picture_bytes)
+    rows = [processor(picture) for picture in pictures.upright(path)]
+    note = InputNote.PICTURES_PROCESSED.format(
+        folder=path.name,
+        count=len(rows),
+        height=processor.height,
+        width=processor.width,
+        file=picture_processor.FILE,
+    )
+    return {"pixel_values": np.stack(rows)}, (note,)
+
+
+def _describe(arrays: Arrays) -> Description:
+    return Description(config={"pixel_shape": list(arrays["pixel_values"].shape[1:])})
+
+
+def _weights_inputs(
+    path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None
+) -> dict[str, Any]:
+    return {"processor": picture_processor.of_folder(path, config)}
+
+
+ARCHITECTURE = Architecture(
+    synthetic=_synthetic,
+    describe=_describe,
+    dataset=Dataset(count=lambda path, options: len(pictures.files(path)), read=_read, folder=True),
+    weights_inputs=_weights_inputs,
+    limits=depth_limits.of_weights,
+)

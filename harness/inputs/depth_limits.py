@@ -1,0 +1,86 @@
+"""The limits of answers of a model for which no disagreement was measured.
+
+A chain of L layers, each of which rounds its values by u, has errors of about u · √L · the largest
+value. Honest SUTs with BERT show 1 to 3 times as much. An error counts in standard deviations of
+the reference's answers. If these hardly differ, rounding alone exceeds the limit, and nothing is
+judged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from compliance import rules
+from compliance.scoring.arrays import IS_TOKEN
+from harness.inputs.models import Size
+from harness.messages import NotJudged
+
+# The unit roundoff of each precision, and the limit over the error that these roundings cause in a
+# chain of layers. Sums of products add to the error of float32.
+ROUNDOFF = {"float32": 2.0**-24, "tf32": 2.0**-11, "bfloat16": 2.0**-8}
+_FACTOR = {"float32": 30.0, "tf32": 3.0, "bfloat16": 3.0}
+# Roundings of the largest value in an honest answer, at least.
+ROUNDINGS = {"float32": 10.0, "tf32": 1.0}
+_ROUNDINGS_OF_LAYERS = 0.5
+"""The same in bfloat16, over the root of the number of layers. PyTorch's models of pictures of full
+size have 0.3 to 0.55.
+"""
+
+
+def limits(
+    keys: Iterable[str], layers: int, precision: str, reference: Mapping[str, np.ndarray]
+) -> tuple[dict[str, float], str]:
+    """(The limits of the answers by name, why the reference cannot judge answers or an empty text).
+
+    No limit is looser than the audit accepts.
+
+    Args:
+        keys: the names of the answers, which are judged by the score `arrays`.
+        layers: the layers that an input passes.
+        reference: the answers of the reference. If `is_token` is among them, the others count only
+            there.
+    """
+    allowed = rules.load(rules.CURRENT).project_limits.tolerance["arrays"][precision]
+    most = allowed.at_most["*_error"]
+    depth = math.sqrt(layers)
+    roundings = ROUNDINGS.get(precision, _ROUNDINGS_OF_LAYERS * depth)
+    made: dict[str, float] = {}
+    for key in keys:
+        answers = reference[key]
+        if IS_TOKEN in reference:
+            answers = answers[reference[IS_TOKEN]]
+        if answers.dtype.kind == "f" and not np.isfinite(answers).all():
+            return {}, NotJudged.NOT_FINITE.format(answer=key)
+        ratio = largest(answers)
+        if roundings * ROUNDOFF[precision] * ratio > most:
+            return {}, NotJudged.NEARLY_EQUAL.format(answer=key, ratio=ratio)
+        error = _FACTOR[precision] * ROUNDOFF[precision] * depth * ratio
+        made[f"{key}_error"] = min(most, float(f"{error:.3g}"))
+        for pattern, least in allowed.at_least.items():
+            made[f"{key}{pattern[1:]}"] = least
+    return made, ""
+
+
+def of_weights(
+    size: Size, precision: str, reference: Mapping[str, np.ndarray]
+) -> tuple[dict[str, float], str]:
+    """An `Architecture.limits` for a folder of weights. Each tensor of two axes or more counts as a
+    layer.
+    """
+    keys = [key for key in reference if key != IS_TOKEN]
+    layers = sum(len(tensor.shape) > 1 for tensor in size.tensors)
+    return limits(keys, layers, precision, reference)
+
+
+def largest(answers: np.ndarray) -> float:
+    """The largest value over the standard deviation; infinite if all are equal, 1 for whole
+    numbers.
+    """
+    if answers.dtype.kind != "f":
+        return 1.0
+    if answers.min() == answers.max():
+        return math.inf
+    return float(np.abs(answers).max()) / float(answers.std(dtype=np.float64))

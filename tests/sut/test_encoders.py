@@ -1,0 +1,138 @@
+"""Users' folders of encoders of text and pictures: an intact SUT agrees with the reference, and a
+broken one fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from compliance.scoring.accuracy import Accuracy
+from harness.inputs import architectures, checkpoint, dataset, limits, unlisted, user_weights
+from sut.registry import REFERENCE, SUTS
+from tests.conftest import CACHE
+from tests.support.frameworks import run_module
+from tests.support.long import long_unless
+from tests.sut import encoder_cases
+from tests.sut.test_hidden_states import MeasuredSize
+
+TEXT = ["distilbert-classes", "deberta", "modernbert", "modernbert-tokens", "xlm-roberta"]
+PICTURES = ["vit", "dinov2", "swin", "resnet"]
+TESTED = {
+    "native-torch-eager": [*TEXT, *PICTURES],
+    "native-torch-script": ["modernbert-tokens", "resnet"],
+    "keras3-jax": ["xlm-roberta", "vit", "dinov2", "swin"],
+}
+PAIRS = [(sut, name) for sut, names in TESTED.items() for name in names]
+QUICK = ("native-torch-eager",)
+PROMPTS = "a\n\nfive words make this one\n\nno\n\na longer prompt, so that rows are padded"
+
+
+class Folder(MeasuredSize):
+    """A user's folder with uneven prompts, or random pictures."""
+
+    def __init__(self, path: Path, folder: Path):
+        self.model = unlisted.model_of(path)
+        found = user_weights.look(path, self.model)
+        self.size = replace(found.size, batch_size={"Offline": 3})
+        self.device = "cpu"
+        self.folder = folder / path.name
+        self.folder.mkdir()
+        self.cache = CACHE
+        prompts = None
+        if "input_ids" in self.input_names():
+            prompts = self.folder / "prompts.txt"
+            prompts.write_text(PROMPTS)
+        self.inputs = dataset.prepare(self.model, self.size, 6, prompts, CACHE)
+        self.checkpoint = checkpoint.of_folder(found, self.model, self.folder)
+
+    def input_names(self) -> list[str]:
+        return list(architectures.of(self.model).synthetic(self.size, 1, 0))
+
+    def tolerance(self, precision: str) -> dict[str, float]:
+        of_answers = architectures.of(self.model).limits
+        if of_answers is None:
+            return limits.limits(self.model, self.size, precision, "cpu")
+        with np.load(self.file(REFERENCE)) as reference:
+            found, reason = of_answers(self.size, precision, dict(reference))
+        assert not reason
+        return found
+
+
+@pytest.fixture(scope="session")
+def folders(saved: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Folder]:
+    root = tmp_path_factory.mktemp("encoders")
+    return {name: Folder(saved / name, root) for name in (*TEXT, *PICTURES)}
+
+
+@pytest.fixture(scope="session")
+def scored(
+    interpreter: Callable[[str], Path],
+    folders: dict[str, Folder],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[..., Accuracy]:
+    """(SUT, folder, case, precision) → the score: one task for each SUT."""
+    out = tmp_path_factory.mktemp("answers")
+    done = set[str]()
+
+    def run(sut: str) -> None:
+        if sut in done:
+            return
+        if sut != "native-torch-eager":
+            run("native-torch-eager")  # which makes the references too
+        python = interpreter(SUTS[sut].environment)
+        done.add(sut)
+        references = []
+        if sut == "native-torch-eager":
+            references = [each.specification(REFERENCE, "float32") for each in folders.values()]
+        cells = {name: folders[name].specification(sut, "float32") for name in TESTED[sut]}
+        told = {"references": references, "cells": cells, "folder": str(out)}
+        run_module(python, "tests.sut.encoder_cases", sut, out / "cases.json", told)
+
+    def score(sut: str, name: str, case: str, precision: str = "float32") -> Accuracy:
+        run(sut)
+        return folders[name].score(
+            out / f"{sut} {name} {case}.npz", folders[name].tolerance(precision)
+        )
+
+    return score
+
+
+def quick(rows: list[tuple[str, ...]]) -> list[object]:
+    return long_unless(rows, lambda row: row[0] in QUICK)
+
+
+def cases() -> list[tuple[str, ...]]:
+    rows = []
+    for sut, name in PAIRS:
+        changes = encoder_cases.PICTURES if name in PICTURES else encoder_cases.TEXT
+        rows += [(sut, name, case) for case in (*changes, "a layer zeroed")]
+    return rows
+
+
+@pytest.mark.parametrize(("sut", "name"), quick(PAIRS))
+def test_an_intact_sut_agrees_to_rounding(scored, sut, name):
+    found = scored(sut, name, "intact")
+    assert found.passed
+    error = (
+        max(value for key, value in found.detail.items() if key.endswith("_error"))
+        if (found.metric == "used_tolerance")
+        else found.value
+    )
+    assert error < 5e-6
+
+
+@pytest.mark.parametrize(("sut", "name", "case"), quick(cases()))
+def test_a_broken_sut_fails_in_every_precision(scored, sut, name, case):
+    for precision in ("float32", "bfloat16"):
+        assert not scored(sut, name, case, precision).passed
+
+
+@pytest.mark.parametrize("name", [*TEXT, *PICTURES])
+def test_bfloat16_passes_its_own_tolerance_and_not_that_of_float32(scored, name):
+    assert scored("native-torch-eager", name, "bfloat16", "bfloat16").passed
+    assert not scored("native-torch-eager", name, "bfloat16").passed
