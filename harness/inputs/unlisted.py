@@ -81,7 +81,8 @@ def model_of(path: Path, task: str | None = None) -> Model:
     kind = config.get("model_type")
     heads = _strings(config.get("architectures"))
     does = _kind(heads)
-    if known := models.of_type(kind):
+    known = models.of_type(kind)
+    if known and models.load(known).reads_folders:
         tasks = models.load(known).tasks
         if task is None and does is _KINDS[0] and "generate" in tasks:
             task = "generate"
@@ -97,7 +98,7 @@ def model_of(path: Path, task: str | None = None) -> Model:
             f" measured if `architectures` in its config.json is one of {ends}, without a decoder"
             " beside an encoder"
         )
-    like = models.load(does.like)
+    like = models.load(known or does.like)
     if task not in (None, like.task):
         raise UsageError(f"--task {task}: this {kind} has only {like.task}: leave it out")
     return _unlisted(kind, like, does, config)

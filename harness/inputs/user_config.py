@@ -53,7 +53,9 @@ def read(path: Path, model: Model) -> tuple[dict[str, Any], list[str]]:
     notes: list[str] = [InputNote.AUTO_MAP] if "auto_map" in config else []
     kept = {key: value for key, value in config.items() if key not in _DROPPED}
     if model.like:
-        return kept, [*notes, InputNote.UNLISTED.format(model=model.name, like=model.like)]
+        if models.of_type(model.config["model_type"]) != model.like:
+            notes.append(InputNote.UNLISTED.format(model=model.name, like=model.like))
+        return kept, notes
     kept |= {other: kept[name] for name, other in model.also_called.items()}
     return {**kept, "architectures": [model.native_class]}, notes
 
