@@ -14,7 +14,13 @@ from harness.errors import UsageError
 from harness.execution.environments import ROOT
 from sut.registry import ALIASES, SUTS
 
-_SYNONYMS = {"fp32": "float32", "bf16": "bfloat16", "float": "float32"}
+_SYNONYMS = {
+    "fp32": "float32",
+    "float": "float32",
+    "bf16": "bfloat16",
+    "fp16": "float16",
+    "half": "float16",
+}
 
 
 class _Once(argparse.Action):
