@@ -1,4 +1,4 @@
-"""Gemma (Gemma Team 2024), Llama (Touvron et al. 2023), Mistral (Jiang et al. 2023) and other models
+"""Gemma (Gemma Team 2024), Llama (Touvron et al. 2023), Mistral (Jiang et al. 2023) and others
 of Llama's layout in plain JAX, which generate greedily.
 
 A folder has Llama's layout if its tensors have Llama's names. Products may have biases, as in

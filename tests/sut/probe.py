@@ -187,6 +187,12 @@ def zero_position(inputs: Arrays) -> Arrays:
     return {**inputs, "input_ids": ids}
 
 
+def ignore_padding(inputs: Arrays) -> Arrays:
+    """Padding is read as if it were text."""
+    key = "prompt_length" if "prompt_length" in inputs else "attention_mask"
+    return {**inputs, key: np.full_like(inputs[key], inputs[key].max())}
+
+
 INPUT_BREAKAGES: dict[str, Callable[[Arrays], Arrays]] = {
     "permuted rows": lambda inputs: {k: np.roll(v, 1, axis=0) for k, v in inputs.items()},
     "reversed tokens": lambda inputs: {
@@ -194,6 +200,7 @@ INPUT_BREAKAGES: dict[str, Callable[[Arrays], Arrays]] = {
         "input_ids": np.ascontiguousarray(inputs["input_ids"][:, ::-1]),
     },
     "zeroed position": zero_position,
+    "padding ignored": ignore_padding,
 }
 
 
@@ -352,7 +359,9 @@ def keras_drop_cache(model: Any, arange: Callable[[int], Any]) -> None:
                 (given[0] if given else named.get("query", named.get("hidden_states"))),
             )
             if cache is not None and hidden_states.shape[1] == 1:
-                named["attention_mask"] = (arange(cache.shape[2]) == named["cache_update_index"])[
+                # Gemma 3 has two tensors for it, others have one.
+                length = cache[0].shape[1] if isinstance(cache, tuple) else cache.shape[2]
+                named["attention_mask"] = (arange(length) == named["cache_update_index"])[
                     None, None
                 ]
             return own(*given, **named)
