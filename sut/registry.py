@@ -206,6 +206,10 @@ _HUGGING_FACE_LACKS = {
         "Transformers' Mistral for TensorFlow fails in bfloat16 (TypeError in its attention mask):"
         " take --precision float32 or keras3-tensorflow"
     ),
+    "mistral/float16": (
+        "Transformers' Mistral for TensorFlow fails in float16 (TypeError in its attention mask):"
+        " take --precision float32 or native-torch-eager"
+    ),
     "sam/bfloat16": (
         "Transformers' Segment Anything for TensorFlow fails in bfloat16 (TypeError in its"
         " decoder's attention): take --precision float32 or keras3-tensorflow"

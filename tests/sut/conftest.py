@@ -66,7 +66,7 @@ QUICK = [
 """Tests of `probed` with other SUTs and models are long."""
 IN_BFLOAT16 = [pair for pair in PAIRS if pair not in LACK_BFLOAT16]  # see tests/sut/probe.py
 UNEVEN = [pair for pair in PAIRS if pair[1] in ("bert", "qwen3", "gemma3", FOLDER)]
-"""The last two inputs of these models are shorter than the others."""
+"""Some of the inputs of these models are shorter than the others."""
 ROWS, LOGITS_ROWS = 8, 4
 REFERENCE = "native-torch-eager"
 """The SUT whose process makes the reference too, from the same environment."""
@@ -221,7 +221,7 @@ def inputs(model: models.Model, size: models.Size) -> dict[str, np.ndarray]:
     if model.task == "generate":
         lengths = np.full(ROWS, width, np.int32)
         if (REFERENCE, model.name) in UNEVEN:
-            lengths[-2:] = 2, 3
+            lengths[LOGITS_ROWS:] = 1, 2, 3, 4
         return {
             "input_ids": ids * (np.arange(width) < lengths[:, None]),
             "prompt_length": lengths,

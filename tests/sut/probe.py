@@ -148,12 +148,13 @@ def lacks_of_hf_tensorflow(module: Any, mistral: Workload, inputs: Arrays) -> di
 
     told: dict[str, Any] = {
         name: hasattr(transformers, f"TF{name.title()}ForCausalLM")
-        for name in ("gemma", "llama", "mistral")
+        for name in ("gemma", "llama", "mistral", "qwen3", "gemma3")
     }
-    try:
-        answer(module.load(replace(mistral, precision="bfloat16")), inputs)
-    except TypeError as e:
-        told["mistral/bfloat16"] = str(e)
+    for precision in ("bfloat16", "float16"):
+        try:
+            answer(module.load(replace(mistral, precision=precision)), inputs)
+        except TypeError as e:
+            told[f"mistral/{precision}"] = str(e)
     single = replace(mistral, config={**mistral.config, "new_token_buckets": [1]})
     told["one token"] = [refusal(module, single)]
     try:
