@@ -56,6 +56,15 @@ def main(directory: Path) -> None:
     phi3 = t.Phi3ForCausalLM(
         t.Phi3Config(**SIZES, num_key_value_heads=2, pad_token_id=0, sliding_window=24)
     )
+    gemma3 = t.Gemma3ForCausalLM(
+        t.Gemma3TextConfig(
+            **(SIZES | {"num_hidden_layers": 6}),
+            num_key_value_heads=2,
+            head_dim=32,
+            query_pre_attn_scalar=32,
+            sliding_window=24,
+        )
+    )
     qwen2 = t.Qwen2ForCausalLM(t.Qwen2Config(**SIZES, num_key_value_heads=2))  # with biases
     modernbert = t.ModernBertForSequenceClassification(
         t.ModernBertConfig(**SIZES, num_labels=3, pad_token_id=0, cls_token_id=1, sep_token_id=2)
@@ -83,6 +92,7 @@ def main(directory: Path) -> None:
         ("qwen3", qwen3),
         ("phi3", phi3),
         ("qwen2", qwen2),
+        ("gemma3", gemma3),
         ("modernbert", modernbert),
     ):
         with torch.no_grad():
