@@ -62,7 +62,7 @@ def main() -> int:
     parser.add_argument("--models", nargs="+", default=models.names())
     parser.add_argument("--task", help="of models that have several; default: the first of each")
     parser.add_argument("--sizes", nargs="+", default=["tiny", "base"])
-    parser.add_argument("--precisions", nargs="+", default=["float32", "bfloat16"])
+    parser.add_argument("--precisions", nargs="+", default=["float32", "bfloat16", "float16"])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--cache", type=Path, default=environments.ROOT / ".cache")
     parser.add_argument(
@@ -203,6 +203,7 @@ class MeasuredSize:
             config={
                 "model": dict(self.size.config),
                 "classes": dict(self.model.classes),
+                "parameters": self.size.parameters,
                 **self.inputs.description.config,
             },
             checkpoint=self.checkpoint.path,

@@ -15,7 +15,7 @@ from formats.workload import Workload
 MODES = ("quick", "valid", "submission")
 SIZES = ("tiny", "base", "full")
 TASKS = ("predict", "generate")
-PRECISIONS = ("float32", "tf32", "bfloat16")
+PRECISIONS = ("float32", "tf32", "bfloat16", "float16")
 END_TOKENS = ("stop", "ignore")
 LORA = ("own", "matched")
 STANDARD_INPUTS = ("synthetic", "uneven")

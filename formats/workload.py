@@ -21,7 +21,7 @@ class Workload:
             also `optimizer`, with the constants of AdamW or of a user's file, and for LoRA `lora`,
             with `rank`, `alpha` and `factors`, the layout of its factors (`sut.adapters`).
         checkpoint: folder with config.json and model.safetensors in the native library's own names.
-        precision: `float32`, `tf32` or `bfloat16`, for parameters and matrix products.
+        precision: `float32`, `tf32`, `bfloat16` or `float16`, for parameters and matrix products.
         device: `cpu` or `cuda`.
         backend: Keras' backend, else None.
         execution: `eager`, `compile`, `script`, `graph` or `xla`.
@@ -38,6 +38,11 @@ class Workload:
     backend: str | None
     execution: str
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def dtype(self) -> str:
+        """The dtype of the parameters: that of the precision. TF32 stores float32."""
+        return "float32" if self.precision == "tf32" else self.precision
 
     @property
     def in_flight(self) -> int:

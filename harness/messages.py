@@ -188,8 +188,8 @@ class InputNote(StrEnum):
         " the reference's answers"
     )
     WEIGHTS_FLOAT16 = (
-        "stored in float16, in which no SUT computes: {precision} is used unless --precision says"
-        " otherwise"
+        "stored in float16: {precision} is used unless --precision says otherwise; --precision"
+        " float16 computes in float16"
     )
     WEIGHTS_NO_PARAMETER = "tensors without parameters, not read: {tensors}"
     WEIGHTS_HEAD = "tensors of a head, which {model} here lacks, not read: {tensors}"

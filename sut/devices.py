@@ -54,7 +54,7 @@ HOST = "cpu"
 DEVICES: dict[str, Device] = {
     "cpu": Device(
         name="cpu",
-        lacks={"tf32": "a format of NVIDIA GPUs; on cpu there are float32 and bfloat16"},
+        lacks={"tf32": "a format of NVIDIA GPUs; on cpu there are float32, bfloat16 and float16"},
         variables=("OMP", "GOMP", "KMP", "MKL", "OPENBLAS", "ONEDNN", "DNNL", "MALLOC"),
     ),
     "cuda": Device(

@@ -65,7 +65,7 @@ class SutSpec:
         summary: description for the listing.
         process_env: environment variables that the framework needs before its import.
         unsupported: "model", "model/task", "model/precision", "model/task/precision" or an
-            architecture → the reason.
+            architecture → the reason. The model `*` is every model.
         architectures: the architectures that it supports; empty: those for which it has a file.
         options: name of each `--sut-option` → (its type or its words, its description).
         precisions: the precisions it can compute in on some device.
@@ -98,7 +98,7 @@ class SutSpec:
     reference: str = REFERENCE
     references: Mapping[str, str] = field(default_factory=dict)
     devices: tuple[str, ...] = tuple(DEVICES)
-    precisions: tuple[str, ...] = ("float32", "tf32", "bfloat16")
+    precisions: tuple[str, ...] = ("float32", "tf32", "bfloat16", "float16")
     reads_weights: bool = True
     current: bool = True
     classes: str = ""
@@ -155,6 +155,14 @@ _KERAS2_LACKS = {
         "KerasNLP 0.8.2, with which Keras' published table was measured, has no Llama: take"
         " keras3-tensorflow"
     ),
+    "qwen3": (
+        "KerasNLP 0.8.2, with which Keras' published table was measured, has no Qwen 3: take"
+        " keras3-tensorflow"
+    ),
+    "gemma3": (
+        "KerasNLP 0.8.2, with which Keras' published table was measured, has no Gemma 3: take"
+        " keras3-tensorflow"
+    ),
     "mistral/bfloat16": (
         "KerasNLP's Mistral fails on Keras 2 in bfloat16 (AttributeError in its rotary embedding):"
         " take --precision float32 or keras3-tensorflow"
@@ -200,20 +208,32 @@ _OWN_REFERENCE = {
 _HUGGING_FACE_LACKS = {
     "gemma": "Transformers 4 has no Gemma for TensorFlow: take keras3-tensorflow",
     "llama": "Transformers 4 has no Llama for TensorFlow: take keras3-tensorflow",
+    "qwen3": "Transformers 4 has no Qwen 3 for TensorFlow: take keras3-tensorflow",
+    "gemma3": "Transformers 4 has no Gemma 3 for TensorFlow: take keras3-tensorflow",
     "mistral/bfloat16": (
         "Transformers' Mistral for TensorFlow fails in bfloat16 (TypeError in its attention mask):"
         " take --precision float32 or keras3-tensorflow"
+    ),
+    "mistral/float16": (
+        "Transformers' Mistral for TensorFlow fails in float16 (TypeError in its attention mask):"
+        " take --precision float32 or native-torch-eager"
     ),
     "sam/bfloat16": (
         "Transformers' Segment Anything for TensorFlow fails in bfloat16 (TypeError in its"
         " decoder's attention): take --precision float32 or keras3-tensorflow"
     ),
 }
-_NATIVE_JAX_LACKS = dict.fromkeys(
-    ("gpt2/generate", "distilgpt2/generate"),
-    "sut/native_jax/causal_lm.py is written for the layout of Gemma, Llama and Mistral; GPT-2 has"
-    " learned positions: take keras3-jax",
-)
+_NATIVE_JAX_LACKS = {
+    **dict.fromkeys(
+        ("gpt2/generate", "distilgpt2/generate"),
+        "sut/native_jax/causal_lm.py is written for Llama's layout; GPT-2 has learned positions:"
+        " take keras3-jax",
+    ),
+    "gemma3": (
+        "sut/native_jax/causal_lm.py is written for Llama's layout; Gemma 3 has four norms in a"
+        " layer, and windows in some layers: take keras3-jax"
+    ),
+}
 _TORCH_SCRIPT_LACKS = {
     "bert/fit": (
         "TorchScript traces are measured while they answer, not while they train: take"
@@ -545,8 +565,8 @@ def unsupported(
     lacking = DEVICES[device].lacks.get(precision)
     if lacking:
         return f"--precision {precision}: {lacking}"
-    of_model = (f"{model}/{task}/{precision}", f"{model}/{task}", f"{model}/{precision}", model)
-    for key in (*of_model, architecture):
+    of_precision = (f"{model}/{task}/{precision}", f"{model}/{precision}", f"*/{precision}")
+    for key in (*of_precision, f"{model}/{task}", model, architecture):
         if key in spec.unsupported:
             return spec.unsupported[key]
     if architecture in _OWN_REFERENCE and architecture not in spec.references:

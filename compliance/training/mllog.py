@@ -23,7 +23,7 @@ _METRIC = (
 )
 _METRIC_OF_FEATURES = "exp(-mean squared error) on batches that are held out"
 _METRIC_OF_LOSSES = "exp(-mean loss) on batches that are held out, by the losses {loss}"
-_PRECISIONS = {"float32": "fp32", "tf32": "tf32", "bfloat16": "bfloat16"}
+_PRECISIONS = {"float32": "fp32", "tf32": "tf32", "bfloat16": "bfloat16", "float16": "fp16"}
 _POINT, _START, _STOP = "POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END"
 
 

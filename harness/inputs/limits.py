@@ -15,7 +15,7 @@ from harness.inputs.models import Model, Size
 from sut.registry import framework_of
 
 DATA = Path(__file__).with_name("disagreement.toml")
-FACTOR = {"float32": 10.0, "tf32": 3.0, "bfloat16": 3.0}
+FACTOR = {"float32": 10.0, "tf32": 3.0, "bfloat16": 3.0, "float16": 3.0}
 """Precision → limit over the largest measured disagreement. Another machine sums in another order,
 and more inputs may include a worse one. Lower precisions need a smaller factor, because rounding
 the weights causes most of their error and is the same everywhere.
@@ -30,8 +30,9 @@ _RMS_SAMPLES = 64
 _UNMEASURED = 2.0
 _LARGEST_SIZE = "base"
 _DEVICE = "cpu"
-# tf32 has three bits more than bfloat16. It was never measured, because no CPU has it.
-_LIKE = {"tf32": ("bfloat16", 1 / 8)}
+# tf32 and float16 have three bits more than bfloat16. tf32 was never measured, because no CPU has
+# it. float16 was not measured for every model.
+_LIKE = {"tf32": ("bfloat16", 1 / 8), "float16": ("bfloat16", 1 / 8)}
 # The loss that is allowed even if none was measured. Of 64 answers two may differ from the
 # reference at a near tie of their first token. Of a thousand tokens one may differ by the rounding
 # of two forward passes, and so may single pixels of a mask.
@@ -80,8 +81,11 @@ def limits(
     longer = size.inputs.get("new_tokens", 0) > own.inputs.get("new_tokens", 0)
     if not longer:
         same = [row for row in same if "new_tokens" not in row]
-    like, share = (precision, 1.0) if same else _LIKE.get(precision, (precision, 1.0))
-    rows = same or _rows(model, like, _LARGEST_SIZE, _DEVICE)
+    share = 1.0
+    rows = same or _rows(model, precision, _LARGEST_SIZE, _DEVICE)
+    if not rows and precision in _LIKE:
+        like, share = _LIKE[precision]
+        rows = _rows(model, like, _LARGEST_SIZE, _DEVICE)
     if not rows:
         return {name: bound for name, bound in loosest.items() if name != _RMS}
     room = 1.0 if same else _UNMEASURED * _depth(model, size)

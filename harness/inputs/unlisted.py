@@ -107,7 +107,8 @@ def model_of(path: Path, task: str | None = None) -> Model:
     heads = _strings(config.get("architectures"))
     does = _kind(heads, config)
     known = models.of_type(kind)
-    if known and _has_file(known, does):
+    is_listed = known is not None and _does_as(known, does)
+    if known and is_listed and models.load(known).reads_folders:
         tasks = models.load(known).tasks
         if task is None and does is _KINDS[0] and "generate" in tasks:
             task = "generate"
@@ -123,11 +124,11 @@ def model_of(path: Path, task: str | None = None) -> Model:
             f" measured if `architectures` in its config.json is one of {ends}, without a decoder"
             " beside an encoder"
         )
-    like = models.load(does.like)
+    like = models.load(known if known and is_listed else does.like)
     if task not in (None, like.task):
         raise UsageError(f"--task {task}: this {kind} has only {like.task}: leave it out")
-    # The name of a listed model is taken.
-    name = heads[0] if known else kind
+    # The name of a listed model that does something else is taken.
+    name = heads[0] if known and not is_listed else kind
     return _unlisted(name, like, does, config)
 
 
@@ -139,7 +140,7 @@ def _kind(heads: list[str], config: Mapping[str, Any]) -> _Kind | None:
     return None
 
 
-def _has_file(known: str, does: _Kind | None) -> bool:
+def _does_as(known: str, does: _Kind | None) -> bool:
     """Return whether the listed model does what the folder's class does. A listed model without a
     head reads the folder of any language model.
     """

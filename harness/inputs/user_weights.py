@@ -315,7 +315,7 @@ def check_finite(folder: Folder, model: Model) -> None:
 
 def _precision(config: Mapping[str, Any], stored: set[str]) -> str:
     """The precision of config.json, or that of the stored parameters if it has none. float16 is
-    computed in float32.
+    computed in float32 unless the user chooses float16.
     """
     dtype = config.get("dtype")
     if not dtype and len(stored) == 1:

@@ -220,13 +220,14 @@ def workload_config(request: Request, inputs: Inputs) -> dict[str, object]:
     """Return the description of the model for a SUT: its configuration, class names, the shapes of
     its inputs and the end tokens.
 
-    For an unlisted model it also contains the number of parameters in the folder. For a training it
-    also contains the optimizer and the LoRA settings.
+    `parameters` is the number of parameters of the checkpoint, if it is known. For a training the
+    description also contains the optimizer and the LoRA settings.
     """
     ends = {"end_tokens": list(request.end_tokens)} if request.architecture.generates_tokens else {}
     trains = {"optimizer": request.optimizer} if request.trains else {}
     lora = {"lora": request.lora_config} if request.lora_config else {}
-    counted = {"parameters": request.size.parameters} if request.model.like else {}
+    parameters = request.size.parameters
+    counted = {"parameters": parameters} if parameters else {}
     return {
         "model": dict(request.size.config),
         "classes": dict(request.model.classes),

@@ -19,6 +19,8 @@ _SYNONYMS = {
     "fp32": "float32",
     "float": "float32",
     "bf16": "bfloat16",
+    "fp16": "float16",
+    "half": "float16",
     "latency": "SingleStream",
     "throughput": "Offline",
     "training": "Fit",

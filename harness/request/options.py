@@ -133,7 +133,7 @@ class Options:
         default=None,
     )
     precision: str | None = _flag(
-        "float32, tf32 or bfloat16; default: that of the size",
+        "float32, tf32, bfloat16 or float16; default: that of the size",
         read=_one_of(lambda: PRECISIONS, "--precision"),
         default=None,
     )

@@ -10,7 +10,7 @@ from typing import Any
 from sut.contract import Evidence, Workload
 from sut.evidence import device_memory, precision
 
-_BITS = {"float32": 32, "bfloat16": 16}
+_BITS = {"float32": 32, "bfloat16": 16, "float16": 16}
 
 
 def evidence(
@@ -48,7 +48,7 @@ def evidence(
     return Evidence(
         graphs=seen.pop("graphs"),
         graph_breaks=None,
-        precision=precision.classify(product_error) if same else "mixed",
+        precision=precision.classify(product_error, dtype) if same else "mixed",
         peak_device_bytes=device_memory.peak(backend.peak_device_bytes(workload.device)),
         matrix_flops=matrix_flops,
         detail={

@@ -30,7 +30,7 @@ _DUMP = re.compile(r"jax_ir\d+_jit_(.+)_compile\.mlir")
 _CALLBACK = re.compile(r"custom_call @\w*python\w*callback")
 # JAX's own names. Its default for float32 products is tf32 on an NVIDIA GPU. With JAX's
 # "tensorfloat32" XLA's Triton kernels compute float32.
-_MATMUL = {"float32": "highest", "tf32": "default", "bfloat16": "default"}
+_MATMUL = {"float32": "highest", "tf32": "default", "bfloat16": "default", "float16": "default"}
 # XLA's names of precisions, then JAX's.
 _RANK = {"DEFAULT": 0, "HIGH": 1, "HIGHEST": 2, "default": 0, "highest": 2}
 _LOWER_BITS = {"HIGH": 19, "DEFAULT": 16}  # that XLA may leave of a float32 product

@@ -13,8 +13,8 @@ import numpy as np
 
 _SIDE = 256
 # Root mean square of the error over that of the exact product, as measured with 256 × 256 normal
-# operands: float32 2e-7, tf32 (10 bits kept of each operand) 4e-4, bfloat16 (7 bits) 2.5e-3. The
-# limits are the geometric means of neighbours.
+# operands: float32 2e-7, tf32 and float16 (10 bits kept of each operand) 4e-4, bfloat16 (7 bits)
+# 2.5e-3. The limits are the geometric means of neighbours.
 _LIMITS = {"float32": 1e-5, "tf32": 1e-3}
 
 
@@ -69,6 +69,9 @@ def _exact() -> np.ndarray:
     return product
 
 
-def classify(relative_error: float) -> str:
-    """Return `float32`, `tf32` or `bfloat16`."""
-    return next((name for name, limit in _LIMITS.items() if relative_error < limit), "bfloat16")
+def classify(relative_error: float, dtype: str) -> str:
+    """Return `float32`, `tf32`, `float16` or `bfloat16`. tf32 and float16 have the same error, and
+    the `dtype` of the weights distinguishes them.
+    """
+    name = next((name for name, limit in _LIMITS.items() if relative_error < limit), "bfloat16")
+    return "float16" if name == "tf32" and dtype == "float16" else name

@@ -41,6 +41,8 @@ class KerasCausalLM:
         self.runtime = runtime
         self.arguments = arguments
         self.versions = versions
+        # A text-only Gemma 3 returns its pictures with its tokens, and fails if there are none.
+        self.returns_pictures = hasattr(model.backbone, "text_only_model")
         self.end_tokens = tuple(workload.config.get("end_tokens", ()))
         candidates = range(len(self.end_tokens) + 1)
         self.filler = next(i for i in candidates if i not in self.end_tokens)
@@ -61,6 +63,8 @@ class KerasCausalLM:
         ids = np.full(mask.shape, self.filler, np.int32)
         np.copyto(ids[:, :prompt], batch["input_ids"][:, :prompt], where=mask[:, :prompt])
         inputs = {"token_ids": ids, "padding_mask": mask}
+        if self.returns_pictures:
+            inputs["images"] = np.zeros((len(ids), 0, 1, 1, 3), np.float32)  # no picture a row
         return self.model.generate(inputs, **self.arguments)["token_ids"], batch
 
     def to_host(self, outputs: tuple[np.ndarray, Batch]) -> Batch:

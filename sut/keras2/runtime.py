@@ -34,10 +34,9 @@ def configure(workload: Workload) -> None:
     if reason:
         raise Unsupported(f"--precision {workload.precision}: {reason}")
     backend.configure(workload.device, workload.precision)
-    dtype = "bfloat16" if workload.precision == "bfloat16" else "float32"
     # KerasNLP's classifier gives its head no other dtype.
-    tf_keras.mixed_precision.set_global_policy(dtype)
-    backend.product(dtype)  # compiled here, so that evidence compiles nothing
+    tf_keras.mixed_precision.set_global_policy(workload.dtype)
+    backend.product(workload.dtype)  # compiled here, so that evidence compiles nothing
 
 
 def compile_to_predict(model: Any, workload: Workload, **arguments: Any) -> None:

@@ -115,8 +115,22 @@ def load(workload: Workload) -> KerasCausalLM:
         sampler=sampler,
         jit_compile=workload.execution == "xla",
     )
+    if workload.precision == "float16":
+        _try(model)
     end_tokens = tuple(workload.config.get("end_tokens", ()))
     return KerasCausalLM(model, workload, runtime, {"stop_token_ids": end_tokens or None})
+
+
+def _try(model: Any) -> None:
+    """Run one token through the model. Raises Unsupported if the backend has no product for it:
+    JAX on a CPU has none for the attention of some models in float16.
+    """
+    token = np.ones((1, 1), np.int32)
+    try:
+        model.predict_on_batch({"token_ids": token, "padding_mask": token.astype(bool)})
+    except ValueError as e:
+        words = " ".join(str(e).partition("\n")[0].split())
+        raise Unsupported(f"Keras does not run this model in float16: {words}") from None
 
 
 class Adapter(keras.layers.Layer):

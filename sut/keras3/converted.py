@@ -1,4 +1,4 @@
-"""Loads an unlisted model (harness.inputs.unlisted) by KerasHub's own converter."""
+"""Loads a model by KerasHub's own converter, of any type that has one."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ _NOT_OF_HIDDEN_STATES = (*_NO_PARAMETERS, "mask_token", "pooler.dense.weight", "
 
 
 def load_model(workload: Workload) -> Any:
-    """Return the language model that KerasHub's converter makes of an unlisted model's folder.
+    """Return the language model that KerasHub's converter makes of a folder.
 
     Raises Unsupported, in KerasHub's words if it has no converter or if the converter fails. A
     converter ignores values of config.json that its model lacks. This function detects tensors that
-    were not read and scaled rotary positions. The accuracy test detects others.
+    were not read, scaled rotary positions, and another scale of the queries. The accuracy test
+    detects others.
     """
     model = _tried(workload)
     backbone = model.backbone
@@ -34,6 +35,7 @@ def load_model(workload: Workload) -> Any:
             f"KerasHub's {name} has {read} parameters, and the folder has {stored}: take"
             " native-torch"
         )
+    _check_scale(name, workload.config["model"])
     values = [value for value in backbone.get_config().values() if isinstance(value, float)]
     for scaling in _scalings(workload.config["model"]):
         if scaling.get("factor") not in values:
@@ -43,6 +45,19 @@ def load_model(workload: Workload) -> Any:
                 " take native-torch"
             )
     return model
+
+
+def _check_scale(name: str, config: Mapping[str, Any]) -> None:
+    """Raises Unsupported if queries are scaled by a number that KerasHub's Gemma 3 does not use: it
+    uses head_dim if config.json says so, and else hidden_size / num_attention_heads.
+    """
+    scalar = config.get("query_pre_attn_scalar")
+    width = config["hidden_size"] // config.get("num_attention_heads", 1)
+    if scalar is not None and scalar not in (config.get("head_dim"), width):
+        raise Unsupported(
+            f"KerasHub's {name} does not scale queries by query_pre_attn_scalar {scalar}: take"
+            " native-torch"
+        )
 
 
 def load_encoder(workload: Workload, **arguments: Any) -> Any:

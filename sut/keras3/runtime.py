@@ -63,12 +63,11 @@ def load_model(workload: Workload, names_read: set[str] | None = None, **argumen
     """
     configure(workload)
     kind = getattr(keras_hub.models, workload.config["classes"]["keras_hub"])
-    dtype = "bfloat16" if workload.precision == "bfloat16" else "float32"
     if issubclass(kind, keras_hub.models.Task):
         arguments["preprocessor"] = None
     with exact.tensors(names_read), nothing_drawn():
-        model = kind.from_preset(str(workload.checkpoint), dtype=dtype, **arguments)
-    backend.product(dtype)  # compiled here, so that evidence compiles nothing
+        model = kind.from_preset(str(workload.checkpoint), dtype=workload.dtype, **arguments)
+    backend.product(workload.dtype)  # compiled here, so that evidence compiles nothing
     return model
 
 

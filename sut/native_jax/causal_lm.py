@@ -1,5 +1,8 @@
-"""Gemma (Gemma Team 2024), Llama (Touvron et al. 2023) and Mistral (Jiang et al. 2023) in plain
-JAX, which generate greedily.
+"""Gemma (Gemma Team 2024), Llama (Touvron et al. 2023), Mistral (Jiang et al. 2023) and others
+of Llama's layout in plain JAX, which generate greedily.
+
+A folder has Llama's layout if its tensors have Llama's names. Products may have biases, as in
+Qwen 2, and heads of queries and keys may have norms, as in Qwen 3.
 
 The measured call is one compiled program, `generate`, for each shape. It reads the prompt, then
 generates one token at a time in a loop. The cache of keys and values is inside the program, so that
@@ -18,9 +21,9 @@ import numpy as np
 from jax import lax
 
 from sut import adapters, padding
-from sut.contract import Batch, Evidence, Unsupported, Workload
+from sut.contract import Batch, Evidence, Workload
 from sut.evidence import jax_programs
-from sut.native_jax import runtime
+from sut.native_jax import causal_lm_layout, runtime
 from sut.native_jax.runtime import Weights
 from sut.native_jax.training import JaxTraining, cross_entropy
 
@@ -55,6 +58,8 @@ def adapted(weights: Weights, name: str, x: jax.Array) -> jax.Array:
     default. PyTorch's peft does not.
     """
     made = x @ weights[f"{name}.weight"]
+    if f"{name}.bias" in weights:
+        made = made + weights[f"{name}.bias"]
     if f"{name}.a" not in weights:
         return made
     a = weights[f"{name}.a"]
@@ -137,12 +142,9 @@ def forward(
     """
     normed = partial(rms_norm, config, weights)
     product = partial(adapted, weights)
-    activation = partial(jax.nn.gelu, approximate=True) if is_gemma(config) else jax.nn.silu
     columns = at + jnp.arange(ids.shape[1])
     angles = (columns - begin[:, None])[:, None, :, None] * frequencies(config)
-    # Folders of other models may name a window that is not used.
-    window = config.get("sliding_window") if config["model_type"] == "mistral" else None
-    mask = visible(columns, begin, cache[0][0].shape[2], window)
+    mask = visible(columns, begin, cache[0][0].shape[2], config["window"])
     x = weights["model.embed_tokens.weight"][ids]
     updated = []
     if is_gemma(config):
@@ -153,6 +155,9 @@ def forward(
         by_head = (*ids.shape, -1, config["head_dim"])
         query = product(f"{layer}.self_attn.q_proj", inner).reshape(by_head).swapaxes(1, 2)
         key = product(f"{layer}.self_attn.k_proj", inner).reshape(by_head).swapaxes(1, 2)
+        if f"{layer}.self_attn.q_norm.weight" in weights:
+            query = normed(f"{layer}.self_attn.q_norm", query)
+            key = normed(f"{layer}.self_attn.k_norm", key)
         value = product(f"{layer}.self_attn.v_proj", inner).reshape(by_head).swapaxes(1, 2)
         keys = lax.dynamic_update_slice_in_dim(keys, rotate(key, angles), at, axis=2)
         values = lax.dynamic_update_slice_in_dim(values, value, at, axis=2)
@@ -162,7 +167,7 @@ def forward(
         inner = normed(f"{layer}.post_attention_layernorm", x)
         gate = product(f"{layer}.mlp.gate_proj", inner)
         up = product(f"{layer}.mlp.up_proj", inner)
-        x = x + product(f"{layer}.mlp.down_proj", activation(gate) * up)
+        x = x + product(f"{layer}.mlp.down_proj", config["activation"](gate) * up)
     return normed("model.norm", x), updated
 
 
@@ -231,12 +236,11 @@ class JaxCausalLM:
     `sut.contract.Inference`.
     """
 
-    def __init__(self, weights: dict[str, jax.Array], workload: Workload):
+    def __init__(self, weights: dict[str, jax.Array], config: Config, workload: Workload):
         self.weights = weights
         self.workload = workload
         self.in_flight = workload.in_flight
         self.end_tokens = tuple(workload.config.get("end_tokens", ()))
-        config = workload.config["model"]
         ends = self.end_tokens
 
         def generate(weights: Weights, ids: jax.Array, begin: jax.Array, new: int) -> jax.Array:
@@ -281,21 +285,13 @@ class JaxCausalLM:
 
 
 def load(workload: Workload) -> JaxCausalLM:
-    """The checkpoint's model. Raises Unsupported as `load_weights` does."""
-    return JaxCausalLM(load_weights(workload), workload)
+    """The checkpoint's model. Raises Unsupported as `causal_lm_layout.read` does."""
+    config = causal_lm_layout.read(workload)
+    return JaxCausalLM(load_weights(config, workload), config, workload)
 
 
-def load_weights(workload: Workload) -> dict[str, jax.Array]:
-    """See `runtime.load_weights`. It also raises Unsupported if rotary positions are scaled in
-    another way than Llama 3.1's.
-    """
-    config = workload.config["model"]
-    kind = config.get("rope_scaling", {}).get("rope_type", "llama3")
-    if kind != "llama3":
-        raise Unsupported(
-            f"native JAX scales rotary positions as llama3 does and not otherwise ({kind}): take"
-            " native-torch"
-        )
+def load_weights(config: Config, workload: Workload) -> dict[str, jax.Array]:
+    """See `runtime.load_weights`."""
     weights = runtime.load_weights(workload)
     if config["tie_word_embeddings"]:
         weights.pop("lm_head.weight", None)  # some folders contain the embedding twice
@@ -323,9 +319,9 @@ def factors(workload: Workload) -> dict[str, jax.Array]:
 def load_training(workload: Workload) -> JaxTraining:
     """Return the checkpoint's frozen model with LoRA's factors, which are trained; see `training`.
 
-    Raises Unsupported as `load_weights` does.
+    Raises Unsupported as `causal_lm_layout.read` does.
     """
-    config = workload.config["model"]
+    config = causal_lm_layout.read(workload)
     lora = workload.config["lora"]
     scale = lora["alpha"] / lora["rank"]
 
@@ -342,5 +338,5 @@ def load_training(workload: Workload) -> JaxTraining:
         answers = teacher_forced(config, {**frozen, **scaled}, batch["input_ids"])
         return cross_entropy(answers, batch["label"])
 
-    frozen = load_weights(workload)
+    frozen = load_weights(config, workload)
     return JaxTraining(loss, factors(workload), workload, frozen)

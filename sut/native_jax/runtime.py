@@ -52,7 +52,7 @@ def load_weights(
         is_table: whether the tensor of this name is a table.
     """
     configure(workload)
-    dtype = jnp.dtype("bfloat16" if workload.precision == "bfloat16" else "float32")
+    dtype = jnp.dtype(workload.dtype)
     weights = {}
     for name in weights_files.names(workload.checkpoint):
         # BERT's folders from before 2019 have other names.

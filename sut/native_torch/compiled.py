@@ -9,12 +9,17 @@ import os
 import shutil
 import sysconfig
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, causal_mask_function
+from transformers.masking_utils import (
+    ALL_MASK_ATTENTION_FUNCTIONS,
+    causal_mask_function,
+    sliding_window_causal_mask_function,
+)
 
 from sut.contract import Unsupported
 from sut.evidence import compilations
@@ -76,7 +81,8 @@ def compile_forward(model: torch.nn.Module) -> None:
     setattr(model, "forward", compiled)  # noqa: B010  a method of a class is replaced on purpose
 
 
-_ATTENTION = ("full_attention", "sliding_attention")
+_SLIDING = "sliding_attention"
+_ATTENTION = ("full_attention", _SLIDING)
 
 
 class StaticCaches:
@@ -86,8 +92,7 @@ class StaticCaches:
     `generate` would create a new cache at each call, and CUDA graphs would be recorded again for
     its new addresses. Each cache has room for the longest prompt and its answer, so that all
     prompts share one decoding graph. A prompt bucket is one more graph. The constructor changes the
-    model's mask function and generation config, and the window of a model whose layers are of one
-    type.
+    model's mask function and generation config.
     """
 
     def __init__(self, model: Any, config: Mapping[str, Any]):
@@ -95,17 +100,11 @@ class StaticCaches:
         self.length = config["prompt_buckets"][-1] + config["new_token_buckets"][-1]
         self.by_rows: dict[int, Any] = {}
         window = getattr(model.config, "sliding_window", None)
-        if window is not None and window < self.length:
-            raise Unsupported(
-                f"prompt and answer of {self.length} tokens pass the model's sliding window of"
-                f" {window}, where a static cache changes its shape as it goes on: shorten them, or"
-                " take --sut native-torch-eager"
-            )
-        # The window is never exceeded here, so answers do not change without it. With it, the
-        # library's cache for windows would count tokens in Python and create a new graph at every
-        # step.
+        # The library's cache for windows would count tokens in Python and create a new graph at
+        # every step. So each layer has a cache of the whole length, and the mask has the window.
         self.layout = _without_windows(model.config)
-        model.create_masks_for_generate = _mask
+        is_reached = window is not None and window < self.length
+        model.create_masks_for_generate = partial(_mask, window if is_reached else None)
         # On CUDA, `generate` would compile its decoding steps again, around the compiled forward.
         model.generation_config.update(disable_compile=True)
 
@@ -130,29 +129,27 @@ class StaticCaches:
 
 
 def _without_windows(config: Any) -> Any:
-    """Return the configuration for the cache, in which no layer has a window.
+    """Return the configuration for the cache, in which no layer has a window. The model keeps its
+    own.
 
     Raises Unsupported for layers other than attention.
-
-    A model with types of layers keeps its own configuration, because it chooses masks and positions
-    by type.
     """
+    layout = copy.copy(config)
+    layout.sliding_window = None
     kinds = getattr(config, "layer_types", None)
     if not kinds:
-        config.sliding_window = None
-        return config
+        return layout
     if others := sorted(set(kinds) - set(_ATTENTION)):
         raise Unsupported(
             f"the model has layers of {', '.join(others)}, for which there is no static cache here:"
             " take --sut native-torch-eager"
         )
-    layout = copy.copy(config)
-    layout.sliding_window = None
     layout.layer_types = ["full_attention"] * len(kinds)
     return layout
 
 
 def _mask(
+    window: int | None,
     config: Any,
     inputs_embeds: torch.Tensor,
     attention_mask: torch.Tensor | None,
@@ -165,25 +162,32 @@ def _mask(
     The library looks at the prompts' values, and leaves the mask out if there is no padding. Each
     prompt bucket would then have a second graph. The warm-up's prompts fill their buckets, so one
     of the two graphs would be new in the test.
+
+    Args:
+        window: how many columns a token looks at, with its own, in layers with a window; None: all.
     """
     rows, queries = inputs_embeds.shape[:2]
     if attention_mask is not None:
         attention_mask = attention_mask.to(inputs_embeds.device, torch.bool)
-    made = ALL_MASK_ATTENTION_FUNCTIONS[config._attn_implementation]
-    mask = made(
+    make = partial(
+        ALL_MASK_ATTENTION_FUNCTIONS[config._attn_implementation],
         batch_size=rows,
         q_length=queries,
         kv_length=past_key_values.get_mask_sizes(queries, 0)[0],
         q_offset=past_key_values.get_seq_length(),
-        mask_function=causal_mask_function,
         attention_mask=attention_mask,
         allow_is_causal_skip=False,
         dtype=inputs_embeds.dtype,
         config=config,
         device=inputs_embeds.device,
     )
+    visible = causal_mask_function
+    in_window = sliding_window_causal_mask_function(window) if window else visible
     kinds = getattr(config, "layer_types", None)
-    return dict.fromkeys(kinds, mask) if kinds else mask
+    if not kinds:
+        return make(mask_function=in_window)
+    functions = {kind: in_window if kind == _SLIDING else visible for kind in kinds}
+    return {kind: make(mask_function=function) for kind, function in functions.items()}
 
 
 def _backends(model: torch.nn.Module) -> tuple[set[str], bool]:

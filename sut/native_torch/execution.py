@@ -67,7 +67,7 @@ def load_model(
     `Linear` of torch 2.13 on a CPU clones its weight at each call (100 times slower).
     """
     configure(workload, traceable=example is not None)
-    dtype = torch.bfloat16 if workload.precision == "bfloat16" else torch.float32
+    dtype = getattr(torch, workload.dtype)
     model = _from_folder(workload, dtype=dtype, **config)
     # Without this, XLNet's attention stays in float32 for every requested dtype.
     for parameter in model.parameters():
@@ -245,8 +245,9 @@ def _precision(dtypes: Sequence[str], errors: Sequence[float], seen: torch_profi
     """Return the precision, or `mixed` if the weights, the probe products outside of and within the
     call, and the inputs of the call's own products disagree.
     """
-    precisions = {precision.classify(error) for error in errors}
-    bits = 16 if dtypes == ["bfloat16"] else 32
+    dtype = dtypes[0]
+    precisions = {precision.classify(error, dtype) for error in errors}
+    bits = 32 if dtype == "float32" else 16
     usual = max(seen.product_bits, key=lambda width: seen.product_bits[width], default=bits)
     narrowest = min(seen.product_bits, default=bits)
     if len(dtypes) != 1 or len(precisions) != 1 or usual != bits or narrowest < bits:

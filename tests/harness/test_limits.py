@@ -42,7 +42,10 @@ LONG = [
 # another machine's may be invalid.
 TIGHT = ("bert", "base", "bfloat16", "cpu", "keras2-tensorflow")
 JUDGED = [
-    (work, precision) for work in WORKS for precision in load(work).tolerance if precision != "tf32"
+    (work, precision)
+    for work in WORKS
+    for precision in load(work).tolerance
+    if precision not in ("tf32", "float16")
 ]
 SPARE = {
     "compared_fraction": 2 / 64,
@@ -159,6 +162,19 @@ def test_what_was_not_measured_is_judged_by_size_base_with_more_room():
     )
     new = replace(models.load("bert"), name="never-measured")
     assert limits.limits(new, new.sizes["tiny"], "float32", "cpu") == new.tolerance["float32"]
+
+
+def test_float16_is_judged_by_its_own_measurements_or_else_by_an_eighth_of_bfloat16s():
+    rows = measured("qwen3", "tiny", "float16", "cpu")
+    largest = max(row["logit_error"] for row in rows)
+    assert of("qwen3", "tiny", "float16")["logit_error"] == pytest.approx(3 * largest, rel=0.01)
+    assert not measured("gpt2 generate", "base", "float16", "cpu")
+    largest = max(
+        row["logit_error"] for row in measured("gpt2 generate", "base", "bfloat16", "cpu")
+    )
+    assert of("gpt2 generate", "base", "float16")["logit_error"] == pytest.approx(
+        2 * 3 * largest / 8, rel=0.01
+    )
 
 
 RMS = [row for row in limits.measurements() if "logit_rms" in row]

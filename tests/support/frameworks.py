@@ -15,34 +15,46 @@ from typing import IO, Any
 from benchmarks.disagreement import MeasuredSize
 from harness.execution import environments, interpreter
 from harness.inputs import checkpoint, models
+from harness.inputs.models import Model, Size
 from sut.contract import Workload
-from sut.registry import SUTS, spec_of
+from sut.registry import spec_of
 
 
-def tiny_workload(sut: str, name: str, folder: Path) -> dict[str, Any]:
-    """The `Workload` of a model at size tiny, as JSON: prompts of 9 tokens, 6 new ones. Its
-    checkpoint is made in `folder`.
+def workload(
+    sut: str, model: Model, size: Size, folder: Path, batch_size: int, **buckets: list[int]
+) -> dict[str, Any]:
+    """The float32 `Workload` of a checkpoint in `folder`, as JSON. `buckets`: `prompt_buckets` and
+    `new_token_buckets`.
     """
-    model, spec = models.load(name), SUTS[sut]
-    size = model.sizes["tiny"]
+    spec = spec_of(sut)
     config = {
         "model": dict(size.config),
         "classes": dict(model.classes),
-        "prompt_buckets": [9],
-        "new_token_buckets": [6],
+        "parameters": size.parameters,
+        **buckets,
     }
-    workload = Workload(
-        model=name,
+    content = Workload(
+        model=model.name,
         task=model.task,
         config=config,
-        checkpoint=checkpoint.ensure(model, size, folder).path,
+        checkpoint=folder,
         precision="float32",
-        batch_size=3,
+        batch_size=batch_size,
         device="cpu",
         backend=spec.backend,
         execution=spec.execution,
     )
-    return {**asdict(workload), "checkpoint": str(workload.checkpoint)}
+    return {**asdict(content), "checkpoint": str(folder)}
+
+
+def tiny_workload(sut: str, name: str, folder: Path) -> dict[str, Any]:
+    """The `workload` of a model at size tiny: prompts of 9 tokens, 6 new ones. Its checkpoint is
+    made in `folder`.
+    """
+    model = models.load(name)
+    size = model.sizes["tiny"]
+    made = checkpoint.ensure(model, size, folder).path
+    return workload(sut, model, size, made, 3, prompt_buckets=[9], new_token_buckets=[6])
 
 
 def run_module(python: Path, module: str, sut: str, specification: Path, content: Any) -> None:

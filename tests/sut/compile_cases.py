@@ -187,14 +187,10 @@ def refusals(predict: Workload, generate: Workload) -> dict[str, str]:
         with config.patch({"cpp.cxx": ("no-such-compiler",)}):
             bert.load(predict)
 
-    def window() -> None:
-        causal_lm.load(replace(generate, config={**generate.config, "prompt_buckets": [5000]}))
-
     tried: dict[str, Callable[[], None]] = {
         "limit": limit,
         "break": break_,
         "compiler": compiler,
-        "window": window,
     }
     return {name: _told(do) for name, do in tried.items()}
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from compliance.scoring import accuracy
-from harness.inputs import checkpoint, limits, models
+from harness.inputs import checkpoint, limits, models, unlisted, user_weights
 from scenarios.worker.answers import pack
-from sut.contract import Workload
 from sut.registry import SUTS
-from tests.support.frameworks import run_module
+from tests.support.frameworks import run_module, workload
 from tests.support.long import LONG
 
 NAMES = (
@@ -27,12 +26,17 @@ NAMES = (
 )
 # Of Gemma, Llama and GPT-2: KerasHub's files of them are the same on every backend.
 FEW = ("native-torch-eager", "keras3-jax")
+FOLDER = "phi3"
+"""A folder of `saved`, of a model that no file here describes."""
 KERAS2 = ("keras2-tensorflow", "keras2-tensorflow-graph")
 COMPILED = "native-torch-compile"
 EAGER_OR_XLA = [
     *((sut, "mistral") for sut in NAMES),
     *((sut, model) for model in ("gemma", "llama", "gpt2") for sut in FEW),
     ("native-jax", "gemma"),
+    *((sut, "qwen3") for sut in (*FEW, "native-jax")),
+    *((sut, "gemma3") for sut in FEW),
+    ("native-torch-eager", FOLDER),
     ("hf-tensorflow-xla", "gpt2"),
     ("hf-tensorflow", "mistral"),
     ("keras2-tensorflow", "mistral"),
@@ -54,11 +58,15 @@ QUICK = [
     *(pair for pair in PAIRS if pair[1] == "bert"),
     ("native-torch-eager", "mistral"),
     ("native-torch-eager", "gpt2"),
+    ("native-torch-eager", "qwen3"),
+    ("native-torch-eager", FOLDER),
     ("keras3-jax", "mistral"),
     ("hf-tensorflow-xla", "gpt2"),
 ]
 """Tests of `probed` with other SUTs and models are long."""
 IN_BFLOAT16 = [pair for pair in PAIRS if pair not in LACK_BFLOAT16]  # see tests/sut/probe.py
+UNEVEN = [pair for pair in PAIRS if pair[1] in ("bert", "qwen3", "gemma3", FOLDER)]
+"""Some of the inputs of these models are shorter than the others."""
 ROWS, LOGITS_ROWS = 8, 4
 REFERENCE = "native-torch-eager"
 """The SUT whose process makes the reference too, from the same environment."""
@@ -121,7 +129,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def probed(
-    interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+    interpreter: Callable[[str], Path],
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
 ) -> Callable[[str, str], Probed]:
     """(SUT, model) → its answers, whole and broken, at size tiny: one task for each pair, all of
     a session's tests share it.
@@ -133,8 +143,11 @@ def probed(
         if (sut, name) not in known:
             if sut != REFERENCE:
                 probe(REFERENCE, name)
-            model = models.load(name, "generate" if name == "gpt2" else None)
-            known[sut, name] = _run(sut, model, root, interpreter(SUTS[sut].environment))
+            if name == FOLDER:
+                loaded = of_folder(request.getfixturevalue("saved") / name, root)
+            else:
+                loaded = seeded(name, root)
+            known[sut, name] = _run(sut, loaded, root, interpreter(SUTS[sut].environment))
         return known[sut, name]
 
     return probe
@@ -156,32 +169,40 @@ def saved(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathF
     return root
 
 
-def _run(sut: str, model: models.Model, root: Path, python: Path) -> Probed:
-    out, size, spec = root / f"{sut}-{model.name}", model.sizes["tiny"], SUTS[sut]
+@dataclass(frozen=True)
+class Loaded:
+    """A model, one of its sizes, and the folder of the checkpoint."""
+
+    model: models.Model
+    size: models.Size
+    folder: Path
+
+
+def seeded(name: str, cache: Path) -> Loaded:
+    """A seeded model of size tiny."""
+    model = models.load(name, "generate" if name == "gpt2" else None)
+    size = model.sizes["tiny"]
+    return Loaded(model, size, checkpoint.ensure(model, size, cache).path)
+
+
+def of_folder(folder: Path, cache: Path) -> Loaded:
+    """The unlisted model of a folder."""
+    model = unlisted.model_of(folder)
+    found = user_weights.look(folder, model)
+    return Loaded(model, found.size, checkpoint.of_folder(found, model, cache).path)
+
+
+def _run(sut: str, loaded: Loaded, root: Path, python: Path) -> Probed:
+    model, size = loaded.model, loaded.size
+    out = root / f"{sut}-{model.name}"
     out.mkdir()
     np.savez(out / "inputs.npz", **inputs(model, size))
-    config = {
-        "model": dict(size.config),
-        "classes": dict(model.classes),
-        "prompt_buckets": [3, 5, 9],
-        "new_token_buckets": [8, 45],
-    }
-    workload = Workload(
-        model=model.name,
-        task=model.task,
-        config=config,
-        checkpoint=checkpoint.ensure(model, size, root).path,
-        precision="float32",
-        batch_size=ROWS,
-        device="cpu",
-        backend=spec.backend,
-        execution=spec.execution,
-    )
+    buckets = {"prompt_buckets": [3, 5, 9], "new_token_buckets": [8, 45]}
     reference = root / f"{model.name}.npz"
     told = {
         "sut": sut,
         "architecture": model.architecture,
-        "workload": {**asdict(workload), "checkpoint": str(workload.checkpoint)},
+        "workload": workload(sut, model, size, loaded.folder, ROWS, **buckets),
         "out": str(out),
         "inputs": str(out / "inputs.npz"),
         "reference": str(reference),
@@ -198,9 +219,12 @@ def inputs(model: models.Model, size: models.Size) -> dict[str, np.ndarray]:
     width = size.inputs["prompt_length" if model.task == "generate" else "sequence_length"]
     ids = rng.integers(3, size.config["vocab_size"], (ROWS, width)).astype(np.int32)
     if model.task == "generate":
+        lengths = np.full(ROWS, width, np.int32)
+        if (REFERENCE, model.name) in UNEVEN:
+            lengths[LOGITS_ROWS:] = 1, 2, 3, 4
         return {
-            "input_ids": ids,
-            "prompt_length": np.full(ROWS, width, np.int32),
+            "input_ids": ids * (np.arange(width) < lengths[:, None]),
+            "prompt_length": lengths,
             "max_new_tokens": np.full(ROWS, size.inputs["new_tokens"], np.int32),
         }
     mask = (np.arange(width) < np.array([width] * (ROWS - 2) + [width // 2, 3])[:, None]).astype(

@@ -31,6 +31,14 @@ def llama() -> None:
     keras_nlp.models.LlamaBackbone(**_SIZES)
 
 
+def qwen3() -> None:
+    keras_nlp.models.Qwen3Backbone(**_SIZES)
+
+
+def gemma3() -> None:
+    keras_nlp.models.Gemma3Backbone(**_SIZES)
+
+
 def mistral() -> None:
     """In bfloat16; in float32 it generates."""
     with _bfloat16():
@@ -83,6 +91,8 @@ def tried() -> dict[str, str]:
     cases = {
         "gemma": gemma,
         "llama": llama,
+        "qwen3": qwen3,
+        "gemma3": gemma3,
         "mistral/bfloat16": mistral,
         "gpt2/generate/bfloat16": gpt2,
         "distilgpt2/generate/bfloat16": gpt2,

@@ -148,12 +148,13 @@ def lacks_of_hf_tensorflow(module: Any, mistral: Workload, inputs: Arrays) -> di
 
     told: dict[str, Any] = {
         name: hasattr(transformers, f"TF{name.title()}ForCausalLM")
-        for name in ("gemma", "llama", "mistral")
+        for name in ("gemma", "llama", "mistral", "qwen3", "gemma3")
     }
-    try:
-        answer(module.load(replace(mistral, precision="bfloat16")), inputs)
-    except TypeError as e:
-        told["mistral/bfloat16"] = str(e)
+    for precision in ("bfloat16", "float16"):
+        try:
+            answer(module.load(replace(mistral, precision=precision)), inputs)
+        except TypeError as e:
+            told[f"mistral/{precision}"] = str(e)
     single = replace(mistral, config={**mistral.config, "new_token_buckets": [1]})
     told["one token"] = [refusal(module, single)]
     try:
@@ -187,6 +188,12 @@ def zero_position(inputs: Arrays) -> Arrays:
     return {**inputs, "input_ids": ids}
 
 
+def ignore_padding(inputs: Arrays) -> Arrays:
+    """Padding is read as if it were text."""
+    key = "prompt_length" if "prompt_length" in inputs else "attention_mask"
+    return {**inputs, key: np.full_like(inputs[key], inputs[key].max())}
+
+
 INPUT_BREAKAGES: dict[str, Callable[[Arrays], Arrays]] = {
     "permuted rows": lambda inputs: {k: np.roll(v, 1, axis=0) for k, v in inputs.items()},
     "reversed tokens": lambda inputs: {
@@ -194,6 +201,7 @@ INPUT_BREAKAGES: dict[str, Callable[[Arrays], Arrays]] = {
         "input_ids": np.ascontiguousarray(inputs["input_ids"][:, ::-1]),
     },
     "zeroed position": zero_position,
+    "padding ignored": ignore_padding,
 }
 
 
@@ -352,7 +360,9 @@ def keras_drop_cache(model: Any, arange: Callable[[int], Any]) -> None:
                 (given[0] if given else named.get("query", named.get("hidden_states"))),
             )
             if cache is not None and hidden_states.shape[1] == 1:
-                named["attention_mask"] = (arange(cache.shape[2]) == named["cache_update_index"])[
+                # Gemma 3 has two tensors for it, others have one.
+                length = cache[0].shape[1] if isinstance(cache, tuple) else cache.shape[2]
+                named["attention_mask"] = (arange(length) == named["cache_update_index"])[
                     None, None
                 ]
             return own(*given, **named)

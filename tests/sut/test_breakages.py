@@ -11,7 +11,7 @@ import pytest
 
 from sut import padding
 from tests.support.long import LONG
-from tests.sut.conftest import COMPILED, EAGER_OR_XLA, IN_BFLOAT16, PAIRS
+from tests.sut.conftest import COMPILED, EAGER_OR_XLA, IN_BFLOAT16, PAIRS, UNEVEN
 
 BROKEN = ["permuted rows", "reversed tokens", "zeroed position", "zeroed layer"]
 
@@ -29,6 +29,12 @@ def test_an_intact_sut_agrees_to_rounding(probed, sut, model):
 @pytest.mark.parametrize(("sut", "model"), PAIRS)
 def test_a_broken_sut_fails(probed, sut, model, case, precision):
     assert not probed(sut, model).score(case, precision).passed
+
+
+@pytest.mark.parametrize("precision", ["float32", "tf32", "bfloat16"])
+@pytest.mark.parametrize(("sut", "model"), UNEVEN)
+def test_a_sut_that_reads_padding_as_text_fails(probed, sut, model, precision):
+    assert not probed(sut, model).score("padding ignored", precision).passed
 
 
 @pytest.mark.parametrize("precision", ["float32", "tf32", "bfloat16"])
@@ -99,12 +105,11 @@ def test_each_answer_ends_at_its_end_token_and_the_loop_stops_when_all_have_ende
 @pytest.mark.parametrize("sut", ["hf-tensorflow"])
 def test_what_is_unsupported_on_hf_tensorflow_was_tried(probed, sut):
     told = json.loads((probed(sut, "mistral").out / "lacks.json").read_text())
-    assert "type bfloat16 that does not match type float32" in told.pop("mistral/bfloat16")
-    assert {key: told.pop(key) for key in ("gemma", "llama", "mistral")} == {
-        "gemma": False,
-        "llama": False,
-        "mistral": True,
-    }
+    for precision in ("bfloat16", "float16"):
+        words = told.pop(f"mistral/{precision}")
+        assert f"type {precision} that does not match type float32" in words
+    names = ("gemma", "gemma3", "llama", "mistral", "qwen3")
+    assert [key for key in names if told.pop(key)] == ["mistral"]
     refused, itself = told.pop("one token")
     assert refused.startswith("Transformers' generation in TensorFlow makes two tokens at least")
     assert "Fill dimensions must be >= 0" in itself
@@ -114,7 +119,7 @@ def test_what_is_unsupported_on_hf_tensorflow_was_tried(probed, sut):
     ), told
 
 
-@pytest.mark.parametrize("model", ["mistral", "gemma", "llama", "gpt2"])
+@pytest.mark.parametrize("model", ["mistral", "gemma", "llama", "gpt2", "qwen3", "gemma3"])
 def test_generation_does_not_repeat_itself(probed, model):
     tokens = probed("native-torch-eager", model).reference["tokens"]
     assert min(len(set(row)) for row in tokens.tolist()) > 20

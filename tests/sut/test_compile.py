@@ -131,10 +131,6 @@ def test_eager_evidence_does_not_pass_for_compile_nor_compiled_for_eager(told):
         ("limit", "FailOnRecompileLimitHit"),
         ("break", "Unsupported"),
         ("compiler", "Unsupported: torch.compile on cpu needs a C++ compiler; no g++ is on PATH"),
-        (
-            "window",
-            "Unsupported: prompt and answer of 5006 tokens pass the model's sliding window of 4096",
-        ),
     ],
 )
 def test_an_honest_compiled_sut_fails_rather_than_run_eager(told, tried, words):

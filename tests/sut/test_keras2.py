@@ -20,6 +20,8 @@ GPT2 = (
 ERRORS = {
     "gemma": "ValueError: `GemmaBackbone` requires Keras 3",
     "llama": "AttributeError: module 'keras_nlp.models' has no attribute 'LlamaBackbone'",
+    "qwen3": "AttributeError: module 'keras_nlp.models' has no attribute 'Qwen3Backbone'",
+    "gemma3": "AttributeError: module 'keras_nlp.models' has no attribute 'Gemma3Backbone'",
     "mistral/bfloat16": (
         'AttributeError: Exception encountered when calling layer "transformer_layer_0" (type'
         " MistralTransformerDecoder)"

@@ -4,7 +4,7 @@ operands.
 
 from __future__ import annotations
 
-import ml_dtypes
+import ml_dtypes  # noqa: F401  it adds bfloat16 to NumPy
 import numpy as np
 import pytest
 
@@ -18,16 +18,25 @@ def rounded(values: np.ndarray, bits: int) -> np.ndarray:
     return (raw >> drop << drop).astype(np.uint32).view(np.float32)
 
 
-@pytest.mark.parametrize(("name", "bits"), [("float32", None), ("tf32", 10), ("bfloat16", 7)])
-def test_each_precision_is_told_from_its_product(name, bits):
+@pytest.mark.parametrize(
+    ("name", "bits", "dtype"),
+    [
+        ("float32", None, "float32"),
+        ("tf32", 10, "float32"),
+        ("float16", 10, "float16"),
+        ("bfloat16", 7, "bfloat16"),
+    ],
+)
+def test_each_precision_is_told_from_its_product(name, bits, dtype):
     a, b = (x if bits is None else rounded(x, bits) for x in precision.operands())
-    assert precision.classify(precision.error(a @ b)) == name
+    assert precision.classify(precision.error(a @ b), dtype) == name
 
 
-def test_a_product_in_bfloat16_throughout_is_bfloat16():
-    a, b = (x.astype(ml_dtypes.bfloat16) for x in precision.operands())
-    product = (a.astype(np.float32) @ b.astype(np.float32)).astype(ml_dtypes.bfloat16)
-    assert precision.classify(precision.error(product)) == "bfloat16"
+@pytest.mark.parametrize("name", ["bfloat16", "float16"])
+def test_a_product_whose_result_is_rounded_too_has_the_precision_of_its_dtype(name):
+    a, b = (x.astype(np.dtype(name)) for x in precision.operands())
+    product = (a.astype(np.float32) @ b.astype(np.float32)).astype(np.dtype(name))
+    assert precision.classify(precision.error(product), name) == name
 
 
 @pytest.mark.parametrize("limit", [1e-5, 1e-3])

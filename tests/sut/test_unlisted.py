@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from harness import cli
+from harness.inputs import models
 from tests.conftest import CACHE
 from tests.support.long import LONG
 
@@ -35,20 +36,25 @@ def measured(sut: str, folder: Path, out: Path, capsys: Any) -> dict[str, Any]:
     [
         ("native-torch-eager", "qwen3"),
         ("native-torch-eager", "phi3"),
+        ("keras3-jax", "gemma3"),
         ("native-torch-eager", "modernbert"),
         ("keras3-jax", "qwen3"),
+        ("native-jax", "qwen2"),
+        ("keras3-jax", "qwen2"),
     ],
 )
 def test_an_unlisted_model_agrees_to_rounding(saved, tmp_path, capsys, sut, name):
     found = measured(sut, saved / name, tmp_path, capsys)
     assert (found["status"], found["reason"]) == ("ok", "")
-    assert (found["cell"]["model"], found["cell"]["size"]) == (name, "user")
+    model = {"gemma3": "gemma3_text"}.get(name, name)
+    assert (found["cell"]["model"], found["cell"]["size"]) == (model, "user")
     assert found["accuracy"]["passed"]
     assert found["accuracy"]["value"] < 5e-5
     if found["cell"]["task"] == "generate":
         assert found["accuracy"]["detail"]["equal_fraction"] == 1.0
     record = json.loads((Path(found["directory"]) / "record.json").read_text())
-    assert any(f"was not measured for {name}" in note for note in record["notes"])
+    is_measured = name in models.names()
+    assert any(f"was not measured for {name}" in note for note in record["notes"]) != is_measured
 
 
 @pytest.mark.parametrize(
@@ -60,6 +66,12 @@ def test_an_unlisted_model_agrees_to_rounding(saved, tmp_path, capsys, sut, name
             "qwen3",
             {"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": 4.0}},
             "KerasHub's converter does not read how rotary positions are scaled (linear)",
+        ),
+        (
+            "keras3-jax",
+            "gemma3",
+            {"query_pre_attn_scalar": 7},
+            "KerasHub's Gemma3Backbone does not scale queries by query_pre_attn_scalar 7",
         ),
         (
             "keras3-jax",
@@ -79,7 +91,19 @@ def test_an_unlisted_model_agrees_to_rounding(saved, tmp_path, capsys, sut, name
             {"model_type": "of-tomorrow"},
             "Transformers does not load this of-tomorrow: The checkpoint you are trying to load",
         ),
-        ("native-jax", "qwen3", {}, "qwen3 has no file here, and this SUT has no general class"),
+        ("native-jax", "phi3", {}, "lacks the tensor model.layers.0.mlp.gate_up_proj.weight"),
+        (
+            "native-jax",
+            "qwen2",
+            {"use_sliding_window": True, "layer_types": ["full_attention", "sliding_attention"]},
+            "lacks a sliding window of 4096 in some layers",
+        ),
+        (
+            "native-jax",
+            "qwen2",
+            {"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": 4.0}},
+            "lacks scaled rotary positions (linear; it has llama3)",
+        ),
     ],
 )
 def test_a_sut_that_lacks_it_says_why(saved, tmp_path, capsys, sut, name, changes, reason):

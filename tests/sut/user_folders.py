@@ -52,9 +52,21 @@ def main(directory: Path) -> None:
     tied = t.MistralForCausalLM(
         t.MistralConfig(**SIZES, num_key_value_heads=2, tie_word_embeddings=True)
     )
-    # No file of ours describes these three.
+    # No file of ours describes these.
     qwen3 = t.Qwen3ForCausalLM(t.Qwen3Config(**SIZES, num_key_value_heads=2, head_dim=32))
-    phi3 = t.Phi3ForCausalLM(t.Phi3Config(**SIZES, num_key_value_heads=2, pad_token_id=0))
+    phi3 = t.Phi3ForCausalLM(
+        t.Phi3Config(**SIZES, num_key_value_heads=2, pad_token_id=0, sliding_window=24)
+    )
+    gemma3 = t.Gemma3ForCausalLM(
+        t.Gemma3TextConfig(
+            **(SIZES | {"num_hidden_layers": 6}),
+            num_key_value_heads=2,
+            head_dim=32,
+            query_pre_attn_scalar=32,
+            sliding_window=24,
+        )
+    )
+    qwen2 = t.Qwen2ForCausalLM(t.Qwen2Config(**SIZES, num_key_value_heads=2))  # with biases
     modernbert = t.ModernBertForSequenceClassification(
         t.ModernBertConfig(**SIZES, num_labels=3, pad_token_id=0, cls_token_id=1, sep_token_id=2)
     )
@@ -101,6 +113,8 @@ def main(directory: Path) -> None:
         ("llama", llama),
         ("qwen3", qwen3),
         ("phi3", phi3),
+        ("qwen2", qwen2),
+        ("gemma3", gemma3),
         ("modernbert", modernbert),
         ("modernbert-tokens", modernbert_tokens),
         ("distilbert-classes", distilbert_classes),

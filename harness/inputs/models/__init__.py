@@ -17,7 +17,7 @@ from harness.inputs.models import drawn
 from harness.inputs.models.drawn import Parts, Rule, Tensor
 
 _HERE = Path(__file__).parent
-_ITEM_BYTES = {"float32": 4, "tf32": 4, "bfloat16": 2}
+_ITEM_BYTES = {"float32": 4, "tf32": 4, "bfloat16": 2, "float16": 2}
 
 
 @dataclass(frozen=True)
@@ -204,6 +204,13 @@ class Model:
         return self.task if self.task != self.tasks[0] else None
 
     @property
+    def reads_folders(self) -> bool:
+        """Whether a user's folder must have the tensors of this model's table. Without a table the
+        folder is that of an unlisted model (harness.inputs.unlisted).
+        """
+        return bool(self.weights or self.parts)
+
+    @property
     def native_class(self) -> str:
         """The class name in config.json, of the library that published the model: the first of
         `classes`.
@@ -267,7 +274,8 @@ def load(name: str, task: str | None = None) -> Model:
         elif parts:
             tensors = drawn.tensors(rules, parts.shapes(config))
         else:
-            tensors = drawn.tensors(rules, drawn.shapes(_HERE / f"{name}-{key}.json"))
+            layers = config["num_hidden_layers"]
+            tensors = drawn.tensors(rules, drawn.shapes(_HERE / f"{name}-{key}.json", layers))
         sizes[key] = Size(name=key, config=config, tensors=tensors, **value)
     answer = data["answer"]
     return Model(

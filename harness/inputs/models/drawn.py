@@ -100,7 +100,12 @@ def _tensor(name: str, shape: tuple[int, ...], rule: Rule) -> Tensor:
     return Tensor(name=name, shape=shape, mean=rule.mean, std=std)
 
 
-def shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """Name → shape, from a file of `state_shapes`."""
+def shapes(path: Path, layers: int) -> dict[str, tuple[int, ...]]:
+    """Name → shape, from a file of `state_shapes`. `{layer}` stands for each of `layers`."""
     document = json.loads(path.read_text(encoding="utf-8"))["tensors"]
-    return {name: tuple(shape) for name, shape in document.items()}
+    found: dict[str, tuple[int, ...]] = {}
+    for name, shape in document.items():
+        numbers = range(layers) if "{layer}" in name else range(1)
+        for number in numbers:
+            found[name.replace("{layer}", str(number))] = tuple(shape)
+    return found

@@ -8,7 +8,16 @@ EVERY = [(name, size) for name in models.names() for size in models.load(name).s
 
 
 def test_the_models_are_those_of_the_files():
-    assert models.in_group("") == ["bert", "gemma", "llama", "mistral", "sam", "stable-diffusion"]
+    assert models.in_group("") == [
+        "bert",
+        "gemma",
+        "gemma3",
+        "llama",
+        "mistral",
+        "qwen3",
+        "sam",
+        "stable-diffusion",
+    ]
     assert models.groups() == ["hf-2019"]
     assert models.in_group("hf-2019") == [
         "ctrl",
@@ -35,6 +44,9 @@ def test_the_full_sizes_have_the_published_numbers_of_parameters():
     assert models.load("mistral").sizes["full"].parameters == 7_241_732_096  # Mistral-7B-v0.1
     assert models.load("gemma").sizes["full"].parameters == 8_537_680_896  # gemma-7b, its head tied
     assert models.load("llama").sizes["full"].parameters == 8_030_261_248  # Llama-3.1-8B
+    assert models.load("qwen3").sizes["full"].parameters == 8_190_735_360  # Qwen3-8B
+    # Gemma 3 4B without its encoder of pictures.
+    assert models.load("gemma3").sizes["full"].parameters == 3_880_263_168
     assert models.load("mistral").sizes["full"].weight_bytes("bfloat16") == 14_483_464_192
     # Distilbert-base-uncased.
     assert models.load("distilbert").sizes["full"].parameters == 66_362_880
@@ -141,7 +153,9 @@ def test_residual_branches_shrink_with_depth():
 @pytest.mark.parametrize("name", models.names())
 def test_lower_precision_is_judged_less_strictly(name):
     limits = models.load(name).tolerance
-    assert list(limits) == ["float32", "tf32", "bfloat16"][: len(limits)]
+    order = ["float32", "tf32", "float16", "bfloat16"]
+    assert list(limits) == [precision for precision in order if precision in limits]
+    assert {"float32", "tf32"} <= limits.keys()
     for error in [key for key in limits["float32"] if key.endswith("_error")]:
         assert [limit[error] for limit in limits.values()] == sorted(
             {limit[error] for limit in limits.values()}

@@ -5,6 +5,7 @@ its own.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +20,9 @@ from tests.conftest import CACHE
 from tests.support.cells import request
 from tests.support.weights_folders import DROP, MODELS, config, made, tensors
 
-QWEN3 = {
-    "model_type": "qwen3",
-    "architectures": ["Qwen3ForCausalLM"],
+OLMO2 = {
+    "model_type": "olmo2",
+    "architectures": ["Olmo2ForCausalLM"],
     "rope_theta": DROP,
     "rope_scaling": DROP,
     "rope_parameters": {"rope_theta": 1e4, "rope_type": "default"},
@@ -30,10 +31,10 @@ NORM = "model.layers.0.self_attn.q_norm.weight"
 
 
 @pytest.fixture
-def qwen3(made) -> Path:
+def olmo2(made) -> Path:
     """The folder of a model type that no file here describes, with a tensor of its own."""
     folder = made("llama")
-    config(folder, **QWEN3, auto_map={"AutoModel": "code.py"})
+    config(folder, **OLMO2, auto_map={"AutoModel": "code.py"})
     tensors(folder, lambda t: t.update({NORM: np.ones(16, np.float32)}))
     return folder
 
@@ -58,27 +59,59 @@ def test_a_folder_of_a_listed_type_is_that_model(made, name, changes, task):
     assert unlisted.model_of(folder) == models.load(name, task)
 
 
-def test_names_shapes_and_configuration_of_another_type_are_those_of_the_folder(qwen3):
-    model, found = unlisted.model_of(qwen3), look(qwen3)
-    assert (model.name, model.task, model.architecture) == ("qwen3", "generate", "causal_lm")
-    assert model.classes == {"transformers": "AutoModelForCausalLM", "keras_hub": "CausalLM"}
+def test_names_shapes_and_configuration_of_another_type_are_those_of_the_folder(olmo2):
+    model, found = unlisted.model_of(olmo2), look(olmo2)
+    assert (model.name, model.task, model.architecture) == ("olmo2", "generate", "causal_lm")
+    assert {"transformers": "AutoModelForCausalLM", "keras_hub": "CausalLM"}.items() <= (
+        model.classes.items()
+    )
     tiny = MODELS["llama"].sizes["tiny"]
     assert {t.name: t.shape for t in found.size.tensors} == {
         **{t.name: t.shape for t in tiny.tensors},
         NORM: (16,),
     }
     assert found.size.parameters == tiny.parameters + 16
-    assert found.size.config["rope_parameters"] == QWEN3["rope_parameters"]
-    assert found.size.config["architectures"] == QWEN3["architectures"]
+    assert found.size.config["rope_parameters"] == OLMO2["rope_parameters"]
+    assert found.size.config["architectures"] == OLMO2["architectures"]
     assert "auto_map" not in found.size.config
-    assert any("was not measured for qwen3" in note for note in found.notes)
+    assert any("was not measured for olmo2" in note for note in found.notes)
 
 
-def test_its_checkpoint_is_the_folder(qwen3, tmp_path):
-    linked = checkpoint.of_folder(look(qwen3), unlisted.model_of(qwen3), tmp_path / "cache")
-    assert linked.path.name.startswith("qwen3-own-")
-    assert (linked.path / "model.safetensors").readlink() == qwen3 / "model.safetensors"
-    assert json.loads((linked.path / "config.json").read_text())["model_type"] == "qwen3"
+def test_a_folder_of_a_type_without_a_table_is_judged_by_the_measurements_of_its_type(
+    olmo2, tmp_path
+):
+    """The seeded model of the type has measurements, and no table that a folder must fit."""
+    config(olmo2, model_type="qwen3", architectures=["Qwen3ForCausalLM"])
+    found = unlisted.model_of(olmo2)
+    assert (found.name, found.like, found.fit) == ("qwen3", "qwen3", {})
+    assert not any("was not measured" in note for note in look(olmo2).notes)
+    assert request(tmp_path, model="qwen3", weights=olmo2).model == found
+    with pytest.raises(UsageError, match="model_type qwen3, and --model gemma3 is gemma3_text"):
+        request(tmp_path, model="gemma3", weights=olmo2)
+
+
+def test_a_deeper_model_has_wider_limits(olmo2):
+    model, size = unlisted.model_of(olmo2), look(olmo2).size
+    measured = models.load("llama").sizes["base"].config["num_hidden_layers"]
+
+    def error(layers: int, precision: str) -> float:
+        deep = replace(size, config={**size.config, "num_hidden_layers": layers})
+        return limits.limits(model, deep, precision, "cpu")["logit_error"]
+
+    assert error(2, "float32") == error(measured, "float32")
+    assert error(2 * measured, "float32") == pytest.approx(2 * error(2, "float32"), rel=1e-2)
+    loosest = models.load("llama").tolerance
+    assert [error(64, each) for each in ("float32", "bfloat16")] == [
+        loosest["float32"]["logit_error"],
+        loosest["bfloat16"]["logit_error"],
+    ]
+
+
+def test_its_checkpoint_is_the_folder(olmo2, tmp_path):
+    linked = checkpoint.of_folder(look(olmo2), unlisted.model_of(olmo2), tmp_path / "cache")
+    assert linked.path.name.startswith("olmo2-own-")
+    assert (linked.path / "model.safetensors").readlink() == olmo2 / "model.safetensors"
+    assert json.loads((linked.path / "config.json").read_text())["model_type"] == "olmo2"
 
 
 def test_numbers_are_read_by_the_names_of_other_configurations(made):
@@ -91,30 +124,30 @@ def test_numbers_are_read_by_the_names_of_other_configurations(made):
     assert (found["max_position_embeddings"], found["n_positions"]) == (64, 64)
 
 
-def test_a_tied_head_that_is_stored_too_is_no_parameter(qwen3):
-    config(qwen3, tie_word_embeddings=True)
+def test_a_tied_head_that_is_stored_too_is_no_parameter(olmo2):
+    config(olmo2, tie_word_embeddings=True)
     with pytest.raises(UsageError, match="lm_head.weight differs from model.embed_tokens.weight"):
-        look(qwen3)
+        look(olmo2)
     embedding = "model.embed_tokens.weight"
-    tensors(qwen3, lambda t: t.update({"lm_head.weight": t[embedding].copy()}))
-    assert "lm_head.weight" not in [t.name for t in look(qwen3).size.tensors]
+    tensors(olmo2, lambda t: t.update({"lm_head.weight": t[embedding].copy()}))
+    assert "lm_head.weight" not in [t.name for t in look(olmo2).size.tensors]
 
 
-def test_masks_that_old_releases_saved_are_not_read(qwen3):
+def test_masks_that_old_releases_saved_are_not_read(olmo2):
     mask = "model.layers.0.attention.bias"
-    tensors(qwen3, lambda t: t.update({mask: np.ones((1, 1, 8, 8), bool)}))
-    assert mask not in [t.name for t in look(qwen3).size.tensors]
+    tensors(olmo2, lambda t: t.update({mask: np.ones((1, 1, 8, 8), bool)}))
+    assert mask not in [t.name for t in look(olmo2).size.tensors]
 
 
-def test_experts_are_not_counted_as_operations(qwen3):
+def test_experts_are_not_counted_as_operations(olmo2):
     expert = "model.layers.0.mlp.experts.0.up_proj.weight"
-    before = text.layer_weights(look(qwen3).size)
-    tensors(qwen3, lambda t: t.update({expert: np.ones((8, 64), np.float32)}))
-    assert text.layer_weights(look(qwen3).size) == before
+    before = text.layer_weights(look(olmo2).size)
+    tensors(olmo2, lambda t: t.update({expert: np.ones((8, 64), np.float32)}))
+    assert text.layer_weights(look(olmo2).size) == before
 
 
-def test_limits_are_those_of_llama_and_more_for_a_wider_one(qwen3):
-    model, size, llama = unlisted.model_of(qwen3), look(qwen3).size, models.load("llama")
+def test_limits_are_those_of_llama_and_more_for_a_wider_one(olmo2):
+    model, size, llama = unlisted.model_of(olmo2), look(olmo2).size, models.load("llama")
     own = limits.limits(model, size, "float32", "cpu")
     assert own == limits.limits(llama, size, "float32", "cpu")
     wide = size.config | {"hidden_size": 4 * llama.sizes["base"].config["hidden_size"]}
@@ -132,7 +165,7 @@ def test_limits_are_those_of_llama_and_more_for_a_wider_one(qwen3):
         ({"model_type": "../x"}, "has no model_type"),
         ({"architectures": ["T5ForConditionalGeneration"]}, "holds T5ForConditionalGeneration. A"),
         ({"architectures": ["T5Model"], "is_encoder_decoder": True}, "holds T5Model. A folder of"),
-        ({"architectures": DROP}, "holds no named class. A folder of qwen3 is measured if"),
+        ({"architectures": DROP}, "holds no named class. A folder of olmo2 is measured if"),
         (
             {"max_position_embeddings": DROP},
             "has no max_position_embeddings, and the harness needs",
@@ -141,26 +174,26 @@ def test_limits_are_those_of_llama_and_more_for_a_wider_one(qwen3):
         ({"quantization_config": {}}, "quantised weights are not supported"),
     ],
 )
-def test_a_folder_that_cannot_be_measured_is_one_sentence(qwen3, changes, words):
-    config(qwen3, **changes)
+def test_a_folder_that_cannot_be_measured_is_one_sentence(olmo2, changes, words):
+    config(olmo2, **changes)
     with pytest.raises(UsageError, match=words):
-        look(qwen3)
+        look(olmo2)
 
 
-def test_a_folder_without_config_json_needs_the_models_name(qwen3):
-    (qwen3 / "config.json").unlink()
+def test_a_folder_without_config_json_needs_the_models_name(olmo2):
+    (olmo2 / "config.json").unlink()
     with pytest.raises(
         UsageError, match="there is no config.json in it, so the model is not known"
     ):
-        unlisted.model_of(qwen3)
+        unlisted.model_of(olmo2)
     with pytest.raises(UsageError, match="is not a directory .names of the Hub are not downloaded"):
-        unlisted.model_of(qwen3 / "nowhere")
+        unlisted.model_of(olmo2 / "nowhere")
 
 
-def test_integers_are_quantised_weights(qwen3):
-    tensors(qwen3, lambda t: t.update({NORM: np.ones(16, np.int8)}))
+def test_integers_are_quantised_weights(olmo2):
+    tensors(olmo2, lambda t: t.update({NORM: np.ones(16, np.int8)}))
     with pytest.raises(UsageError, match="quantised weights are not supported"):
-        look(qwen3)
+        look(olmo2)
 
 
 @pytest.mark.parametrize(
@@ -169,23 +202,23 @@ def test_integers_are_quantised_weights(qwen3):
         ("native-torch-eager", None),
         ("keras3-jax", None),
         ("mock", None),
-        ("hf-tensorflow", "qwen3 has no file here, and this SUT has no general class"),
-        ("keras2-tensorflow", "qwen3 has no file here, and this SUT has no general class"),
-        ("native-jax", "qwen3 has no file here, and this SUT has no general class"),
+        ("hf-tensorflow", "olmo2 has no file here, and this SUT has no general class"),
+        ("keras2-tensorflow", "olmo2 has no file here, and this SUT has no general class"),
+        ("native-jax", None),
     ],
 )
-def test_libraries_with_a_general_class_are_tried(qwen3, tmp_path, sut, reason):
-    asked = request(tmp_path, sut=sut, model=None, weights=qwen3)
+def test_libraries_with_a_general_class_are_tried(olmo2, tmp_path, sut, reason):
+    asked = request(tmp_path, sut=sut, model=None, weights=olmo2)
     found = plan.unsupported(asked)
     assert found is None if reason is None else found and found.startswith(reason)
-    assert asked.cell().model == "qwen3"
+    assert asked.cell().model == "olmo2"
 
 
-def test_a_training_and_a_task_that_it_has_not_are_refused(qwen3, tmp_path):
-    fit = request(tmp_path, scenario="Fit", duration=None, model=None, weights=qwen3)
-    assert "qwen3.toml has no [fit]" in (plan.unsupported(fit) or "")
-    with pytest.raises(UsageError, match="--task predict: this qwen3 has only generate: leave it"):
-        request(tmp_path, model=None, weights=qwen3, task="predict")
+def test_a_training_and_a_task_that_it_has_not_are_refused(olmo2, tmp_path):
+    fit = request(tmp_path, scenario="Fit", duration=None, model=None, weights=olmo2)
+    assert "olmo2.toml has no [fit]" in (plan.unsupported(fit) or "")
+    with pytest.raises(UsageError, match="--task predict: this olmo2 has only generate: leave it"):
+        request(tmp_path, model=None, weights=olmo2, task="predict")
 
 
 @pytest.mark.parametrize(
@@ -213,12 +246,12 @@ def test_an_encoder_is_judged_like_a_listed_one(made, head, like, classes):
     )
 
 
-def test_a_sweep_needs_no_model_beside_weights(qwen3):
-    grid = {"sut": ["mock,native-torch-eager"], "scenario": ["Offline"], "weights": [str(qwen3)]}
+def test_a_sweep_needs_no_model_beside_weights(olmo2):
+    grid = {"sut": ["mock,native-torch-eager"], "scenario": ["Offline"], "weights": [str(olmo2)]}
     series = cells.make([grid], {"cache": [str(CACHE)], "out": ["nowhere"]}, False)
     assert [each.label for each in series] == [
-        "mock qwen3 user Offline batch 32 float32",
-        "native-torch-eager qwen3 user Offline batch 32 float32",
+        "mock olmo2 user Offline batch 32 float32",
+        "native-torch-eager olmo2 user Offline batch 32 float32",
     ]
 
 
