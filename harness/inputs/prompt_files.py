@@ -139,10 +139,9 @@ def _of_paragraphs(
             " as text, one prompt a paragraph: leave it out"
         )
     paragraphs = list(_paragraphs(text))
-    prompts = [
-        Prompt(_text_of(f"{path}:{line}", _by_user(paragraph), options), line)
-        for paragraph, line in paragraphs
-    ]
+    texts = _texts({f"{path}:{line}": _by_user(text) for text, line in paragraphs}, options)
+    lines_of_prompts = [line for _, line in paragraphs]
+    prompts = [Prompt(*each) for each in zip(texts, lines_of_prompts, strict=True)]
     lines = paragraphs[0][0].count("\n") + 1 if len(paragraphs) == 1 else 1
     if lines == 1:
         return prompts, ()
@@ -240,7 +239,7 @@ def _of_rows(
         return [], ()
     line, first = every[0]
     field = options.field or _fields(f"{path}:{line}", first, options)[0]
-    prompts = [_prompt(path, line, row, field, options) for line, row in every]
+    prompts = _prompts(path, every, field, options)
     values = [row for _, row in every]
     return prompts, tuple(_notes(path, values, field, options, labels))
 
@@ -275,22 +274,35 @@ def _notes(
         yield InputNote.UNUSED_FIELDS.format(file=path.name, fields=", ".join(others))
 
 
-def _prompt(path: Path, line: int, row: Any, field: str, options: PromptOptions) -> Prompt:
-    """The prompt of a row, by the chat template if there is one."""
-    where = f"{path}:{line}"
-    messages = _messages(where, row, field)
-    if options.chat is None and isinstance(row[field], list):
-        raise UsageError(
-            f"{where}: `{field}` is a list of messages, which only a chat template makes text of:"
-            " give --chat"
-        )
-    text = _text_of(where, messages, options)
-    if not _encodable(text):
-        raise UsageError(
-            f"{where}: the prompt contains half of a surrogate pair, which is no character: write"
-            " it as UTF-8"
-        )
-    return Prompt(text, line, _max_new_tokens(where, row), row.get("label"))
+def _prompts(
+    path: Path, rows: list[tuple[int, Any]], field: str, options: PromptOptions
+) -> list[Prompt]:
+    """The prompts of rows, by the chat template if there is one."""
+    conversations = {
+        f"{path}:{line}": _messages(f"{path}:{line}", row, field) for line, row in rows
+    }
+    if options.chat is None:
+        _check_text(path, rows, field)
+    texts = _texts(conversations, options)
+    prompts: list[Prompt] = []
+    for text, (line, row) in zip(texts, rows, strict=True):
+        where = f"{path}:{line}"
+        if not _encodable(text):
+            raise UsageError(
+                f"{where}: the prompt contains half of a surrogate pair, which is no character:"
+                " write it as UTF-8"
+            )
+        prompts.append(Prompt(text, line, _max_new_tokens(where, row), row.get("label")))
+    return prompts
+
+
+def _check_text(path: Path, rows: list[tuple[int, Any]], field: str) -> None:
+    for line, row in rows:
+        if isinstance(row[field], list):
+            raise UsageError(
+                f"{path}:{line}: `{field}` is a list of messages, which only a chat template makes"
+                " text of: give --chat"
+            )
 
 
 def _messages(where: str, row: Any, field: str) -> list[dict[str, Any]]:
@@ -325,10 +337,11 @@ def _by_user(text: str) -> list[dict[str, Any]]:
     return [{"role": "user", "content": text}]
 
 
-def _text_of(where: str, messages: list[dict[str, Any]], options: PromptOptions) -> str:
+def _texts(conversations: Mapping[str, list[dict[str, Any]]], options: PromptOptions) -> list[str]:
+    """The text of each conversation. Without a chat template it has one message."""
     if options.chat is None:
-        return str(messages[0]["content"])
-    return options.chat.render(where, messages)
+        return [str(messages[0]["content"]) for messages in conversations.values()]
+    return options.chat.texts(conversations)
 
 
 def _max_new_tokens(where: str, row: Mapping[str, Any]) -> int | None:

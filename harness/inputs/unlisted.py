@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.inputs import models, user_config
+from harness.inputs import models, user_config, user_folder
 from harness.inputs.models import Model, UserWeightsRules
 
 
@@ -70,6 +70,7 @@ def model_of(path: Path, task: str | None = None) -> Model:
 
     Raises UsageError if config.json does not name a model that can be measured.
     """
+    path = user_folder.resolve(path)
     if not path.is_dir():
         raise UsageError(
             f"--weights {path}: is not a directory (names of the Hub are not downloaded); give a"

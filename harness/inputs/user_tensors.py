@@ -4,7 +4,6 @@ the files are read, and the values of tied tensors.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.inputs import architectures, stored_tensors
+from harness.inputs import architectures, stored_tensors, user_folder
 from harness.inputs.models import Model
 from harness.inputs.models.drawn import Tensor
 from harness.messages import InputNote
@@ -122,9 +121,9 @@ def copied(
 def weight_map(path: Path) -> dict[str, str]:
     """Name of a tensor → name of its file, from the index. Raises UsageError if it is damaged."""
     try:
-        files = json.loads((path / INDEX).read_text(encoding="utf-8"))["weight_map"]
+        files = user_folder.read_json(path / INDEX)["weight_map"]
         return {str(k): str(v) for k, v in files.items()}
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise UsageError(
             f"--weights {path}: {INDEX} is not JSON with a `weight_map` of tensor names and files:"
             " download it again"

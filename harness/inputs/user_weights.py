@@ -8,7 +8,6 @@ code in DIR cannot change only one framework, and all libraries have the same va
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.inputs import architectures, tokenizer, user_config, user_tensors
+from harness.inputs import architectures, tokenizer, user_config, user_folder, user_tensors
 from harness.inputs.models import Model, Size
 from harness.inputs.models.drawn import Parts, Tensor
 from harness.inputs.tokenizer import Tokenizer
@@ -76,7 +75,7 @@ def look(path: Path, model: Model) -> Folder:
     """Read the configuration, the tokenizer and the headers of the weights. Raises UsageError if
     SUTs would fail or differ.
     """
-    path = _snapshot(path)
+    path = user_folder.resolve(path)
     if path.suffix in _PICKLES and path.is_file():
         raise _pickle(path.parent, path.name, model)
     if not path.is_dir():
@@ -135,25 +134,6 @@ def look(path: Path, model: Model) -> Folder:
     )
 
 
-def _snapshot(path: Path) -> Path:
-    """The snapshot in a folder `models--…` of the Hub's cache: that of refs/main, or the only one.
-    Any other path is returned unchanged.
-    """
-    snapshots = path / "snapshots"
-    if not snapshots.is_dir() or (path / "config.json").exists():
-        return path
-    found = sorted(each for each in snapshots.iterdir() if each.is_dir())
-    main = path / "refs" / "main"
-    newest = main.read_text(encoding="utf-8").strip() if main.is_file() else ""
-    chosen = [each for each in found if each.name == newest] or found
-    if len(chosen) != 1:
-        raise UsageError(
-            f"--weights {path}: {len(found)} snapshots are in it, and refs/main names none of them:"
-            f" give one of {snapshots}, or download the model again"
-        )
-    return chosen[0]
-
-
 def _check_links(path: Path) -> None:
     """Raises UsageError for a link of the Hub's cache to a file that was removed."""
     broken = [each.name for each in path.iterdir() if each.is_symlink() and not each.exists()]
@@ -194,7 +174,7 @@ def _end_tokens(path: Path, config: Mapping[str, Any]) -> tuple[int, ...]:
     """
     end_ids = config.get("eos_token_id")
     with suppress(OSError, ValueError):
-        generation = json.loads((path / "generation_config.json").read_text(encoding="utf-8"))
+        generation = user_folder.read_json(path / "generation_config.json")
         if isinstance(generation, dict):
             end_ids = generation.get("eos_token_id", end_ids)
     each = end_ids if isinstance(end_ids, list) else [end_ids]

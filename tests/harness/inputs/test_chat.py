@@ -40,7 +40,7 @@ def folder(path, template, **settings):
 
 
 def rendered(path, *options, name="default"):
-    return chat.of_folder(path, name, options).render("file:1", USER)
+    return chat.of_folder(path, name, options).texts({"file:1": USER})[0]
 
 
 def test_the_folders_template_gets_its_tokens_and_the_beginning_of_an_answer(tmp_path):

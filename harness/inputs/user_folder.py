@@ -1,0 +1,79 @@
+"""Find a user's folder of weights (`--weights DIR`), and read its JSON files, which may be damaged
+or hostile.
+"""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UsageError
+
+_LARGEST = 64_000_000
+"""Bytes. The index of the largest models has some megabytes."""
+
+
+def resolve(path: Path) -> Path:
+    """The snapshot in a folder `models--…` of the Hub's cache: that of refs/main, or the only one.
+    Any other path is returned unchanged.
+
+    Raises UsageError if there are several snapshots and refs/main names none of them.
+    """
+    snapshots = path / "snapshots"
+    if not snapshots.is_dir() or (path / "config.json").exists():
+        return path
+    found = sorted(each for each in snapshots.iterdir() if each.is_dir())
+    main = path / "refs" / "main"
+    newest = main.read_text(encoding="utf-8").strip() if main.is_file() else ""
+    chosen = [each for each in found if each.name == newest] or found
+    if len(chosen) != 1:
+        raise UsageError(
+            f"--weights {path}: {len(found)} snapshots are in it, and refs/main names none of them:"
+            f" give one of {snapshots}, or download the model again"
+        )
+    return chosen[0]
+
+
+def read_text(file: Path) -> str:
+    """The text of a small file. Raises OSError if it cannot be read. Raises ValueError if it is not
+    UTF-8, a device or a pipe, or too large.
+    """
+    status = file.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError("it is not a regular file")
+    if status.st_size > _LARGEST:
+        raise ValueError(
+            f"it has {status.st_size / 1e6:.0f} MB, and at most {_LARGEST / 1e6:.0f} MB are read"
+        )
+    return file.read_text(encoding="utf-8")
+
+
+def read_json(file: Path) -> Any:
+    """The value of a small JSON file. As in Transformers, numbers may be infinite.
+
+    Raises OSError and ValueError as `read_text` does. Raises ValueError if the text is not JSON, if
+    an object has a key twice, or if a number is NaN.
+    """
+    text = read_text(file)
+    try:
+        return json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
+    except RecursionError:
+        raise ValueError("its values are nested too deeply") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Libraries do not agree on which value counts of a key that is there twice."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"an object has the key {twice!r} twice")
+    return value
+
+
+def _constant(name: str) -> float:
+    if name == "NaN":
+        raise ValueError("a number is NaN")
+    return float(name)
