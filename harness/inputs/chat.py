@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import meta, nodes
+from jinja2 import nodes
 from jinja2.exceptions import TemplateError
 
 from harness.errors import UsageError
@@ -68,33 +68,37 @@ class Template:
 
         Raises UsageError if the template fails, loops, or takes too much memory.
         """
-        seconds = _SECONDS + len(conversations) // _CONVERSATIONS_A_SECOND
-        job = {
-            "text": self.text,
-            "variables": self.variables,
-            "conversations": list(conversations.values()),
-            "seconds": seconds,
-        }
-        child = subprocess.run(
-            [sys.executable, "-P", "-m", chat_render.__name__],
-            input=json.dumps(job),
-            capture_output=True,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            check=False,
-        )
-        if child.returncode:
-            memory_gb = chat_render.MEMORY_BYTES >> 30
-            raise UsageError(
-                f"--chat: the chat template was stopped: it needs more than {seconds} s for"
-                f" {len(conversations)} prompts, or more than {memory_gb} GB of memory: download"
-                " the template again, or give another folder"
-            )
-        answer = json.loads(child.stdout)
+        job = {"variables": self.variables, "conversations": list(conversations.values())}
+        answer = _in_a_process(self.text, job)
         if "why" in answer:
             where = list(conversations)[answer["index"]]
             raise UsageError(f"{where}: the chat template cannot render it ({answer['why']})")
         return list(answer["texts"])
+
+
+def _in_a_process(text: str, job: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer of chat_render. Raises UsageError if the template loops, or takes too much memory.
+
+    Args:
+        job: `conversations`, and their `variables`.
+    """
+    count = len(job["conversations"])
+    seconds = _SECONDS + count // _CONVERSATIONS_A_SECOND
+    child = subprocess.run(
+        [sys.executable, "-P", "-m", chat_render.__name__],
+        input=json.dumps({"text": text, "seconds": seconds, **job}),
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    if child.returncode:
+        raise UsageError(
+            f"--chat: the chat template was stopped: it needs more than {seconds} s for"
+            f" {count} prompts, or more than {chat_render.MEMORY_BYTES >> 30} GB of memory:"
+            " download the template again, or give another folder"
+        )
+    return dict(json.loads(child.stdout))
 
 
 def of_folder(path: Path, name: str, options: Iterable[str]) -> Template:
@@ -174,8 +178,12 @@ def _variables(text: str, options: Iterable[str]) -> dict[str, Any]:
     """`--chat-option` as name → value. Raises UsageError for a variable that is not in the
     template.
     """
-    there = sorted(meta.find_undeclared_variables(chat_render.syntax(text)) - set(_GIVEN))
     values: dict[str, Any] = {}
+    options = list(options)
+    if not options:
+        return values
+    names = _in_a_process(text, {"conversations": []})["names"]
+    there = [name for name in names if name not in _GIVEN]
     for option in options:
         name, equals, value = option.partition("=")
         if not equals:

@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any
 
 import jinja2
-from jinja2 import nodes, parser
+from jinja2 import meta, nodes, parser
 from jinja2.exceptions import SecurityError, TemplateError
 from jinja2.ext import Extension
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -29,11 +29,17 @@ MEMORY_BYTES = 4 << 30
 
 def main() -> None:
     """Read `text`, `variables`, `conversations` and `seconds`. Write `texts`, or the `index` of the
-    conversation that failed, and `why`.
+    conversation that failed, and `why`. Without conversations, write the `names` of the template's
+    variables.
     """
     job = json.load(sys.stdin)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (job["seconds"], job["seconds"]))
+    if not job["conversations"]:
+        # It computes the template's constants, too.
+        names = meta.find_undeclared_variables(syntax(job["text"]))
+        json.dump({"names": sorted(names)}, sys.stdout)
+        return
     texts: list[str] = []
     for messages in job["conversations"]:
         try:

@@ -21,6 +21,7 @@ INDEX = "model.safetensors.index.json"
 DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 """dtype of a parameter, as safetensors names it → as Transformers names it."""
 _NAMED = 3
+_POINTER = b"version https://git-lfs"
 
 
 @dataclass(frozen=True)
@@ -59,14 +60,22 @@ def headers(path: Path, files: Iterable[str]) -> Headers:
                 metadata |= f.metadata() or {}
                 readable = readable and stored_tensors.is_readable(f.metadata())
         except (SafetensorError, OSError) as e:
+            advice = "download or save it again"
+            if _is_pointer(path / name):
+                advice = "it is a pointer of git-lfs, so run `git lfs pull` in the folder"
             raise UsageError(
-                f"--weights {path}: {name} is not a whole safetensors file ({e}): download or save"
-                " it again"
+                f"--weights {path}: {name} is not a whole safetensors file ({e}): {advice}"
             ) from None
     shared = {
         name: other for name, other in metadata.items() if other in tensors and name not in tensors
     }
     return Headers(tensors, file_of, shared, readable)
+
+
+def _is_pointer(file: Path) -> bool:
+    """Whether git left a pointer in place of a large file."""
+    with file.open("rb") as f:
+        return f.read(len(_POINTER)) == _POINTER
 
 
 def check_index(path: Path, headers: Headers) -> list[str]:

@@ -78,6 +78,7 @@ def look(path: Path, model: Model) -> Folder:
     path = user_folder.resolve(path)
     if path.suffix in _PICKLES and path.is_file():
         raise _pickle(path.parent, path.name, model)
+    user_folder.check(path)
     if not path.is_dir():
         why = (
             "is not a directory"
@@ -92,7 +93,6 @@ def look(path: Path, model: Model) -> Folder:
             f"--weights {path}: {model.name} runs with its seeded weights only: leave it out"
         )
     _check_links(path)
-    _check_whole(path)
     config: dict[str, Any] | None = None
     notes: list[str] = []
     if architecture.weights_config is None:
@@ -101,7 +101,9 @@ def look(path: Path, model: Model) -> Folder:
     headers = user_tensors.headers(path, files)
     if has_index:
         notes += user_tensors.check_index(path, headers)
-    if config is None:
+    if config is not None:
+        _check_layers(path, config, headers)
+    else:
         assert architecture.weights_config
         shapes = {name: shape for name, (shape, _) in headers.tensors.items()}
         config = architecture.weights_config(path, shapes)
@@ -132,6 +134,18 @@ def look(path: Path, model: Model) -> Folder:
         end_tokens=_end_tokens(path, config),
         notes=tuple(notes),
     )
+
+
+def _check_layers(path: Path, config: Mapping[str, Any], headers: user_tensors.Headers) -> None:
+    """Raises UsageError if config.json says more layers than there are tensors. A list of a billion
+    layers would fill the memory.
+    """
+    layers = config["num_hidden_layers"]
+    if layers > len(headers.tensors):
+        raise UsageError(
+            f"--weights {path}: config.json says num_hidden_layers {layers}, and the files have"
+            f" only {len(headers.tensors)} tensors: not of one model"
+        )
 
 
 def _check_links(path: Path) -> None:
@@ -180,20 +194,6 @@ def _end_tokens(path: Path, config: Mapping[str, Any]) -> tuple[int, ...]:
     each = end_ids if isinstance(end_ids, list) else [end_ids]
     valid = {i for i in each if type(i) is int and 0 <= i < config["vocab_size"]}
     return tuple(sorted(valid))
-
-
-def _check_whole(path: Path) -> None:
-    """Raises UsageError for a folder with only an adapter (such as LoRA), which is not a whole
-    model.
-    """
-    adapter = (path / "adapter_config.json").is_file() or any(path.glob("adapter_model.*"))
-    if adapter and not any((path / name).is_file() for name in (SINGLE, INDEX)):
-        raise UsageError(
-            f"--weights {path}: contains only an adapter (such as LoRA) and not a whole model;"
-            " merge it first: PeftModel.from_pretrained(model,"
-            " DIR).merge_and_unload().save_pretrained(NEW), copy the tokenizer's files there, and"
-            " give NEW"
-        )
 
 
 def _files(path: Path, model: Model) -> tuple[tuple[str, ...], bool]:
@@ -255,10 +255,12 @@ def _files_of_parts(path: Path, model: Model, parts: Parts) -> tuple[str, ...]:
 def _pickle(path: Path, name: str, model: Model) -> UsageError:
     convert = model.user_weights.convert.replace("{file}", str(path / name))
     if not convert:
-        convert = (
-            f"{model.native_class}.from_pretrained(DIR).save_pretrained(NEW), copy the tokenizer's"
-            " files into NEW"
+        program = (
+            "import sys, transformers; folder, new = sys.argv[1:];"
+            f" transformers.{model.native_class}.from_pretrained(folder).save_pretrained(new)"
         )
+        command = user_folder.python(program, str(path), "NEW")
+        convert = f"{command} (with torch and transformers), copy the tokenizer's files into NEW"
     return UsageError(
         f"--weights {path}: {name} is a pickle, and pickles run code when opened: if you trust it,"
         f" convert it with {convert}, and give NEW"
