@@ -99,6 +99,8 @@ def readable_names(model: Model, config: Mapping[str, Any], headers: Headers) ->
     """
     if model.parts or architectures.of(model).weights_config:
         return {name: name for name in headers.tensors}
+    if model.like:
+        return stored_tensors.unwrapped_names(headers.tensors, headers.shared)
     known = {tensor.name for tensor in model.tensors(config)} | model.user_weights.tied.keys()
     return stored_tensors.readable_names(
         headers.tensors, headers.shared, known, lambda name: todays_name(name, model)
