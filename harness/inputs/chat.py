@@ -1,28 +1,27 @@
 """The chat template of a user's folder (`--chat`), which turns messages into the model's text.
 
 It is found and rendered as in Transformers 5.23 (`apply_chat_template`, and
-utils/chat_template_utils.py). A template is code of strangers, so it runs in Jinja's sandbox.
+utils/chat_template_utils.py).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import jinja2
-from jinja2 import meta, nodes, parser
-from jinja2.exceptions import SecurityError, TemplateError
-from jinja2.ext import Extension
-from jinja2.sandbox import ImmutableSandboxedEnvironment
-from jinja2.utils import Namespace
+from jinja2 import nodes
+from jinja2.exceptions import TemplateError
 
 from harness.errors import UsageError
+from harness.execution.environments import ROOT
+from harness.inputs import chat_render, user_folder
 
 _SETTINGS, _FILE, _NAMED_FILES = (
     "tokenizer_config.json",
@@ -32,7 +31,8 @@ _SETTINGS, _FILE, _NAMED_FILES = (
 _DEFAULT = "default"
 _TOKENS = tuple(f"{name}_token" for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"))
 _GIVEN = ("messages", "tools", "documents", "add_generation_prompt")
-_CLOCK = "strftime_now"
+_SECONDS = 10
+_CONVERSATIONS_A_SECOND = 100
 
 
 @dataclass(frozen=True)
@@ -56,27 +56,49 @@ class Template:
     @property
     def dated(self) -> bool:
         """Whether the template may write today's date into a prompt."""
-        names = _syntax(self.text).find_all(nodes.Name)
-        return any(node.name == _CLOCK for node in names)
+        names = chat_render.syntax(self.text).find_all(nodes.Name)
+        return any(node.name == chat_render.CLOCK for node in names)
 
-    def render(self, where: str, messages: Sequence[Mapping[str, Any]]) -> str:
-        """Return the text of a conversation, up to where the model's answer begins.
+    def texts(self, conversations: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
+        """The texts of conversations, up to where the model's answer begins. Another process
+        renders them.
 
         Args:
-            where: file and line of the messages, for an error.
-            messages: objects with `role` and `content`.
+            conversations: file and line → messages with `role` and `content`.
 
-        Raises UsageError if the template fails.
+        Raises UsageError if the template fails, loops, or takes too much memory.
         """
-        given = {"messages": messages, "add_generation_prompt": True}
-        try:
-            return _compiled(self.text).render(
-                {"tools": None, "documents": None, **self.variables, **given}
-            )
-        # A template may fail in any way.
-        except Exception as e:  # noqa: BLE001
-            why = f"{type(e).__name__}: {e}".splitlines()[0]
-            raise UsageError(f"{where}: the chat template cannot render it ({why})") from None
+        job = {"variables": self.variables, "conversations": list(conversations.values())}
+        answer = _in_a_process(self.text, job)
+        if "why" in answer:
+            where = list(conversations)[answer["index"]]
+            raise UsageError(f"{where}: the chat template cannot render it ({answer['why']})")
+        return list(answer["texts"])
+
+
+def _in_a_process(text: str, job: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer of chat_render. Raises UsageError if the template loops, or takes too much memory.
+
+    Args:
+        job: `conversations`, and their `variables`.
+    """
+    count = len(job["conversations"])
+    seconds = _SECONDS + count // _CONVERSATIONS_A_SECOND
+    child = subprocess.run(
+        [sys.executable, "-P", "-m", chat_render.__name__],
+        input=json.dumps({"text": text, "seconds": seconds, **job}),
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    if child.returncode:
+        raise UsageError(
+            f"--chat: the chat template was stopped: it needs more than {seconds} s for"
+            f" {count} prompts, or more than {chat_render.MEMORY_BYTES >> 30} GB of memory:"
+            " download the template again, or give another folder"
+        )
+    return dict(json.loads(child.stdout))
 
 
 def of_folder(path: Path, name: str, options: Iterable[str]) -> Template:
@@ -109,15 +131,17 @@ def of_folder(path: Path, name: str, options: Iterable[str]) -> Template:
         )
     text = templates[name]
     try:
-        _compiled(text)
-    except TemplateError as e:
-        raise UsageError(f"--chat: the chat template of {path} is not Jinja ({e})") from None
+        chat_render.syntax(text)
+    except (TemplateError, RecursionError) as e:
+        raise UsageError(
+            f"--chat: the chat template of {path} is not Jinja ({e}): download it again"
+        ) from None
     return Template(text, {**tokens, **_variables(text, options)})
 
 
 def _document(file: Path) -> dict[str, Any]:
     """The JSON object of a file. Empty if there is no file."""
-    return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
+    return dict(user_folder.read_json(file)) if file.is_file() else {}
 
 
 def _templates(path: Path, settings: Mapping[str, Any]) -> dict[str, str]:
@@ -126,7 +150,7 @@ def _templates(path: Path, settings: Mapping[str, Any]) -> dict[str, str]:
     if (path / _FILE).is_file():
         files[_DEFAULT] = path / _FILE
     if files:
-        return {name: file.read_text(encoding="utf-8") for name, file in files.items()}
+        return {name: user_folder.read_text(file) for name, file in files.items()}
     stored = settings.get("chat_template") or {}
     if isinstance(stored, str):
         return {_DEFAULT: stored}
@@ -154,8 +178,12 @@ def _variables(text: str, options: Iterable[str]) -> dict[str, Any]:
     """`--chat-option` as name → value. Raises UsageError for a variable that is not in the
     template.
     """
-    there = sorted(meta.find_undeclared_variables(_syntax(text)) - set(_GIVEN))
     values: dict[str, Any] = {}
+    options = list(options)
+    if not options:
+        return values
+    names = _in_a_process(text, {"conversations": []})["names"]
+    there = [name for name in names if name not in _GIVEN]
     for option in options:
         name, equals, value = option.partition("=")
         if not equals:
@@ -179,83 +207,3 @@ def _value(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
-
-
-@cache
-def _compiled(text: str) -> jinja2.Template:
-    """Raises TemplateError if the text is not Jinja."""
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, "jinja2.ext.loopcontrols"]
-    )
-    environment.filters["tojson"] = _tojson
-    environment.globals |= {
-        "raise_exception": _raise,
-        _CLOCK: lambda form: datetime.now().strftime(form),
-        "dict": _Dict(),
-        "namespace": _Namespace,
-    }
-    return environment.from_string(text)
-
-
-def _syntax(text: str) -> nodes.Template:
-    return _compiled(text).environment.parse(text)
-
-
-class _Generation(Extension):
-    """The tag `{% generation %}` around a model's answers. It changes no text."""
-
-    tags = {"generation"}  # noqa: RUF012  as in Jinja's own extensions
-
-    def parse(self, parser: parser.Parser) -> list[nodes.Node]:
-        next(parser.stream)
-        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
-
-
-class _Dict:
-    """`dict` without the attributes of its type."""
-
-    def __call__(self, *args: Any, **named: Any) -> dict[Any, Any]:
-        return dict(*args, **named)
-
-    def fromkeys(self, *args: Any) -> dict[Any, Any]:
-        return dict.fromkeys(*args)
-
-
-class _Namespace(Namespace):
-    """A namespace without attributes that begin with an underscore."""
-
-    def __init__(self, *args: Any, **named: Any):
-        attributes = dict(*args, **named)
-        for name in attributes:
-            _check_attribute(name)
-        super().__init__(attributes)
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        _check_attribute(name)
-        super().__setitem__(name, value)
-
-
-def _check_attribute(name: str) -> None:
-    if name.startswith("_"):
-        raise SecurityError(f"an attribute of a namespace begins with an underscore ({name})")
-
-
-def _raise(message: str) -> None:
-    raise TemplateError(message)
-
-
-def _tojson(
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    """Jinja's own filter escapes characters of HTML."""
-    return json.dumps(
-        value,
-        ensure_ascii=ensure_ascii,
-        indent=indent,
-        separators=separators,
-        sort_keys=sort_keys,
-    )

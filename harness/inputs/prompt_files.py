@@ -5,14 +5,15 @@ from __future__ import annotations
 import codecs
 import csv
 import io
-import json
 import shlex
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import UsageError
+from harness.inputs import user_folder
 from harness.messages import InputNote
 
 if TYPE_CHECKING:  # it imports Jinja, which few runs need
@@ -22,16 +23,29 @@ _FIELDS = ("prompt", "text", "question", "instruction", "input")
 """The names of a prompt, the most specific first."""
 _MESSAGES = "messages"
 _SHOWN = 60
+_LARGEST = 1 << 30
 _OF_PARQUET = (
-    "import pandas, sys; pandas.read_parquet(sys.argv[1])"
-    '.to_json(sys.argv[2], orient="records", lines=True)'
+    "import json, sys, pyarrow.parquet as p; rows = (row for batch in"
+    " p.ParquetFile(sys.argv[1]).iter_batches() for row in batch.to_pylist());"
+    ' open(sys.argv[2], "w").writelines(json.dumps(row, default=str) + "\\n" for row in rows)'
 )
 _OF_JSON = (
     'import json, sys; rows = json.load(open(sys.argv[1], "rb"));'
     ' open(sys.argv[2], "w").writelines(json.dumps(row) + "\\n" for row in rows)'
 )
-_CONVERSIONS = {".parquet": _OF_PARQUET, ".json": _OF_JSON}
+_PARQUET = ".parquet"
+_CONVERSIONS = {_PARQUET: _OF_PARQUET, ".json": _OF_JSON}
 """Ending of files that are not read → a Python program that makes JSON Lines of one."""
+_BINARY = {
+    b"PAR1": "Parquet",
+    b"\x1f\x8b": "gzip: unpack it with gunzip",
+    b"\x28\xb5\x2f\xfd": "Zstandard: unpack it with unzstd",
+    b"PK\x03\x04": "a ZIP archive, as of a spreadsheet: save its sheet as CSV in UTF-8",
+    b"%PDF": "PDF: copy its text into a file",
+    b"\x89PNG": "a picture",
+    b"\xff\xd8\xff": "a picture",
+}
+"""Beginning of a file that is no text → what the file is."""
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -77,7 +91,7 @@ def read(
     options = options or PromptOptions()
     ending = path.suffix.lower()
     if ending in _CONVERSIONS:
-        raise UsageError(_conversion(path, _CONVERSIONS[ending]))
+        raise UsageError(_conversion(path, ending))
     text = _text(path)
     if ending in _ROWS:
         prompts, notes = _of_rows(path, _ROWS[ending](path, text), options, labels)
@@ -96,9 +110,14 @@ def count(path: Path, options: PromptOptions | None = None) -> int:
     return len(read(path, options)[0])
 
 
-def _conversion(path: Path, program: str) -> str:
+def _conversion(path: Path, ending: str) -> str:
+    python = ["python3"]
+    if ending == _PARQUET:
+        # uv is installed beside the interpreter of the harness.
+        uv = str(Path(sys.executable).with_name("uv"))
+        python = [uv, "run", "--no-project", "--with", "pyarrow", "python"]
     new = path.with_suffix(".jsonl")
-    command = shlex.join(["python", "-c", program, str(path), str(new)])
+    command = shlex.join([*python, "-c", _CONVERSIONS[ending], str(path), str(new)])
     return (
         f"--dataset {path}: {path.suffix} is not read; convert it to JSON Lines, and give the new"
         f" file: {command}"
@@ -108,9 +127,18 @@ def _conversion(path: Path, program: str) -> str:
 def _text(path: Path) -> str:
     """The file's text, in UTF-8, or in UTF-16 with a byte-order mark. Lines end with LF."""
     try:
+        size = path.stat().st_size
+        if size > _LARGEST:
+            raise UsageError(
+                f"--dataset {path}: {size / 1e9:.1f} GB, and at most {_LARGEST / 1e9:.1f} GB are"
+                " read: give a part of it"
+            )
         raw = path.read_bytes()
     except OSError as e:
         raise UsageError(f"--dataset {path}: cannot be read ({e.strerror})") from None
+    for beginning, kind in _BINARY.items():
+        if raw.startswith(beginning):
+            raise UsageError(f"--dataset {path}: is no text but {kind}")
     encoding, name = ("utf-16", "UTF-16") if raw.startswith(_UTF_16) else ("utf-8-sig", "UTF-8")
     try:
         text = raw.decode(encoding)
@@ -127,7 +155,9 @@ def _text(path: Path) -> str:
             f"{path}:{line}: a character is zero, so the file is no text, or UTF-16 without a"
             " byte-order mark: convert it to UTF-8"
         )
-    return text.replace("\r\n", "\n")
+    text = text.replace("\r\n", "\n")
+    # Old programs end a line with CR. In a file with LF, a CR is a character.
+    return text if "\n" in text else text.replace("\r", "\n")
 
 
 def _of_paragraphs(
@@ -139,10 +169,9 @@ def _of_paragraphs(
             " as text, one prompt a paragraph: leave it out"
         )
     paragraphs = list(_paragraphs(text))
-    prompts = [
-        Prompt(_text_of(f"{path}:{line}", _by_user(paragraph), options), line)
-        for paragraph, line in paragraphs
-    ]
+    texts = _texts({f"{path}:{line}": _by_user(text) for text, line in paragraphs}, options)
+    lines_of_prompts = [line for _, line in paragraphs]
+    prompts = [Prompt(*each) for each in zip(texts, lines_of_prompts, strict=True)]
     lines = paragraphs[0][0].count("\n") + 1 if len(paragraphs) == 1 else 1
     if lines == 1:
         return prompts, ()
@@ -168,7 +197,7 @@ def _json_lines(path: Path, text: str) -> Iterator[tuple[int, Any]]:
         if not line.strip():
             raise UsageError(f"{where}: an empty line: each line is an object with `prompt`")
         try:
-            row = json.loads(line)
+            row = user_folder.parse_json(line)
         except ValueError as e:
             raise UsageError(
                 f'{where}: not JSON ({e}): each line is an object such as {{"prompt": "…"}}'
@@ -179,6 +208,7 @@ def _json_lines(path: Path, text: str) -> Iterator[tuple[int, Any]]:
 def _table(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (first line, name of the column → value) of each row of a CSV or TSV file."""
     delimiter = _delimiter(path, text.partition("\n")[0])
+    csv.field_size_limit(_LARGEST)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     header: list[str] = []
     while True:
@@ -240,7 +270,7 @@ def _of_rows(
         return [], ()
     line, first = every[0]
     field = options.field or _fields(f"{path}:{line}", first, options)[0]
-    prompts = [_prompt(path, line, row, field, options) for line, row in every]
+    prompts = _prompts(path, every, field, options)
     values = [row for _, row in every]
     return prompts, tuple(_notes(path, values, field, options, labels))
 
@@ -275,22 +305,35 @@ def _notes(
         yield InputNote.UNUSED_FIELDS.format(file=path.name, fields=", ".join(others))
 
 
-def _prompt(path: Path, line: int, row: Any, field: str, options: PromptOptions) -> Prompt:
-    """The prompt of a row, by the chat template if there is one."""
-    where = f"{path}:{line}"
-    messages = _messages(where, row, field)
-    if options.chat is None and isinstance(row[field], list):
-        raise UsageError(
-            f"{where}: `{field}` is a list of messages, which only a chat template makes text of:"
-            " give --chat"
-        )
-    text = _text_of(where, messages, options)
-    if not _encodable(text):
-        raise UsageError(
-            f"{where}: the prompt contains half of a surrogate pair, which is no character: write"
-            " it as UTF-8"
-        )
-    return Prompt(text, line, _max_new_tokens(where, row), row.get("label"))
+def _prompts(
+    path: Path, rows: list[tuple[int, Any]], field: str, options: PromptOptions
+) -> list[Prompt]:
+    """The prompts of rows, by the chat template if there is one."""
+    conversations = {
+        f"{path}:{line}": _messages(f"{path}:{line}", row, field) for line, row in rows
+    }
+    if options.chat is None:
+        _check_text(path, rows, field)
+    texts = _texts(conversations, options)
+    prompts: list[Prompt] = []
+    for text, (line, row) in zip(texts, rows, strict=True):
+        where = f"{path}:{line}"
+        if not _encodable(text):
+            raise UsageError(
+                f"{where}: the prompt contains half of a surrogate pair, which is no character:"
+                " write it as UTF-8"
+            )
+        prompts.append(Prompt(text, line, _max_new_tokens(where, row), row.get("label")))
+    return prompts
+
+
+def _check_text(path: Path, rows: list[tuple[int, Any]], field: str) -> None:
+    for line, row in rows:
+        if isinstance(row[field], list):
+            raise UsageError(
+                f"{path}:{line}: `{field}` is a list of messages, which only a chat template makes"
+                " text of: give --chat"
+            )
 
 
 def _messages(where: str, row: Any, field: str) -> list[dict[str, Any]]:
@@ -325,10 +368,11 @@ def _by_user(text: str) -> list[dict[str, Any]]:
     return [{"role": "user", "content": text}]
 
 
-def _text_of(where: str, messages: list[dict[str, Any]], options: PromptOptions) -> str:
+def _texts(conversations: Mapping[str, list[dict[str, Any]]], options: PromptOptions) -> list[str]:
+    """The text of each conversation. Without a chat template it has one message."""
     if options.chat is None:
-        return str(messages[0]["content"])
-    return options.chat.render(where, messages)
+        return [str(messages[0]["content"]) for messages in conversations.values()]
+    return options.chat.texts(conversations)
 
 
 def _max_new_tokens(where: str, row: Mapping[str, Any]) -> int | None:

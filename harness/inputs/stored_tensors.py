@@ -16,6 +16,9 @@ from pathlib import Path
 from typing import Any
 
 _WRAPPERS = ("module.", "_orig_mod.", "model.", "transformer.", "language_model.")
+_NEVER_A_BODY = ("module.", "_orig_mod.", "language_model.")
+"""The wrappers that no language model of Transformers has in its own names."""
+_BODIES = ("model.", "transformer.")
 _FORMATS = ("pt", "tf", "flax", "mlx")
 
 
@@ -58,6 +61,28 @@ def readable_names(
         elif name in stored:
             names[name] = name
     return names
+
+
+def unwrapped_names(stored: Collection[str], shared: Mapping[str, str]) -> dict[str, str]:
+    """Name without wrappers → stored name, of all stored tensors and of the names that only the
+    metadata has, for a model whose tensors are not known.
+
+    A wrapper is removed if all names begin with it, and if the model's own names cannot.
+    """
+    names = {**shared, **{name: name for name in stored}}
+    while names:
+        common = [each for each in _WRAPPERS if all(name.startswith(each) for name in names)]
+        wrapper = next((each for each in common if _is_wrapper(each, names)), None)
+        if wrapper is None:
+            break
+        names = {name.removeprefix(wrapper): source for name, source in names.items()}
+    return names
+
+
+def _is_wrapper(beginning: str, names: Iterable[str]) -> bool:
+    """Whether a common beginning of all names is no name of a body. A body's name comes once."""
+    rest = (name.removeprefix(beginning) for name in names)
+    return beginning in _NEVER_A_BODY or any(name.startswith(_BODIES) for name in rest)
 
 
 def _unwrapped(name: str, bodies: Collection[str]) -> Iterator[str]:

@@ -6,7 +6,6 @@ The ids of the latter are 0 padding, 1 beginning, 2 end, then byte + 3, as in By
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
+from harness.inputs import user_folder
 
 PAD = 0
 BEGIN = 1
@@ -110,7 +110,7 @@ def _settings(path: Path) -> dict[str, Any]:
     file = path / "tokenizer_config.json"
     if not file.is_file():
         return {}
-    return dict(json.loads(file.read_text(encoding="utf-8")))
+    return dict(user_folder.read_json(file))
 
 
 def _json(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]) -> Tokenizer:
@@ -198,7 +198,7 @@ def _adds_tokens(path: Path, found: Tokenizer) -> bool:
     file = path / "added_tokens.json"
     if not file.is_file():
         return False
-    added = json.loads(file.read_text(encoding="utf-8"))
+    added = user_folder.read_json(file)
     return any(number >= found.vocabulary for number in added.values())
 
 

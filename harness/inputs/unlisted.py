@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.inputs import models, user_config
+from harness.inputs import models, user_config, user_folder
 from harness.inputs.models import Model, UserWeightsRules
 
 
@@ -95,10 +95,13 @@ def model_of(path: Path, task: str | None = None) -> Model:
 
     Raises UsageError if config.json does not name a model that can be measured.
     """
+    path = user_folder.resolve(path)
+    user_folder.check(path)
     if not path.is_dir():
         raise UsageError(
-            f"--weights {path}: is not a directory (names of the Hub are not downloaded); give a"
-            " folder with config.json and model.safetensors"
+            f"--weights {path}: is not a directory (names of the Hub are not downloaded: `hf"
+            " download NAME` prints the folder to give); give a folder with config.json and"
+            " model.safetensors"
         )
     if not (path / "config.json").is_file():
         raise _unnamed(path, "there is no config.json in it")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.inputs import architectures, models
+from harness.inputs import architectures, models, user_folder
 from harness.inputs.models import Model
 from harness.messages import InputNote
 
@@ -111,10 +111,10 @@ def load(path: Path, name: str = "config.json") -> dict[str, Any]:
             " wrote"
         )
     try:
-        document = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as e:
+        document = user_folder.read_json(file)
+    except (OSError, ValueError) as e:
         raise UsageError(
-            f"--weights {path}: {name} is not JSON ({e}): download or save it again"
+            f"--weights {path}: {name} cannot be read ({e}): download or save it again"
         ) from None
     if not isinstance(document, dict):
         raise UsageError(

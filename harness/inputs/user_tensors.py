@@ -4,7 +4,6 @@ the files are read, and the values of tied tensors.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.inputs import architectures, stored_tensors
+from harness.inputs import architectures, stored_tensors, user_folder
 from harness.inputs.models import Model
 from harness.inputs.models.drawn import Tensor
 from harness.messages import InputNote
@@ -22,6 +21,7 @@ INDEX = "model.safetensors.index.json"
 DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 """dtype of a parameter, as safetensors names it → as Transformers names it."""
 _NAMED = 3
+_POINTER = b"version https://git-lfs"
 
 
 @dataclass(frozen=True)
@@ -60,14 +60,22 @@ def headers(path: Path, files: Iterable[str]) -> Headers:
                 metadata |= f.metadata() or {}
                 readable = readable and stored_tensors.is_readable(f.metadata())
         except (SafetensorError, OSError) as e:
+            advice = "download or save it again"
+            if _is_pointer(path / name):
+                advice = "it is a pointer of git-lfs, so run `git lfs pull` in the folder"
             raise UsageError(
-                f"--weights {path}: {name} is not a whole safetensors file ({e}): download or save"
-                " it again"
+                f"--weights {path}: {name} is not a whole safetensors file ({e}): {advice}"
             ) from None
     shared = {
         name: other for name, other in metadata.items() if other in tensors and name not in tensors
     }
     return Headers(tensors, file_of, shared, readable)
+
+
+def _is_pointer(file: Path) -> bool:
+    """Whether git left a pointer in place of a large file."""
+    with file.open("rb") as f:
+        return f.read(len(_POINTER)) == _POINTER
 
 
 def check_index(path: Path, headers: Headers) -> list[str]:
@@ -91,6 +99,8 @@ def readable_names(model: Model, config: Mapping[str, Any], headers: Headers) ->
     """
     if model.parts or architectures.of(model).weights_config:
         return {name: name for name in headers.tensors}
+    if model.like:
+        return stored_tensors.unwrapped_names(headers.tensors, headers.shared)
     known = {tensor.name for tensor in model.tensors(config)} | model.user_weights.tied.keys()
     return stored_tensors.readable_names(
         headers.tensors, headers.shared, known, lambda name: todays_name(name, model)
@@ -122,9 +132,9 @@ def copied(
 def weight_map(path: Path) -> dict[str, str]:
     """Name of a tensor → name of its file, from the index. Raises UsageError if it is damaged."""
     try:
-        files = json.loads((path / INDEX).read_text(encoding="utf-8"))["weight_map"]
+        files = user_folder.read_json(path / INDEX)["weight_map"]
         return {str(k): str(v) for k, v in files.items()}
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise UsageError(
             f"--weights {path}: {INDEX} is not JSON with a `weight_map` of tensor names and files:"
             " download it again"

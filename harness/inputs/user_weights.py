@@ -8,7 +8,6 @@ code in DIR cannot change only one framework, and all libraries have the same va
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.inputs import architectures, tokenizer, user_config, user_tensors
+from harness.inputs import architectures, tokenizer, user_config, user_folder, user_tensors
 from harness.inputs.models import Model, Size
 from harness.inputs.models.drawn import Parts, Tensor
 from harness.inputs.tokenizer import Tokenizer
@@ -76,9 +75,10 @@ def look(path: Path, model: Model) -> Folder:
     """Read the configuration, the tokenizer and the headers of the weights. Raises UsageError if
     SUTs would fail or differ.
     """
-    path = _snapshot(path)
+    path = user_folder.resolve(path)
     if path.suffix in _PICKLES and path.is_file():
         raise _pickle(path.parent, path.name, model)
+    user_folder.check(path)
     if not path.is_dir():
         why = (
             "is not a directory"
@@ -93,7 +93,6 @@ def look(path: Path, model: Model) -> Folder:
             f"--weights {path}: {model.name} runs with its seeded weights only: leave it out"
         )
     _check_links(path)
-    _check_whole(path)
     config: dict[str, Any] | None = None
     notes: list[str] = []
     if architecture.weights_config is None:
@@ -102,7 +101,9 @@ def look(path: Path, model: Model) -> Folder:
     headers = user_tensors.headers(path, files)
     if has_index:
         notes += user_tensors.check_index(path, headers)
-    if config is None:
+    if config is not None:
+        _check_layers(path, config, headers)
+    else:
         assert architecture.weights_config
         shapes = {name: shape for name, (shape, _) in headers.tensors.items()}
         config = architecture.weights_config(path, shapes)
@@ -135,23 +136,16 @@ def look(path: Path, model: Model) -> Folder:
     )
 
 
-def _snapshot(path: Path) -> Path:
-    """The snapshot in a folder `models--…` of the Hub's cache: that of refs/main, or the only one.
-    Any other path is returned unchanged.
+def _check_layers(path: Path, config: Mapping[str, Any], headers: user_tensors.Headers) -> None:
+    """Raises UsageError if config.json says more layers than there are tensors. A list of a billion
+    layers would fill the memory.
     """
-    snapshots = path / "snapshots"
-    if not snapshots.is_dir() or (path / "config.json").exists():
-        return path
-    found = sorted(each for each in snapshots.iterdir() if each.is_dir())
-    main = path / "refs" / "main"
-    newest = main.read_text(encoding="utf-8").strip() if main.is_file() else ""
-    chosen = [each for each in found if each.name == newest] or found
-    if len(chosen) != 1:
+    layers = config["num_hidden_layers"]
+    if layers > len(headers.tensors):
         raise UsageError(
-            f"--weights {path}: {len(found)} snapshots are in it, and refs/main names none of them:"
-            f" give one of {snapshots}, or download the model again"
+            f"--weights {path}: config.json says num_hidden_layers {layers}, and the files have"
+            f" only {len(headers.tensors)} tensors: not of one model"
         )
-    return chosen[0]
 
 
 def _check_links(path: Path) -> None:
@@ -194,27 +188,13 @@ def _end_tokens(path: Path, config: Mapping[str, Any]) -> tuple[int, ...]:
     """
     end_ids = config.get("eos_token_id")
     with suppress(OSError, ValueError):
-        generation = json.loads((path / "generation_config.json").read_text(encoding="utf-8"))
+        generation = user_folder.read_json(path / "generation_config.json")
         if isinstance(generation, dict):
             end_ids = generation.get("eos_token_id", end_ids)
     each = end_ids if isinstance(end_ids, list) else [end_ids]
     vocabulary = config.get("vocab_size", 0)
     valid = {i for i in each if type(i) is int and 0 <= i < vocabulary}
     return tuple(sorted(valid))
-
-
-def _check_whole(path: Path) -> None:
-    """Raises UsageError for a folder with only an adapter (such as LoRA), which is not a whole
-    model.
-    """
-    adapter = (path / "adapter_config.json").is_file() or any(path.glob("adapter_model.*"))
-    if adapter and not any((path / name).is_file() for name in (SINGLE, INDEX)):
-        raise UsageError(
-            f"--weights {path}: contains only an adapter (such as LoRA) and not a whole model;"
-            " merge it first: PeftModel.from_pretrained(model,"
-            " DIR).merge_and_unload().save_pretrained(NEW), copy the tokenizer's files there, and"
-            " give NEW"
-        )
 
 
 def _files(path: Path, model: Model) -> tuple[tuple[str, ...], bool]:
@@ -276,10 +256,12 @@ def _files_of_parts(path: Path, model: Model, parts: Parts) -> tuple[str, ...]:
 def _pickle(path: Path, name: str, model: Model) -> UsageError:
     convert = model.user_weights.convert.replace("{file}", str(path / name))
     if not convert:
-        convert = (
-            f"{model.native_class}.from_pretrained(DIR).save_pretrained(NEW), copy the tokenizer's"
-            " files into NEW"
+        program = (
+            "import sys, transformers; folder, new = sys.argv[1:];"
+            f" transformers.{model.native_class}.from_pretrained(folder).save_pretrained(new)"
         )
+        command = user_folder.python(program, str(path), "NEW")
+        convert = f"{command} (with torch and transformers), copy the tokenizer's files into NEW"
     return UsageError(
         f"--weights {path}: {name} is a pickle, and pickles run code when opened: if you trust it,"
         f" convert it with {convert}, and give NEW"

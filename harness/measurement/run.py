@@ -52,10 +52,16 @@ def run(request: Request, reporter: Reporter, started_monotonic_ns: int) -> Resu
     for flag, directory in (("--out", request.options.out), ("--cache", request.options.cache)):
         rundir.check_writable(flag, directory)
     setup: dict[str, float] = {}
+    # A user's file may be refused, so it is read before anything is waited for or installed. The
+    # labels of a .keras file are known only when its framework has loaded it.
+    inputs = None
+    if not (request.model.file and request.trains):
+        with _timed(setup, "inputs"):
+            inputs = _inputs(request)
     with ExitStack() as stack:
         with _timed(setup, "waiting"):  # only the wait for the lock, not the measurement
             stack.enter_context(_machine(request, reporter))
-        return _run_alone(request, reporter, setup, started_monotonic_ns)
+        return _run_alone(request, inputs, reporter, setup, started_monotonic_ns)
 
 
 def _machine(request: Request, reporter: Reporter) -> AbstractContextManager[None]:
@@ -77,17 +83,21 @@ def make_weights(request: Request, reporter: Reporter) -> None:
 
 
 def _run_alone(
-    request: Request, reporter: Reporter, setup: dict[str, float], started_monotonic_ns: int
+    request: Request,
+    inputs: dataset.Inputs | None,
+    reporter: Reporter,
+    setup: dict[str, float],
+    started_monotonic_ns: int,
 ) -> Result:
     """Measure one cell while no other cell is prepared or measured on this machine."""
     environment = _environment(request, request.spec.environment, reporter, setup)
     with _timed(setup, "checkpoint"):
         weights = _weights(request, reporter)
-    if request.model.file and request.trains:
+    if inputs is None:
         with _timed(setup, "description"):
             request = trained_file.described(request, weights, environment)
-    with _timed(setup, "inputs"):
-        inputs = _inputs(request)
+        with _timed(setup, "inputs"):
+            inputs = _inputs(request)
     with _timed(setup, "reference"):
         reference_answers = reference.ensure(
             request,

@@ -275,7 +275,7 @@ def _check_prompts(
     for. Raises UsageError.
     """
     path = options.dataset
-    if path is None or path.is_dir():
+    if path is None or path.is_dir() or model.file:
         return
     stat = path.stat()
     chat = prompt_options.chat.digest if prompt_options.chat else None
@@ -456,8 +456,9 @@ def _check_files(options: Options, model: Model) -> None:
         if dataset.folder:
             dataset.count(options.dataset, PromptOptions())
         elif not options.dataset.is_file():
-            fault = "is a directory" if options.dataset.is_dir() else "there is no such file"
-            raise UsageError(f"--dataset {options.dataset}: {fault}; give one file")
+            raise UsageError(
+                f"--dataset {options.dataset}: {_fault(options.dataset)}; give one file"
+            )
     if options.field is not None and (dataset is None or dataset.folder):
         raise UsageError(
             f"--field {options.field}: names the prompts in a file of rows (--dataset FILE): leave"
@@ -468,6 +469,15 @@ def _check_files(options: Options, model: Model) -> None:
             f"--python {options.python}: {options.sut} runs in the harness' own environment; leave"
             " it out"
         )
+
+
+def _fault(path: Path) -> str:
+    """Why a path is not a file that can be read."""
+    if path.is_dir():
+        return "is a directory"
+    if path.exists():
+        return "is a device or a pipe, and is read more than once"
+    return "there is no such file"
 
 
 def _check_inputs(options: Options, model: Model, size: Size) -> None:

@@ -40,7 +40,7 @@ def folder(path, template, **settings):
 
 
 def rendered(path, *options, name="default"):
-    return chat.of_folder(path, name, options).render("file:1", USER)
+    return chat.of_folder(path, name, options).texts({"file:1": USER})[0]
 
 
 def test_the_folders_template_gets_its_tokens_and_the_beginning_of_an_answer(tmp_path):
@@ -110,6 +110,12 @@ def test_a_template_that_reads_the_clock_is_told(chat_model, tmp_path):
         ("{{ messages[9].content }}", "file:1: .*UndefinedError"),
         ("{{ 1 / 0 }}", "file:1: .*ZeroDivisionError"),
         ("{% if %}", "--chat: the chat template of .* is not Jinja"),
+        ("{% include '/etc/passwd' %}", "file:1: .*no loader for this environment"),
+        ("{{ 'a' * 10 ** 11 }}", "file:1: .*MemoryError"),
+        (
+            "{{ " + "(" * 9999 + "1" + ")" * 9999 + " }}",
+            "--chat: the chat template of .* is not Jinja",
+        ),
         (None, "--chat: neither chat_template.jinja nor a chat_template in tokenizer_config.json"),
         (3, "--chat: the chat template of .* cannot be read"),
     ],
@@ -118,6 +124,16 @@ def test_a_template_that_fails_is_one_sentence(tmp_path, template, words):
     with pytest.raises(UsageError, match=words) as error:
         rendered(folder(tmp_path, template))
     assert "\n" not in str(error.value)
+
+
+ENDLESS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+
+
+@pytest.mark.parametrize("template", [ENDLESS, "{{ 9 ** (9 ** 9) }}"])
+def test_a_template_that_does_not_end_is_stopped(tmp_path, monkeypatch, template):
+    monkeypatch.setattr(chat, "_SECONDS", 1)
+    with pytest.raises(UsageError, match="was stopped: it needs more than 1 s for 1 prompts"):
+        rendered(folder(tmp_path, template))
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
 import json
-import re
 import shlex
 import subprocess
 import sys
@@ -131,8 +131,34 @@ def test_json_is_refused_with_the_command_that_converts_it(tmp_path):
 
 
 def test_parquet_is_refused_with_the_command_that_converts_it(tmp_path):
-    words = re.escape("python -c 'import pandas, sys; pandas.read_parquet(sys.argv[1])")
+    words = "bin/uv run --no-project --with pyarrow python -c .*pyarrow.parquet.* .*a.jsonl"
     refused(tmp_path, "a.parquet", b"PAR1", words)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "words"),
+    [
+        ("a.jsonl", gzip.compress(b"{}"), "is no text but gzip: unpack it with gunzip"),
+        ("a.txt", b"\x89PNG\r\n", "is no text but a picture"),
+        ("a.csv", b"PK\x03\x04", "save its sheet as CSV"),
+        ("a.jsonl", b"[" * 100_000, "a.jsonl:1: not JSON .its values are nested too deeply"),
+        ("a.jsonl", b'{"prompt": "a", "prompt": "b"}', "has the key 'prompt' twice"),
+        ("a.jsonl", b'{"prompt": NaN}', "a number is NaN"),
+    ],
+)
+def test_a_file_of_another_kind_is_refused_by_what_it_is(tmp_path, name, data, words):
+    refused(tmp_path, name, data, words)
+
+
+def test_lines_may_end_with_cr_only(tmp_path):
+    assert texts(tmp_path, "a.txt", "one\rmore\r\rtwo\r")[0] == ["one\nmore", "two"]
+    assert texts(tmp_path, "a.csv", "prompt,id\rone,1\r")[0] == ["one"]
+    assert texts(tmp_path, "a.txt", "a\rb\n\nc")[0] == ["a\rb", "c"]
+
+
+def test_a_cell_may_be_long(tmp_path):
+    text = "many words " * 20_000
+    assert texts(tmp_path, "a.csv", f"id,prompt\n1,{text}\n")[0] == [text]
 
 
 def test_a_chat_template_makes_one_turn_of_a_text(tmp_path):

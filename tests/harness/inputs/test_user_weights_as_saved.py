@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from harness.errors import EnvironmentFailure, UsageError
-from harness.inputs import checkpoint, stored_tensors, user_weights
+from harness.inputs import checkpoint, stored_tensors, unlisted, user_weights
 from sut.checkpoint import weights_files
 from tests.support.weights_folders import INDEX, MODELS, config, made, shard, tensors
 
@@ -210,6 +210,7 @@ def test_the_hubs_cache_is_read_by_snapshot_or_whole(made, tmp_path):
         found, read = linked(path, "llama", tmp_path / "cache")
         assert (found.path, same(values(read), whole)) == (model / "snapshots" / "abc", True)
         assert found.size.summary.startswith("someone/a model ü: 2 layers")
+        assert unlisted.model_of(path).name == "llama"
 
 
 def test_of_several_snapshots_refs_main_says_which(made, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -53,8 +54,16 @@ MISFITS: list[tuple[str, Callable[[Path], Any], str]] = [
     ("bert", shutil.rmtree, "there is no such directory .names of the Hub are not downloaded.; give a folder with config.json"),
     ("bert", lambda f: (shutil.rmtree(f), f.touch()), "is not a directory"),
     ("bert", lambda f: (f / "config.json").unlink(), "there is no config.json in it; give the folder that save_pretrained wrote"),
-    ("bert", lambda f: (f / "config.json").write_text("{"), r"config.json is not JSON \(Expecting"),
-    ("bert", lambda f: (f / "config.json").write_bytes(b"\xff\xfe"), r"config.json is not JSON \('utf-8'"),
+    ("bert", lambda f: (f / "config.json").write_text("{"), r"config.json cannot be read \(Expecting"),
+    ("bert", lambda f: (f / "config.json").write_bytes(b"\xff\xfe"), r"config.json cannot be read \('utf-8'"),
+    ("bert", lambda f: (f / "config.json").write_text("[" * 100_000), r"cannot be read \(its values are nested too deeply"),
+    ("bert", lambda f: (f / "config.json").write_text('{"a": NaN}'), r"cannot be read \(a number is NaN"),
+    ("bert", lambda f: (f / "config.json").write_text('{"a": 1, "a": 2}'), r"cannot be read \(an object has the key 'a' twice"),
+    ("bert", lambda f: os.truncate(f / "config.json", 10**9), r"cannot be read \(it has 1000 MB"),
+    ("llama", says(num_hidden_layers=10**9), "num_hidden_layers 1000000000, and the files have only 21 tensors"),
+    ("bert", lambda f: (f / "model.safetensors").write_bytes(b"version https://git-lfs.github.com/spec/v1"), "so run `git lfs pull`"),
+    ("llama", lambda f: only_these(f, "a.gguf"), "a.gguf is a GGUF file of quantised weights.* python3 -c '.*' .* a.gguf NEW"),
+    ("llama", lambda f: only_these(f, "model.onnx"), "contains an ONNX graph, which no SUT reads"),
     ("bert", lambda f: (f / "config.json").write_text("[1]"), "config.json is not a JSON object"),
     ("bert", lambda f: only_these(f, "pytorch_model.bin"), "pytorch_model.bin is a pickle, and pickles run code when opened: if you trust it, convert it"),
     ("bert", lambda f: only_these(f, "best.pt"), "best.pt is a pickle"),

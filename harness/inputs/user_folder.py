@@ -1,0 +1,143 @@
+"""Find a user's folder of weights (`--weights DIR`), refuse formats that no SUT reads, and read the
+folder's JSON files, which may be damaged or hostile.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import stat
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UsageError
+
+_LARGEST = 64_000_000
+"""Bytes. The index of the largest models has some megabytes."""
+
+_GGUF = (
+    "import sys, transformers as t; folder, file, new = sys.argv[1:]; model ="
+    " t.AutoModelForCausalLM.from_pretrained(folder, gguf_file=file, dtype='float32');"
+    " model.hf_quantizer.remove_quantization_config(model); model.save_pretrained(new);"
+    " t.AutoTokenizer.from_pretrained(folder, gguf_file=file).save_pretrained(new)"
+)
+_ADAPTER = (
+    "import sys, peft; folder, new = sys.argv[1:]; model ="
+    " peft.AutoPeftModelForCausalLM.from_pretrained(folder);"
+    " model.merge_and_unload().save_pretrained(new)"
+)
+
+
+def python(program: str, *arguments: str) -> str:
+    """A command that runs a Python program, for a shell."""
+    return shlex.join(["python3", "-c", program, *arguments])
+
+
+def check(path: Path) -> None:
+    """Raises UsageError if a path is a file, or a folder without any weights that are read, and its
+    ending says what it is.
+    """
+    folder = path if path.is_dir() else path.parent
+    names = sorted(each.name for each in path.iterdir()) if path.is_dir() else [path.name]
+    if any(name.endswith(".safetensors") and not _of_adapter(name) for name in names):
+        return
+    if any(_of_adapter(name) for name in names):
+        raise UsageError(
+            f"--weights {path}: contains only an adapter (such as LoRA) and not a whole model;"
+            f" merge it first, with peft installed: {python(_ADAPTER, str(path), 'NEW')}. Copy the"
+            " tokenizer's files there, and give NEW"
+        )
+    for name in names:
+        if name.endswith(".gguf"):
+            command = python(_GGUF, str(folder), name, "NEW")
+            raise UsageError(
+                f"--weights {path}: {name} is a GGUF file of quantised weights: give the folder"
+                " from which it was made. Or write its weights in float32, with torch,"
+                f" transformers, gguf and accelerate installed, and give NEW: {command}"
+            )
+        if name.endswith(".keras"):
+            raise UsageError(f"--weights {path}: {name} is a whole model: give it as --model")
+    if any(name.endswith(".onnx") for name in [*names, *_names(path / "onnx")]):
+        pickles = any(name.endswith(".bin") for name in names)
+        if not pickles:
+            raise UsageError(
+                f"--weights {path}: contains an ONNX graph, which no SUT reads: give the folder of"
+                " safetensors from which it was exported"
+            )
+
+
+def _names(folder: Path) -> list[str]:
+    return [each.name for each in folder.iterdir()] if folder.is_dir() else []
+
+
+def _of_adapter(name: str) -> bool:
+    return name == "adapter_config.json" or name.startswith("adapter_model.")
+
+
+def resolve(path: Path) -> Path:
+    """The snapshot in a folder `models--…` of the Hub's cache: that of refs/main, or the only one.
+    Any other path is returned unchanged.
+
+    Raises UsageError if there are several snapshots and refs/main names none of them.
+    """
+    snapshots = path / "snapshots"
+    if not snapshots.is_dir() or (path / "config.json").exists():
+        return path
+    found = sorted(each for each in snapshots.iterdir() if each.is_dir())
+    main = path / "refs" / "main"
+    newest = main.read_text(encoding="utf-8").strip() if main.is_file() else ""
+    chosen = [each for each in found if each.name == newest] or found
+    if len(chosen) != 1:
+        raise UsageError(
+            f"--weights {path}: {len(found)} snapshots are in it, and refs/main names none of them:"
+            f" give one of {snapshots}, or download the model again"
+        )
+    return chosen[0]
+
+
+def read_text(file: Path) -> str:
+    """The text of a small file. Raises OSError if it cannot be read. Raises ValueError if it is not
+    UTF-8, a device or a pipe, or too large.
+    """
+    status = file.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError("it is not a regular file")
+    if status.st_size > _LARGEST:
+        raise ValueError(
+            f"it has {status.st_size / 1e6:.0f} MB, and at most {_LARGEST / 1e6:.0f} MB are read"
+        )
+    return file.read_text(encoding="utf-8")
+
+
+def read_json(file: Path) -> Any:
+    """The value of a small JSON file. Raises OSError and ValueError as `read_text` does, and
+    ValueError as `parse_json` does.
+    """
+    return parse_json(read_text(file))
+
+
+def parse_json(text: str) -> Any:
+    """The value of a JSON text. As in Transformers, numbers may be infinite.
+
+    Raises ValueError if the text is not JSON, if an object has a key twice, or if a number is NaN.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
+    except RecursionError:
+        raise ValueError("its values are nested too deeply") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Libraries do not agree on which value counts of a key that is there twice."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"an object has the key {twice!r} twice")
+    return value
+
+
+def _constant(name: str) -> float:
+    if name == "NaN":
+        raise ValueError("a number is NaN")
+    return float(name)
