@@ -18,12 +18,13 @@ from compliance.scoring.arrays import IS_TOKEN
 from harness.inputs.models import Size
 from harness.messages import NotJudged
 
-# The unit roundoff of each precision, and the limit over the error that these roundings cause in a
-# chain of layers. Sums of products add to the error of float32.
-_ROUNDOFF = {"float32": 2.0**-24, "tf32": 2.0**-11, "bfloat16": 2.0**-8}
+ROUNDOFF = {"float32": 2.0**-24, "tf32": 2.0**-11, "bfloat16": 2.0**-8}
+"""The unit roundoff of each precision."""
+# The limit over the error that these roundings cause in a chain of layers. Sums of products add to
+# the error of float32.
 _FACTOR = {"float32": 30.0, "tf32": 3.0, "bfloat16": 3.0}
-# Roundings of the largest value in an honest answer, at least.
-_ROUNDINGS = {"float32": 10.0, "tf32": 1.0}
+ROUNDINGS = {"float32": 10.0, "tf32": 1.0}
+"""Roundings of the largest value in an honest answer, at least."""
 _ROUNDINGS_OF_LAYERS = 0.5
 """The same in bfloat16, over the root of the number of layers. PyTorch's models of pictures of full
 size have 0.3 to 0.55.
@@ -46,7 +47,7 @@ def limits(
     allowed = rules.load(rules.CURRENT).project_limits.tolerance["arrays"][precision]
     most = allowed.at_most["*_error"]
     depth = math.sqrt(layers)
-    roundings = _ROUNDINGS.get(precision, _ROUNDINGS_OF_LAYERS * depth)
+    roundings = ROUNDINGS.get(precision, _ROUNDINGS_OF_LAYERS * depth)
     made: dict[str, float] = {}
     for key in keys:
         answers = reference[key]
@@ -54,10 +55,10 @@ def limits(
             answers = answers[reference[IS_TOKEN]]
         if answers.dtype.kind == "f" and not np.isfinite(answers).all():
             return {}, NotJudged.NOT_FINITE.format(answer=key)
-        largest = _largest(answers)
-        if roundings * _ROUNDOFF[precision] * largest > most:
+        largest = largest_of(answers)
+        if roundings * ROUNDOFF[precision] * largest > most:
             return {}, NotJudged.NEARLY_EQUAL.format(answer=key, ratio=largest)
-        error = _FACTOR[precision] * _ROUNDOFF[precision] * depth * largest
+        error = _FACTOR[precision] * ROUNDOFF[precision] * depth * largest
         made[f"{key}_error"] = min(most, float(f"{error:.3g}"))
         for pattern, least in allowed.at_least.items():
             made[f"{key}{pattern[1:]}"] = least
@@ -75,7 +76,7 @@ def of_weights(
     return limits(keys, layers, precision, reference)
 
 
-def _largest(answers: np.ndarray) -> float:
+def largest_of(answers: np.ndarray) -> float:
     """The largest value over the standard deviation; 1 if all are equal, or whole numbers."""
     if answers.dtype.kind != "f" or answers.min() == answers.max():
         return 1.0
