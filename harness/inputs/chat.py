@@ -31,7 +31,7 @@ _SETTINGS, _FILE, _NAMED_FILES = (
 _DEFAULT = "default"
 _TOKENS = tuple(f"{name}_token" for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"))
 _GIVEN = ("messages", "tools", "documents", "add_generation_prompt")
-_SECONDS = 10
+_SECONDS = 5
 _CONVERSATIONS_A_SECOND = 100
 
 

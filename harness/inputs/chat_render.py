@@ -24,7 +24,7 @@ from jinja2.utils import Namespace
 
 CLOCK = "strftime_now"
 """The function that writes today's date."""
-MEMORY_BYTES = 4 << 30
+MEMORY_BYTES = 2 << 30
 
 
 def main() -> None:
