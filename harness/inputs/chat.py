@@ -66,6 +66,8 @@ class Template:
 
         Raises UsageError if the template fails, loops, or takes too much memory.
         """
+        if not conversations:
+            return []
         job = {"variables": self.variables, "conversations": list(conversations.values())}
         answer = _in_a_process(self.text, job)
         if "why" in answer:
