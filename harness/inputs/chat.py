@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +19,6 @@ from jinja2 import nodes
 from jinja2.exceptions import TemplateError
 
 from harness.errors import UsageError
-from harness.execution.environments import ROOT
 from harness.inputs import chat_render, user_folder
 
 _SETTINGS, _FILE, _NAMED_FILES = (
@@ -31,7 +29,7 @@ _SETTINGS, _FILE, _NAMED_FILES = (
 _DEFAULT = "default"
 _TOKENS = tuple(f"{name}_token" for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"))
 _GIVEN = ("messages", "tools", "documents", "add_generation_prompt")
-_SECONDS = 10
+_SECONDS = 5
 _CONVERSATIONS_A_SECOND = 100
 
 
@@ -68,6 +66,8 @@ class Template:
 
         Raises UsageError if the template fails, loops, or takes too much memory.
         """
+        if not conversations:
+            return []
         job = {"variables": self.variables, "conversations": list(conversations.values())}
         answer = _in_a_process(self.text, job)
         if "why" in answer:
@@ -85,11 +85,10 @@ def _in_a_process(text: str, job: Mapping[str, Any]) -> dict[str, Any]:
     count = len(job["conversations"])
     seconds = _SECONDS + count // _CONVERSATIONS_A_SECOND
     child = subprocess.run(
-        [sys.executable, "-P", "-m", chat_render.__name__],
+        [sys.executable, "-P", chat_render.__file__],
         input=json.dumps({"text": text, "seconds": seconds, **job}),
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
         check=False,
     )
     if child.returncode:

@@ -1,5 +1,4 @@
-"""Render a chat template (`python -m harness.inputs.chat_render`, a JSON document on stdin and
-stdout).
+"""Render a chat template (a program that reads a JSON document on stdin and writes one on stdout).
 
 A template is code of strangers. Jinja's sandbox keeps it away from files and from Python's objects.
 A process with limits keeps it from looping for ever and from taking all memory.
@@ -24,7 +23,7 @@ from jinja2.utils import Namespace
 
 CLOCK = "strftime_now"
 """The function that writes today's date."""
-MEMORY_BYTES = 4 << 30
+MEMORY_BYTES = 2 << 30
 
 
 def main() -> None:

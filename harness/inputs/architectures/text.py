@@ -39,6 +39,8 @@ _SPECIAL_KEYS = (
     "unk_token_id",
 )
 """The keys of config.json whose values are ids, or lists of ids, that mean no text."""
+_LONGEST_TOKEN = 256
+"""Characters. Tokens of vocabularies in use have at most half as many."""
 
 
 def random_ids(size: Size, shape: tuple[int, int], stream: int) -> np.ndarray:
@@ -73,8 +75,8 @@ def random_padded(size: Size, lengths: np.ndarray, width: int, stream: int) -> A
 def encode(
     model: Model, size: Size, prompts: list[Prompt], path: Path, reader: Tokenizer
 ) -> list[list[int]]:
-    """The ids of each prompt. Raises UsageError if the vocabulary is too small, and for a prompt
-    without a token.
+    """The ids of each prompt. Raises UsageError if the vocabulary is too small, for a prompt
+    without a token, and for one that takes far too long to encode.
     """
     if size.config["vocab_size"] < reader.vocabulary:
         raise UsageError(
@@ -82,6 +84,14 @@ def encode(
             f" {model.name} {size.name} has {size.config['vocab_size']}: put a tokenizer.json into"
             " the folder of the weights"
         )
+    positions = size.inputs.get("longest", size.config.get("max_position_embeddings", math.inf))
+    for prompt in prompts:
+        if len(prompt.text) > positions * _LONGEST_TOKEN:
+            raise UsageError(
+                f"{path}:{prompt.line}: a prompt of {len(prompt.text):,} characters, and"
+                f" {model.name} {size.name} has {positions} positions: end a prompt with an empty"
+                " line, or shorten it"
+            )
     rows = [reader.encode(prompt.text) for prompt in prompts]
     for prompt, row in zip(prompts, rows, strict=True):
         if not row:

@@ -150,6 +150,12 @@ def test_a_file_of_another_kind_is_refused_by_what_it_is(tmp_path, name, data, w
     refused(tmp_path, name, data, words)
 
 
+@pytest.mark.parametrize("options", [None, CHAT])
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.csv"])
+def test_a_file_without_a_prompt_is_refused(tmp_path, name, options):
+    refused(tmp_path, name, b"", "no prompt in it", options)
+
+
 def test_lines_may_end_with_cr_only(tmp_path):
     assert texts(tmp_path, "a.txt", "one\rmore\r\rtwo\r")[0] == ["one\nmore", "two"]
     assert texts(tmp_path, "a.csv", "prompt,id\rone,1\r")[0] == ["one"]
