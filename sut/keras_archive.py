@@ -90,8 +90,8 @@ def labels(model: Any, workload: Workload, batch: Batch) -> Any:
 
 
 def state(model: Any) -> list[np.ndarray]:
-    """Return the values of all variables of a compiled model and of its optimizer."""
-    return [keras.ops.convert_to_numpy(each) for each in _variables(model)]
+    """Return copies of the values of all variables of a compiled model and of its optimizer."""
+    return [np.array(keras.ops.convert_to_numpy(each)) for each in _variables(model)]
 
 
 def restore(model: Any, values: Sequence[np.ndarray]) -> None:

@@ -99,13 +99,17 @@ def _run(
         inputs = Path(folder) / "inputs.npz"
         out = Path(folder) / "description.json"
         np.savez(inputs, allow_pickle=False, **rows)
-        done = subprocess.run(
-            [environment.python, "-P", "-m", _PROGRAM, given, inputs, out],
-            env={**DEVICES[HOST].environment(os.environ), **variables},
-            capture_output=True,
-            text=True,
-            timeout=_LIMIT_S,
-        )
+        try:
+            done = subprocess.run(
+                [environment.python, "-P", "-m", _PROGRAM, given, inputs, out],
+                env={**DEVICES[HOST].environment(os.environ), **variables},
+                capture_output=True,
+                text=True,
+                timeout=_LIMIT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return {"refused": f"was not loaded and called within {_LIMIT_S} s"}
         if done.returncode:
             last = (done.stderr.strip() or "it ended without a message").splitlines()[-1]
             return {"refused": f"cannot be called with {_SAMPLES} inputs: {last}"}

@@ -326,7 +326,9 @@ def packages(lock):
     )
 
 
-SUT_ENVIRONMENTS = sorted({spec.environment for spec in SUTS.values()} - {"core"})
+SUT_ENVIRONMENTS = sorted(
+    {spec.environment for spec in SUTS.values() if "cuda" in spec.devices} - {"core"}
+)
 CUDA_LIBRARY = {
     "keras3-jax": "jax-cuda13-plugin",
     "keras3-tensorflow": "nvidia-cudnn-cu12",
