@@ -1,76 +1,158 @@
-"""The audit of a directory, from its files only. It finds the result folders, runs every check on
-each of them, and collects the findings.
+"""The audit of a directory, from its files only. It finds the run directories, submissions and logs
+in it, runs every check on each of them, and collects the findings.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from compliance import rules, tree
+from compliance import bare, endpoints, rules, tree, units
+from compliance.findings import registry
 from compliance.findings.check import judge, shorten
 from compliance.findings.verdict import Audit
-from compliance.folders import result_folders
+from compliance.folders import result_folders, submitter_result_folders
 from compliance.logs import files
 from compliance.training import checks as training
 from compliance.training import run_directory
+from compliance.units import Kind, Unit
 from formats.checks import Check, ResultLine, escape
 
+_GIVE = (
+    "give a run directory, a folder that has open/, closed/ or network/, a submitter's folder, or a"
+    " folder with LoadGen's logs"
+)
 _NOT_READABLE = "set the permissions so that you can read it, and audit again"
+# Far more than any sweep has.
+_MOST_UNITS = 5000
+_MOST_NAMES = 5
 
 
 def audit(directory: Path, round: str | None = None, *, with_result: bool = True) -> Audit:
     """Return the results and checks of a directory. No content of its files raises an error.
 
     Args:
-        directory: a run directory; a root that contains open/, closed/ or network/; or such a
-            division.
-        round: the round to judge by. None: the one that record.json names, else the current one.
+        directory: a run directory, a submission or a folder of LoadGen's logs, or a folder with any
+            number of them below it (`units`).
+        round: the round to judge by. None: the one that record.json names, else the one that is
+            recognised by the logs.
         with_result: whether result.json is judged too. It is not while a new one is written,
             because that one contains the outcome of this audit.
     """
     directory = directory.absolute()
+    walk = files.walk(directory)
     unread = []
-    for path, reason in files.walk(directory).unread:
+    for path, reason in walk.unread:
         unread.append(f"{path.relative_to(directory).as_posix()} cannot be listed ({reason})")
     if unread:
         check = judge("readable", unread, "", fix=_NOT_READABLE)
         return Audit(round or "", (), (check,))
     with files.confined(directory):
-        try:
-            round_rules = rules.load(round or recorded_round(directory) or rules.CURRENT)
-        except ValueError as e:
-            check = judge("round", [str(e)], "", fix="choose a round that has rules: --round")
-            return Audit(round or "", (), (check,))
-        places = result_folders(directory, round_rules)
-        if not with_result:
-            places = [replace(place, result=None) for place in places]
-        if earlier := _earlier(directory):
-            return Audit(round_rules.round, (), (earlier,))
-    if not places and (directory / run_directory.FOLDER).is_dir():
+        found = units.find(directory, walk.entries)
+    audits = []
+    for unit in found[:_MOST_UNITS]:
         with files.confined(directory):
-            return _of_training(directory, round_rules.round, with_result)
-    if not places:
-        return Audit(round_rules.round, (), (_no_tree(directory, round_rules),))
+            audits.append(_audit(unit, directory, round, with_result))
+    if not found:
+        check = _no_tree(directory)
+        return Audit(round or "", (), (check,))
+    if found[0].folder == directory:
+        return audits[0]
+    return _joined(directory, found, audits)
+
+
+def _joined(directory: Path, found: Sequence[Unit], audits: Sequence[Audit]) -> Audit:
+    """The audits of several units as one, with places and files relative to the directory."""
     results: list[ResultLine] = []
-    with files.confined(places[0].root):
-        checks = tree.checks(places, round_rules, results)
-    return Audit(round_rules.round, tuple(results), tuple(checks))
+    checks: list[Check] = []
+    for unit, each in zip(found, audits, strict=False):
+        prefix = unit.folder.relative_to(directory).as_posix()
+        results += [replace(line, place=_under(prefix, line.place)) for line in each.results]
+        checks += [_moved(check, prefix) for check in each.checks]
+    if len(found) > len(audits):
+        text = f"it has {len(found)} folders to audit; the first {len(audits)} were audited"
+        checks.append(judge("submission-tree", [text], "", fix="audit them one by one"))
+    chosen = dict.fromkeys((each.round, each.round_chosen_by) for each in audits)
+    return Audit(
+        ", ".join(dict.fromkeys(round for round, _ in chosen)),
+        tuple(results),
+        tuple(checks),
+        round_chosen_by="; ".join(f"{round} {how}" for round, how in chosen),
+        lenient=all(each.lenient for each in audits),
+    )
 
 
-def _of_training(directory: Path, round: str, with_result: bool) -> Audit:
-    """The audit of a training's run directory, which has no submission tree."""
+def _moved(check: Check, prefix: str) -> Check:
+    """A check of a folder below the audited directory."""
+    faults = [replace(f, file=_under(prefix, f.file) if f.file else "") for f in check.faults]
+    file = _under(prefix, check.file) if check.file else ""
+    place = _under(prefix, check.place)
+    return replace(check, place=place, file=file, faults=tuple(faults))
+
+
+def _under(prefix: str, name: str) -> str:
+    return prefix if name in ("", ".") else f"{prefix}/{name}"
+
+
+def _audit(unit: Unit, directory: Path, round: str | None, with_result: bool) -> Audit:
+    """The audit of one unit."""
+    chosen, how = (round, "by --round") if round else units.recognised_round(unit)
+    try:
+        round_rules = rules.load(chosen)
+    except ValueError as e:
+        check = judge("round", [str(e)], "", fix="choose a round that has rules: --round")
+        return Audit(chosen, (), (check,))
+    results: list[ResultLine] = []
+    checks = _checks(unit, directory, round_rules, results, with_result)
+    return Audit(
+        round_rules.round,
+        tuple(results),
+        tuple(_required(check, round_rules.round) for check in checks),
+        round_chosen_by=how,
+        lenient=unit.kind in (Kind.SUBMISSION, Kind.SUBMITTER, Kind.ENDPOINTS),
+    )
+
+
+def _required(check: Check, round: str) -> Check:
+    return replace(check, required_by=registry.get(check.id).required_by(round))
+
+
+def _checks(
+    unit: Unit,
+    directory: Path,
+    round_rules: rules.Rules,
+    results: list[ResultLine],
+    with_result: bool,
+) -> list[Check]:
+    """Every check of a unit. Appends a line for each result to `results`."""
+    folder = unit.folder
+    if earlier := _earlier(folder):
+        return [earlier]
+    if unit.kind is Kind.LOGS:
+        line, checks = bare.audit(folder, directory, round_rules)
+        results.append(line)
+        return checks
+    if unit.kind is Kind.ENDPOINTS:
+        results.append(tree.endpoints_line(folder))
+        return tree.guarded("reading", lambda: endpoints.checks(folder, round_rules))
+    find = submitter_result_folders if unit.kind is Kind.SUBMITTER else result_folders
+    places = find(folder, round_rules)
+    if not with_result:
+        places = [replace(place, result=None) for place in places]
+    if places:
+        return tree.checks(places, round_rules, results)
+    if (folder / run_directory.FOLDER).is_dir():
+        return _of_training(folder, results, with_result)
+    return [_no_results(folder, round_rules)]
+
+
+def _of_training(directory: Path, results: list[ResultLine], with_result: bool) -> list[Check]:
+    """The checks of a training's run directory, which has no submission tree. Appends its line."""
     read = run_directory.read(directory, with_result)
-    checks = tree.guarded("training", lambda: training.checks(read))
-    return Audit(round, (training.line(read),), tuple(checks))
-
-
-def recorded_round(directory: Path) -> str | None:
-    """The round that a run directory's record.json names; None if it names none."""
-    record, _ = files.attempt(files.json_object, directory / "record.json")
-    round = (record or {}).get("round")
-    return round if round is None or isinstance(round, str) else repr(round)
+    results.append(training.line(read))
+    return tree.guarded("training", lambda: training.checks(read))
 
 
 def _earlier(directory: Path) -> Check | None:
@@ -87,20 +169,33 @@ def _earlier(directory: Path) -> Check | None:
     return judge("version-of-the-record", [text], "", file="record.json", fix=fix)
 
 
-def _no_tree(directory: Path, round_rules: rules.Rules) -> Check:
-    """The only check of a directory without result folders. It says which folders it looked for."""
-    divisions = " or ".join(f"{name}/" for name in round_rules.layout.divisions)
-    name = escape(directory.name)
-    if (directory / "results").is_dir():
-        fix = f"this is a submitter's folder, with results/: give the folder that has {divisions}"
-        return judge("submission-tree", [f"none in {name}"], "", fix=fix)
+def _no_results(directory: Path, round_rules: rules.Rules) -> Check:
+    """The only check of a run directory or submission without result folders."""
     if links := tree.links(directory, round_rules):
         return judge("submission-tree", links, "", fix=tree.COPY)
+    fix = _GIVE
+    if any(os.path.lexists(directory / name) for name in ("raw", "record.json")):
+        fix = "the run did not finish: repeat its command, which continues where it stopped"
+    return judge("submission-tree", [_nothing(directory, round_rules)], "", fix=fix)
+
+
+def _no_tree(directory: Path) -> Check:
+    """The only check of a directory with nothing to audit. It says what was looked for."""
+    if not directory.is_dir():
+        state = "is no folder" if directory.exists() else "is not there"
+        text = f"{escape(directory.name)} {state}; an audit looks for open/, closed/ or network/"
+        return judge("submission-tree", [text], "", fix=_GIVE)
+    return judge("submission-tree", [_nothing(directory, rules.load(rules.CURRENT))], "", fix=_GIVE)
+
+
+def _nothing(directory: Path, round_rules: rules.Rules) -> str:
+    divisions = " or ".join(f"{name}/" for name in round_rules.layout.divisions)
     template = round_rules.layout.scenario.format(
         system="<system>", benchmark="<benchmark>", scenario="<scenario>"
     )
-    text = f"none in {name}: it has no <division>/<submitter>/{template} below {divisions}"
-    fix = "give a run directory, or a folder that has open/, closed/ or network/"
-    if any(os.path.lexists(directory / name) for name in ("raw", "record.json")):
-        fix = "the run did not finish: repeat its command, which continues where it stopped"
-    return judge("submission-tree", [text], "", fix=fix)
+    names = [path.name for path in files.listed(directory)][:_MOST_NAMES]
+    content = f"it has only {', '.join(names)}" if names else "it is empty"
+    return (
+        f"none in {escape(directory.name)}: it has no <division>/<submitter>/{template} below"
+        f" {divisions}, no record.json and no mlperf_log_detail.txt ({escape(content)})"
+    )

@@ -96,6 +96,8 @@ class Subject:
         trace_file: the path of the trace, even if there is none.
         compliance: the compliance tests in the submission or in raw/, by name.
         faults: file name → why it could not be read.
+        only: the name of the only test, if the folder has the logs of one test and nothing else;
+            else empty.
     """
 
     place: ResultFolder
@@ -111,11 +113,13 @@ class Subject:
     trace_file: str
     compliance: dict[str, LoadGenRun]
     faults: dict[str, str]
+    only: str = ""
 
     @property
-    def tests(self) -> tuple[LoadGenRun, LoadGenRun]:
-        """The performance and the accuracy test."""
-        return self.performance, self.accuracy
+    def tests(self) -> tuple[LoadGenRun, ...]:
+        """The performance and the accuracy test, or the only one."""
+        both = self.performance, self.accuracy
+        return tuple(test for test in both if self.only in ("", test.name))
 
     @property
     def official(self) -> str | None:
@@ -198,6 +202,34 @@ def read(place: ResultFolder, rules: Rules) -> Subject:
         trace_file=place.show(trace),
         compliance=dict(_compliance(place, rules)),
         faults=faults,
+    )
+
+
+def read_logs(place: ResultFolder, rules: Rules) -> Subject:
+    """Reads a folder with the logs of one test and without a submission around it. The same test is
+    the performance and the accuracy test of the subject, and `only` names it.
+    """
+    test = _test("performance", place.folder, place, rules)
+    if test.detail.get("effective_test_mode") == "AccuracyOnly":
+        test = replace(test, name="accuracy")
+    trace = place.folder / "mlperf_log_trace.json"
+    size, _ = files.attempt(lambda path: path.stat().st_size, trace)
+    read, fault = files.attempt(traces.read, trace) if size else (None, "")
+    return Subject(
+        place=place,
+        rules=rules,
+        performance=test,
+        accuracy=test,
+        record=None,
+        system=None,
+        measurements=None,
+        mapping=None,
+        accuracy_text=None,
+        trace=read,
+        trace_file=place.show(trace),
+        compliance={},
+        faults={place.show(trace): fault} if fault else {},
+        only=test.name,
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from compliance import checklist, rules
+from compliance import checklist, endpoints, rules
 from compliance.checks.submission import layout
 from compliance.findings.check import judge, not_applicable, placed, shorten
 from compliance.folders import ResultFolder, subfolders
@@ -32,6 +32,7 @@ COPY = "replace the link by its folder: cp -rL copies the files behind links"
 
 # Far more than any submission has.
 _MOST_FOLDERS = 2000
+_ENDPOINTS = "a result of mlcommons/endpoints without LoadGen's verdict"
 # bert-99 and bert-99.9 are one model: a run that reaches the higher target is submitted for both.
 _ACCURACY_TARGET = re.compile(r"-9\d(\.\d)?$")
 
@@ -95,7 +96,8 @@ def _strays(places: Sequence[ResultFolder], round_rules: rules.Rules) -> Iterato
     submitters = {place.submitter_folder for place in places}
     others: set[Path] = set()
     for division in {folder.parent for folder in submitters}:
-        others.update(subfolders(division))
+        if division.is_relative_to(places[0].root):
+            others.update(subfolders(division))
     for path in sorted(others - submitters):
         if not path.is_symlink():
             name = places[0].show(path)
@@ -159,6 +161,10 @@ def _folder_checks(
         benchmark=place.benchmark,
         scenario=place.scenario,
     )
+    if endpoints.is_result(place.folder):
+        results.append(replace(line, figure=endpoints.figure(place.folder), verdict=_ENDPOINTS))
+        found = guarded("reading", partial(endpoints.checks, place.folder, round_rules))
+        return [replace(check, file=_file(check, place)) for check in found]
     if place.scenario not in round_rules.scenarios:
         results.append(line)
         scenarios = ", ".join(round_rules.scenarios)
@@ -168,8 +174,26 @@ def _folder_checks(
     return guarded("reading", lambda: _subject_checks(read(place, round_rules), line, results))
 
 
+def _file(check: Check, place: ResultFolder) -> str:
+    return place.show(place.folder / check.file) if check.file else ""
+
+
+def endpoints_line(folder: Path) -> ResultLine:
+    """The line of an endpoints result without a submission around it."""
+    return ResultLine(
+        place=".",
+        division="",
+        submitter="",
+        system="",
+        benchmark="",
+        scenario=folder.name,
+        figure=endpoints.figure(folder),
+        verdict=_ENDPOINTS,
+    )
+
+
 def _subject_checks(subject: Subject, line: ResultLine, results: list[ResultLine]) -> list[Check]:
-    results.append(_completed(line, subject))
+    results.append(completed(line, subject))
     empty = [test.name for test in subject.tests if not test.detail.values]
     checks: list[Check] = []
     for group in checklist.GROUPS:
@@ -182,7 +206,7 @@ def _subject_checks(subject: Subject, line: ResultLine, results: list[ResultLine
     return checks
 
 
-def _completed(line: ResultLine, subject: Subject) -> ResultLine:
+def completed(line: ResultLine, subject: Subject) -> ResultLine:
     """The line, completed with values from the performance test's log."""
     detail = subject.performance.detail
     metric = subject.rules.scenarios[subject.place.scenario].metric
@@ -190,14 +214,15 @@ def _completed(line: ResultLine, subject: Subject) -> ResultLine:
     if counts.has_token_latencies(detail) and subject.scenario in _TOKEN_RATES:
         key, unit = _TOKEN_RATES[subject.scenario], "tokens/s"
     figure = f"{shorten(detail.get(key))} {unit}" if key in detail.values else ""
-    keys = {
-        "verdict": "result_validity",
-        "tested": "test_datetime",
-        "began": "power_begin",
-        "logged": "effective_scenario",
-    }
-    texts = {name: shorten(detail.get(key, "")) for name, key in keys.items()}
-    return replace(line, official=shorten(subject.official or ""), figure=figure, **texts)
+    return replace(
+        line,
+        official=shorten(subject.official or ""),
+        figure=figure,
+        verdict=shorten(detail.get("result_validity", "")),
+        tested=shorten(detail.get("test_datetime", "")),
+        began=shorten(detail.get("power_begin", "")),
+        logged=shorten(detail.get("effective_scenario", "")),
+    )
 
 
 def guarded(name: str, find: Callable[[], list[Check]]) -> list[Check]:

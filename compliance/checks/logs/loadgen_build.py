@@ -28,10 +28,10 @@ def checks(subject: Subject) -> list[Check]:
         "both tests ran the same revision",
         of_a_run=subject.place.run is not None,
     )
-    return [_loadgen(subject.performance, subject), _loadgen(subject.accuracy, subject), both]
+    return [*(of_test(test, subject) for test in subject.tests), both]
 
 
-def _loadgen(test: LoadGenRun, subject: Subject) -> Check:
+def of_test(test: LoadGenRun, subject: Subject) -> Check:
     """The check of one test's LoadGen. A run directory must have the wheel's commit and files. A
     bare submission may have those of another tag, which a person has to compare.
     """

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from compliance.checks.logs import explanation
 from compliance.findings import fixes
 from compliance.findings.check import judge, manual, shorten
 from compliance.findings.entries import entry_fault
@@ -36,6 +37,18 @@ _AUDIT = (
     "performance_issue_same_index",
     "print_timestamps",
 )
+
+
+ORDINARY = (
+    "the folder is of {name} and the log is of an ordinary run: LoadGen does not say that it found"
+    " an audit.config"
+)
+"""A compliance test's fault."""
+
+
+def has_audit_config(detail: Detail) -> bool:
+    """Whether LoadGen says that it found an audit.config."""
+    return any("Found Audit Config" in str(line.value) for line in detail.warnings)
 
 
 def inferred(subject: Subject) -> list[Check]:
@@ -160,7 +173,8 @@ def _requested(test: LoadGenRun, conf: Conf, subject: Subject) -> Iterator[Fault
         if entry is None or logged_as is None:
             continue
         # The user.conf of a bare submission is the performance test's.
-        if test is subject.accuracy and not subject.place.run and key.startswith(_OF_PERFORMANCE):
+        of_performance = key.startswith(_OF_PERFORMANCE)
+        if test.name == "accuracy" and not subject.place.run and of_performance:
             continue
         said, value = entry
         requested = key == "use_token_latencies" and value == 1
@@ -292,7 +306,8 @@ def of_the_round(subject: Subject) -> list[Check]:
         "least-count": _count(detail, subject),
     }
     official = subject.rules.benchmarks.get(subject.official or "")
-    if official and official.equal_issue:
+    required = official is not None and official.equal_issue
+    if required or detail.get("effective_sample_concatenate_permutation") is True:
         found["equal-issue"] = _equal_issue(detail, subject)
     results = []
     for check_id, (faults, good) in found.items():
@@ -336,6 +351,7 @@ def _equal_issue(detail: Detail, subject: Subject) -> tuple[list[Fault], str]:
     if value is not True:
         text = f"off; {subject.official} requires every sample equally often"
         faults.append(Fault(text, "True", shorten(value), line=detail.line(key)))
+    faults += [Fault(text) for text in explanation.equal_issue(subject)]
     return faults, "every sample equally often"
 
 

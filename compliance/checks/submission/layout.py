@@ -255,7 +255,7 @@ def _odd(place: ResultFolder, rules: Rules) -> Iterator[Fault | str]:
     base = place.submitter_folder
     above = [base, base.parent, *([place.run / "raw"] if place.run else [])]
     for path in above:
-        if path.is_symlink():
+        if path != place.root and path.is_relative_to(place.root) and path.is_symlink():
             yield Fault(f"{place.show(path)} is a link", file=place.show(path))
     allowed = rules.layout.submitter_folders
     walk = files.walk(base)
