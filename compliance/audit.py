@@ -18,7 +18,7 @@ from compliance.logs import files
 from compliance.training import checks as training
 from compliance.training import run_directory
 from compliance.units import Kind, Unit
-from formats.checks import Check, ResultLine, escape
+from formats.checks import Check, RequiredBy, ResultLine, escape
 
 _GIVE = (
     "give a run directory, a folder that has open/, closed/ or network/, a submitter's folder, or a"
@@ -116,7 +116,14 @@ def _audit(unit: Unit, directory: Path, round: str | None, with_result: bool) ->
 
 
 def _required(check: Check, round: str) -> Check:
-    return replace(check, required_by=registry.get(check.id).required_by(round))
+    """The check with those who require it in the round. The checker does not, if it accepts every
+    fault of the check.
+    """
+    required_by = registry.get(check.id).required_by(round)
+    accepted = check.faults and all(fault.stricter for fault in check.faults)
+    if accepted and required_by is RequiredBy.CHECKER:
+        required_by = RequiredBy.RULES
+    return replace(check, required_by=required_by)
 
 
 def _checks(

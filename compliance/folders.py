@@ -149,7 +149,14 @@ def subfolders(path: Path) -> list[Path]:
 
 
 def measurements_file(place: ResultFolder, rules: Rules) -> Path:
-    """The measurements file of a result folder, or the path it would have if there is none."""
+    """The measurements file of a result folder, or the path it would have if there is none.
+
+    Its name may begin with the system's and end with the scenario's (loader.py,
+    get_measurement_path).
+    """
     pattern = rules.layout.measurements_file
     matches, _ = files.attempt(lambda folder: sorted(folder.glob(pattern)), place.measurements)
-    return matches[0] if matches else place.measurements / pattern.replace("*", place.system)
+    of_system = [path for path in matches or () if path.name.startswith(place.system)]
+    of_scenario = [path for path in of_system if path.stem.endswith(f"_{place.folder.name}")]
+    found = [*of_scenario, *of_system, *(matches or ())]
+    return found[0] if found else place.measurements / pattern.replace("*", place.system)

@@ -40,6 +40,8 @@ class Fault:
         expected, found: the two values, if the sentence compares two; else empty.
         file: the file that is wrong, relative to the audited directory; empty: the check's file.
         line: the number of the line in the file, from 1.
+        stricter: whether MLCommons' checker accepts this one, although it refuses others of the
+            same check.
     """
 
     text: str = field(metadata=matching(r"\S"))
@@ -47,6 +49,7 @@ class Fault:
     found: str = ""
     file: str = ""
     line: int | None = field(default=None, metadata=least(1))
+    stricter: bool = False
 
     def __str__(self) -> str:
         return self.text

@@ -85,6 +85,7 @@ def _rules(d: dict[str, Any]) -> Rules:
         file_sha1=file_sha1,
         draws_from_library=loadgen.get("draws_from_library", False),
         unlogged=loadgen.get("unlogged", {}),
+        unlogged_before=loadgen.get("unlogged_before", {}),
         scenarios={name: _scenario(name, row) for name, row in d["scenario"].items()},
         benchmarks=_each(Benchmark, d["benchmark"]),
         aliases=d["alias"],

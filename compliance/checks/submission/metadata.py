@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator, ValidationError
 from compliance.findings import fixes
 from compliance.findings.check import judge, manual, mismatch, not_applicable, shorten
 from compliance.folders import measurements_file
-from compliance.logs import files
+from compliance.logs import files, strict_json
 from compliance.subject import Subject
 from formats import reading, schemas
 from formats.checks import Check, Fault
@@ -37,6 +37,7 @@ _NO_PROGRAMS = (
     "changelog",
     "version",
 )
+_OF_THE_VALUE = ("type", "anyOf", "pattern", "not")
 _NOT_RETRAINED = ("no", "none", "n/a", "na")
 _CALIBRATION = (
     "calibration.md",
@@ -124,12 +125,14 @@ def _fault(error: ValidationError) -> Fault:
     text = f"{where}: {error.message[:160]}"
     if rule and error.absolute_path:
         text = f"{where} is {value}: {rule}"
+    # The checker only looks whether a field is there and not empty.
+    stricter = error.validator in _OF_THE_VALUE and bool(error.instance)
     if error.validator in ("required", "additionalProperties"):
         return Fault(text)
     if not rule:
         limit = json.dumps(error.validator_value, ensure_ascii=False)
         rule = f"{error.validator}: {shorten(limit)}"
-    return Fault(text, rule, value)
+    return Fault(text, rule, value, stricter=stricter)
 
 
 @cache
@@ -146,7 +149,8 @@ def _schema(
     subject: Subject, value: dict[str, Any] | None, schema: str, file: str
 ) -> Sequence[Fault | str]:
     if value is None:
-        return [subject.faults.get(file, f"{file} is missing")]
+        why = subject.faults.get(file, f"{file} is missing")
+        return [Fault(why, stricter=strict_json.TWICE in why)]
     return faults_of(value, schema)
 
 
@@ -198,7 +202,7 @@ def _retraining(subject: Subject, file: str) -> Check:
     words = [str(word).strip().rstrip(".").lower() for word in stated]
     where = {"file": file, "fix": _RETRAINED}
     if subject.measurements is None:
-        return judge("retraining", [f"{file} does not say it"], "", **where)
+        return not_applicable("retraining", f"{file} cannot be read", **where)
     if all(word in _NOT_RETRAINED for word in words):
         return judge("retraining", [], shorten(retraining), **where)
     why = (
@@ -255,8 +259,12 @@ def _says_something(path: Path) -> bool:
 
 
 def _source_folder(subject: Subject) -> Path:
+    """The folder of the benchmark's source. In a bare submission it is the folder of all sources,
+    if the benchmark has none of its own: several benchmarks may share one.
+    """
     name = subject.rules.layout.source.format(benchmark=subject.place.benchmark)
-    return subject.place.submitter_folder / name
+    folder = subject.place.submitter_folder / name
+    return folder if folder.is_dir() or subject.place.run else folder.parent
 
 
 def _source(subject: Subject) -> Iterator[str]:
