@@ -74,12 +74,17 @@ def _joined(directory: Path, found: Sequence[Unit], audits: Sequence[Audit]) -> 
     if len(found) > len(audits):
         text = f"it has {len(found)} folders to audit; the first {len(audits)} were audited"
         checks.append(judge("submission-tree", [text], "", fix="audit them one by one"))
-    chosen = dict.fromkeys((each.round, each.round_chosen_by) for each in audits)
+    rounds = list(dict.fromkeys(each.round for each in audits))
+    chosen = []
+    for round in rounds:
+        hows = dict.fromkeys(each.round_chosen_by for each in audits if each.round == round)
+        name = f"{round} " if len(rounds) > 1 else ""
+        chosen.append(name + " or ".join(hows))
     return Audit(
-        ", ".join(dict.fromkeys(round for round, _ in chosen)),
+        ", ".join(rounds),
         tuple(results),
         tuple(checks),
-        round_chosen_by="; ".join(f"{round} {how}" for round, how in chosen),
+        round_chosen_by="; ".join(chosen),
         lenient=all(each.lenient for each in audits),
     )
 

@@ -145,7 +145,8 @@ def _audited(name: str, test: LoadGenRun) -> Check:
     if not settings.has_audit_config(test.detail):
         faults.append(settings.ORDINARY.format(name=name))
     good = "LoadGen found an audit.config"
-    return judge(f"{name.lower()}-settings", faults, good, file=_DETAIL, fix=_LOGS)
+    check = judge(f"{name.lower()}-settings", faults, good, file=_DETAIL, fix=_LOGS)
+    return replace(check, level="quick")
 
 
 def _of_no_round(subject: Subject) -> bool:
@@ -155,6 +156,9 @@ def _of_no_round(subject: Subject) -> bool:
 
 
 def _performance(subject: Subject) -> list[Check]:
+    """The checks of a performance test. LoadGen's verdict counts at every level, because a folder
+    of logs claims nothing else.
+    """
     round_checks = settings.of_the_round(subject)
     if _of_no_round(subject):
         round_checks = [not_applicable(check.id, _NO_ROUND) for check in round_checks]
@@ -165,7 +169,7 @@ def _performance(subject: Subject) -> list[Check]:
         validity.parts(subject),
         duration.performance(subject),
         validity.early_stopping(subject),
-        validity.verdict(subject),
+        replace(validity.verdict(subject), level="quick"),
         duration.measured(subject),
         *trace.checks(subject),
         sample_order.performance(subject),

@@ -119,8 +119,7 @@ class Subject:
     @property
     def tests(self) -> tuple[LoadGenRun, ...]:
         """The performance and the accuracy test, or the only one."""
-        both = self.performance, self.accuracy
-        return tuple(test for test in both if self.only in ("", test.name))
+        return (self.performance,) if self.only else (self.performance, self.accuracy)
 
     @property
     def official(self) -> str | None:

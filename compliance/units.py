@@ -23,7 +23,7 @@ _OF_ENDPOINTS = ("performance/result_summary.json", "accuracy/accuracy_results.j
 _HEAD_BYTES = 1 << 16
 _MOST_LOGS = 100
 _SEED = re.compile(rb'"key": "(?:requested|effective)_(\w+_rng_seed)", "value": (\d{1,20})')
-_VERSION = re.compile(rb'"key": "loadgen_version", "value": "(\d{1,3}\.\d{1,3})\.')
+_VERSION = re.compile(rb'"key": "loadgen_version", "value": "(\d{1,3}\.\d{1,3}\.\d{1,3}) @')
 
 
 class Kind(StrEnum):
@@ -152,12 +152,8 @@ def _rounds_of_seeds(head: bytes) -> Iterator[str]:
 
 
 def _rounds_of_version(head: bytes) -> Iterator[str]:
-    """Yield the round of LoadGen's version, if only one round has versions that begin like it."""
+    """Yield the round that released the log's version of LoadGen."""
     for version in _VERSION.findall(head):
-        prefix = f"{version.decode()}."
-        of_version = []
         for round in rules.rounds():
-            if any(official.startswith(prefix) for official in rules.load(round).versions):
-                of_version.append(round)
-        if len(of_version) == 1:
-            yield of_version[0]
+            if version.decode() in rules.load(round).versions:
+                yield round

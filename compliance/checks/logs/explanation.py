@@ -224,7 +224,7 @@ def _with_unit(key: str, detail: Detail) -> str:
         return shorten(detail.get(key))
     if key.endswith(("_ns", "_latency")):
         return _ms(value)
-    return f"{value:g} ms" if key.endswith("_ms") else f"{value:g}"
+    return f"{value:.10g} ms" if key.endswith("_ms") else f"{value:.10g}"
 
 
 def _ms(nanoseconds: float) -> str:

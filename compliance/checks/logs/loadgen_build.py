@@ -15,7 +15,7 @@ from compliance.rules import Rules, load, rounds
 from compliance.subject import LoadGenRun, Subject
 from formats.checks import Check, Fault
 
-_VERSION = re.compile(r"\d+\.\d+(\.\d+)?")
+_VERSION = re.compile(r"\d{1,4}\.\d{1,4}(\.\d{1,4})?", re.ASCII)
 # LoadGen logs it for the commit and the status if it was built outside a git tree.
 _NO_GIT = "NA"
 # setup.py writes these files, so a build from a checkout may lack them.
@@ -63,14 +63,32 @@ def _unreleased(test: LoadGenRun, rules: Rules) -> Iterator[Fault]:
     has such versions between the releases.
     """
     version = _version(test)[0]
-    if _VERSION.fullmatch(version) and not any(version in other for other in _releases()):
+    if version not in rules.versions and _is_between(version, rules):
         versions = " or ".join(rules.versions)
         yield entry_fault(test.detail, "loadgen_version", versions, f"{rules.round} requires")
 
 
-def _releases() -> list[Mapping[str, str]]:
-    """The released versions of each round."""
-    return [load(round).versions for round in rounds()]
+def _is_between(version: str, rules: Rules) -> bool:
+    """Whether a version is later than the releases of all earlier rounds, and earlier than those of
+    all later rounds, and no release itself.
+    """
+    if not _VERSION.fullmatch(version):
+        return False
+    number = _number(version)
+    own = max(map(_number, rules.versions))
+    for round in rounds():
+        others = [_number(release) for release in load(round).versions]
+        if number in others:
+            return False
+        if max(others) < own and number < max(others):
+            return False
+        if max(others) > own and number > min(others):
+            return False
+    return True
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
 
 
 def _version(test: LoadGenRun) -> tuple[str, str]:
@@ -83,8 +101,7 @@ def _altered(test: LoadGenRun, rules: Rules) -> Iterator[Fault | str]:
     """Yield a fault for each logged value that no unaltered tagged revision has."""
     detail = test.detail
     version, commit = _version(test)
-    of_other_round = any(version in other for other in _releases())
-    if version not in rules.versions and (of_other_round or not _VERSION.fullmatch(version)):
+    if version not in rules.versions and not _is_between(version, rules):
         versions = " or ".join(rules.versions)
         yield entry_fault(detail, "loadgen_version", versions, f"{rules.round} requires")
         return
