@@ -25,6 +25,7 @@ _GIVE = (
     " folder with LoadGen's logs"
 )
 _NOT_READABLE = "set the permissions so that you can read it, and audit again"
+_ONE_BY_ONE = "audit its folders one by one"
 # Far more than any sweep has.
 _MOST_UNITS = 5000
 _MOST_NAMES = 5
@@ -60,11 +61,15 @@ def audit(directory: Path, round: str | None = None, *, with_result: bool = True
         return Audit(round or "", (), (check,))
     if found[0].folder == directory:
         return audits[0]
-    return _joined(directory, found, audits)
+    return _joined(directory, found, audits, walk.problem)
 
 
-def _joined(directory: Path, found: Sequence[Unit], audits: Sequence[Audit]) -> Audit:
-    """The audits of several units as one, with places and files relative to the directory."""
+def _joined(directory: Path, found: Sequence[Unit], audits: Sequence[Audit], problem: str) -> Audit:
+    """The audits of several units as one, with places and files relative to the directory.
+
+    Args:
+        problem: why there may be more units than were found; else empty.
+    """
     results: list[ResultLine] = []
     checks: list[Check] = []
     for unit, each in zip(found, audits, strict=False):
@@ -73,7 +78,9 @@ def _joined(directory: Path, found: Sequence[Unit], audits: Sequence[Audit]) -> 
         checks += [_moved(check, prefix) for check in each.checks]
     if len(found) > len(audits):
         text = f"it has {len(found)} folders to audit; the first {len(audits)} were audited"
-        checks.append(judge("submission-tree", [text], "", fix="audit them one by one"))
+        checks.append(judge("submission-tree", [text], "", fix=_ONE_BY_ONE))
+    if problem:
+        checks.append(judge("submission-tree", [problem], "", fix=_ONE_BY_ONE))
     rounds = list(dict.fromkeys(each.round for each in audits))
     chosen = []
     for round in rounds:

@@ -273,11 +273,11 @@ def _agreeing(conf: Conf, model: str, subject: Subject) -> tuple[int, int]:
 
 
 def released(detail: logs.Detail, rules: Rules) -> bool:
-    """Whether the log is of a LoadGen that the round released. Other revisions, which checkouts of
-    mlcommons/inference have, may log less.
+    """Whether the log is of a LoadGen that the round released, as far as that matters. Revisions
+    before the releases, which checkouts of mlcommons/inference have, log less in some rounds.
     """
     version, _, commit = str(detail.get("loadgen_version")).partition(" @ ")
-    return rules.versions.get(version) == commit
+    return not rules.unlogged_before or rules.versions.get(version) == commit
 
 
 def requested_value(subject: Subject, key: str) -> tuple[float, bool] | None:
