@@ -9,11 +9,10 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from compliance import logs, tree
+from compliance import explanation, logs, tree
 from compliance.checks.logs import (
     duration,
     effective_settings,
-    explanation,
     latencies,
     loadgen_build,
     sample_order,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from compliance.checks.logs import explanation
+from compliance import explanation
 from compliance.findings import fixes
 from compliance.findings.check import judge, manual, shorten
 from compliance.findings.entries import entry_fault

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compliance.checks.logs import explanation
+from compliance import explanation
 from compliance.findings import fixes
 from compliance.findings.check import judge, mismatch, shorten
 from compliance.findings.entries import entry_fault, not_a_number
