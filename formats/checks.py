@@ -150,7 +150,8 @@ class ResultLine:
         if self.figure:
             result = f"{self.figure}, {self.verdict}, tested {self.tested}"
         if not self.submitter:
-            return f"{self.place}: {self.scenario}: {result}"
+            where = "" if self.place == "." else f"{self.place}: "
+            return f"{where}{self.scenario}: {result}"
         submitter = f"{self.submitter} ({self.division})"
         return f"{submitter}: {benchmark} {self.scenario} on {self.system}: {result}"
 
