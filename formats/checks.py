@@ -27,6 +27,8 @@ class RequiredBy(StrEnum):
     """MLCommons' submission checker of the round refuses what fails it."""
     RULES = "rules"
     """The rules' text requires it, and the checker does not look."""
+    LOGS = "logs"
+    """LoadGen itself: no unchanged LoadGen writes such logs in one run."""
     AUDIT = "audit"
     """The audit itself requires it, because it could not judge otherwise."""
 

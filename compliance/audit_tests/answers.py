@@ -98,7 +98,6 @@ def _cut_faults(test: LoadGenRun, path: Path, subject: Subject) -> Iterator[str]
     rows = logs.read_ends(content[: cut.keep_bytes], content[-cut.keep_bytes :], repeats=True)
     yield from rows.problems
     hashes, fault = _hashes(path.with_name("accuracy.txt"))
-    hashes = list(dict.fromkeys(hashes))
     if len(hashes) != 1 or not files.is_sha256(hashes[0]):
         found = ", ".join(hashes) or "no hash"
         yield fault or f"accuracy.txt says {found}; it must have one line hash=<sha256>"

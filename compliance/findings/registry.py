@@ -22,12 +22,14 @@ class Entry:
         level: the lowest level that requires it: `quick`, `valid` or `submission`.
         checker: whether MLCommons' submission checker refuses a failure; or the rounds whose
             checker does.
+        of_logs: whether a failure shows that no unchanged LoadGen wrote these logs in one run.
     """
 
     name: str
     rules: tuple[str, ...]
     level: str
     checker: bool | tuple[str, ...] = False
+    of_logs: bool = False
 
     @cached_property
     def rule(self) -> str:
@@ -46,6 +48,8 @@ class Entry:
         """Who requires the check in a round."""
         if self.checker is True or (self.checker and round in self.checker):
             return RequiredBy.CHECKER
+        if self.of_logs:
+            return RequiredBy.LOGS
         return RequiredBy.RULES if self.rules else RequiredBy.AUDIT
 
 
@@ -64,6 +68,7 @@ def _entry(row: dict[str, Any]) -> Entry:
         rules=tuple(row["rules"]),
         level=row.get("level", "quick"),
         checker=tuple(checker) if isinstance(checker, list) else checker,
+        of_logs=row.get("of_logs", False),
     )
 
 

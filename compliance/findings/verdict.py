@@ -97,7 +97,8 @@ class Audit:
         fail = "check fails" if failures == 1 else "checks fail"
         return (
             f"level {level} of {self.round}: MLCommons' checker refuses nothing that the audit"
-            f" found; {failures} {fail} by the rules' text (--strict counts them)"
+            f" found, and the logs are consistent; {failures} {fail} by the rules' text (--strict"
+            " counts them)"
         )
 
     def document(self, directory: str, level: str, strict: bool = True) -> Audited:

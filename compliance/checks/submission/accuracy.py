@@ -139,8 +139,6 @@ def _no_answers(subject: Subject) -> Iterator[Fault | str]:
 def _hash_form(subject: Subject) -> Iterator[Fault | str]:
     hashes = _HASH.findall(subject.accuracy_text or "")
     file = subject.place.show(subject.accuracy.folder / "accuracy.txt")
-    if not subject.place.run:  # truncate_accuracy_log.py may have run twice
-        hashes = list(dict.fromkeys(hashes))
     if len(hashes) != 1:
         count = f"{len(hashes)} lines"
         text = f"accuracy.txt has {count} of hash=<sha256>; it must have one"
