@@ -63,8 +63,6 @@ def _tables(round: str) -> dict[str, Any]:
     base = _tables(tables.pop("extends"))
     for name in tables.pop("without_benchmarks", ()):
         base["benchmark"].pop(name, None)
-    for name in tables.pop("without_scenarios", ()):
-        del base["scenario"][name]
     benchmarks = base["benchmark"] | tables.pop("benchmark", {})
     changed = tables.get("compliance_test", {})
     tests = {name: row | changed.get(name, {}) for name, row in base["compliance_test"].items()}
