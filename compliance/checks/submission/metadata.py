@@ -37,7 +37,6 @@ _NO_PROGRAMS = (
     "changelog",
     "version",
 )
-_OF_THE_VALUE = ("type", "anyOf", "pattern", "not")
 _NOT_RETRAINED = ("no", "none", "n/a", "na")
 _CALIBRATION = (
     "calibration.md",
@@ -125,8 +124,9 @@ def _fault(error: ValidationError) -> Fault:
     text = f"{where}: {error.message[:160]}"
     if rule and error.absolute_path:
         text = f"{where} is {value}: {rule}"
-    # The checker only looks whether a field is there and not empty.
-    stricter = error.validator in _OF_THE_VALUE and bool(error.instance)
+    # The checker accepts these where the text of the rules means a text.
+    blank = isinstance(error.instance, str) and error.instance != "" and error.instance.isspace()
+    stricter = blank or (isinstance(error.instance, dict | list) and bool(error.instance))
     if error.validator in ("required", "additionalProperties"):
         return Fault(text)
     if not rule:
@@ -267,9 +267,11 @@ def _source_folder(subject: Subject) -> Path:
     return folder if folder.is_dir() or subject.place.run else folder.parent
 
 
-def _source(subject: Subject) -> Iterator[str]:
-    if not any(path.stat().st_size for path in _source_files(subject)):
-        yield "every file in it is empty"
+def _source(subject: Subject) -> Iterator[Fault]:
+    if not _source_folder(subject).is_dir():
+        yield Fault("it is missing")
+    elif not any(path.stat().st_size for path in _source_files(subject)):
+        yield Fault("every file in it is empty", stricter=True)
 
 
 def _source_files(subject: Subject) -> Iterator[Path]:
