@@ -1,273 +1,177 @@
-"""The audit of a directory, from its files only. It finds the result folders, runs every check on
-each of them, and collects the findings.
+"""The audit of a directory, from its files only. It finds the run directories, submissions and logs
+in it, runs every check on each of them, and collects the findings.
 """
 
 from __future__ import annotations
 
 import os
-import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
-from compliance import checklist, rules
-from compliance.checks.submission import layout
-from compliance.findings.check import judge, not_applicable, placed, shorten
+from compliance import bare, endpoints, rules, tree, units
+from compliance.findings import registry
+from compliance.findings.check import judge, shorten
 from compliance.findings.verdict import Audit
-from compliance.folders import ResultFolder, result_folders, subfolders
-from compliance.loadgen import counts
+from compliance.folders import result_folders, submitter_result_folders
 from compliance.logs import files
-from compliance.subject import Subject, read
 from compliance.training import checks as training
 from compliance.training import run_directory
-from formats.checks import Check, Fault, ResultLine, escape
+from compliance.units import Kind, Unit
+from formats.checks import Check, RequiredBy, ResultLine, escape
 
-# The official figure if token latencies are measured (constants.py,
-# RESULT_FIELD_BENCHMARK_OVERWRITE).
-_TOKEN_RATES = {
-    "Offline": "result_tokens_per_second",
-    "Server": "result_completed_tokens_per_second",
-}
-
-_COPY = "replace the link by its folder: cp -rL copies the files behind links"
+_GIVE = (
+    "give a run directory, a folder that has open/, closed/ or network/, a submitter's folder, or a"
+    " folder with LoadGen's logs"
+)
 _NOT_READABLE = "set the permissions so that you can read it, and audit again"
-# Far more than any submission has.
-_MOST_FOLDERS = 2000
-# bert-99 and bert-99.9 are one model: a run that reaches the higher target is submitted for both.
-_ACCURACY_TARGET = re.compile(r"-9\d(\.\d)?$")
+_ONE_BY_ONE = "audit its folders one by one"
+# Far more than any sweep has.
+_MOST_UNITS = 5000
+_MOST_NAMES = 5
 
 
 def audit(directory: Path, round: str | None = None, *, with_result: bool = True) -> Audit:
     """Return the results and checks of a directory. No content of its files raises an error.
 
     Args:
-        directory: a run directory; a root that contains open/, closed/ or network/; or such a
-            division.
-        round: the round to judge by. None: the one that record.json names, else the current one.
+        directory: a run directory, a submission or a folder of LoadGen's logs, or a folder with any
+            number of them below it (`units`).
+        round: the round to judge by. None: the one that record.json names, else the one that is
+            recognised by the logs.
         with_result: whether result.json is judged too. It is not while a new one is written,
             because that one contains the outcome of this audit.
     """
     directory = directory.absolute()
+    walk = files.walk(directory)
     unread = []
-    for path, reason in files.walk(directory).unread:
+    for path, reason in walk.unread:
         unread.append(f"{path.relative_to(directory).as_posix()} cannot be listed ({reason})")
     if unread:
         check = judge("readable", unread, "", fix=_NOT_READABLE)
         return Audit(round or "", (), (check,))
     with files.confined(directory):
-        try:
-            round_rules = rules.load(round or recorded_round(directory) or rules.CURRENT)
-        except ValueError as e:
-            check = judge("round", [str(e)], "", fix="choose a round that has rules: --round")
-            return Audit(round or "", (), (check,))
-        places = result_folders(directory, round_rules)
-        if not with_result:
-            places = [replace(place, result=None) for place in places]
-        if earlier := _earlier(directory):
-            return Audit(round_rules.round, (), (earlier,))
-    if not places and (directory / run_directory.FOLDER).is_dir():
+        found = units.find(directory, walk.entries)
+    audits = []
+    for unit in found[:_MOST_UNITS]:
         with files.confined(directory):
-            return _of_training(directory, round_rules.round, with_result)
-    if not places:
-        return Audit(round_rules.round, (), (_no_tree(directory, round_rules),))
-    results: list[ResultLine] = []
-    with files.confined(places[0].root):
-        checks = _tree_checks(places, round_rules, results)
-    return Audit(round_rules.round, tuple(results), tuple(checks))
+            audits.append(_audit(unit, directory, round, with_result))
+    if not found:
+        check = _no_tree(directory)
+        return Audit(round or "", (), (check,))
+    if found[0].folder == directory:
+        return audits[0]
+    return _joined(directory, found, audits, walk.problem)
 
 
-def _of_training(directory: Path, round: str, with_result: bool) -> Audit:
-    """The audit of a training's run directory, which has no submission tree."""
-    read = run_directory.read(directory, with_result)
-    checks = _guarded("training", lambda: training.checks(read))
-    return Audit(round, (training.line(read),), tuple(checks))
-
-
-def _tree_checks(
-    places: Sequence[ResultFolder], round_rules: rules.Rules, results: list[ResultLine]
-) -> list[Check]:
-    """Every check of a submission tree. Appends a line for each result folder to `results`."""
-    several = len(places) > 1
-    checks: list[Check] = []
-    if len(places) > _MOST_FOLDERS:
-        text = f"it has {len(places)} result folders; the first {_MOST_FOLDERS} were audited"
-        checks.append(judge("submission-tree", [text], "", fix="audit the submitters one by one"))
-    if links := _links(places[0].root, round_rules):
-        checks.append(judge("submitters-folders", links, "", fix=_COPY))
-    if strays := list(_strays(places, round_rules)):
-        fix = "remove it, or give it the name and place of the layout"
-        checks.append(judge("folders-of-the-tree", strays, "", fix=fix))
-    for place in places[:_MOST_FOLDERS]:
-        folder_checks = _folder_checks(place, round_rules, results)
-        checks += placed(folder_checks, place.name) if several else folder_checks
-    submitters: dict[Path, list[ResultFolder]] = {}
-    for place in places:
-        submitters.setdefault(place.submitter_folder, []).append(place)
-    for folder, own in submitters.items():
-        find = partial(layout.submitter_checks, own[-1], round_rules, own)
-        found = _guarded("names-and-sizes", find)
-        checks += placed(found, own[-1].show(folder)) if several else found
-    if several:
-        faults = _repeated_runs(results, round_rules)
-        fix = "submit each run once, under the system and the scenario of its measurement"
-        good = "each scenario has its own logs"
-        checks.append(judge("logs-of-one-run", faults, good, fix=fix))
-    return checks
-
-
-def _links(root: Path, round_rules: rules.Rules) -> list[str]:
-    """One sentence for each division and submitter that is a link. Links are not read. Other checks
-    find the links further down.
-    """
-    divisions = [root / name for name in round_rules.layout.divisions]
-    paths = list(divisions)
-    for division in divisions:
-        if not division.is_symlink():
-            paths += files.listed(division)
-    links = [path.relative_to(root).as_posix() for path in paths if path.is_symlink()]
-    return [f"{name} is a link: it is not read" for name in links]
-
-
-def _strays(places: Sequence[ResultFolder], round_rules: rules.Rules) -> Iterator[Fault | str]:
-    """Yield a fault for each wrong folder of the submission that no other check finds.
-
-    These folders are wrong: a division in other letter case, a submitter without results, several
-    folders of one scenario, and a run directory with several result folders.
-    """
-    divisions = round_rules.layout.divisions
-    for path in files.listed(places[0].root):
-        if path.name not in divisions and path.name.lower() in divisions:
-            text = f"{path.name}/ is not read: the name of a division has lower-case letters"
-            yield Fault(text, file=path.name)
-    submitters = {place.submitter_folder for place in places}
-    others: set[Path] = set()
-    for division in {folder.parent for folder in submitters}:
-        others.update(subfolders(division))
-    for path in sorted(others - submitters):
-        if not path.is_symlink():
-            name = places[0].show(path)
-            text = f"{name} has no results/<system>/<benchmark>/<scenario>, so it is not judged"
-            yield Fault(text, file=name)
-    kinds = Counter((place.folder.parent, place.scenario) for place in places)
-    for (folder, scenario), count in kinds.items():
-        if count > 1:
-            name = places[0].show(folder)
-            yield Fault(f"{name} has {count} folders of {scenario}", file=name)
-    if places[0].run is not None and len(places) > 1:
-        yield f"a run directory has one scenario and one raw/; this one has {len(places)} scenarios"
-
-
-def _repeated_runs(results: Sequence[ResultLine], round_rules: rules.Rules) -> Iterator[Fault]:
-    """Yield a fault for the folders that contain the logs of the same run.
-
-    An edge system may infer a scenario from the logs of another scenario of the same model. In all
-    other cases each folder needs its own logs.
-    """
-    runs: dict[tuple[str, ...], list[ResultLine]] = {}
-    for line in results:
-        if line.tested and line.began:
-            runs.setdefault((line.tested, line.began), []).append(line)
-        if line.tested and line.figure:  # the same number to the last digit, on the same day
-            runs.setdefault((line.tested[:10], line.figure, line.logged), []).append(line)
-    pairs: set[str] = set()
-    for same in runs.values():
-        if not _is_repeated(same, round_rules):
-            continue
-        names = " and ".join(line.place for line in same[:5])
-        if names not in pairs:
-            pairs.add(names)
-            text = f"{names} have the logs of one run, tested {same[0].tested}"
-            yield Fault(text, "a run each", "one run", file=same[0].place)
-
-
-def _is_repeated(same: Sequence[ResultLine], round_rules: rules.Rules) -> bool:
-    """Whether folders with the same logs need their own: two have the logs of their own scenario
-    and benchmark, or they are of several models.
-    """
-    benchmarks, models = [], set()
-    for line in same:
-        model = _ACCURACY_TARGET.sub("", line.benchmark)
-        models.add((line.division, line.submitter, line.system, model))
-        scenario = round_rules.scenarios.get(line.scenario)
-        if scenario and scenario.logged_as == line.logged:
-            benchmarks.append(line.benchmark)
-    return len(benchmarks) > len(set(benchmarks)) or len(models) > 1
-
-
-def _folder_checks(
-    place: ResultFolder, round_rules: rules.Rules, results: list[ResultLine]
-) -> list[Check]:
-    """Every check of one result folder. Appends its line to `results`."""
-    line = ResultLine(
-        place=place.name,
-        division=place.division,
-        submitter=place.submitter_folder.name,
-        system=place.system,
-        benchmark=place.benchmark,
-        scenario=place.scenario,
-    )
-    if place.scenario not in round_rules.scenarios:
-        results.append(line)
-        scenarios = ", ".join(round_rules.scenarios)
-        text = f"{place.folder.name} is not a scenario of this audit: {scenarios}"
-        fix = "name the folder as the scenario of its logs"
-        return [judge("scenario", [text], "", file=place.name, fix=fix)]
-    return _guarded("reading", lambda: _subject_checks(read(place, round_rules), line, results))
-
-
-def _subject_checks(subject: Subject, line: ResultLine, results: list[ResultLine]) -> list[Check]:
-    results.append(_completed(line, subject))
-    empty = [test.name for test in subject.tests if not test.detail.values]
-    checks: list[Check] = []
-    for group in checklist.GROUPS:
-        if not (empty and group.of_logs):
-            checks += _guarded(group.name, partial(group.find, subject))
-    if empty:
-        names = " and the ".join(empty)
-        why = f"not judged: the {names} detail log has no entry, which another check reports"
-        checks.append(not_applicable("logs-say-nothing", why))
-    return checks
-
-
-def _completed(line: ResultLine, subject: Subject) -> ResultLine:
-    """The line, completed with values from the performance test's log."""
-    detail = subject.performance.detail
-    metric = subject.rules.scenarios[subject.place.scenario].metric
-    key, unit = metric.key, metric.unit
-    if counts.has_token_latencies(detail) and subject.scenario in _TOKEN_RATES:
-        key, unit = _TOKEN_RATES[subject.scenario], "tokens/s"
-    figure = f"{shorten(detail.get(key))} {unit}" if key in detail.values else ""
-    keys = {
-        "verdict": "result_validity",
-        "tested": "test_datetime",
-        "began": "power_begin",
-        "logged": "effective_scenario",
-    }
-    texts = {name: shorten(detail.get(key, "")) for name, key in keys.items()}
-    return replace(line, official=shorten(subject.official or ""), figure=figure, **texts)
-
-
-def _guarded(name: str, find: Callable[[], list[Check]]) -> list[Check]:
-    """The checks of `find`, or one failed check if the audit's own code raised an error. So one
-    file cannot stop the other checks.
+def _joined(directory: Path, found: Sequence[Unit], audits: Sequence[Audit], problem: str) -> Audit:
+    """The audits of several units as one, with places and files relative to the directory.
 
     Args:
-        name: the failed check's id is `audit-of-<name>`.
+        problem: why there may be more units than were found; else empty.
     """
+    results: list[ResultLine] = []
+    checks: list[Check] = []
+    for unit, each in zip(found, audits, strict=False):
+        prefix = unit.folder.relative_to(directory).as_posix()
+        results += [replace(line, place=_under(prefix, line.place)) for line in each.results]
+        checks += [_moved(check, prefix) for check in each.checks]
+    if len(found) > len(audits):
+        text = f"it has {len(found)} folders to audit; the first {len(audits)} were audited"
+        checks.append(judge("submission-tree", [text], "", fix=_ONE_BY_ONE))
+    if problem:
+        checks.append(judge("submission-tree", [problem], "", fix=_ONE_BY_ONE))
+    rounds = list(dict.fromkeys(each.round for each in audits))
+    chosen = []
+    for round in rounds:
+        hows = dict.fromkeys(each.round_chosen_by for each in audits if each.round == round)
+        name = f"{round} " if len(rounds) > 1 else ""
+        chosen.append(name + " or ".join(hows))
+    return Audit(
+        ", ".join(rounds),
+        tuple(results),
+        tuple(checks),
+        round_chosen_by="; ".join(chosen),
+        lenient=all(each.lenient for each in audits),
+    )
+
+
+def _moved(check: Check, prefix: str) -> Check:
+    """A check of a folder below the audited directory."""
+    faults = [replace(f, file=_under(prefix, f.file) if f.file else "") for f in check.faults]
+    file = _under(prefix, check.file) if check.file else ""
+    place = _under(prefix, check.place)
+    return replace(check, place=place, file=file, faults=tuple(faults))
+
+
+def _under(prefix: str, name: str) -> str:
+    return prefix if name in ("", ".") else f"{prefix}/{name}"
+
+
+def _audit(unit: Unit, directory: Path, round: str | None, with_result: bool) -> Audit:
+    """The audit of one unit."""
+    chosen, how = (round, "by --round") if round else units.recognised_round(unit)
     try:
-        return find()
-    except files.DAMAGE as e:
-        why = f"the audit failed on the content of the files: {type(e).__name__}: {shorten(e)}"
-        return [judge(f"audit-of-{name}", [why], "", fix="please report it, with the directory")]
+        round_rules = rules.load(chosen)
+    except ValueError as e:
+        check = judge("round", [str(e)], "", fix="choose a round that has rules: --round")
+        return Audit(chosen, (), (check,))
+    results: list[ResultLine] = []
+    checks = _checks(unit, directory, round_rules, results, with_result)
+    return Audit(
+        round_rules.round,
+        tuple(results),
+        tuple(_required(check, round_rules.round) for check in checks),
+        round_chosen_by=how,
+        lenient=unit.kind in (Kind.SUBMISSION, Kind.SUBMITTER, Kind.ENDPOINTS),
+    )
 
 
-def recorded_round(directory: Path) -> str | None:
-    """The round that a run directory's record.json names; None if it names none."""
-    record, _ = files.attempt(files.json_object, directory / "record.json")
-    round = (record or {}).get("round")
-    return round if round is None or isinstance(round, str) else repr(round)
+def _required(check: Check, round: str) -> Check:
+    """The check with those who require it in the round. The checker does not, if it accepts every
+    fault of the check.
+    """
+    required_by = registry.get(check.id).required_by(round)
+    accepted = check.faults and all(fault.stricter for fault in check.faults)
+    if accepted and required_by is RequiredBy.CHECKER:
+        required_by = RequiredBy.RULES
+    return replace(check, required_by=required_by)
+
+
+def _checks(
+    unit: Unit,
+    directory: Path,
+    round_rules: rules.Rules,
+    results: list[ResultLine],
+    with_result: bool,
+) -> list[Check]:
+    """Every check of a unit. Appends a line for each result to `results`."""
+    folder = unit.folder
+    if earlier := _earlier(folder):
+        return [earlier]
+    if unit.kind is Kind.LOGS:
+        line, checks = bare.audit(folder, directory, round_rules)
+        results.append(line)
+        return checks
+    if unit.kind is Kind.ENDPOINTS:
+        results.append(tree.endpoints_line(folder))
+        return tree.guarded("reading", lambda: endpoints.checks(folder, round_rules))
+    find = submitter_result_folders if unit.kind is Kind.SUBMITTER else result_folders
+    places = find(folder, round_rules)
+    if not with_result:
+        places = [replace(place, result=None) for place in places]
+    if places:
+        return tree.checks(places, round_rules, results)
+    if (folder / run_directory.FOLDER).is_dir():
+        return _of_training(folder, results, with_result)
+    return [_no_results(folder, round_rules)]
+
+
+def _of_training(directory: Path, results: list[ResultLine], with_result: bool) -> list[Check]:
+    """The checks of a training's run directory, which has no submission tree. Appends its line."""
+    read = run_directory.read(directory, with_result)
+    results.append(training.line(read))
+    return tree.guarded("training", lambda: training.checks(read))
 
 
 def _earlier(directory: Path) -> Check | None:
@@ -284,20 +188,33 @@ def _earlier(directory: Path) -> Check | None:
     return judge("version-of-the-record", [text], "", file="record.json", fix=fix)
 
 
-def _no_tree(directory: Path, round_rules: rules.Rules) -> Check:
-    """The only check of a directory without result folders. It says which folders it looked for."""
+def _no_results(directory: Path, round_rules: rules.Rules) -> Check:
+    """The only check of a run directory or submission without result folders."""
+    if links := tree.links(directory, round_rules):
+        return judge("submission-tree", links, "", fix=tree.COPY)
+    fix = _GIVE
+    if any(os.path.lexists(directory / name) for name in ("raw", "record.json")):
+        fix = "the run did not finish: repeat its command, which continues where it stopped"
+    return judge("submission-tree", [_nothing(directory, round_rules)], "", fix=fix)
+
+
+def _no_tree(directory: Path) -> Check:
+    """The only check of a directory with nothing to audit. It says what was looked for."""
+    if not directory.is_dir():
+        state = "is no folder" if directory.exists() else "is not there"
+        text = f"{escape(directory.name)} {state}; an audit looks for open/, closed/ or network/"
+        return judge("submission-tree", [text], "", fix=_GIVE)
+    return judge("submission-tree", [_nothing(directory, rules.load(rules.CURRENT))], "", fix=_GIVE)
+
+
+def _nothing(directory: Path, round_rules: rules.Rules) -> str:
     divisions = " or ".join(f"{name}/" for name in round_rules.layout.divisions)
-    name = escape(directory.name)
-    if (directory / "results").is_dir():
-        fix = f"this is a submitter's folder, with results/: give the folder that has {divisions}"
-        return judge("submission-tree", [f"none in {name}"], "", fix=fix)
-    if links := _links(directory, round_rules):
-        return judge("submission-tree", links, "", fix=_COPY)
     template = round_rules.layout.scenario.format(
         system="<system>", benchmark="<benchmark>", scenario="<scenario>"
     )
-    text = f"none in {name}: it has no <division>/<submitter>/{template} below {divisions}"
-    fix = "give a run directory, or a folder that has open/, closed/ or network/"
-    if any(os.path.lexists(directory / name) for name in ("raw", "record.json")):
-        fix = "the run did not finish: repeat its command, which continues where it stopped"
-    return judge("submission-tree", [text], "", fix=fix)
+    names = [path.name for path in files.listed(directory)][:_MOST_NAMES]
+    content = f"it has only {', '.join(names)}" if names else "it is empty"
+    return (
+        f"none in {escape(directory.name)}: it has no <division>/<submitter>/{template} below"
+        f" {divisions}, no record.json and no mlperf_log_detail.txt ({escape(content)})"
+    )

@@ -69,41 +69,77 @@ def result_folders(directory: Path, rules: Rules) -> list[ResultFolder]:
     run = around if any(os.path.lexists(around / name) for name in _OF_A_RUN) else None
     places: list[ResultFolder] = []
     for division in divisions:
-        places += _division(around, division, rules, run)
+        for submitter in subfolders(division):
+            places += _submitter(around, division.name, submitter, rules, run)
     return places
+
+
+def submitter_result_folders(submitter: Path, rules: Rules) -> list[ResultFolder]:
+    """The result folders of one submitter's folder. Its division is the name of the folder around
+    it, else the one in its system descriptions, else `open`.
+    """
+    names = [submitter.parent.name]
+    for path in files.listed(submitter / "systems"):
+        description, _ = files.attempt(files.json_object, path)
+        names.append(str((description or {}).get("division")).lower())
+    divisions = [name for name in names if name in rules.layout.divisions]
+    return list(_submitter(submitter, (divisions or ["open"])[0], submitter, rules))
+
+
+def folder_of_logs(folder: Path, conf: Path, scenario: str) -> ResultFolder:
+    """A folder with the logs of one test and without a submission around it.
+
+    Args:
+        conf: the folder of its user.conf.
+        scenario: the scenario in its log.
+    """
+    return ResultFolder(
+        root=folder,
+        division="open",
+        submitter_folder=folder,
+        system="",
+        benchmark="",
+        scenario=scenario,
+        folder=folder,
+        run=None,
+        result=None,
+        measurements=conf,
+        compliance=folder,
+    )
 
 
 def _divisions(directory: Path, rules: Rules) -> list[Path]:
     return [directory / name for name in rules.layout.divisions if (directory / name).is_dir()]
 
 
-def _division(root: Path, division: Path, rules: Rules, run: Path | None) -> Iterator[ResultFolder]:
-    """The result folders of a division: those three levels below results/. The letter case of a
+def _submitter(
+    root: Path, division: str, submitter: Path, rules: Rules, run: Path | None = None
+) -> Iterator[ResultFolder]:
+    """The result folders of a submitter: those three levels below results/. The letter case of a
     scenario does not matter, as in the official checker.
     """
     names = {name.lower(): name for name in rules.scenarios}
-    for submitter in subfolders(division):
-        for system in subfolders(submitter / "results"):
-            for benchmark in subfolders(system):
-                for folder in subfolders(benchmark):
-                    where = {
-                        "system": system.name,
-                        "benchmark": benchmark.name,
-                        "scenario": folder.name,
-                    }
-                    yield ResultFolder(
-                        root=root,
-                        division=division.name,
-                        submitter_folder=submitter,
-                        system=system.name,
-                        benchmark=benchmark.name,
-                        scenario=names.get(folder.name.lower(), folder.name),
-                        folder=folder,
-                        run=run,
-                        result=run and run / "result.json",
-                        measurements=submitter / rules.layout.measurements.format(**where),
-                        compliance=submitter / rules.layout.compliance.format(**where),
-                    )
+    for system in subfolders(submitter / "results"):
+        for benchmark in subfolders(system):
+            for folder in subfolders(benchmark):
+                where = {
+                    "system": system.name,
+                    "benchmark": benchmark.name,
+                    "scenario": folder.name,
+                }
+                yield ResultFolder(
+                    root=root,
+                    division=division,
+                    submitter_folder=submitter,
+                    system=system.name,
+                    benchmark=benchmark.name,
+                    scenario=names.get(folder.name.lower(), folder.name),
+                    folder=folder,
+                    run=run,
+                    result=run and run / "result.json",
+                    measurements=submitter / rules.layout.measurements.format(**where),
+                    compliance=submitter / rules.layout.compliance.format(**where),
+                )
 
 
 def subfolders(path: Path) -> list[Path]:
@@ -113,7 +149,14 @@ def subfolders(path: Path) -> list[Path]:
 
 
 def measurements_file(place: ResultFolder, rules: Rules) -> Path:
-    """The measurements file of a result folder, or the path it would have if there is none."""
+    """The measurements file of a result folder, or the path it would have if there is none.
+
+    Its name may begin with the system's and end with the scenario's (loader.py,
+    get_measurement_path).
+    """
     pattern = rules.layout.measurements_file
     matches, _ = files.attempt(lambda folder: sorted(folder.glob(pattern)), place.measurements)
-    return matches[0] if matches else place.measurements / pattern.replace("*", place.system)
+    of_system = [path for path in matches or () if path.name.startswith(place.system)]
+    of_scenario = [path for path in of_system if path.stem.endswith(f"_{place.folder.name}")]
+    found = [*of_scenario, *of_system, *(matches or ())]
+    return found[0] if found else place.measurements / pattern.replace("*", place.system)

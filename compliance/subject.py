@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -96,6 +97,8 @@ class Subject:
         trace_file: the path of the trace, even if there is none.
         compliance: the compliance tests in the submission or in raw/, by name.
         faults: file name → why it could not be read.
+        only: the name of the only test, if the folder has the logs of one test and nothing else;
+            else empty.
     """
 
     place: ResultFolder
@@ -111,11 +114,12 @@ class Subject:
     trace_file: str
     compliance: dict[str, LoadGenRun]
     faults: dict[str, str]
+    only: str = ""
 
     @property
-    def tests(self) -> tuple[LoadGenRun, LoadGenRun]:
-        """The performance and the accuracy test."""
-        return self.performance, self.accuracy
+    def tests(self) -> tuple[LoadGenRun, ...]:
+        """The performance and the accuracy test, or the only one."""
+        return (self.performance,) if self.only else (self.performance, self.accuracy)
 
     @property
     def official(self) -> str | None:
@@ -126,6 +130,17 @@ class Subject:
         mapping = self.mapping if is_open and self.mapping else {}
         target = self.rules.official(self.place.benchmark, mapping)
         return target if isinstance(target, str) else None
+
+    @cached_property
+    def conf_name(self) -> str:
+        """The model's name that LoadGen looked for in user.conf. The submitter's harness gives it.
+
+        It is the name, of those in user.conf, whose lines agree best with the performance test's
+        log, and the folder's name if none agrees better.
+        """
+        conf = parse(self.performance.user_conf or "")
+        names = sorted(conf.models() - {self.place.benchmark})
+        return max([self.place.benchmark, *names], key=lambda name: _agreeing(conf, name, self))
 
     @property
     def scenario(self) -> str:
@@ -201,17 +216,68 @@ def read(place: ResultFolder, rules: Rules) -> Subject:
     )
 
 
+def read_logs(place: ResultFolder, rules: Rules) -> Subject:
+    """Reads a folder with the logs of one test and without a submission around it. The same test is
+    the performance and the accuracy test of the subject, and `only` names it.
+    """
+    test = _test("performance", place.folder, place, rules)
+    if test.detail.get("effective_test_mode") == "AccuracyOnly":
+        test = replace(test, name="accuracy")
+    trace = place.folder / "mlperf_log_trace.json"
+    size, _ = files.attempt(lambda path: path.stat().st_size, trace)
+    read, fault = files.attempt(traces.read, trace) if size else (None, "")
+    return Subject(
+        place=place,
+        rules=rules,
+        performance=test,
+        accuracy=test,
+        record=None,
+        system=None,
+        measurements=None,
+        mapping=None,
+        accuracy_text=None,
+        trace=read,
+        trace_file=place.show(trace),
+        compliance={},
+        faults={place.show(trace): fault} if fault else {},
+        only=test.name,
+    )
+
+
 def conf_entry(conf: Conf, key: str, subject: Subject) -> tuple[str, float] | None:
     """(the whole key, the value) that LoadGen finds in user.conf for a setting; None if it finds
     none.
 
-    In a bare submission the model's name may differ from the folder's. If all lines share one name,
-    that name is used.
+    In a bare submission the model's name may differ from the folder's: see `Subject.conf_name`.
     """
-    models, model = conf.models(), subject.place.benchmark
-    if model not in models and len(models) == 1 and not subject.place.run:
-        (model,) = models
+    model = subject.place.benchmark if subject.place.run else subject.conf_name
     return conf.look_up(model, subject.scenario, key)
+
+
+def _agreeing(conf: Conf, model: str, subject: Subject) -> tuple[int, int]:
+    """(minus the number of settings that differ from the log's, the number that agree) if LoadGen
+    looked for `model`.
+    """
+    detail = subject.performance.detail
+    same = others = 0
+    for key, rule in subject.rules.user_conf.items():
+        entry = conf.look_up(model, subject.scenario, key)
+        logged = detail.number(rule.logged_as(subject.scenario) or "")
+        if entry is None or logged is None:
+            continue
+        if close(entry[1] * rule.factor, logged, DIGITS):
+            same += 1
+        else:
+            others += 1
+    return -others, same
+
+
+def released(detail: logs.Detail, rules: Rules) -> bool:
+    """Whether the log is of a LoadGen that the round released, as far as that matters. Revisions
+    before the releases, which checkouts of mlcommons/inference have, log less in some rounds.
+    """
+    version, _, commit = str(detail.get("loadgen_version")).partition(" @ ")
+    return not rules.unlogged_before or rules.versions.get(version) == commit
 
 
 def requested_value(subject: Subject, key: str) -> tuple[float, bool] | None:
@@ -272,8 +338,11 @@ def _test(name: str, folder: Path, place: ResultFolder, rules: Rules) -> LoadGen
 
 
 def _completed(detail: logs.Detail, rules: Rules) -> logs.Detail:
-    """The detail log, completed with the keys that this round's LoadGen does not log."""
+    """The detail log, completed with the keys that this round's LoadGen does not log, or that a
+    revision before the round's releases does not log.
+    """
     values = {}
-    for key, means in rules.unlogged.items():
+    unlogged = rules.unlogged if released(detail, rules) else rules.unlogged_before
+    for key, means in unlogged.items():
         values[key] = detail.get(means) if isinstance(means, str) else means
     return replace(detail, values={**values, **detail.values})

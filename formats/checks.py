@@ -20,6 +20,19 @@ class Verdict(StrEnum):
     """The check does not apply to this directory; its detail says why."""
 
 
+class RequiredBy(StrEnum):
+    """Who requires a check."""
+
+    CHECKER = "checker"
+    """MLCommons' submission checker of the round refuses what fails it."""
+    RULES = "rules"
+    """The rules' text requires it, and the checker does not look."""
+    LOGS = "logs"
+    """LoadGen itself: no unchanged LoadGen writes such logs in one run."""
+    AUDIT = "audit"
+    """The audit itself requires it, because it could not judge otherwise."""
+
+
 @dataclass(frozen=True)
 class Fault:
     """One thing that is wrong.
@@ -29,6 +42,8 @@ class Fault:
         expected, found: the two values, if the sentence compares two; else empty.
         file: the file that is wrong, relative to the audited directory; empty: the check's file.
         line: the number of the line in the file, from 1.
+        stricter: whether MLCommons' checker accepts this one, although it refuses others of the
+            same check.
     """
 
     text: str = field(metadata=matching(r"\S"))
@@ -36,6 +51,7 @@ class Fault:
     found: str = ""
     file: str = ""
     line: int | None = field(default=None, metadata=least(1))
+    stricter: bool = False
 
     def __str__(self) -> str:
         return self.text
@@ -61,6 +77,7 @@ class Check:
         faults: each thing that is wrong, or that a person has to judge; the first hundred.
         faults_left_out: how many more there are.
         place: the scenario's or submitter's folder, if several are audited together; else empty.
+        required_by: who requires it in the round of the audit.
     """
 
     id: str = field(metadata=matching("^[a-z0-9]+(-[a-z0-9]+)*$"))
@@ -76,6 +93,7 @@ class Check:
     faults: tuple[Fault, ...] = ()
     faults_left_out: int = field(default=0, metadata=least(0))
     place: str = ""
+    required_by: RequiredBy = RequiredBy.AUDIT
 
     @property
     def key(self) -> str:
@@ -106,6 +124,8 @@ class ResultLine:
             none.
         tested, began: when the test ran, by LoadGen's test_datetime and power_begin.
         logged: the scenario the log names.
+        explained: sentences that explain LoadGen's verdict, for a folder of logs without a
+            submission around it.
     """
 
     place: str
@@ -120,6 +140,7 @@ class ResultLine:
     tested: str = ""
     began: str = ""
     logged: str = ""
+    explained: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -130,6 +151,9 @@ class ResultLine:
         result = "no figure"
         if self.figure:
             result = f"{self.figure}, {self.verdict}, tested {self.tested}"
+        if not self.submitter:
+            where = "" if self.place == "." else f"{self.place}: "
+            return f"{where}{self.scenario}: {result}"
         submitter = f"{self.submitter} ({self.division})"
         return f"{submitter}: {benchmark} {self.scenario} on {self.system}: {result}"
 
@@ -139,9 +163,13 @@ class Audited:
     """The document that `audit` prints with `--json`.
 
     Attributes:
-        round: the round it was judged by; empty if none could be chosen.
+        round: the round it was judged by, or several, separated by commas; empty if none could be
+            chosen.
+        round_chosen_by: how the round was chosen.
         level: the requested level.
-        holds: whether the directory reaches it.
+        strict: whether every failure counts. If not, a failure of a check that only the rules' text
+            requires does not.
+        holds: whether the directory reaches the level.
         levels: the levels that it reaches, the lowest first.
         results: a line for each scenario's folder.
         checks: the checks of the requested level.
@@ -149,7 +177,9 @@ class Audited:
 
     directory: str
     round: str
+    round_chosen_by: str
     level: str = field(metadata=choices(MODES))
+    strict: bool
     holds: bool
     levels: tuple[str, ...]
     results: tuple[ResultLine, ...]

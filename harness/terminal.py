@@ -229,13 +229,17 @@ def checks(results: Iterable[Check], quiet: bool) -> None:
     console.print(Text(", ".join(counts), style="bold"))
 
 
-def audited(audit: Audit, level: str, quiet: bool) -> None:
-    """Print the findings, the claimed results, and whether the level is reached."""
+def audited(audit: Audit, level: str, strict: bool, quiet: bool) -> None:
+    """Print the findings, the claimed results, the round, and whether the level is reached."""
     checks(audit.checks_for(level), quiet)
     console = Console(highlight=False, soft_wrap=True)
     for result in audit.results if not quiet else ():
         console.print(Text(escape(result.sentence)))
-    console.print(Text(audit.sentence(level), style="bold"))
+        for sentence in result.explained:
+            console.print(Text(f"    {escape(sentence)}"))
+    if audit.round_chosen_by:
+        console.print(Text(f"judged by {audit.round}, chosen {audit.round_chosen_by}"))
+    console.print(Text(audit.sentence(level, strict), style="bold"))
 
 
 def advice(check: Check) -> None:

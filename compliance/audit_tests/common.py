@@ -11,11 +11,13 @@ from compliance.findings.check import judge, not_applicable
 from compliance.logs import files
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
-from formats.checks import Check
+from formats.checks import Check, Fault
 
 _FILES = (
     "keep only the files that the layout requires; ./run.sh compliance RUN_DIR --force writes them"
 )
+# LoadGen's other logs and these files are tolerated anywhere in the test's folder.
+_TOLERATED = ("metadata.json", "accuracy.txt")
 _DETAIL = "performance/run_1/mlperf_log_detail.txt"
 
 
@@ -70,7 +72,7 @@ def _of_log(test: LoadGenRun, rule: ComplianceTest, subject: Subject, folder: st
     ]
 
 
-def _files(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterator[str]:
+def _files(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterator[Fault | str]:
     folder = subject.place.compliance / test.name
     for name in rule.files:
         size, fault = files.attempt(lambda path: path.stat().st_size, folder / name)
@@ -79,8 +81,10 @@ def _files(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterator
     expected = {folder / name for name in (*rule.files, *rule.optional_files)}
     expected |= {parent for path in expected for parent in path.parents}
     for path in files.under(folder):
-        if path not in expected:
-            yield f"{path.relative_to(folder).as_posix()} does not belong there"
+        tolerated = path.name in _TOLERATED or path.name.startswith("mlperf_log_")
+        if path not in expected and not (path.is_file() and tolerated):
+            text = f"{path.relative_to(folder).as_posix()} does not belong there"
+            yield Fault(text, stricter=True)
 
 
 def _verdict(test: LoadGenRun, subject: Subject, folder: str) -> Check:

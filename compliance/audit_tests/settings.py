@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from compliance.checks.logs.settings import ORDINARY, has_audit_config
 from compliance.loadgen import counts
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
@@ -38,8 +39,8 @@ def faults(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterator
     audit.config's.
     """
     detail, reference = test.detail, subject.performance.detail
-    if not any("Found Audit Config" in str(line.value) for line in detail.warnings):
-        yield "LoadGen does not say that it found an audit.config"
+    if not has_audit_config(detail):
+        yield ORDINARY.format(name=test.name)
     reshaped = any(key in rule.settings(subject.official) for key in _RESHAPING)
     audited = _audited(rule, subject)
     keys = {key for log in (detail, reference) for key in log.values if _is_setting(key)}

@@ -19,7 +19,7 @@ import jinja2
 from markupsafe import Markup
 
 from compliance.findings.verdict import LEVELS, Audit
-from formats.checks import Check, Verdict, escape
+from formats.checks import Check, RequiredBy, Verdict, escape
 
 BEGINNING = (
     '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="generator"'
@@ -29,15 +29,22 @@ BEGINNING = (
 
 _MOST_CARDS = 1000
 _ELIGIBILITY = "eligibility"
+_HEADINGS = {
+    RequiredBy.AUDIT: "Failures of the audit itself",
+    RequiredBy.CHECKER: "Failures that MLCommons' checker of this round refuses",
+    RequiredBy.LOGS: "Failures that show changed logs",
+    RequiredBy.RULES: "Failures by the rules' text, for which the checker does not look",
+}
 
 
-def render(directory: str, level: str, audit: Audit, when: datetime) -> str:
+def render(directory: str, level: str, audit: Audit, when: datetime, *, strict: bool = True) -> str:
     """The page of an audit, as HTML.
 
     Args:
         directory: the audited directory, as the reader knows it.
         level: the requested level.
         when: the time of the audit.
+        strict: whether every failure counts, also in a submission.
 
     Raises ValueError for an unknown level.
     """
@@ -48,21 +55,26 @@ def render(directory: str, level: str, audit: Audit, when: datetime) -> str:
         if check.id != _ELIGIBILITY:
             by[check.verdict].append(check)
     body = _template().render(
-        title=audit.sentence(level),
+        title=audit.sentence(level, strict),
         directory=directory,
         about=list(_about(directory, level, audit, when)),
         levels=list(_levels(audit)),
         verdicts=list(Verdict),
         places=_places(checks),
         eligibility=eligibility,
-        cards=[
-            ("Failures", by[Verdict.FAIL]),
-            ("For a person to judge", by[Verdict.MANUAL]),
-        ],
+        cards=[*_failures(by[Verdict.FAIL]), ("For a person to judge", by[Verdict.MANUAL])],
         tables=[("Passed", by[Verdict.PASS]), ("Not applicable", by[Verdict.NA])],
         most=_MOST_CARDS,
     )
     return f"{BEGINNING}\n{body}"
+
+
+def _failures(checks: Iterable[Check]) -> list[tuple[str, list[Check]]]:
+    """(heading, the failed checks) of each of those who require them."""
+    by: dict[RequiredBy, list[Check]] = {who: [] for who in _HEADINGS}
+    for check in checks:
+        by[check.required_by].append(check)
+    return [(heading, by[who]) for who, heading in _HEADINGS.items()]
 
 
 def templates(*folders: Path) -> jinja2.Environment:
@@ -99,8 +111,10 @@ def _printable(value: Any) -> Any:
 
 def _about(directory: str, level: str, audit: Audit, when: datetime) -> Iterator[tuple[str, str]]:
     yield "directory", directory
-    yield from (("result", line.sentence) for line in audit.results[:_MOST_CARDS])
-    yield "round", audit.round
+    for line in audit.results[:_MOST_CARDS]:
+        yield "result", line.sentence
+        yield from (("", sentence) for sentence in line.explained)
+    yield "round", f"{audit.round}, chosen {audit.round_chosen_by}".removesuffix(", chosen ")
     yield "requested level", level
     counts = _counts(audit.checks_for(level))
     yield "checks", ", ".join(f"{count} {verdict.value}" for verdict, count in counts)

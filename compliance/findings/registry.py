@@ -6,8 +6,10 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
+from typing import Any
 
 from compliance.rules import sources
+from formats.checks import RequiredBy
 
 
 @dataclass(frozen=True)
@@ -18,11 +20,16 @@ class Entry:
         name: the subject of the check, in a few words for a reader.
         rules: the rules it applies, as ids of sources.toml; empty: a convention of this project.
         level: the lowest level that requires it: `quick`, `valid` or `submission`.
+        checker: whether MLCommons' submission checker refuses a failure; or the rounds whose
+            checker does.
+        of_logs: whether a failure shows that no unchanged LoadGen wrote these logs in one run.
     """
 
     name: str
     rules: tuple[str, ...]
     level: str
+    checker: bool | tuple[str, ...] = False
+    of_logs: bool = False
 
     @cached_property
     def rule(self) -> str:
@@ -37,16 +44,32 @@ class Entry:
         cited = [place for rule_id in self.rules for place in sources.get(rule_id).cited]
         return "; ".join(dict.fromkeys(cited))
 
+    def required_by(self, round: str) -> RequiredBy:
+        """Who requires the check in a round."""
+        if self.checker is True or (self.checker and round in self.checker):
+            return RequiredBy.CHECKER
+        if self.of_logs:
+            return RequiredBy.LOGS
+        return RequiredBy.RULES if self.rules else RequiredBy.AUDIT
+
 
 @cache
 def entries() -> dict[str, Entry]:
     """Every check by its id, in the order of checks.toml."""
     with (Path(__file__).parent / "checks.toml").open("rb") as f:
         rows = tomllib.load(f)
-    return {
-        check_id: Entry(row["name"], tuple(row["rules"]), row.get("level", "quick"))
-        for check_id, row in rows.items()
-    }
+    return {check_id: _entry(row) for check_id, row in rows.items()}
+
+
+def _entry(row: dict[str, Any]) -> Entry:
+    checker = row.get("checker", False)
+    return Entry(
+        name=row["name"],
+        rules=tuple(row["rules"]),
+        level=row.get("level", "quick"),
+        checker=tuple(checker) if isinstance(checker, list) else checker,
+        of_logs=row.get("of_logs", False),
+    )
 
 
 def get(check_id: str) -> Entry:

@@ -12,6 +12,10 @@ from typing import Any
 _DEEPEST, _MOST_DIGITS = 64, 40
 
 
+TWICE = "occurs twice in one object"
+"""The words of the error for such a key."""
+
+
 def parse(text: str) -> Any:
     """The value of a JSON document.
 
@@ -47,7 +51,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for key, value in pairs:
         if key in values:
-            raise ValueError(f"the key {key[:60]!r} occurs twice in one object")
+            raise ValueError(f"the key {key[:60]!r} {TWICE}")
         values[key] = value
     return values
 

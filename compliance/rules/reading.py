@@ -63,8 +63,6 @@ def _tables(round: str) -> dict[str, Any]:
     base = _tables(tables.pop("extends"))
     for name in tables.pop("without_benchmarks", ()):
         base["benchmark"].pop(name, None)
-    for name in tables.pop("without_scenarios", ()):
-        del base["scenario"][name]
     benchmarks = base["benchmark"] | tables.pop("benchmark", {})
     changed = tables.get("compliance_test", {})
     tests = {name: row | changed.get(name, {}) for name, row in base["compliance_test"].items()}
@@ -85,6 +83,7 @@ def _rules(d: dict[str, Any]) -> Rules:
         file_sha1=file_sha1,
         draws_from_library=loadgen.get("draws_from_library", False),
         unlogged=loadgen.get("unlogged", {}),
+        unlogged_before=loadgen.get("unlogged_before", {}),
         scenarios={name: _scenario(name, row) for name, row in d["scenario"].items()},
         benchmarks=_each(Benchmark, d["benchmark"]),
         aliases=d["alias"],

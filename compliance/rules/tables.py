@@ -136,6 +136,10 @@ class Truncation:
     keep_bytes: int
     joint: str
 
+    def is_cut(self, content: bytes) -> bool:
+        """Return whether a log is truncated. On Windows the joint has other ends of lines."""
+        return self.joint.encode() in content.replace(b"\r\n", b"\n")
+
     def cut(self, whole: bytes) -> bytes:
         """Return the log as truncate_accuracy_log.py truncates it. A log within the limit stays as
         it is.
@@ -267,6 +271,7 @@ class Rules:
             and not only from its first samples.
         unlogged: a key that this round's LoadGen does not log → the key with the same value, or the
             value itself.
+        unlogged_before: the same for revisions before the round's releases.
         aliases: other name → benchmark. `alias_parts`: part of a name → benchmark, for names in
             neither table; the first part that fits is used.
         accuracy_patterns: metric → the regular expression of its line in accuracy.txt; the first
@@ -290,6 +295,7 @@ class Rules:
     file_sha1: Mapping[str, Mapping[str, str]]
     draws_from_library: bool
     unlogged: Mapping[str, str | int]
+    unlogged_before: Mapping[str, str | int]
     scenarios: Mapping[str, ScenarioRules]
     benchmarks: Mapping[str, Benchmark]
     aliases: Mapping[str, str]

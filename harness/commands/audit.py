@@ -11,6 +11,7 @@ from typing import Any
 from compliance import audit
 from compliance.findings import page
 from compliance.rules import CURRENT, rounds
+from compliance.units import recorded_round
 from formats.cell import MODES
 from harness import terminal
 from harness.commands.pages import write_page
@@ -24,14 +25,17 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     parser = Parser(
         prog="./run.sh audit",
-        description="Judge a run directory or a submission tree from its files alone.",
+        description="Judge run directories, submissions and LoadGen's logs only by their files.",
         allow_abbrev=False,
     )
     parser.add_argument(
         "directory",
         metavar="DIR",
         type=Path,
-        help="a run directory, or a tree that holds open/, closed/ or network/",
+        help=(
+            "a run directory, a submission, a submitter's folder, a folder of LoadGen's logs, or a"
+            " folder with any number of them below it"
+        ),
     )
     parser.add_argument(
         "--mode",
@@ -45,7 +49,18 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--round",
         metavar="ROUND",
-        help=f"{', '.join(rounds())}; default: the one record.json names, else {CURRENT}",
+        help=(
+            f"{', '.join(rounds())}; default: the one record.json names, else the one of the seeds"
+            f" in the logs, else {CURRENT}"
+        ),
+    )
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help=(
+            "exit 1 for every failure, also for one that only the rules' text requires and"
+            " MLCommons' checker does not look for (always so for a run directory and bare logs)"
+        ),
     )
     parser.add_argument(
         "--html",
@@ -57,17 +72,16 @@ def main(arguments: list[str]) -> int:
     flags = parser.parse_args(arguments)
     level = known_name(flags.mode, MODES, "--mode")
     _check_audited(flags)
-    report = audit.audit(
-        flags.directory, flags.round and known_name(flags.round, rounds(), "--round")
-    )
+    round = flags.round and known_name(flags.round, rounds(), "--round")
+    report = audit.audit(flags.directory, round)
     directory = terminal.near(str(flags.directory.absolute()))
     if flags.html:
         _write_page(flags, directory, level, report)
     if flags.json:
-        terminal.document(asdict(report.document(directory, level)))
+        terminal.document(asdict(report.document(directory, level, flags.strict)))
     else:
-        terminal.audited(report, level, flags.quiet)
-    return 0 if report.passes(level) else 1
+        terminal.audited(report, level, flags.strict, flags.quiet)
+    return 0 if report.passes(level, flags.strict) else 1
 
 
 def _check_audited(flags: Any) -> None:
@@ -76,7 +90,7 @@ def _check_audited(flags: Any) -> None:
         if directory.exists():
             raise UsageError(f"audit {directory}: is a file; an audit takes a directory")
         raise UsageError(f"audit {directory}: there is no such directory")
-    recorded = audit.recorded_round(directory)
+    recorded = recorded_round(directory)
     if flags.round and recorded not in (flags.round, None):
         raise UsageError(
             f"--round {flags.round}: record.json says that the run is of {recorded}; leave the"
@@ -90,6 +104,7 @@ def _check_audited(flags: Any) -> None:
 
 
 def _write_page(flags: Any, directory: str, level: str, report: Any) -> None:
-    content = page.render(directory, level, report, datetime.now().astimezone())
+    now = datetime.now().astimezone()
+    content = page.render(directory, level, report, now, strict=flags.strict)
     write_page("--html", flags.html, "an audit", page.BEGINNING, content)
     terminal.Terminal(flags.quiet).say(Files.PAGE.format(path=flags.html))

@@ -289,11 +289,6 @@ def test_a_folder_that_cannot_be_listed_is_the_one_finding(
     )
 
 
-def test_a_submitters_folder_is_told_which_folder_to_give(run: Path) -> None:
-    (check,) = audit.audit(run / "open" / runs.SUBMITTER).checks_for("quick")
-    assert "a submitter's folder, with results/" in check.fix
-
-
 def test_a_line_is_outcome_name_and_detail() -> None:
     assert (
         Check("seeds", "the seeds", Verdict.NA, "there are none").line()

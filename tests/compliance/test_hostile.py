@@ -22,6 +22,7 @@ from hypothesis import given, settings
 
 from compliance import audit, checklist, logs
 from compliance import subject as tree
+from compliance import tree as submission_tree
 from compliance.findings import verdict
 from compliance.logs import files, strict_json, user_conf
 from formats.checks import Check, Verdict
@@ -217,7 +218,7 @@ def test_a_walk_goes_everywhere_and_says_so(tmp_path: Path) -> None:
 def test_a_tree_of_too_many_scenarios_is_a_finding(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit, "_MOST_FOLDERS", 2)
+    monkeypatch.setattr(submission_tree, "_MOST_FOLDERS", 2)
     for n in range(3):
         (runs.scenario_folder(run).parent / f"Other{n}").mkdir()
     found = whole(audit.audit(run).checks)

@@ -30,6 +30,7 @@ from formats.checks import Check, Fault
 # The allowed idle time between two queries of SingleStream. LoadGen and the SUT's binding take only
 # some microseconds.
 _IDLE, _IDLE_NS = 0.1, 1e5
+_LARGEST_SUM_NS = 2.0**63
 
 
 def checks(subject: Subject) -> list[Check]:
@@ -172,8 +173,15 @@ def _latency_faults(latency: LatencyKeys, detail: Detail) -> Iterator[Fault | st
             yield Fault(text, f"at most {high}", str(low), line=detail.line(low_key))
     mean = detail.number(latency.mean)
     least, most = percentiles[0][2], percentiles[-1][2]
+    if most == 0:
+        text = f"every {latency.name} is 0: the SUT did not report it to LoadGen"
+        yield Fault(text, "above 0", "0", line=detail.line(latency.maximum))
+        return
+    samples = detail.number("generated_samples_per_query") or 0
     if mean is None:
         yield not_a_number(detail, latency.mean)
+    elif samples * most >= _LARGEST_SUM_NS:
+        return  # the sum of the latencies, of which LoadGen computes the mean, is too large for it
     elif not 0 < least <= mean <= most:
         text = f"the mean {latency.name} {mean} is not between minimum {least} and maximum {most}"
         yield Fault(text, f"{least} to {most}", str(mean), line=detail.line(latency.mean))
@@ -195,6 +203,9 @@ def _single_stream(detail: Detail) -> Iterator[Fault | str]:
     whole_key = "result_qps_with_loadgen_overhead"
     bare_key = "result_qps_without_loadgen_overhead"
     whole, bare = detail.number(whole_key), detail.number(bare_key)
+    if counts.has_token_latencies(detail):
+        yield from _latency_faults(FIRST_TOKENS, detail)
+        yield from _latency_faults(LATER_TOKENS, detail)
     yield from _missing(detail, bare_key, whole_key)
     mean = detail.number("result_mean_latency_ns")
     if not mean:

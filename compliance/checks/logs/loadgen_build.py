@@ -4,16 +4,20 @@ whether both tests used the same.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 
 from compliance.findings import fixes
 from compliance.findings.check import fail_or_manual, judge, shorten
 from compliance.findings.entries import entry_fault
-from compliance.rules import Rules
+from compliance.rules import Rules, load, rounds
 from compliance.subject import LoadGenRun, Subject
 from formats.checks import Check, Fault
 
+_VERSION = re.compile(r"\d{1,4}\.\d{1,4}(\.\d{1,4})?", re.ASCII)
+# LoadGen logs it for the commit and the status if it was built outside a git tree.
+_NO_GIT = "NA"
 # setup.py writes these files, so a build from a checkout may lack them.
 _GENERATED = ("/mlperf_conf.h",)
 
@@ -28,10 +32,10 @@ def checks(subject: Subject) -> list[Check]:
         "both tests ran the same revision",
         of_a_run=subject.place.run is not None,
     )
-    return [_loadgen(subject.performance, subject), _loadgen(subject.accuracy, subject), both]
+    return [*(of_test(test, subject) for test in subject.tests), both]
 
 
-def _loadgen(test: LoadGenRun, subject: Subject) -> Check:
+def of_test(test: LoadGenRun, subject: Subject) -> Check:
     """The check of one test's LoadGen. A run directory must have the wheel's commit and files. A
     bare submission may have those of another tag, which a person has to compare.
     """
@@ -48,29 +52,69 @@ def _loadgen(test: LoadGenRun, subject: Subject) -> Check:
     return fail_or_manual(
         judge_build,
         _altered(test, subject.rules),
-        _other_revision(test, subject.rules),
+        [*_unreleased(test, subject.rules), *_other_revision(test, subject.rules)],
         tagged,
         of_a_run=subject.place.run is not None,
     )
 
 
+def _unreleased(test: LoadGenRun, rules: Rules) -> Iterator[Fault]:
+    """Yield a fault for a version that is a release of no round. A checkout of mlcommons/inference
+    has such versions between the releases.
+    """
+    version = _version(test)[0]
+    if version not in rules.versions and _is_between(version, rules):
+        versions = " or ".join(rules.versions)
+        yield entry_fault(test.detail, "loadgen_version", versions, f"{rules.round} requires")
+
+
+def _is_between(version: str, rules: Rules) -> bool:
+    """Whether a version is later than the releases of all earlier rounds, and earlier than those of
+    all later rounds, and no release itself.
+    """
+    if not _VERSION.fullmatch(version):
+        return False
+    number = _number(version)
+    own = max(map(_number, rules.versions))
+    for round in rounds():
+        others = [_number(release) for release in load(round).versions]
+        if number in others:
+            return False
+        if max(others) < own and number < max(others):
+            return False
+        if max(others) > own and number > min(others):
+            return False
+    return True
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+def _version(test: LoadGenRun) -> tuple[str, str]:
+    """(the version of LoadGen, its commit)."""
+    version, _, commit = str(test.detail.get("loadgen_version")).partition(" @ ")
+    return version, commit
+
+
 def _altered(test: LoadGenRun, rules: Rules) -> Iterator[Fault | str]:
     """Yield a fault for each logged value that no unaltered tagged revision has."""
     detail = test.detail
-    version, _, commit = str(detail.get("loadgen_version")).partition(" @ ")
-    if version not in rules.versions:
+    version, commit = _version(test)
+    if version not in rules.versions and not _is_between(version, rules):
         versions = " or ".join(rules.versions)
         yield entry_fault(detail, "loadgen_version", versions, f"{rules.round} requires")
         return
     key = "loadgen_git_status_message"
-    if detail.get(key) != "":
+    outside_git = commit == _NO_GIT and detail.get(key) == _NO_GIT
+    if detail.get(key) != "" and not outside_git:
         status = repr(str(detail.get(key))[:120])
         text = f"built from a changed source tree: {status}"
         yield Fault(text, "''", status, line=detail.line(key))
-    hashes, official = detail.get("loadgen_file_sha1"), rules.file_sha1[version]
+    hashes, official = detail.get("loadgen_file_sha1"), rules.file_sha1.get(version, {})
     if not isinstance(hashes, dict) or not hashes:
         yield "loadgen_file_sha1 is missing or empty"
-    elif commit == rules.versions[version]:
+    elif commit == rules.versions.get(version):
         for path in sorted(official):
             is_source = path.endswith((".cc", ".h")) and path not in _GENERATED
             if (path in hashes or is_source) and hashes.get(path) != official[path]:
@@ -81,7 +125,7 @@ def _other_revision(test: LoadGenRun, rules: Rules) -> Iterator[Fault]:
     """Yield a fault for another commit than the wheel's, and for each different file. At the
     wheel's own commit a build from a checkout has more files.
     """
-    version, _, commit = str(test.detail.get("loadgen_version")).partition(" @ ")
+    version, commit = _version(test)
     hashes = test.detail.get("loadgen_file_sha1")
     if version not in rules.versions or not isinstance(hashes, dict):
         return

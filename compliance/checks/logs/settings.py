@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from compliance import explanation
 from compliance.findings import fixes
 from compliance.findings.check import judge, manual, shorten
 from compliance.findings.entries import entry_fault
@@ -16,11 +17,11 @@ from compliance.logs import Detail
 from compliance.logs.digits import DIGITS, close
 from compliance.logs.user_conf import Conf, parse
 from compliance.rules import Rules
-from compliance.subject import LoadGenRun, Subject, conf_entry
+from compliance.subject import LoadGenRun, Subject, conf_entry, released
 from formats.checks import Check, Fault
 
 # Settings that an accuracy test does not use, because it takes each sample once.
-_OF_PERFORMANCE = ("target_", "min_", "max_duration", "max_query")
+_OF_PERFORMANCE = ("target_", "min_", "max_duration", "max_query", "performance_", "coalesce_")
 _SCENARIO_NAMES = ("SingleStream", "MultiStream", "Server", "Offline", "*")
 _MODES = {"performance": "PerformanceOnly", "accuracy": "AccuracyOnly"}
 _SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
@@ -36,6 +37,18 @@ _AUDIT = (
     "performance_issue_same_index",
     "print_timestamps",
 )
+
+
+ORDINARY = (
+    "the folder is of {name} and the log is of an ordinary run: LoadGen does not say that it found"
+    " an audit.config"
+)
+"""A compliance test's fault."""
+
+
+def has_audit_config(detail: Detail) -> bool:
+    """Whether LoadGen says that it found an audit.config."""
+    return any("Found Audit Config" in str(line.value) for line in detail.warnings)
 
 
 def inferred(subject: Subject) -> list[Check]:
@@ -160,7 +173,8 @@ def _requested(test: LoadGenRun, conf: Conf, subject: Subject) -> Iterator[Fault
         if entry is None or logged_as is None:
             continue
         # The user.conf of a bare submission is the performance test's.
-        if test is subject.accuracy and not subject.place.run and key.startswith(_OF_PERFORMANCE):
+        of_performance = key.startswith(_OF_PERFORMANCE)
+        if test.name == "accuracy" and not subject.place.run and of_performance:
             continue
         said, value = entry
         requested = key == "use_token_latencies" and value == 1
@@ -230,6 +244,8 @@ def _every_sample(detail: Detail, loaded: int, subject: Subject) -> Iterator[Fau
     filled_up = 0
     for one in detail.all("loaded_qsl_set"):
         filled_up += -len(counts.without_wraparound(one, detail, scenario)) % per_query
+    if not released(detail, subject.rules):  # it may log a performance test's count
+        generated = loaded + filled_up
     if not count == expected == loaded == generated - filled_up:
         numbers = f"{shorten(count)} requested, {loaded} loaded, {generated} issued"
         text = f"the library has {shorten(total)} samples: {numbers}; each must be taken once"
@@ -292,7 +308,8 @@ def of_the_round(subject: Subject) -> list[Check]:
         "least-count": _count(detail, subject),
     }
     official = subject.rules.benchmarks.get(subject.official or "")
-    if official and official.equal_issue:
+    required = official is not None and official.equal_issue
+    if required or detail.get("effective_sample_concatenate_permutation") is True:
         found["equal-issue"] = _equal_issue(detail, subject)
     results = []
     for check_id, (faults, good) in found.items():
@@ -336,6 +353,7 @@ def _equal_issue(detail: Detail, subject: Subject) -> tuple[list[Fault], str]:
     if value is not True:
         text = f"off; {subject.official} requires every sample equally often"
         faults.append(Fault(text, "True", shorten(value), line=detail.line(key)))
+    faults += [Fault(text) for text in explanation.equal_issue(subject)]
     return faults, "every sample equally often"
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from compliance import explanation
 from compliance.findings import fixes
 from compliance.findings.check import judge, mismatch, shorten
 from compliance.findings.entries import entry_fault, not_a_number
@@ -40,8 +41,8 @@ def parts(subject: Subject) -> Check:
 def verdict(subject: Subject) -> Check:
     """The check that LoadGen calls the performance test VALID."""
     file = subject.place.show(subject.performance.folder / "mlperf_log_detail.txt")
-    faults = _verdict(subject.performance.detail)
-    return judge("loadgen-verdict", faults, "VALID", file=file, fix=fixes.VALID)
+    good = f"VALID; {explanation.ended(subject)}"
+    return judge("loadgen-verdict", _verdict(subject), good, file=file, fix=fixes.VALID)
 
 
 def error_lines(test: LoadGenRun, subject: Subject) -> Check:
@@ -95,12 +96,19 @@ def _validity(detail: Detail, scenario: str, rules: Rules) -> Iterator[Fault | s
         yield mismatch(key, repr(verdict), expected, "its parts say", line=detail.line(key))
 
 
-def _verdict(detail: Detail) -> Iterator[Fault | str]:
-    if detail.get("result_validity") != "VALID":
-        verdict = shorten(detail.get("result_validity", "none"))
-        reasons = " ".join(str(r) for r in detail.all("result_invalid_reason")).strip()
-        text = f"{verdict}: {reasons[:300]}" if reasons else verdict
-        yield Fault(text, "VALID", verdict, line=detail.line("result_validity"))
+def _verdict(subject: Subject) -> Iterator[Fault | str]:
+    """Yield LoadGen's verdict and each part that is not met, if the verdict is not VALID."""
+    detail = subject.performance.detail
+    if detail.get("result_validity") == "VALID":
+        return
+    verdict = shorten(detail.get("result_validity", "none"))
+    reasons = " ".join(str(r) for r in detail.all("result_invalid_reason")).strip()
+    text = f"{verdict}: {reasons[:300]}" if reasons else verdict
+    yield Fault(text, "VALID", verdict, line=detail.line("result_validity"))
+    for part in explanation.parts(subject):
+        if not part.met:
+            yield Fault(part.text, line=part.line)
+    yield Fault(explanation.ended(subject))
 
 
 def early_stopping(subject: Subject) -> Check:

@@ -108,8 +108,8 @@ def whole_log(subject: Subject) -> Path | None:
         return raw / _LOG
     submitted = subject.accuracy.folder / _LOG
     content, _ = files.attempt(files.whole_bytes, submitted)
-    joint = subject.rules.truncation.joint.encode()
-    return None if content is not None and joint in content else submitted
+    cut = content is not None and subject.rules.truncation.is_cut(content)
+    return None if cut else submitted
 
 
 def _size(path: Path, rules: Rules) -> Iterator[Fault | str]:

@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator, ValidationError
 from compliance.findings import fixes
 from compliance.findings.check import judge, manual, mismatch, not_applicable, shorten
 from compliance.folders import measurements_file
-from compliance.logs import files
+from compliance.logs import files, strict_json
 from compliance.subject import Subject
 from formats import reading, schemas
 from formats.checks import Check, Fault
@@ -124,12 +124,15 @@ def _fault(error: ValidationError) -> Fault:
     text = f"{where}: {error.message[:160]}"
     if rule and error.absolute_path:
         text = f"{where} is {value}: {rule}"
+    # The checker accepts these where the text of the rules means a text.
+    blank = isinstance(error.instance, str) and error.instance != "" and error.instance.isspace()
+    stricter = blank or (isinstance(error.instance, dict | list) and bool(error.instance))
     if error.validator in ("required", "additionalProperties"):
         return Fault(text)
     if not rule:
         limit = json.dumps(error.validator_value, ensure_ascii=False)
         rule = f"{error.validator}: {shorten(limit)}"
-    return Fault(text, rule, value)
+    return Fault(text, rule, value, stricter=stricter)
 
 
 @cache
@@ -146,7 +149,8 @@ def _schema(
     subject: Subject, value: dict[str, Any] | None, schema: str, file: str
 ) -> Sequence[Fault | str]:
     if value is None:
-        return [subject.faults.get(file, f"{file} is missing")]
+        why = subject.faults.get(file, f"{file} is missing")
+        return [Fault(why, stricter=strict_json.TWICE in why)]
     return faults_of(value, schema)
 
 
@@ -198,7 +202,7 @@ def _retraining(subject: Subject, file: str) -> Check:
     words = [str(word).strip().rstrip(".").lower() for word in stated]
     where = {"file": file, "fix": _RETRAINED}
     if subject.measurements is None:
-        return judge("retraining", [f"{file} does not say it"], "", **where)
+        return not_applicable("retraining", f"{file} cannot be read", **where)
     if all(word in _NOT_RETRAINED for word in words):
         return judge("retraining", [], shorten(retraining), **where)
     why = (
@@ -255,13 +259,19 @@ def _says_something(path: Path) -> bool:
 
 
 def _source_folder(subject: Subject) -> Path:
+    """The folder of the benchmark's source. In a bare submission it is the folder of all sources,
+    if the benchmark has none of its own: several benchmarks may share one.
+    """
     name = subject.rules.layout.source.format(benchmark=subject.place.benchmark)
-    return subject.place.submitter_folder / name
+    folder = subject.place.submitter_folder / name
+    return folder if folder.is_dir() or subject.place.run else folder.parent
 
 
-def _source(subject: Subject) -> Iterator[str]:
-    if not any(path.stat().st_size for path in _source_files(subject)):
-        yield "every file in it is empty"
+def _source(subject: Subject) -> Iterator[Fault]:
+    if not _source_folder(subject).is_dir():
+        yield Fault("it is missing")
+    elif not any(path.stat().st_size for path in _source_files(subject)):
+        yield Fault("every file in it is empty", stricter=True)
 
 
 def _source_files(subject: Subject) -> Iterator[Path]:

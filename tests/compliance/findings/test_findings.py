@@ -21,7 +21,7 @@ from compliance.findings import check as checks
 from compliance.findings import registry, verdict
 from compliance.findings.check import judge, manual, mismatch
 from compliance.rules import sources
-from formats.checks import Check, Fault, Verdict, escape
+from formats.checks import Check, Fault, RequiredBy, Verdict, escape
 from tests.support import tree as runs
 from tests.support.mutations import DETAIL, SUMMARY, put_in
 
@@ -300,7 +300,10 @@ def test_ids_are_unique_in_a_report_and_listed_with_their_name_rules_and_level(
 ) -> None:
     found = audit.audit(measured(kind)).checks
     assert len({c.id for c in found}) == len(found)
-    assert all(registry.get(c.id) == registry.Entry(c.name, c.rule_ids, c.level) for c in found)
+    for check in found:
+        entry = registry.get(check.id)
+        assert (entry.name, entry.rules, entry.level) == (check.name, check.rule_ids, check.level)
+        assert check.required_by in (entry.required_by("v6.1"), RequiredBy.RULES)
 
 
 def test_ids_are_unique_in_a_place_of_a_tree_of_several(

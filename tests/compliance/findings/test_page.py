@@ -103,7 +103,7 @@ def test_failures_stand_before_what_people_judge_and_that_before_what_holds() ->
         for words in (
             "Levels",
             "Is it an MLPerf result?",
-            "Failures (1)",
+            "Failures of the audit itself (1)",
             "For a person to judge (1)",
             "Passed (1)",
             "Not applicable (1)",

@@ -1,0 +1,184 @@
+"""The audit of a folder with the logs of one LoadGen test and without a submission around it. It
+explains LoadGen's verdict, compares the figures and computes them again, and names the checks that
+cannot be made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from compliance import explanation, logs, tree
+from compliance.checks.logs import (
+    duration,
+    effective_settings,
+    latencies,
+    loadgen_build,
+    sample_order,
+    settings,
+    trace,
+    validity,
+)
+from compliance.checks.submission import layout
+from compliance.findings.check import judge, not_applicable, shorten
+from compliance.folders import folder_of_logs
+from compliance.logs import files
+from compliance.logs.user_conf import parse
+from compliance.rules import Rules
+from compliance.subject import LoadGenRun, Subject, read_logs
+from formats.checks import Check, ResultLine
+
+_DETAIL = "mlperf_log_detail.txt"
+_LOGS = "keep the whole folder that LoadGen wrote"
+_NO_CONF = "there is no user.conf in this folder or above it, so nothing shows what was requested"
+_NO_ROUND = "the seeds are those of no round, so this is not a run of a round"
+_NO_ANSWERS = (
+    "accuracy was not judged: LoadGen's logs have the answers, and neither the data set nor the"
+    " script that scores them"
+)
+
+
+def audit(folder: Path, root: Path, rules: Rules) -> tuple[ResultLine, list[Check]]:
+    """The line and the checks of a folder of logs.
+
+    Args:
+        root: the audited directory. A user.conf in the folder or above it, up to there, is used.
+    """
+    detail, fault = files.attempt(logs.read_detail, folder / _DETAIL)
+    scenario = str((detail.get("effective_scenario") if detail else None) or "unknown")
+    line = ResultLine(
+        place=".", division="", submitter="", system="", benchmark="", scenario=shorten(scenario)
+    )
+    if detail is None or not detail.values:
+        why = fault or "it has no entry"
+        check = judge("performance-detail-log", [why], "", file=_DETAIL, fix=_LOGS)
+        return line, [check, *_without_detail(folder)]
+    if scenario not in rules.scenarios:
+        known = ", ".join(rules.scenarios)
+        text = f"the log is of {shorten(scenario)}, which is no scenario of LoadGen: {known}"
+        return line, [judge("scenario", [text], "", file=_DETAIL, fix=_LOGS)]
+    place = folder_of_logs(folder, _conf_folder(folder, root), scenario)
+    subject = _named(read_logs(place, rules))
+    line = tree.completed(line, subject)
+    if subject.only == "accuracy":
+        line = replace(line, explained=("an accuracy test: LoadGen gives no verdict on it",))
+        return line, tree.guarded("reading", partial(_accuracy, subject))
+    checks = tree.guarded("reading", partial(_performance, subject))
+    return replace(line, explained=tuple(explanation.sentences(subject))), checks
+
+
+def _without_detail(folder: Path) -> list[Check]:
+    """The check of a folder that has only a summary: it says what the summary says."""
+    summary, _ = files.attempt(logs.read_summary, folder / "mlperf_log_summary.txt")
+    verdict = (summary.values if summary else {}).get("Result is")
+    if verdict is None:
+        return []
+    why = f"the summary says {shorten(verdict)}, and no detail log shows why"
+    return [not_applicable("logs-say-nothing", why, file="mlperf_log_summary.txt")]
+
+
+def _conf_folder(folder: Path, root: Path) -> Path:
+    """The nearest folder with a user.conf, from `folder` up to `root`; else `folder`."""
+    for above in (folder, *folder.parents):
+        if (above / "user.conf").is_file():
+            return above
+        if above == root:
+            break
+    return folder
+
+
+def _named(subject: Subject) -> Subject:
+    """The subject with the benchmark that all lines of its user.conf name, if they name one."""
+    models = parse(subject.performance.user_conf or "").models()
+    if len(models) != 1:
+        return subject
+    place = replace(subject.place, benchmark=models.pop())
+    return replace(subject, place=place, rules=subject.rules.of(place.benchmark))
+
+
+def _of_one_test(subject: Subject) -> list[Check]:
+    (test,) = subject.tests
+    return [
+        *layout.of_test(test, subject),
+        *_settings(test, subject),
+        effective_settings.check(test, subject),
+        settings.sample_set(test, subject),
+        validity.error_lines(test, subject),
+        *sample_order.loaded_sets(subject),
+        loadgen_build.of_test(test, subject),
+    ]
+
+
+def _settings(test: LoadGenRun, subject: Subject) -> list[Check]:
+    """The checks of the settings. Without a user.conf, and without the seeds of a round, the checks
+    that need them do not apply.
+    """
+    checks = settings.of_test(test, subject)
+    left_out = {}
+    if test.user_conf is None:
+        left_out[f"{test.name}-requested-settings"] = _NO_CONF
+    else:
+        checks.append(settings.user_conf_keys(subject))
+    if _of_no_round(subject):
+        left_out[f"{test.name}-seeds"] = _NO_ROUND
+    name = _compliance_test(subject)
+    if name:
+        left_out[f"{test.name}-audit-settings"] = f"the folder is of {name}, which has some"
+        checks.append(_audited(name, test))
+    return [
+        not_applicable(check.id, left_out[check.id]) if check.id in left_out else check
+        for check in checks
+    ]
+
+
+def _compliance_test(subject: Subject) -> str:
+    """The compliance test that a folder around the logs is named for; empty if there is none."""
+    parts = [part.upper() for part in subject.place.folder.parts[-3:]]
+    return next((name for name in subject.rules.compliance_tests if name in parts), "")
+
+
+def _audited(name: str, test: LoadGenRun) -> Check:
+    """The check that the logs in a compliance test's folder are not those of an ordinary run."""
+    faults = []
+    if not settings.has_audit_config(test.detail):
+        faults.append(settings.ORDINARY.format(name=name))
+    good = "LoadGen found an audit.config"
+    check = judge(f"{name.lower()}-settings", faults, good, file=_DETAIL, fix=_LOGS)
+    return replace(check, level="quick")
+
+
+def _of_no_round(subject: Subject) -> bool:
+    detail = subject.performance.detail
+    seeds = subject.rules.seeds.items()
+    return not any(detail.get(f"effective_{key}") == seed for key, seed in seeds)
+
+
+def _performance(subject: Subject) -> list[Check]:
+    """The checks of a performance test. LoadGen's verdict counts at every level, because a folder
+    of logs claims nothing else.
+    """
+    round_checks = settings.of_the_round(subject)
+    if _of_no_round(subject):
+        round_checks = [not_applicable(check.id, _NO_ROUND) for check in round_checks]
+    return [
+        *_of_one_test(subject),
+        *round_checks,
+        *latencies.checks(subject),
+        validity.parts(subject),
+        duration.performance(subject),
+        validity.early_stopping(subject),
+        replace(validity.verdict(subject), level="quick"),
+        duration.measured(subject),
+        *trace.checks(subject),
+        sample_order.performance(subject),
+        not_applicable("accuracy-score", _NO_ANSWERS),
+    ]
+
+
+def _accuracy(subject: Subject) -> list[Check]:
+    return [
+        *_of_one_test(subject),
+        duration.accuracy(subject),
+        not_applicable("accuracy-score", _NO_ANSWERS),
+    ]

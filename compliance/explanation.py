@@ -1,0 +1,239 @@
+"""Explains LoadGen's verdict on a performance test: its parts, their limits with the lines of the
+log and of user.conf, and the setting that ended the test.
+
+Source: loadgen/results.cc, LogSummary; loadgen/issue_query_controller.cc, IssueQueriesInternal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from compliance.findings.check import shorten
+from compliance.loadgen import counts, latency_limits
+from compliance.loadgen.duration import last_issue_ns
+from compliance.loadgen.latency_keys import LatencyKeys, limited
+from compliance.logs import Detail
+from compliance.logs.user_conf import parse
+from compliance.subject import Subject, conf_entry
+
+_ENDED_EARLY = "Ending early"
+# LoadGen's words for the end of a test → the setting that ended it.
+_ENDS = {
+    "Max query count": "max_query_count",
+    "Max test duration": "max_duration",
+    "Ran out of generated queries": "the number of generated queries, which the target decides,",
+    "Too many outstanding queries": "max_async_queries",
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of LoadGen's verdict.
+
+    Attributes:
+        met: whether LoadGen says that it is met.
+        text: the figure, the limit and their lines, as a sentence.
+        line: the line of LoadGen's word on it in the detail log.
+    """
+
+    met: bool
+    text: str
+    line: int | None
+
+
+def parts(subject: Subject) -> list[Part]:
+    """The parts of LoadGen's verdict that are in the log, met or not."""
+    detail = subject.performance.detail
+    found = []
+    for key, explain in _PARTS.items():
+        value = detail.get(key)
+        if isinstance(value, bool):
+            texts = "; ".join(explain(subject))
+            found.append(Part(value, f"{key} is {value}: {texts}", detail.line(key)))
+    return found
+
+
+def sentences(subject: Subject) -> Iterator[str]:
+    """Yield the explanation of a performance test, a sentence for each part."""
+    detail = subject.performance.detail
+    verdict = shorten(detail.get("result_validity", "no verdict"))
+    yield f"{_at(detail, 'result_validity')}LoadGen says {verdict}"
+    for part in parts(subject):
+        yield f"{_line(part.line)}{part.text}"
+    yield ended(subject)
+
+
+def ended(subject: Subject) -> str:
+    """The sentence that says which setting ended the test."""
+    detail = subject.performance.detail
+    for line in (*detail.errors, *detail.occurrences.get("generic_message", ())):
+        message = str(line.value)
+        if _ENDED_EARLY in message:
+            names = (name for words, name in _ENDS.items() if words in message)
+            name = next(names, "another limit")
+            quoted = shorten(message.strip())
+            return f"line {line.number}: {name} ended the test early: {quoted!r}"
+    if subject.scenario == "Offline":
+        return (
+            f"Offline has one query of {detail.get('generated_samples_per_query')} samples"
+            f" ({_at(detail, 'effective_samples_per_query')}the larger of min_query_count and 1.1 x"
+            " min_duration x target_qps): the test ended when all were answered"
+        )
+    issued = detail.number("result_query_count")
+    least = detail.number("effective_min_query_count")
+    if issued is None or least is None:
+        return "the log does not show what ended the test: a count is missing"
+    if issued > least:
+        return (
+            f"min_duration ended the test: {issued:.0f} queries were issued, and"
+            f" {_setting(subject, 'min_query_count')} was reached before"
+        )
+    return (
+        f"min_query_count ended the test, at {issued:.0f} queries:"
+        f" {_setting(subject, 'min_duration')} was reached before"
+    )
+
+
+def _duration(subject: Subject) -> Iterator[str]:
+    passed_ns = last_issue_ns(subject.performance.detail, subject.scenario)
+    text = "the last query was issued"
+    if subject.scenario == "Offline":
+        text = "the last sample was answered"
+    after = "at an unknown time" if passed_ns is None else f"after {passed_ns[1] / 1e9:.3f} s"
+    yield f"{text} {after}; the limit is {_setting(subject, 'min_duration')}"
+
+
+def _queries(subject: Subject) -> Iterator[str]:
+    detail = subject.performance.detail
+    samples = counts.samples(detail, subject.scenario)
+    issued = shorten(detail.get("result_query_count"))
+    yield (
+        f"{issued} queries of {shorten(samples)} samples were issued; the limits are"
+        f" {_setting(subject, 'min_query_count')} and"
+        f" effective_min_sample_count {shorten(detail.get('effective_min_sample_count'))}"
+    )
+    most = detail.number("effective_max_query_count")
+    if most and most < (detail.number("effective_min_query_count") or 0):
+        yield f"{_setting(subject, 'max_query_count')} is less than min_query_count"
+    yield from equal_issue(subject)
+
+
+def equal_issue(subject: Subject) -> Iterator[str]:
+    """Yield a sentence if max_query_count ends the test before equal issue has issued each loaded
+    sample once.
+    """
+    detail = subject.performance.detail
+    most = detail.number("effective_max_query_count")
+    loaded = detail.number("effective_performance_sample_count")
+    equal = detail.get("effective_sample_concatenate_permutation") is True
+    per_query = counts.samples_per_query(detail, subject.scenario)
+    if equal and most and loaded and subject.scenario != "Offline" and most * per_query < loaded:
+        yield (
+            "equal issue (sample_concatenate_permutation) needs a multiple of the"
+            f" {loaded:.0f} loaded samples, and {_setting(subject, 'max_query_count')} ends the"
+            " test before each was issued once"
+        )
+
+
+def _constraints(subject: Subject) -> Iterator[str]:
+    detail = subject.performance.detail
+    percentile = subject.rules.scenarios[subject.scenario].percentile
+    for latency in limited(detail):
+        key = latency.percentile.format(f"{percentile:.2f}")
+        value, limit = detail.number(key), detail.number(latency.limit)
+        if value is None or limit is None:
+            yield f"the {latency.name} or its limit is missing"
+            continue
+        word = "within" if value <= limit else "over"
+        text = (
+            f"the {percentile:g}th percentile of the {latency.name} is {_ms(value)} (line"
+            f" {detail.line(key)}), {word} the limit {_setting(subject, _conf_key(latency))}"
+        )
+        yield text + _of_the_round(subject, latency)
+
+
+def _of_the_round(subject: Subject, latency: LatencyKeys) -> str:
+    """The round's own limit for the official benchmark, if there is one."""
+    row = subject.rules.benchmarks.get(subject.official or "")
+    if row is None:
+        return ""
+    limit = row.latency_ns.get(subject.place.scenario)
+    key = _conf_key(latency).removesuffix("_latency")
+    if key != "target":
+        limit = row.token_latency_ns.get(subject.place.scenario, {}).get(key)
+    if limit is None:
+        return ""
+    return f"; {subject.rules.round} allows {subject.official} {_ms(limit)}"
+
+
+def _stopping(subject: Subject) -> Iterator[str]:
+    detail = subject.performance.detail
+    said = []
+    for latency in limited(detail):
+        text = detail.get(latency.result)
+        if isinstance(text, str):
+            said.append(" ".join(text.split()))
+        over = latency_limits.over(detail, latency) if latency.limit in detail.values else None
+        if over and subject.scenario == "Server":
+            count = str(over[0]) if over[0] == over[1] else f"{over[0]} to {over[1]}"
+            said.append(f"{count} queries are over the limit of the {latency.name}")
+    yield shorten("; ".join(said) or "LoadGen has none in this scenario", 400)
+
+
+_PARTS: dict[str, Callable[[Subject], Iterator[str]]] = {
+    "result_min_duration_met": _duration,
+    "result_min_queries_met": _queries,
+    "result_perf_constraints_met": _constraints,
+    "early_stopping_met": _stopping,
+}
+
+
+def _conf_key(latency: LatencyKeys) -> str:
+    """The name in user.conf of the limit on a kind of latency."""
+    name = latency.limit.removeprefix("requested_server_")
+    return name if name in ("ttft_latency", "tpot_latency") else "target_latency"
+
+
+def _setting(subject: Subject, key: str) -> str:
+    """A setting: its effective value with the line of the log, and its line of user.conf."""
+    detail, test = subject.performance.detail, subject.performance
+    requested = subject.rules.user_conf[key].logged_as(subject.scenario) or ""
+    logged = next(
+        (name for name in _effective_names(requested) if name in detail.values), requested
+    )
+    value = f"{key} {_with_unit(logged, detail)} (line {detail.line(logged)}"
+    conf = parse(test.user_conf or "")
+    entry = conf_entry(conf, key, subject)
+    if entry is None:
+        origin = "no line of user.conf sets it" if test.user_conf else "there is no user.conf"
+        return f"{value}; {origin})"
+    file = subject.place.show(subject.place.measurements / "user.conf")
+    name, number = entry
+    return f"{value}; {file} line {conf.lines[name]}: {shorten(name)} = {number:g})"
+
+
+def _effective_names(requested: str) -> tuple[str, ...]:
+    effective = requested.replace("requested_", "effective_", 1)
+    return effective, effective.replace("effective_server_", "effective_", 1)
+
+
+def _with_unit(key: str, detail: Detail) -> str:
+    value = detail.number(key)
+    if value is None:
+        return shorten(detail.get(key))
+    if key.endswith(("_ns", "_latency")):
+        return _ms(value)
+    return f"{value:.10g} ms" if key.endswith("_ms") else f"{value:.10g}"
+
+
+def _ms(nanoseconds: float) -> str:
+    return f"{nanoseconds / 1e6:g} ms"
+
+
+def _at(detail: Detail, key: str) -> str:
+    return _line(detail.line(key))
+
+
+def _line(number: int | None) -> str:
+    return "" if number is None else f"line {number}: "

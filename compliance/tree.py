@@ -1,0 +1,239 @@
+"""The checks of a submission tree: of all its result folders, of each submitter, and of the folders
+around them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from compliance import checklist, endpoints, rules
+from compliance.checks.submission import layout
+from compliance.findings.check import judge, not_applicable, placed, shorten
+from compliance.folders import ResultFolder, subfolders
+from compliance.loadgen import counts
+from compliance.logs import files
+from compliance.subject import Subject, read
+from formats.checks import Check, Fault, ResultLine
+
+# The official figure if token latencies are measured (constants.py,
+# RESULT_FIELD_BENCHMARK_OVERWRITE).
+_TOKEN_RATES = {
+    "Offline": "result_tokens_per_second",
+    "Server": "result_completed_tokens_per_second",
+}
+
+COPY = "replace the link by its folder: cp -rL copies the files behind links"
+"""How to correct a link."""
+
+# Far more than any submission has.
+_MOST_FOLDERS = 2000
+_ENDPOINTS = "a result of mlcommons/endpoints without LoadGen's verdict"
+# bert-99 and bert-99.9 are one model: a run that reaches the higher target is submitted for both.
+_ACCURACY_TARGET = re.compile(r"-9\d(\.\d)?$")
+
+
+def checks(
+    places: Sequence[ResultFolder], round_rules: rules.Rules, results: list[ResultLine]
+) -> list[Check]:
+    """Every check of a submission tree. Appends a line for each result folder to `results`."""
+    several = len(places) > 1
+    checks: list[Check] = []
+    if len(places) > _MOST_FOLDERS:
+        text = f"it has {len(places)} result folders; the first {_MOST_FOLDERS} were audited"
+        checks.append(judge("submission-tree", [text], "", fix="audit the submitters one by one"))
+    if linked := links(places[0].root, round_rules):
+        checks.append(judge("submitters-folders", linked, "", fix=COPY))
+    if strays := list(_strays(places, round_rules)):
+        fix = "remove it, or give it the name and place of the layout"
+        checks.append(judge("folders-of-the-tree", strays, "", fix=fix))
+    for place in places[:_MOST_FOLDERS]:
+        folder_checks = _folder_checks(place, round_rules, results)
+        checks += placed(folder_checks, place.name) if several else folder_checks
+    submitters: dict[Path, list[ResultFolder]] = {}
+    for place in places:
+        submitters.setdefault(place.submitter_folder, []).append(place)
+    for folder, own in submitters.items():
+        find = partial(layout.submitter_checks, own[-1], round_rules, own)
+        found = guarded("names-and-sizes", find)
+        checks += placed(found, own[-1].show(folder)) if several else found
+    if several:
+        faults = _repeated_runs(results, round_rules)
+        fix = "submit each run once, under the system and the scenario of its measurement"
+        good = "each scenario has its own logs"
+        checks.append(judge("logs-of-one-run", faults, good, fix=fix))
+    return checks
+
+
+def links(root: Path, round_rules: rules.Rules) -> list[str]:
+    """One sentence for each division and submitter that is a link. Links are not read. Other checks
+    find the links further down.
+    """
+    divisions = [root / name for name in round_rules.layout.divisions]
+    paths = list(divisions)
+    for division in divisions:
+        if not division.is_symlink():
+            paths += files.listed(division)
+    links = [path.relative_to(root).as_posix() for path in paths if path.is_symlink()]
+    return [f"{name} is a link: it is not read" for name in links]
+
+
+def _strays(places: Sequence[ResultFolder], round_rules: rules.Rules) -> Iterator[Fault | str]:
+    """Yield a fault for each wrong folder of the submission that no other check finds.
+
+    These folders are wrong: a division in other letter case, a submitter without results, several
+    folders of one scenario, and a run directory with several result folders.
+    """
+    divisions = round_rules.layout.divisions
+    for path in files.listed(places[0].root):
+        if path.name not in divisions and path.name.lower() in divisions:
+            text = f"{path.name}/ is not read: the name of a division has lower-case letters"
+            yield Fault(text, file=path.name)
+    submitters = {place.submitter_folder for place in places}
+    others: set[Path] = set()
+    for division in {folder.parent for folder in submitters}:
+        if division.is_relative_to(places[0].root):
+            others.update(subfolders(division))
+    for path in sorted(others - submitters):
+        if not path.is_symlink():
+            name = places[0].show(path)
+            text = f"{name} has no results/<system>/<benchmark>/<scenario>, so it is not judged"
+            yield Fault(text, file=name)
+    kinds = Counter((place.folder.parent, place.scenario) for place in places)
+    for (folder, scenario), count in kinds.items():
+        if count > 1:
+            name = places[0].show(folder)
+            yield Fault(f"{name} has {count} folders of {scenario}", file=name)
+    if places[0].run is not None and len(places) > 1:
+        yield f"a run directory has one scenario and one raw/; this one has {len(places)} scenarios"
+
+
+def _repeated_runs(results: Sequence[ResultLine], round_rules: rules.Rules) -> Iterator[Fault]:
+    """Yield a fault for the folders that contain the logs of the same run.
+
+    An edge system may infer a scenario from the logs of another scenario of the same model. In all
+    other cases each folder needs its own logs.
+    """
+    runs: dict[tuple[str, ...], list[ResultLine]] = {}
+    for line in results:
+        if line.tested and line.began:
+            runs.setdefault((line.tested, line.began), []).append(line)
+        if line.tested and line.figure:  # the same number to the last digit, on the same day
+            runs.setdefault((line.tested[:10], line.figure, line.logged), []).append(line)
+    pairs: set[str] = set()
+    for same in runs.values():
+        if not _is_repeated(same, round_rules):
+            continue
+        names = " and ".join(line.place for line in same[:5])
+        if names not in pairs:
+            pairs.add(names)
+            text = f"{names} have the logs of one run, tested {same[0].tested}"
+            yield Fault(text, "a run each", "one run", file=same[0].place)
+
+
+def _is_repeated(same: Sequence[ResultLine], round_rules: rules.Rules) -> bool:
+    """Whether folders with the same logs need their own: two have the logs of their own scenario
+    and benchmark, or they are of several models.
+    """
+    benchmarks, models = [], set()
+    for line in same:
+        model = _ACCURACY_TARGET.sub("", line.benchmark)
+        models.add((line.division, line.submitter, line.system, model))
+        scenario = round_rules.scenarios.get(line.scenario)
+        if scenario and scenario.logged_as == line.logged:
+            benchmarks.append(line.benchmark)
+    return len(benchmarks) > len(set(benchmarks)) or len(models) > 1
+
+
+def _folder_checks(
+    place: ResultFolder, round_rules: rules.Rules, results: list[ResultLine]
+) -> list[Check]:
+    """Every check of one result folder. Appends its line to `results`."""
+    line = ResultLine(
+        place=place.name,
+        division=place.division,
+        submitter=place.submitter_folder.name,
+        system=place.system,
+        benchmark=place.benchmark,
+        scenario=place.scenario,
+    )
+    if endpoints.is_result(place.folder):
+        results.append(replace(line, figure=endpoints.figure(place.folder), verdict=_ENDPOINTS))
+        found = guarded("reading", partial(endpoints.checks, place.folder, round_rules))
+        return [replace(check, file=_file(check, place)) for check in found]
+    if place.scenario not in round_rules.scenarios:
+        results.append(line)
+        scenarios = ", ".join(round_rules.scenarios)
+        text = f"{place.folder.name} is not a scenario of this audit: {scenarios}"
+        fix = "name the folder as the scenario of its logs"
+        return [judge("scenario", [text], "", file=place.name, fix=fix)]
+    return guarded("reading", lambda: _subject_checks(read(place, round_rules), line, results))
+
+
+def _file(check: Check, place: ResultFolder) -> str:
+    return place.show(place.folder / check.file) if check.file else ""
+
+
+def endpoints_line(folder: Path) -> ResultLine:
+    """The line of an endpoints result without a submission around it."""
+    return ResultLine(
+        place=".",
+        division="",
+        submitter="",
+        system="",
+        benchmark="",
+        scenario=folder.name,
+        figure=endpoints.figure(folder),
+        verdict=_ENDPOINTS,
+    )
+
+
+def _subject_checks(subject: Subject, line: ResultLine, results: list[ResultLine]) -> list[Check]:
+    results.append(completed(line, subject))
+    empty = [test.name for test in subject.tests if not test.detail.values]
+    checks: list[Check] = []
+    for group in checklist.GROUPS:
+        if not (empty and group.of_logs):
+            checks += guarded(group.name, partial(group.find, subject))
+    if empty:
+        names = " and the ".join(empty)
+        why = f"not judged: the {names} detail log has no entry, which another check reports"
+        checks.append(not_applicable("logs-say-nothing", why))
+    return checks
+
+
+def completed(line: ResultLine, subject: Subject) -> ResultLine:
+    """The line, completed with values from the performance test's log."""
+    detail = subject.performance.detail
+    metric = subject.rules.scenarios[subject.place.scenario].metric
+    key, unit = metric.key, metric.unit
+    if counts.has_token_latencies(detail) and subject.scenario in _TOKEN_RATES:
+        key, unit = _TOKEN_RATES[subject.scenario], "tokens/s"
+    figure = f"{shorten(detail.get(key))} {unit}" if key in detail.values else ""
+    return replace(
+        line,
+        official=shorten(subject.official or ""),
+        figure=figure,
+        verdict=shorten(detail.get("result_validity", "")),
+        tested=shorten(detail.get("test_datetime", "")),
+        began=shorten(detail.get("power_begin", "")),
+        logged=shorten(detail.get("effective_scenario", "")),
+    )
+
+
+def guarded(name: str, find: Callable[[], list[Check]]) -> list[Check]:
+    """The checks of `find`, or one failed check if the audit's own code raised an error. So one
+    file cannot stop the other checks.
+
+    Args:
+        name: the failed check's id is `audit-of-<name>`.
+    """
+    try:
+        return find()
+    except files.DAMAGE as e:
+        why = f"the audit failed on the content of the files: {type(e).__name__}: {shorten(e)}"
+        return [judge(f"audit-of-{name}", [why], "", fix="please report it, with the directory")]

@@ -1,0 +1,146 @@
+"""Folders of LoadGen's logs without a submission around them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from compliance import audit
+from compliance.findings.verdict import Audit
+from formats.checks import Verdict
+from tests.support.mutations import DETAIL, SUMMARY
+
+FIELD = Path(__file__).parent / "field"
+
+
+def _copy(name: str, to: Path) -> Path:
+    return Path(shutil.copytree(FIELD / name, to))
+
+
+def _change(folder: Path, name: str, old: str, new: str) -> None:
+    text = (folder / name).read_text(encoding="utf-8")
+    assert old in text
+    (folder / name).write_text(text.replace(old, new), encoding="utf-8")
+
+
+def _failed(report: Audit, level: str = "valid") -> list[str]:
+    return [c.id for c in report.checks_for(level) if c.verdict is Verdict.FAIL]
+
+
+def _explained(report: Audit) -> str:
+    (line,) = report.results
+    return "\n".join(line.explained)
+
+
+def test_a_published_log_of_an_earlier_round_is_judged_by_that_round(tmp_path: Path) -> None:
+    report = audit.audit(_copy("round-v5.1", tmp_path / "logs"))
+    assert (report.round, report.round_chosen_by) == ("v5.1", "by the seeds in the logs")
+    assert not _failed(report) and report.passes("valid")
+
+
+def test_a_loadgen_between_two_releases_is_for_a_person_to_judge(tmp_path: Path) -> None:
+    report = audit.audit(_copy("round-v5.1", tmp_path / "logs"))
+    (check,) = [c for c in report.checks if c.id == "performance-loadgen"]
+    assert check.verdict is Verdict.MANUAL and "5.0.25" in check.detail
+
+
+@pytest.mark.parametrize("version", ["6.0.17", "4.1.0", "6.1.0", "a version"])
+def test_a_loadgen_that_cannot_have_the_seeds_of_its_round_fails(
+    tmp_path: Path, version: str
+) -> None:
+    folder = _copy("built-outside-git", tmp_path / "logs")
+    _change(folder, DETAIL, "6.0.10 @ NA", f"{version} @ NA")
+    assert "performance-loadgen" in _failed(audit.audit(folder, "v6.0"))
+
+
+def test_a_loadgen_built_outside_git_is_not_a_changed_source(tmp_path: Path) -> None:
+    folder = _copy("built-outside-git", tmp_path / "logs")
+    assert _failed(audit.audit(folder)) == ["user-conf-keys"]
+    _change(
+        folder,
+        DETAIL,
+        '"loadgen_git_status_message", "value": "NA"',
+        '"loadgen_git_status_message", "value": " M x"',
+    )
+    assert "performance-loadgen" in _failed(audit.audit(folder))
+
+
+def test_the_limit_that_made_a_result_invalid_is_named_with_its_lines(tmp_path: Path) -> None:
+    report = audit.audit(_copy("latency-limit", tmp_path / "logs"))
+    text = _explained(report)
+    assert "line 80: LoadGen says INVALID" in text
+    assert "over the limit target_latency 10 ms (line 45; user.conf line 2:" in text
+    assert "resnet50.Server.target_latency = 10); v6.1 allows resnet 15 ms" in text
+    assert "min_duration ended the test" in text
+    assert "loadgen-verdict" in _failed(report, "quick")
+
+
+def test_the_count_that_ended_a_test_and_equal_issue_out_of_reach_are_named(
+    tmp_path: Path,
+) -> None:
+    text = _explained(audit.audit(_copy("equal-issue", tmp_path / "logs")))
+    assert "line 66: max_query_count ended the test early" in text
+    assert "equal issue (sample_concatenate_permutation) needs a multiple of the 64" in text
+    assert "max_query_count 32 (line 46; user.conf line 2:" in text
+
+
+def test_a_user_conf_above_the_folder_is_used_up_to_the_audited_directory(tmp_path: Path) -> None:
+    folder = _copy("latency-limit", tmp_path / "results" / "performance" / "run_1")
+    shutil.move(folder / "user.conf", tmp_path / "results" / "user.conf")
+    assert "user.conf line 2" in _explained(audit.audit(tmp_path / "results"))
+    assert "there is no user.conf" in _explained(audit.audit(folder))
+
+
+@pytest.mark.parametrize("test", ["TEST01", "TEST04"])
+def test_an_ordinary_run_in_the_folder_of_a_compliance_test_is_said(
+    tmp_path: Path, test: str
+) -> None:
+    _copy("round-v5.1", tmp_path / test / "performance" / "run_1")
+    report = audit.audit(tmp_path)
+    assert _failed(report, "quick") == [f"{test.lower()}-settings"]
+
+
+def test_a_summary_alone_shows_no_reason(tmp_path: Path) -> None:
+    folder = _copy("latency-limit", tmp_path / "logs")
+    (folder / DETAIL).unlink()
+    report = audit.audit(folder)
+    details = [c.detail for c in report.checks]
+    assert not report.passes("quick")
+    assert "the summary says INVALID, and no detail log shows why" in details
+
+
+@pytest.mark.parametrize(
+    ("change", "check"),
+    [
+        (
+            lambda f: _change(
+                f,
+                DETAIL,
+                '"result_max_latency_ns", "value": 7',
+                '"result_max_latency_ns", "value": 8',
+            ),
+            "latencies",
+        ),
+        (
+            lambda f: _change(f, DETAIL, "1780908523862526354", "1780908523862526355"),
+            "performance-seeds",
+        ),
+        (
+            lambda f: _change(f, SUMMARY, "Result is : VALID", "Result is : INVALID"),
+            "performance-summary",
+        ),
+        (
+            lambda f: _change(f, "user.conf", "target_qps = 130", "target_qps = 131"),
+            "performance-requested-settings",
+        ),
+    ],
+)
+def test_a_tampered_published_log_fails(
+    tmp_path: Path, change: Callable[[Path], None], check: str
+) -> None:
+    folder = _copy("round-v5.1", tmp_path / "logs")
+    change(folder)
+    assert check in _failed(audit.audit(folder), "quick")
