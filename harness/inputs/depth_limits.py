@@ -18,15 +18,15 @@ from compliance.scoring.arrays import IS_TOKEN
 from harness.inputs.models import Size
 from harness.messages import NotJudged
 
-ROUNDOFF = {"float32": 2.0**-24, "tf32": 2.0**-11, "bfloat16": 2.0**-8}
+ROUNDOFF = {"float32": 2.0**-24, "tf32": 2.0**-11, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 """The unit roundoff of each precision."""
 # The limit over the error that these roundings cause in a chain of layers. Sums of products add to
 # the error of float32.
-_FACTOR = {"float32": 30.0, "tf32": 3.0, "bfloat16": 3.0}
+_FACTOR = {"float32": 30.0, "tf32": 3.0, "float16": 3.0, "bfloat16": 3.0}
 ROUNDINGS = {"float32": 10.0, "tf32": 1.0}
 """Roundings of the largest value in an honest answer, at least."""
 _ROUNDINGS_OF_LAYERS = 0.5
-"""The same in bfloat16, over the root of the number of layers. PyTorch's models of pictures of full
+"""The same in bfloat16 and float16, over the root of the number of layers. PyTorch's models of pictures of full
 size have 0.3 to 0.55.
 """
 

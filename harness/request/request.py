@@ -12,7 +12,7 @@ from formats.cell import LORA, Cell
 from formats.job import Limits
 from harness.inputs import architectures, user_weights
 from harness.inputs.architectures import Architecture
-from harness.inputs.models import Model, Size
+from harness.inputs.models import ITEM_BYTES, Model, Size
 from harness.inputs.prompt_files import PromptOptions
 from harness.request.options import Options
 from scenarios.table import UNTIMED_STEPS
@@ -229,7 +229,7 @@ class Request:
             heads = config.get("num_key_value_heads", heads)
             tokens = length + inputs["new_tokens"]
             values += 2 * config["num_hidden_layers"] * heads * width * tokens
-        return self.batch_size * values * (2 if precision == "bfloat16" else 4)
+        return self.batch_size * values * ITEM_BYTES[precision]
 
     @property
     def trained_parameters(self) -> int | None:

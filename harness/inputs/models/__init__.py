@@ -17,7 +17,7 @@ from harness.inputs.models import drawn
 from harness.inputs.models.drawn import Parts, Rule, Tensor
 
 _HERE = Path(__file__).parent
-_ITEM_BYTES = {"float32": 4, "tf32": 4, "bfloat16": 2, "float16": 2}
+ITEM_BYTES = {"float32": 4, "tf32": 4, "bfloat16": 2, "float16": 2}
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,8 @@ class Size:
 
     def weight_bytes(self, precision: str) -> int:
         """Bytes of the parameters in memory at this precision (tf32 is stored as float32)."""
-        count = self.parameters or self.stored_bytes // _ITEM_BYTES["float32"]
-        return count * _ITEM_BYTES[precision]
+        count = self.parameters or self.stored_bytes // ITEM_BYTES["float32"]
+        return count * ITEM_BYTES[precision]
 
 
 @dataclass(frozen=True)
