@@ -26,8 +26,8 @@ _FACTOR = {"float32": 30.0, "tf32": 3.0, "float16": 3.0, "bfloat16": 3.0}
 ROUNDINGS = {"float32": 10.0, "tf32": 1.0}
 """Roundings of the largest value in an honest answer, at least."""
 _ROUNDINGS_OF_LAYERS = 0.5
-"""The same in bfloat16 and float16, over the root of the number of layers. PyTorch's models of pictures of full
-size have 0.3 to 0.55.
+"""The same in bfloat16 and float16, over the root of the number of layers. PyTorch's models of
+pictures of full size have 0.3 to 0.55 in bfloat16.
 """
 
 
