@@ -168,7 +168,7 @@ class InputNote(StrEnum):
         " as with the model's tokenizer, and the answers mean nothing; copy its tokenizer.json into"
         " the folder"
     )
-    SPLIT = "{file}: trained on its first {used} prompts{times}, {held_out} {place} held out"
+    SPLIT = "{file}: trained on its first {used} inputs{times}, {held_out} {place} held out"
     SPLIT_REST = ", {unused} at its end not used, because they fill no batch"
     PICTURES = "{folder}: {pictures}, each with {points} points and {box} {source}"
     PICTURES_POINTS = (

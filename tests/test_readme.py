@@ -5,6 +5,7 @@ registry.
 import re
 import shlex
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -33,6 +34,7 @@ def test_a_command_of_the_documents_is_understood(command, tmp_path, monkeypatch
     (tmp_path / "prompts.txt").write_text("a prompt\n\nand another")
     (tmp_path / "labelled.jsonl").write_text('{"prompt": "a prompt", "label": 1}\n')
     keras_files.dense(tmp_path / "my_model.keras")
+    np.savez(tmp_path / "labelled.npz", x=np.zeros((64, 4)), label=np.zeros((64, 2)))
     (tmp_path / "layers.py").touch()
     (tmp_path / "photos").mkdir()
     Image.new("RGB", (8, 8)).save(tmp_path / "photos" / "a.png")

@@ -149,8 +149,8 @@ def _split(arrays: Arrays, path: Path, samples: int, batch_size: int) -> tuple[A
     batches = rows // batch_size
     if batches < 2:
         raise UsageError(
-            f"--dataset {path}: {rows} prompts make {batches} batches of {batch_size}. A training"
-            " needs at least two, of which one is held out: give more prompts, or a smaller"
+            f"--dataset {path}: {rows} inputs make {batches} batches of {batch_size}. A training"
+            " needs at least two, of which one is held out: give more inputs, or a smaller"
             " --batch-size"
         )
     held_out = max(1, min(_HELD_OUT, batches // _HELD_OUT_SHARE))

@@ -166,8 +166,13 @@ def _wrapped(config: Mapping[str, Any]) -> str:
 
 
 def _of_keras(described: Mapping[str, Any]) -> bool:
-    """Whether Keras or KerasHub has the code of a class or a function."""
-    return str(described.get("module") or "").partition(".")[0] in KERAS_PACKAGES
+    """Whether Keras or KerasHub has the code of a class or a function. A registered function is
+    stored as `keras_hub>gelu_approximate`.
+    """
+    package = str(described.get("module") or "").partition(".")[0]
+    registered = str(described.get("config", "")).partition(">")[0]
+    is_function = described.get("class_name") == "function"
+    return package in KERAS_PACKAGES or (is_function and registered in KERAS_PACKAGES)
 
 
 def _check_kind(path: Path) -> None:

@@ -63,5 +63,6 @@ def write(path: Path, config: Any, version: str = "3.15.1") -> Path:
 
 
 def dense(path: Path, **more: Any) -> Path:
-    """A file with a model of one layer: 4 numbers → some."""
-    return write(path, sequential(given("x", [4]), layer("Dense", "dense")), **more)
+    """A file with a model of one layer, compiled with a loss: 4 numbers → some."""
+    model = sequential(given("x", [4]), layer("Dense", "dense"))
+    return write(path, {**model, "compile_config": {"loss": "mse", "optimizer": "sgd"}}, **more)

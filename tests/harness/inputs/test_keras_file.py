@@ -147,6 +147,12 @@ def test_custom_code_allows_classes_that_keras_lacks_but_no_lambda(tmp_path):
         read(tmp_path, REFUSED["lambda"][0], custom=True)
 
 
+def test_a_function_that_keras_hub_registered_needs_no_code(tmp_path):
+    gelu = {"module": "builtins", "class_name": "function", "config": "keras_hub>gelu_approximate"}
+    config = sequential(given("x", [4]), layer("Dense", "d", activation=gelu))
+    assert read(tmp_path, config).outputs == ("d",)
+
+
 def test_classes_of_losses_are_not_looked_for(tmp_path):
     config = sequential(given("x", [4]), layer("Dense", "dense"))
     config["compile_config"] = {"loss": layer("Loss", "mine", module="__main__")}

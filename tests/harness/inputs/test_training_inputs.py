@@ -65,7 +65,7 @@ def test_a_users_labels_come_in_the_files_order_and_the_last_batch_is_held_out(t
     assert held_out["label"].tolist() == [0, 1]
     assert (
         found.notes[-1]
-        == "rows.jsonl: trained on its first 4 prompts 2.5 times, 2 after them held out, 1 at its"
+        == "rows.jsonl: trained on its first 4 inputs 2.5 times, 2 after them held out, 1 at its"
         " end not used, because they fill no batch"
     )
     assert not any("not used: label" in note for note in found.notes)
@@ -105,9 +105,9 @@ def test_other_batches_held_out_make_other_inputs(tmp_path):
         (
             BERT,
             [{"prompt": "a", "label": 1}] * 3,
-            "3 prompts make 1 batches of 2. A training needs at least two",
+            "3 inputs make 1 batches of 2. A training needs at least two",
         ),
-        (MISTRAL, [{"prompt": "a"}] * 3, "3 prompts make 1 batches of 2"),
+        (MISTRAL, [{"prompt": "a"}] * 3, "3 inputs make 1 batches of 2"),
     ],
 )
 def test_what_cannot_be_trained_on_is_named(tmp_path, model, rows, words):

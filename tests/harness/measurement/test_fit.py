@@ -587,7 +587,7 @@ def test_a_users_labels_are_trained_on(tmp_path):
     assert (found.status, found.reason) == ("ok", "") and found.cell.dataset != "synthetic"
     assert "seed" not in {line["key"] for line in lines_of(found)}
     assert any(
-        note.startswith("rows.jsonl: trained on its first 8 prompts 11 times")
+        note.startswith("rows.jsonl: trained on its first 8 inputs 11 times")
         for note in found.warnings
     )
 
