@@ -98,8 +98,7 @@ def test_every_honest_sut_was_measured_at_size_tiny_and_two_at_size_base(model, 
     at_tiny = {row["sut"] for row in measured(model, "tiny", precision, "cpu")}
     at_base = {row["sut"] for row in measured(model, "base", precision, "cpu")}
     if model in PARTLY:
-        assert {"native-torch-eager", "keras3-jax"} <= at_tiny <= honest
-        assert at_base <= honest
+        assert at_tiny | at_base <= honest
         return
     assert at_tiny == honest
     assert len(at_base) > 1 and at_base >= {"native-torch-eager", "keras3-jax"} & honest
