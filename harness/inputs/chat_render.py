@@ -24,6 +24,7 @@ from jinja2.utils import Namespace
 CLOCK = "strftime_now"
 """The function that writes today's date."""
 MEMORY_BYTES = 2 << 30
+"""The memory that a template may take, in addition to that of its conversations."""
 
 
 def main() -> None:
@@ -32,7 +33,10 @@ def main() -> None:
     variables.
     """
     job = json.load(sys.stdin)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    taken = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # The texts need as much memory as the conversations.
+    memory_bytes = MEMORY_BYTES + 2 * taken
+    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CPU, (job["seconds"], job["seconds"]))
     if not job["conversations"]:
         # It computes the template's constants, too.

@@ -260,6 +260,7 @@ def _check_equal(path: Path, name: str, other: str) -> None:
     """Raises UsageError if two tensors differ. They are read row by row, because an embedding may
     have gigabytes.
     """
+    import ml_dtypes  # noqa: F401  safetensors needs its bfloat16
     import numpy as np
 
     from sut.checkpoint.weights_files import rows

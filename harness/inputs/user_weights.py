@@ -272,6 +272,7 @@ def check_finite(folder: Folder, model: Model) -> None:
     """Read all parameters. Raises UsageError with the name of the first tensor that has a NaN or
     infinite value.
     """
+    import ml_dtypes  # noqa: F401  safetensors needs its bfloat16
     import numpy as np
 
     from sut.checkpoint.weights_files import rows

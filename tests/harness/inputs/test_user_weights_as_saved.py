@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
@@ -227,6 +230,20 @@ def test_a_link_without_its_file_is_named(made, tmp_path):
     (model / "snapshots" / "abc" / FILE).resolve().unlink()
     with pytest.raises(UsageError, match="model.safetensors is a link to a file that is missing"):
         user_weights.look(model, MODELS["llama"])
+
+
+def test_bfloat16_is_read_by_a_process_that_has_not_seen_it_before(made):
+    folder = made("gemma")
+    found = load_file(folder / FILE)
+    found[HEAD] = found[EMBEDDING]
+    half = {name: each.astype(ml_dtypes.bfloat16) for name, each in found.items()}
+    save_file(half, folder / FILE, {"format": "pt"})
+    program = (
+        "import sys; from pathlib import Path; from harness.inputs import models, user_weights;"
+        " model = models.load('gemma'); found = user_weights.look(Path(sys.argv[1]), model);"
+        " user_weights.check_finite(found, model)"
+    )
+    subprocess.run([sys.executable, "-P", "-c", program, str(folder)], check=True)
 
 
 def test_a_header_is_that_of_the_safetensors_package(tmp_path):
