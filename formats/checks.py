@@ -28,7 +28,7 @@ class RequiredBy(StrEnum):
     RULES = "rules"
     """The rules' text requires it, and the checker does not look."""
     LOGS = "logs"
-    """LoadGen itself: no unchanged LoadGen writes such logs in one run."""
+    """LoadGen itself: it does not write such logs in one unchanged run of the test."""
     AUDIT = "audit"
     """The audit itself requires it, because it could not judge otherwise."""
 

@@ -8,8 +8,9 @@ SUT, say, half an hour of sleep each. CLONE must be a folder named `inference`; 
 interpreter with its checkers' requirements (pyyaml, numpy) where this one has none. accuracy.txt
 gets a line of the official metric first, without which the old checker takes no tree at all; a
 checker that refuses the good tree even so is not asked about it. Prints a table of Markdown and the
-totals. "Tree alone": ours on what lies below open/, as another submitter's, where there is no raw/
-and no record.json to compare with.
+totals. "Tree alone": ours with --strict on
+what lies below open/, as another submitter's, where there is no raw/ and no record.json to compare
+with. "Not strict": the same without --strict.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ def main() -> int:
     runs = {_kind(run): run.absolute() for run in flags.runs}
     told: dict[str, Counter[str]] = {}
     print(
-        "| tampering | ours | ours, tree alone | official, new | official, old"
-        " |\n|---|---|---|---|---|"
+        "| tampering | ours | ours, tree alone | ours, tree alone, not strict | official, new |"
+        " official, old |\n|---|---|---|---|---|---|"
     )
     with tempfile.TemporaryDirectory() as scratch:
         oracle = Oracle(Path(scratch), flags.inference.absolute().parent, flags.python)
@@ -73,7 +74,9 @@ def main() -> int:
                         flush=True,
                     )
                     for who, said in zip(
-                        ("ours", "ours, tree alone", "new", "old"), row, strict=True
+                        ("ours", "ours, tree alone", "ours, not strict", "new", "old"),
+                        row,
+                        strict=True,
                     ):
                         verdict = (
                             said
@@ -100,7 +103,7 @@ class Oracle:
         self.scratch, self.around, self.python = scratch, around, python
         self.good: dict[Path, tuple[str, str]] = {}
 
-    def row(self, mutation: Mutation, harmful: bool, run: Path) -> tuple[str, str, str, str]:
+    def row(self, mutation: Mutation, harmful: bool, run: Path) -> tuple[str, str, str, str, str]:
         """What each says. Raises AssertionError where the mutation changes nothing of this run."""
         copy, level = self._copy(run), "submission" if harmful else mutation.level
         whole, before = _content(copy), _content(copy / "open")
@@ -110,12 +113,14 @@ class Oracle:
         assert _content(copy) != whole, "it changes nothing here"
         ours = _ours(copy, level)
         if _content(copy / "open") == before:
-            return ours, _NOT_THERE, _NOT_THERE, _NOT_THERE
+            return ours, _NOT_THERE, _NOT_THERE, _NOT_THERE, _NOT_THERE
         said = tuple(
             _REFUSED if good != "accepts" else now
             for good, now in zip(self.good[run], self._officials(copy), strict=True)
         )
-        return ours, _ours(self.scratch / "submission", level), said[0], said[1]
+        alone = self.scratch / "submission"
+        lenient = _ours(alone, level, strict=False)
+        return ours, _ours(alone, level), lenient, said[0], said[1]
 
     def _copy(self, run: Path) -> Path:
         copy = self.scratch / "run"
@@ -162,13 +167,10 @@ class Oracle:
         )
 
 
-def _ours(directory: Path, level: str) -> str:
-    return (
-        ", ".join(
-            c.key for c in audit.audit(directory).checks_for(level) if c.verdict is Verdict.FAIL
-        )
-        or "accepts"
-    )
+def _ours(directory: Path, level: str, *, strict: bool = True) -> str:
+    report = audit.audit(directory)
+    failed = [c.key for c in report.checks_for(level) if c.verdict is Verdict.FAIL]
+    return "accepts" if report.passes(level, strict) or not failed else ", ".join(failed)
 
 
 def _content(folder: Path) -> dict[str, bytes | str]:

@@ -12,7 +12,7 @@ from compliance.loadgen.latency_keys import QUERIES, SAMPLES
 from compliance.logs import Detail
 from compliance.rules import ComplianceTest, Rules
 from compliance.subject import LoadGenRun, Subject
-from formats.checks import Check
+from formats.checks import Check, Fault
 
 _FILE = "verify_performance.txt"
 
@@ -116,7 +116,10 @@ def judge(test: LoadGenRun, rule: ComplianceTest, subject: Subject, reason: str 
         return check.judge(check_id, [missing], "", file)
     faults = [] if speed.passes else [f"{speed.sentence}{reason}"]
     faults += verify_files.contradictions(test, _FILE, speed.verdict, subject)
-    return check.judge(check_id, faults, speed.sentence, file)
+    # The submission checker reads only the file, and believes it.
+    believed = not verify_files.contradictions(test, _FILE, PASS, subject)
+    found = [Fault(text, stricter=believed) for text in faults]
+    return check.judge(check_id, found, speed.sentence, file)
 
 
 def verify_text(speed: Speed | None) -> str:

@@ -66,7 +66,8 @@ def _errors(test: LoadGenRun) -> Iterator[Fault | str]:
     if test.name == "performance" and (count != 0 or count is False):
         yield entry_fault(test.detail, "num_errors", 0, "it must be there and")
     if "No errors encountered during test." not in test.summary.text:
-        yield "the summary does not say that no errors were encountered"
+        text = "the summary does not say that no errors were encountered"
+        yield Fault(text, stricter=True)
 
 
 def _validity(detail: Detail, scenario: str, rules: Rules) -> Iterator[Fault | str]:
