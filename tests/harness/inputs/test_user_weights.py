@@ -325,8 +325,8 @@ def test_float16_is_computed_in_float32_and_said(made):
     found = user_weights.look(folder, MODELS["mistral"])
     assert found.size.precision == "float32"
     assert (
-        "stored in float16, in which no SUT computes: float32 is used unless --precision says otherwise"
-        in found.notes
+        "stored in float16: float32 is used unless --precision says otherwise; --precision float16"
+        " computes in float16" in found.notes
     )
 
 
