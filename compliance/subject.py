@@ -297,7 +297,9 @@ def requested_value(subject: Subject, key: str) -> tuple[float, bool] | None:
     own = entry is not None and entry[0].startswith(("*.", f"{subject.place.benchmark}."))
     if entry is not None and own and close(entry[1] * rule.factor, logged, DIGITS):
         return entry[1] * rule.factor, True
-    return logged, float(f"{logged:.5g}") == logged
+    few_digits = float(f"{logged:.5g}") == logged
+    of_another_run = entry is not None and subject.place.run is None
+    return logged, few_digits and not of_another_run
 
 
 def _compliance(place: ResultFolder, rules: Rules) -> Iterator[tuple[str, LoadGenRun]]:
