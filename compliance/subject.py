@@ -256,16 +256,17 @@ def conf_entry(conf: Conf, key: str, subject: Subject) -> tuple[str, float] | No
 
 def _agreeing(conf: Conf, model: str, subject: Subject) -> tuple[int, int]:
     """(minus the number of settings that differ from the log's, the number that agree) if LoadGen
-    looked for `model`.
+    looked for `model`. LoadGen's defaults are such settings, too.
     """
     detail = subject.performance.detail
     same = others = 0
     for key, rule in subject.rules.user_conf.items():
         entry = conf.look_up(model, subject.scenario, key)
+        value = entry[1] if entry else rule.default_in(subject.scenario)
         logged = detail.number(rule.logged_as(subject.scenario) or "")
-        if entry is None or logged is None:
+        if value is None or logged is None:
             continue
-        if close(entry[1] * rule.factor, logged, DIGITS):
+        if close(value * rule.factor, logged, DIGITS):
             same += 1
         else:
             others += 1
@@ -292,9 +293,13 @@ def requested_value(subject: Subject, key: str) -> tuple[float, bool] | None:
     if logged is None or not 0 < logged < 1e18:
         return None
     entry = conf_entry(parse(subject.performance.user_conf or ""), key, subject)
-    if entry is not None and close(entry[1] * rule.factor, logged, DIGITS):
+    # A submitted user.conf for other models may be rounded, or of another run.
+    own = entry is not None and entry[0].startswith(("*.", f"{subject.place.benchmark}."))
+    if entry is not None and own and close(entry[1] * rule.factor, logged, DIGITS):
         return entry[1] * rule.factor, True
-    return logged, float(f"{logged:.5g}") == logged
+    few_digits = float(f"{logged:.5g}") == logged
+    of_another_run = entry is not None and subject.place.run is None
+    return logged, few_digits and not of_another_run
 
 
 def _compliance(place: ResultFolder, rules: Rules) -> Iterator[tuple[str, LoadGenRun]]:

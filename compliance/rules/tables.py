@@ -253,6 +253,10 @@ class ConfKey:
     factor: float = 1.0
     default: Mapping[str, float] = field(default_factory=dict)
 
+    def default_in(self, scenario: str) -> float | None:
+        """The value in force if user.conf has none; None if benchmarks differ in it."""
+        return self.default.get(scenario, self.default.get("*"))
+
     def logged_as(self, scenario: str) -> str | None:
         """The key of the detail log in one scenario; None: it is not logged there."""
         return self.requested.get(scenario, self.requested.get("*"))

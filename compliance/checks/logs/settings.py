@@ -166,7 +166,7 @@ def _requested(test: LoadGenRun, conf: Conf, subject: Subject) -> Iterator[Fault
         yield "there is no user.conf to compare with"
     for key, rule in subject.rules.user_conf.items():
         entry = conf_entry(conf, key, subject)
-        default = rule.default.get(subject.scenario, rule.default.get("*"))
+        default = rule.default_in(subject.scenario)
         if entry is None and default is not None:
             entry = (f"nothing, and LoadGen's default is {key}", default)
         logged_as = rule.logged_as(subject.scenario)

@@ -268,7 +268,10 @@ def _source_folder(subject: Subject) -> Path:
 
 
 def _source(subject: Subject) -> Iterator[Fault]:
-    if not _source_folder(subject).is_dir():
+    folder = _source_folder(subject)
+    if files.link_to(folder):
+        yield Fault(f"{folder.name} is a link: it is not read", stricter=True)
+    elif not folder.is_dir():
         yield Fault("it is missing")
     elif not any(path.stat().st_size for path in _source_files(subject)):
         yield Fault("every file in it is empty", stricter=True)
