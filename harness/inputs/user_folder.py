@@ -15,22 +15,15 @@ from harness.errors import UsageError
 _LARGEST = 64_000_000
 """Bytes. The index of the largest models has some megabytes."""
 
-_GGUF = (
-    "import sys, transformers as t; folder, file, new = sys.argv[1:]; model ="
-    " t.AutoModelForCausalLM.from_pretrained(folder, gguf_file=file, dtype='float32');"
-    " model.hf_quantizer.remove_quantization_config(model); model.save_pretrained(new);"
-    " t.AutoTokenizer.from_pretrained(folder, gguf_file=file).save_pretrained(new)"
-)
-_ADAPTER = (
-    "import sys, peft; folder, new = sys.argv[1:]; model ="
-    " peft.AutoPeftModelForCausalLM.from_pretrained(folder);"
-    " model.merge_and_unload().save_pretrained(new)"
-)
-
 
 def python(program: str, *arguments: str) -> str:
     """A command that runs a Python program, for a shell."""
     return shlex.join(["python3", "-c", program, *arguments])
+
+
+def convert(source: Path, *more: str) -> str:
+    """The command that makes a folder for `--weights` of a file or folder, for a shell."""
+    return shlex.join(["./run.sh", "weights", str(source), *more])
 
 
 def check(path: Path) -> None:
@@ -43,17 +36,15 @@ def check(path: Path) -> None:
         return
     if any(_of_adapter(name) for name in names):
         raise UsageError(
-            f"--weights {path}: contains only an adapter (such as LoRA) and not a whole model;"
-            f" merge it first, with peft installed: {python(_ADAPTER, str(path), 'NEW')}. Copy the"
-            " tokenizer's files there, and give NEW"
+            f"--weights {path}: contains only an adapter (such as LoRA) and not a whole model: give"
+            f" NEW after {convert(path, 'NEW', '--base', 'FOLDER_OF_THE_BASE_MODEL')}"
         )
     for name in names:
         if name.endswith(".gguf"):
-            command = python(_GGUF, str(folder), name, "NEW")
             raise UsageError(
                 f"--weights {path}: {name} is a GGUF file of quantised weights: give the folder"
-                " from which it was made. Or write its weights in float32, with torch,"
-                f" transformers, gguf and accelerate installed, and give NEW: {command}"
+                " from which it was made. Or write its weights in float32, and give NEW:"
+                f" {convert(folder / name, 'NEW')}"
             )
         if name.endswith(".keras"):
             raise UsageError(f"--weights {path}: {name} is a whole model: give it as --model")

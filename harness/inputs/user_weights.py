@@ -255,7 +255,9 @@ def _files_of_parts(path: Path, model: Model, parts: Parts) -> tuple[str, ...]:
 
 def _pickle(path: Path, name: str, model: Model) -> UsageError:
     convert = model.user_weights.convert.replace("{file}", str(path / name))
-    if not convert:
+    if not convert and name.startswith("pytorch_model"):
+        convert = user_folder.convert(path, "NEW")
+    elif not convert:
         program = (
             "import sys, transformers; folder, new = sys.argv[1:];"
             f" transformers.{model.native_class}.from_pretrained(folder).save_pretrained(new)"
