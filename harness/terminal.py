@@ -24,7 +24,7 @@ from rich.text import Text
 
 from compliance.findings.verdict import Audit
 from formats.cell import cell_words
-from formats.checks import Check, Verdict, escape
+from formats.checks import Check, RequiredBy, Verdict, escape
 from formats.result import Result, Status
 from harness import summary
 from harness.messages import Compared, Cost, ModelAnswers
@@ -208,10 +208,19 @@ def line(text: str) -> None:
     Console(highlight=False, soft_wrap=True).print(Text(text))
 
 
-def checks(results: Iterable[Check], quiet: bool) -> None:
+_REQUIRED_BY = {
+    RequiredBy.CHECKER: "MLCommons' checker of this round refuses this",
+    RequiredBy.RULES: "the rules' text requires this, and the checker does not look (--strict)",
+    RequiredBy.LOGS: "the logs are not those of one unchanged run of this test",
+    RequiredBy.AUDIT: "the audit cannot judge without this",
+}
+
+
+def checks(results: Iterable[Check], quiet: bool, *, required_by: bool = False) -> None:
     """Print one line for each finding, failures last, and then a line with the counts.
 
-    `quiet`: only findings that fail or that a person has to judge.
+    `quiet`: only findings that fail or that a person has to judge. `required_by`: below each
+    failure, who requires it.
     """
     console, place = Console(highlight=False, soft_wrap=True), ""
     by_verdict = sorted(results, key=lambda check: _ORDER.index(check.verdict))
@@ -224,6 +233,8 @@ def checks(results: Iterable[Check], quiet: bool) -> None:
         console.print(Text(replace(check, place="").line(), style=_COLOURS[check.verdict]))
         if check.verdict is Verdict.FAIL and check.fix:
             console.print(Text(f"       {check.fix}"))
+        if check.verdict is Verdict.FAIL and required_by:
+            console.print(Text(f"       {_REQUIRED_BY[check.required_by]}"))
     verdicts = [check.verdict for check in by_verdict]
     counts = [f"{verdicts.count(verdict)} {verdict.value}" for verdict in Verdict]
     console.print(Text(", ".join(counts), style="bold"))
@@ -231,7 +242,7 @@ def checks(results: Iterable[Check], quiet: bool) -> None:
 
 def audited(audit: Audit, level: str, strict: bool, quiet: bool) -> None:
     """Print the findings, the claimed results, the round, and whether the level is reached."""
-    checks(audit.checks_for(level), quiet)
+    checks(audit.checks_for(level), quiet, required_by=audit.lenient)
     console = Console(highlight=False, soft_wrap=True)
     for result in audit.results if not quiet else ():
         console.print(Text(escape(result.sentence)))

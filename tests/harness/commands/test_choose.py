@@ -37,8 +37,8 @@ def test_it_measures_writes_a_page_and_names_the_next_command(choose):
 
 
 def test_a_test_that_is_longer_than_planned_gets_its_time(choose):
-    words = ("bert", *MOCK, "--scenario", "Offline", "--sut-option", "latency-ms=600")
-    code, printed, said = choose(*words, "--duration", "0.1", "--within", "2m")
+    words = ("bert", *MOCK, "--scenario", "Offline", "--sut-option", "latency-ms=40")
+    code, printed, said = choose(*words, "--duration", "0.01", "--within", "2m")
     assert code == 0 and "its test needs more time than planned" in said
     assert "samples/s" in printed
 
