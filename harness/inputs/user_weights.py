@@ -140,7 +140,7 @@ def _check_layers(path: Path, config: Mapping[str, Any], headers: user_tensors.H
     """Raises UsageError if config.json says more layers than there are tensors. A list of a billion
     layers would fill the memory.
     """
-    layers = config["num_hidden_layers"]
+    layers = config.get("num_hidden_layers", 0)
     if layers > len(headers.tensors):
         raise UsageError(
             f"--weights {path}: config.json says num_hidden_layers {layers}, and the files have"

@@ -225,10 +225,11 @@ class Request:
         values = length * config.get("intermediate_size", 0)
         if "new_tokens" in inputs and not self.trains and "num_attention_heads" in config:
             heads = config["num_attention_heads"]
-            width = config.get("head_dim") or config["hidden_size"] // heads
+            width = config.get("head_dim") or config.get("hidden_size", 0) // heads
             heads = config.get("num_key_value_heads", heads)
             tokens = length + inputs["new_tokens"]
-            values += 2 * config["num_hidden_layers"] * heads * width * tokens
+            layers = config.get("num_hidden_layers", 0)
+            values += 2 * layers * heads * width * tokens
         return self.batch_size * values * ITEM_BYTES[precision]
 
     @property
