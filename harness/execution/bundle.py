@@ -54,7 +54,7 @@ def parts(device: str, without: Sequence[str], reference: bool) -> tuple[str, st
     core = lock_files("core", HOST, CURRENT)[0]
     environments: dict[str, set[str]] = {}
     for spec in SUTS.values():
-        if spec.classes:
+        if spec.classes and device in spec.devices:
             environments.setdefault(spec.classes, set()).add(spec.environment)
     on_several_frameworks = max(environments.values(), key=len)
     locks = [lock_files(name, device, CURRENT)[0] for name in sorted(on_several_frameworks)]

@@ -298,7 +298,7 @@ def test_a_disturbed_repeat_that_then_failed_does_not_count_as_ok(tmp_path):
 
 def test_equal_suts_of_many_are_not_called_slower_for_one_lucky_pair(tmp_path):
     noise = np.random.default_rng(3).normal(0, 0.02, (12, 3))
-    suts = [sut for sut in REGISTERED if sut != "mock"]
+    suts = [sut for sut in REGISTERED if sut != "mock"][:12]
     for sut, logs in zip(suts, noise, strict=True):
         write(tmp_path, cell(sut), 100 * np.exp(logs), sweep="s-1")
     (comparison,) = gathered(tmp_path).comparisons

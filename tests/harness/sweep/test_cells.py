@@ -124,7 +124,8 @@ def test_the_same_cells_have_one_folder_whatever_the_repeats(tmp_path):
 @pytest.mark.parametrize("name", recipe.names())
 def test_the_recipes_that_come_along_are_valid(name):
     chosen = recipe.read(name)
-    assert all(each.request for each in cells.make(chosen.grids, WHERE, control=False))
+    for each in cells.make(chosen.grids, WHERE, control=False):
+        assert each.request or " computes in " in each.obstacle
 
 
 def test_the_published_table_is_there_as_far_as_models_and_suts_are():
