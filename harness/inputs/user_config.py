@@ -51,7 +51,7 @@ def read(path: Path, model: Model) -> tuple[dict[str, Any], list[str]]:
     notes: list[str] = [InputNote.AUTO_MAP] if "auto_map" in config else []
     kept = {key: value for key, value in config.items() if key not in _DROPPED}
     if model.like:
-        if model.name != model.like:
+        if models.of_type(model.name) != model.like:
             notes.append(_of_limits(model))
         return kept, notes
     kept |= {other: kept[name] for name, other in model.also_called.items()}
