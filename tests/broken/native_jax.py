@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from sut.contract import Workload
-from sut.native_jax import bert, causal_lm
+from sut.native_jax import bert, causal_lm, causal_lm_layout
 from tests.broken import running
 
 
@@ -118,7 +118,7 @@ def jitted_anew(w: Workload) -> Any:
 def each_token_jitted(w: Workload) -> Any:
     """The loop over tokens is Python's, and each token a call of the program."""
     sut = load(w)
-    config = w.config["model"]
+    config = causal_lm_layout.read(w)
 
     @jax.jit
     def extend(weights: Any, ids: Any, cache: Any, at: Any, begin: Any) -> Any:

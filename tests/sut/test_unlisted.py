@@ -95,7 +95,11 @@ def test_an_unlisted_model_agrees_to_rounding(saved, tmp_path, capsys, sut, name
         (
             "native-jax",
             "qwen2",
-            {"use_sliding_window": True, "layer_types": ["full_attention", "sliding_attention"]},
+            {
+                "use_sliding_window": True,
+                "sliding_window": 4096,
+                "layer_types": ["full_attention", "sliding_attention"],
+            },
             "lacks a sliding window of 4096 in some layers",
         ),
         (
