@@ -326,7 +326,7 @@ class Comparison:
             return Answer.TOO_FEW_OF_SECOND.format(sut=leader.sut, second=second.sut)
         text = Answer.FASTEST.format(sut=leader.sut, times=_by(ahead, second.sut))
         last = behind[-1]
-        if last is not second:
+        if last is not second and last is self.field[-1]:
             text += Answer.SLOWEST.format(times=_by(self.ratio(leader, last), last.sut))
         return text
 
