@@ -98,7 +98,10 @@ def _joined(directory: Path, found: Sequence[Unit], audits: Sequence[Audit], pro
 
 def _moved(check: Check, prefix: str) -> Check:
     """A check of a folder below the audited directory."""
-    faults = [replace(f, file=_under(prefix, f.file) if f.file else "") for f in check.faults]
+    faults = []
+    for fault in check.faults:
+        place = _under(prefix, fault.file) if fault.file else ""
+        faults.append(replace(fault, file=place))
     file = _under(prefix, check.file) if check.file else ""
     place = _under(prefix, check.place)
     return replace(check, place=place, file=file, faults=tuple(faults))

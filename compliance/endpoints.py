@@ -136,7 +136,9 @@ def _of_config(config: str, rules: Rules) -> list[Check]:
 def _accuracy(accuracy: dict[str, Any]) -> Check:
     scores = accuracy.get("accuracy_scores")
     values = []
-    for row in scores if isinstance(scores, list) else ():
+    if not isinstance(scores, list):
+        scores = []
+    for row in scores:
         if isinstance(row, dict) and _number(row, "score") is not None:
             values.append(row["score"])
     faults = [] if values else ["accuracy_scores has no score"]

@@ -34,7 +34,7 @@ NEVER_IN = {
     "keras2": _OF_DATASETS,
     "keras3": (*_OF_KERAS_CV, *_OF_OPENVINO),
 }
-# Packages of which only a file is read, or which run beside PyTorch's environment.
+# Packages of which only a file is read, or which run in PyTorch's environment.
 FILES = "weights-"
 CUDA_ONLY = re.compile(r"(nvidia-|cuda-|triton\b)")
 

@@ -505,12 +505,13 @@ class PageText(StrEnum):
     TITLE_OF_ONE = "Which SUT is fastest for {model}?"
     LOADGEN = "MLPerf's LoadGen {versions} issued the samples and took the times."
     RUNS = (
-        "{runs} runs, {fewest} to {repeats} of each cell, in rounds; a timed test took {least:.0f}"
+        "{runs} runs, {fewest} to {repeats} good ones of each cell; a timed test took {least:.0f}"
         " to {most:.0f} seconds, after warm-up and compilation."
     )
     ANSWERS = (
-        "In each run all answers were compared with those of a float32 reference, and answers given"
-        " while measuring with those of the accuracy test."
+        "Answers are compared with those of a float32 reference, and answers given while measuring"
+        " with those of the accuracy test. The section of a cell says if its answers were not"
+        " judged."
     )
     INTERVALS = (
         "A ratio compares runs of the same round. Its 95 % interval comes from the noise of all"
@@ -635,7 +636,7 @@ class Choose(StrEnum):
         " may be the fastest, until it is known which one is"
     )
     CONTINUE = "{command}  (continues, for a surer answer)"
-    ALONE = "{command}  (measures the fastest one by itself)"
+    FASTEST = "{command}  (measures the fastest one by itself)"
     NOTHING = "./run.sh list --matrix  (which SUT runs which model)"
 
 

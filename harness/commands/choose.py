@@ -68,7 +68,8 @@ def main(arguments: list[str]) -> int:
     with reporter.progress:
         results = loop.measure(sweep, reporter, fail_fast=False)
     _show(results, folder, flags.json, _next(sweep, results, command))
-    return 0 if any(result.status == "ok" for result in results.values()) else 1
+    has_figure = any(result.status == "ok" for result in results.values())
+    return 0 if has_figure else 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -153,7 +154,7 @@ def _next(sweep: Sweep, results: Results, command: str) -> str:
         rivals = [s for s in sweep.series if s.comparison == one.comparison]
         leaders = schedule.contenders(rivals, results)
         if leaders:
-            return Choose.ALONE.format(command=leaders[0].command)
+            return Choose.FASTEST.format(command=leaders[0].command)
     return Choose.NOTHING
 
 

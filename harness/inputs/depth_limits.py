@@ -2,8 +2,8 @@
 
 A chain of L layers, each of which rounds its values by u, has errors of about u · √L · the largest
 value. Honest SUTs with BERT show 1 to 3 times as much. An error counts in standard deviations of
-the reference's answers. If these hardly differ, rounding alone exceeds the limit, and nothing is
-judged.
+the reference's answers. If these hardly differ, rounding by itself exceeds the limit, and nothing
+is judged.
 """
 
 from __future__ import annotations

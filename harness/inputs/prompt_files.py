@@ -113,7 +113,7 @@ def count(path: Path, options: PromptOptions | None = None) -> int:
 def _conversion(path: Path, ending: str) -> str:
     python = ["python3"]
     if ending == _PARQUET:
-        # uv is installed beside the interpreter of the harness.
+        # uv is installed next to the interpreter of the harness.
         uv = str(Path(sys.executable).with_name("uv"))
         python = [uv, "run", "--no-project", "--with", "pyarrow", "python"]
     new = path.with_suffix(".jsonl")

@@ -124,13 +124,13 @@ def _json(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]) -> 
     reader.no_padding()
     special = [i for i, token in reader.get_added_tokens_decoder().items() if token.special]
     return Tokenizer(
-        file.name,
-        _vocabulary(reader),
-        tuple(special),
-        lambda text: list(reader.encode(text).ids),
-        reader.decode,
-        lambda text: list(reader.encode(text, add_special_tokens=False).ids),
-        lambda ids: str(reader.decode(list(ids), skip_special_tokens=False)),
+        name=file.name,
+        vocabulary=_vocabulary(reader),
+        special=tuple(special),
+        encode=lambda text: list(reader.encode(text).ids),
+        decode=reader.decode,
+        encode_marked=lambda text: list(reader.encode(text, add_special_tokens=False).ids),
+        decode_marked=lambda ids: str(reader.decode(list(ids), skip_special_tokens=False)),
     )
 
 

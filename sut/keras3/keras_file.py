@@ -73,4 +73,12 @@ def load_training(workload: Workload) -> KerasTraining:
         inputs = keras_archive.inputs(model, workload, batch)
         return inputs, keras_archive.labels(model, workload, batch)
 
-    return FileTraining(model, workload, prepare, training.epoch, runtime, {}, pair)
+    return FileTraining(
+        model=model,
+        workload=workload,
+        named=prepare,
+        epoch=training.epoch,
+        runtime=runtime,
+        versions={},
+        pair=pair,
+    )

@@ -42,7 +42,8 @@ def section(content: Content) -> Section:
         of_one = gains(content, other)
         if of_one:
             bars[title] = of_one
-    if not any(bar.mark for of_one in bars.values() for bar in of_one):
+    drawn = [bar for of_one in bars.values() for bar in of_one]
+    if not any(bar.mark for bar in drawn):
         return Section()  # Keras published none of these cells
 
     def pictures() -> Pictures:
