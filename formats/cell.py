@@ -62,6 +62,14 @@ class Cell:
         steps: denoising steps of one image; None for a model that creates none.
         prompt_tokens, new_tokens: the tokens of each synthetic prompt and of its answer; None if
             the size or the data set gives them.
+        stream: whether the SUT handed over each token at once, so that token latencies were
+            measured.
+        max_wait_ms: Server: how long a request waits for others before a smaller batch is formed.
+            The largest batch is `batch_size`.
+        max_latency_ms, max_ttft_ms, max_tpot_ms: Server: the limits that the requests had to meet:
+            of whole answers, or of the first token and of each later token.
+        rate: Server: requests a second as given; None: the highest rate within the limits was
+            found.
         variables: environment variables that may change the figure, which the user has set; most
             cells have none.
         chat: the first 12 hex digits of the digest of the chat template and its variables; None: no
@@ -173,6 +181,60 @@ class Cell:
         default=None,
         metadata=about(
             "what ends an answer of a model that generates: stop or ignore", choices(END_TOKENS)
+        ),
+    )
+    stream: bool = field(
+        default=False,
+        metadata=about(
+            "whether each token was handed over at once",
+            late=True,
+            not_work=True,
+            words="streamed",
+        ),
+    )
+    max_wait_ms: float | None = field(
+        default=None,
+        metadata=about(
+            "how long a request waits for others of its batch",
+            least(0),
+            late=True,
+            words="wait at most {max_wait_ms:g} ms",
+        ),
+    )
+    max_latency_ms: float | None = field(
+        default=None,
+        metadata=about(
+            "the limit of a request's latency", least(0), late=True, words="{max_latency_ms:g} ms"
+        ),
+    )
+    max_ttft_ms: float | None = field(
+        default=None,
+        metadata=about(
+            "the limit of the time to the first token",
+            least(0),
+            late=True,
+            words="first token {max_ttft_ms:g} ms",
+        ),
+    )
+    max_tpot_ms: float | None = field(
+        default=None,
+        metadata=about(
+            "the limit of the time per output token after the first",
+            least(0),
+            late=True,
+            words="later tokens {max_tpot_ms:g} ms",
+        ),
+    )
+    rate: float | None = field(
+        default=None,
+        metadata=about(
+            "requests a second, where they were given and not found",
+            least(0),
+            late=True,
+            sweeps=11,
+            axis="requests a second",
+            sorts=10,
+            words="{rate:g} requests/s",
         ),
     )
     variables: Mapping[str, str] = field(

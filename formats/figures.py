@@ -71,6 +71,27 @@ FIGURES = {
         divisor=1e6,
         one_query=False,
     ),
+    "MultiStream": Figure(
+        name="latency_p99",
+        unit="ms",
+        higher_is_better=False,
+        estimates={
+            "early_stopping_latency_ms": "early stopping",
+            "result_99.00_percentile_per_query_latency_ns": "percentile",
+        },
+        divisor=1e6,
+        one_query=False,
+    ),
+    **{
+        name: Figure(
+            name="requests_per_second",
+            unit="requests/s",
+            higher_is_better=True,
+            estimates={"effective_target_qps": "rate"},
+            one_query=False,
+        )
+        for name in ("Server", "Interactive")
+    },
     "Fit": Figure(name="ms_per_step", unit="ms/step", higher_is_better=False, estimates={}),
 }
 """Scenario → its figure."""

@@ -67,6 +67,27 @@ class Known:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Serving:
+    """How the requests of a Server test arrive, are batched and are judged.
+
+    Attributes:
+        max_wait_ms: how long a request waits for others before a smaller batch is formed.
+        percentile: the share of the requests, in percent, that must be within the limits.
+        max_latency_ms: the limit of a whole answer; None if tokens are judged.
+        max_ttft_ms, max_tpot_ms: the limits of the time to the first token, and of the time per
+            later token; None if whole answers are judged.
+        rate: requests a second, as the user gave them; None: the highest rate is found.
+    """
+
+    max_wait_ms: float
+    percentile: float
+    max_latency_ms: float | None = None
+    max_ttft_ms: float | None = None
+    max_tpot_ms: float | None = None
+    rate: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Job:
     """The work of one worker process: a LoadGen test, a training, or the computing of a reference.
 
@@ -88,6 +109,11 @@ class Job:
         known: what need not be measured again; None: everything is measured.
         made_with: digests of environment and source. The worker ignores them; a resumed run
             compares them.
+        stream: whether the SUT hands over each token at once, and LoadGen logs token latencies.
+        batch_sizes: the sizes of batches that the scenario forms, ascending. The last one is that
+            of the workload. Empty: an older job, whose batches all have that size.
+        serving: how requests arrive and are batched; None: the scenario has no
+            arrivals.
         reference: reference.npz. Teacher-forced logits are computed for its first `logits_rows`
             answers.
     """
@@ -112,6 +138,9 @@ class Job:
     procedure: str = "loadgen"
     fresh: Path | None = None
     known: Known | None = None
+    stream: bool = False
+    batch_sizes: tuple[int, ...] = ()
+    serving: Serving | None = None
 
     @property
     def audit_config(self) -> Path:
@@ -132,6 +161,9 @@ def read_job(path: Path) -> Job:
     for key in ("inputs", "synthetic", "log_dir", "reference", "fresh"):
         d[key] = d.get(key) and Path(d[key])
     d["answer"] = tuple(d["answer"])
+    d["batch_sizes"] = tuple(d.get("batch_sizes", ()))
+    if serving := d.get("serving"):
+        d["serving"] = Serving(**serving)
     if known := d.get("known"):
         d["known"] = Known(**known | {"second_ns": tuple(known["second_ns"])})
     return Job(workload=Workload(**workload), limits=Limits(**d.pop("limits")), **d)

@@ -20,7 +20,8 @@ class WorkerOutcome:
     `fresh`: the result of `fresh_inputs.compare`. `loaded_for`: the test for which this worker had
     loaded and warmed up the SUT; empty: it did so for this test. `import_ns`, `load_ns`, `warmup`
     and `cache_hits` are always of that loading. `cache_hits`: how many of the compiled programs the
-    framework found in its cache on disk.
+    framework found in its cache on disk. `search`: each rate that was tried (`rate_search.Trial`).
+    `queue`: the requests that waited and the batches over time (`batching.summary`).
     """
 
     status: str
@@ -44,3 +45,5 @@ class WorkerOutcome:
     answers: Mapping[str, Any] = field(default_factory=dict)
     loaded_for: str = ""
     cache_hits: int = 0
+    search: list[dict[str, Any]] = field(default_factory=list)
+    queue: Mapping[str, list[float]] = field(default_factory=dict)

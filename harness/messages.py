@@ -61,6 +61,11 @@ class PlanReason(StrEnum):
     EOS_IGNORE = (
         "--eos ignore: an answer continues after its end token ({tokens}), and all its tokens count"
     )
+    LIMITS = "{limits}: the limits of {official} in the round"
+    RATE = (
+        "the highest rate is found first, in about {trials} trials of {seconds:g} s or more (--rate"
+        " gives one)"
+    )
     CHAT = "the chat template of {path} is applied to each prompt"
     CHAT_OPTIONS = "variables of the chat template: {options}"
     CHAT_DATED = (

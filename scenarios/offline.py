@@ -12,6 +12,8 @@ from typing import Any
 from formats.job import Job
 from scenarios.worker.answers import pack
 from scenarios.worker.qsl import Qsl
+from scenarios.worker.streaming import Responder, answering
+from scenarios.worker.watch import Watch
 from sut.contract import Inference
 
 LEAST_BATCHES = 3
@@ -71,27 +73,31 @@ def least(job: Job) -> str:
 def callbacks(
     sut: Inference,
     qsl: Qsl,
-    respond: Callable[..., None],
+    respond: Responder,
     job: Job,
-    started: Callable[[], None] = lambda: None,
+    watch: Watch,
 ) -> tuple[Callable[..., None], Callable[[], None]]:
-    """The functions for LoadGen: (issue, flush). `started` is called when the query comes in,
-    before its first batch.
+    """The functions for LoadGen: (issue, flush). `watch` is started when the query comes in, before
+    its first batch.
     """
     size = job.workload.batch_size
     keys = job.answer
+    answer = answering(sut, respond, keys)
     pending: deque[tuple[Sequence[int], Sequence[int], Any]] = deque()
 
     def finish() -> None:
         ids, indices, outputs = pending.popleft()
-        respond(ids, pack(sut.to_host(outputs), keys), indices)
+        respond.complete(ids, pack(sut.to_host(outputs), keys), indices)
 
     def issue(ids: Sequence[int], indices: Sequence[int]) -> None:
-        started()
+        watch.start()
         slots = qsl.slots(indices)
         for start in range(0, len(ids), size):
             end = start + size
             batch = qsl.one(indices[start]) if size == 1 else qsl.gather(slots[start:end], size)
+            if job.stream:
+                answer(batch, ids[start:end], indices[start:end])
+                continue
             pending.append((ids[start:end], indices[start:end], sut.predict(batch)))
             if len(pending) >= sut.in_flight:
                 finish()
@@ -101,6 +107,8 @@ def callbacks(
     return issue, lambda: None
 
 
-def drive(issue: Callable[..., None], indices: Sequence[int]) -> None:
+def drive(
+    issue: Callable[..., None], flush: Callable[[], None], indices: Sequence[int], size: int
+) -> None:
     """Issue all samples as one query, as LoadGen would."""
     issue(list(range(len(indices))), indices)

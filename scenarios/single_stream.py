@@ -1,5 +1,5 @@
-"""SingleStream: each query is one sample. It is answered in the issuing thread, because a hand-over
-to another thread costs 20 µs.
+"""SingleStream: each query is one sample. MultiStream: each is eight samples, which are one batch.
+They are answered in the issuing thread, because a hand-over to another thread costs 20 µs.
 """
 
 from __future__ import annotations
@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from formats.job import Job
-from scenarios.worker.answers import pack
 from scenarios.worker.qsl import Qsl
+from scenarios.worker.streaming import Responder, answering
+from scenarios.worker.watch import Watch
 from sut.contract import Inference
 
 # LoadGen prepares queries for 2 × min_duration at target_latency. A SUT that answers all of them
@@ -26,7 +27,7 @@ _LEAST_QUERIES = 64
 def user_conf(job: Job, calibration: Mapping[str, float], in_flight: int) -> dict[str, float]:
     """Return the settings that the scenario adds to user.conf."""
     limits = job.limits
-    latency_ms = calibration["median_sample_ns"] / 1e6
+    latency_ms = job.workload.batch_size * calibration["median_sample_ns"] / 1e6
     if not limits.quick:
         target = _TARGET_EQUAL_ISSUE if limits.equal_issue else _TARGET
         return {"target_latency": target * latency_ms}
@@ -50,24 +51,29 @@ def least(job: Job) -> str:
 def callbacks(
     sut: Inference,
     qsl: Qsl,
-    respond: Callable[..., None],
+    respond: Responder,
     job: Job,
-    started: Callable[[], None] = lambda: None,
+    watch: Watch,
 ) -> tuple[Callable[..., None], Callable[[], None]]:
-    """The functions for LoadGen: (issue, flush). `started` is not called, because the call would be
-    measured with each query.
+    """The functions for LoadGen: (issue, flush). `watch.start` is not called, because the call
+    would be measured with each query.
     """
-    keys = job.answer
+    answer = answering(sut, respond, job.answer)
+    one = qsl.one
 
     def issue(ids: Sequence[int], indices: Sequence[int]) -> None:
-        outputs = sut.predict(qsl.one(indices[0]))
-        answers = pack(sut.to_host(outputs), keys)
-        respond(ids, answers, indices)
+        answer(one(indices[0]), ids, indices)
 
-    return issue, lambda: None
+    def issue_many(ids: Sequence[int], indices: Sequence[int]) -> None:
+        answer(qsl.batch(indices, len(ids)), ids, indices)
+
+    return (issue if job.workload.batch_size == 1 else issue_many), lambda: None
 
 
-def drive(issue: Callable[..., None], indices: Sequence[int]) -> None:
-    """Issue one query after the other, as LoadGen would."""
-    for index in indices:
-        issue([0], [index])
+def drive(
+    issue: Callable[..., None], flush: Callable[[], None], indices: Sequence[int], size: int
+) -> None:
+    """Issue one query of `size` samples after the other, as LoadGen would."""
+    for start in range(0, len(indices), size):
+        part = indices[start : start + size]
+        issue(range(len(part)), part)

@@ -53,6 +53,9 @@ class Scenario:
         trace_bytes_a_sample: bytes that a sample takes in LoadGen's trace, measured on LoadGen
             6.0.17.
         one_sample_a_query: whether each batch is one sample.
+        logged_as: LoadGen's own name of the scenario, if it is another one.
+        samples_a_query: the samples of one query, if they are always as many.
+        serves: whether requests arrive over time, in the way that a `formats.job.Serving` says.
     """
 
     name: str
@@ -64,6 +67,9 @@ class Scenario:
     counts: Callable[[Mapping[str, float], int, float], Counts] = lambda *_: Counts(0, 0)
     trace_bytes_a_sample: int = 0
     one_sample_a_query: bool = False
+    logged_as: str = ""
+    samples_a_query: int | None = None
+    serves: bool = False
 
     @property
     def one_query(self) -> bool:
@@ -103,6 +109,17 @@ def one_after_the_other(conf: Mapping[str, float], one_pass: int, sample_ns: flo
     return Counts(issued, prepared)
 
 
+def over_time(conf: Mapping[str, float], one_pass: int, sample_ns: float) -> Counts:
+    """The counts of Server: requests are generated until both the duration and the count are
+    reached (loadgen.cc, GenerateQueries).
+    """
+    least = int(conf["min_query_count"])
+    samples = max(least, int(conf["min_duration"] / 1e3 * conf["target_qps"]) + 1)
+    if conf["sample_concatenate_permutation"]:
+        samples = -(-samples // one_pass) * one_pass
+    return Counts(samples, samples)
+
+
 SCENARIOS: dict[str, Scenario] = {
     "Offline": Scenario(
         name="Offline",
@@ -121,6 +138,35 @@ SCENARIOS: dict[str, Scenario] = {
         counts=one_after_the_other,
         trace_bytes_a_sample=1024,
         one_sample_a_query=True,
+    ),
+    "MultiStream": Scenario(
+        name="MultiStream",
+        module="scenarios.single_stream",
+        measures="latency of eight samples",
+        figure=FIGURES["MultiStream"],
+        compared="latency_p50_ms",
+        counts=one_after_the_other,
+        trace_bytes_a_sample=280,
+        samples_a_query=8,
+    ),
+    "Server": Scenario(
+        name="Server",
+        module="scenarios.server",
+        measures="requests a second within limits of latency",
+        figure=FIGURES["Server"],
+        counts=over_time,
+        trace_bytes_a_sample=1024,
+        serves=True,
+    ),
+    "Interactive": Scenario(
+        name="Interactive",
+        logged_as="Server",
+        module="scenarios.server",
+        measures="Server with tighter limits",
+        figure=FIGURES["Interactive"],
+        counts=over_time,
+        trace_bytes_a_sample=1024,
+        serves=True,
     ),
     "Fit": Scenario(
         name="Fit",

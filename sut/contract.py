@@ -12,7 +12,7 @@ import numpy as np
 
 from formats.workload import Workload
 
-__all__ = ["Batch", "Evidence", "Inference", "Training", "Unsupported", "Workload"]
+__all__ = ["Batch", "Engine", "Evidence", "Inference", "Training", "Unsupported", "Workload"]
 
 Batch = Mapping[str, np.ndarray]
 """Named arrays of inputs or of answers; axis 0 is the batch."""
@@ -84,6 +84,16 @@ class Inference(Protocol):
         Only a SUT that generates has this method. It is never timed.
         """
 
+    def stream(self, batch: Batch, on_step: Callable[[np.ndarray], bool]) -> None:
+        """Generate the answers of one prepared batch, and hand over each token at once.
+
+        Only a SUT that can stream has this method. It calls `on_step` with the next token of each
+        row, int32 [batch], as soon as these tokens are in host memory. It stops if `on_step`
+        returns False. That happens at the latest after the largest `max_new_tokens` of the batch.
+        The tokens of a row, up to its end, are those that `predict` generates. Tokens after a row's
+        end are ignored.
+        """
+
     def synchronise(self) -> None:
         """Wait for the device. Every measured time ends here or in `to_host`."""
 
@@ -93,6 +103,29 @@ class Inference(Protocol):
 
         The SUT must run `call` exactly once, under the framework's profiler. This run is not timed.
         Its shapes have run before, so it compiles nothing.
+        """
+
+
+class Engine(Inference, Protocol):
+    """A SUT that forms its own batches, such as a server behind a network. The scenarios hand it
+    each sample at once.
+    """
+
+    def submit(
+        self,
+        sample: Batch,
+        on_first: Callable[[np.ndarray], None],
+        on_end: Callable[[Batch | Exception], None],
+    ) -> None:
+        """Begin to answer one prepared sample, with axis 0 of length 1, and return at once.
+
+        Both functions are called from one thread of the SUT.
+
+        Args:
+            on_first: call it with the first token, int32 [1, 1], when it has arrived. A SUT that
+                does not stream never calls it.
+            on_end: call it once, with the complete answer as `to_host` returns it, or with an
+                error, which ends the test.
         """
 
 

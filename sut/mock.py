@@ -56,6 +56,19 @@ class Mock:
             continue
         return answers
 
+    def stream(self, batch: Batch, on_step: Callable[[np.ndarray], bool]) -> None:
+        """Hand over the tokens at equal distances, so that the last one comes when `predict` would
+        have been done.
+        """
+        answers, ready_ns = self.predict(batch)
+        begin_ns = time.perf_counter_ns()
+        steps = answers["tokens"].shape[1]
+        for step in range(steps):
+            due_ns = begin_ns + (ready_ns - begin_ns) * (step + 1) // steps
+            self.to_host((answers, due_ns))
+            if not on_step(answers["tokens"][:, step]):
+                return
+
     def logits(self, tokens: np.ndarray) -> np.ndarray:
         """Return one-hot logits of the token that follows each token, float32 [batch, length,
         vocabulary].

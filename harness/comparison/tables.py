@@ -218,7 +218,8 @@ class Group:
     def sut(self) -> str:
         """The SUT with its options, as shown in a table."""
         options = [f"{name}={value}" for name, value in sorted(self.cell.options.items())]
-        return " ".join([self.cell.sut, *options])
+        streamed = ["streamed"] if self.cell.stream else []
+        return " ".join([self.cell.sut, *streamed, *options])
 
     @property
     def execution(self) -> str:

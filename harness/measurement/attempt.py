@@ -108,6 +108,9 @@ def make_job(
         logits_rows=logits_rows(request, inputs),
         calibration=calibration,
         known=attempt.known,
+        stream=request.stream,
+        batch_sizes=request.batch_sizes,
+        serving=request.serving,
         made_with=attempt.made_with,
     )
     return (

@@ -141,11 +141,12 @@ class Options:
         lambda: (
             "samples a step in"
             f" {' or '.join(s.name for s in SCENARIOS.values() if not s.one_sample_a_query)};"
-            " default: that of the size"
+            " default: that of the size. In Server the largest batch"
         ),
         type=int,
         metavar="N",
         default=None,
+        former=("--max-batch",),
     )
     seq_len: int | None = _flag(
         "for models that predict: tokens to which inputs are padded; default: that of the size, or"
@@ -172,6 +173,47 @@ class Options:
         " --weights",
         type=int,
         metavar="N",
+        default=None,
+    )
+    stream: str = _flag(
+        "on: the SUT hands over each token at once, and LoadGen measures token latencies; it needs"
+        " a SUT that streams (see list); default: off, unless a limit needs it",
+        read=_one_of(lambda: ("off", "on"), "--stream"),
+        nargs="?",
+        const="on",
+        default="off",
+    )
+    max_wait_ms: float | None = _flag(
+        "in Server: how long a request waits for others of its batch (default 0: a batch begins as"
+        " soon as the SUT is free)",
+        type=float,
+        metavar="MS",
+        default=None,
+    )
+    max_latency_ms: float | None = _flag(
+        "in Server: the limit of a request's latency; default: that of the round",
+        type=float,
+        metavar="MS",
+        default=None,
+    )
+    max_ttft_ms: float | None = _flag(
+        "in Server: the limit of the time to the first token; implies --stream; default: that of"
+        " the round",
+        type=float,
+        metavar="MS",
+        default=None,
+    )
+    max_tpot_ms: float | None = _flag(
+        "in Server: the limit of the time per output token after the first; implies --stream;"
+        " default: that of the round",
+        type=float,
+        metavar="MS",
+        default=None,
+    )
+    rate: float | None = _flag(
+        "in Server: requests a second; default: the highest rate within the limits is found",
+        type=float,
+        metavar="R",
         default=None,
     )
     eos: str | None = _flag(

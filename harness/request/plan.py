@@ -20,6 +20,7 @@ from harness.inputs.architectures import keras_file as keras_models
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import PromptOptions
 from harness.messages import KerasGenerates, NotRun, PlanReason
+from harness.request import serving
 from harness.request.options import Options
 from harness.request.request import STEPS, Request
 from scenarios.table import SCENARIOS
@@ -64,6 +65,12 @@ def resolve(options: Options) -> Request:
     end_tokens, why = _end_tokens(options, model, weights)
     prompt_options = PromptOptions(field=options.field, chat=chat)
     _check_prompts(options, model, size, weights, prompt_options)
+    round_ = rules.load(rules.CURRENT)
+    official = model.benchmark.get(round_.round, "")
+    serves = serving.of(options, official, round_, reasons)
+    streams = serving.streams(options)
+    if streams and not architectures.of(model, options.trains).generates_tokens:
+        raise _no_tokens("--stream", options, model)
     few = _inputs_on_host(options, model, device, prompt_options)
     return Request(
         options=options,
@@ -73,7 +80,9 @@ def resolve(options: Options) -> Request:
         batch_size=_batch_size(options, size, few, reasons),
         device=device,
         duration=_DURATION_S if options.duration is None else options.duration,
-        rules=rules.load(rules.CURRENT),
+        rules=round_,
+        serving=serves,
+        stream=streams,
         sut_options=options.sut_options,
         end_tokens=end_tokens,
         weights=weights,
@@ -305,13 +314,21 @@ def _inputs_on_host(
 
 def _batch_size(options: Options, size: Size, most: int | None, reasons: list[str]) -> int:
     batch_size = options.batch_size
+    scenario = SCENARIOS[options.scenario]
+    if scenario.samples_a_query:
+        if batch_size not in (None, scenario.samples_a_query):
+            raise UsageError(
+                f"--batch-size {batch_size}: a query of {options.scenario} has"
+                f" {scenario.samples_a_query} samples, which are one batch: leave it out"
+            )
+        return scenario.samples_a_query
     if batch_size is None:
-        usual = size.batch_size.get(options.scenario, 1)
+        usual = size.batch_size.get("Offline" if scenario.serves else options.scenario, 1)
         if most and most < usual:
             reasons.append(PlanReason.BATCH_OF_INPUTS.format(batch=most, usual=usual))
             return most
         return usual
-    if SCENARIOS[options.scenario].one_sample_a_query and batch_size != 1:
+    if scenario.one_sample_a_query and batch_size != 1:
         others = [s.name for s in SCENARIOS.values() if s.loadgen and not s.one_sample_a_query]
         raise UsageError(
             f"--batch-size {batch_size}: {options.scenario} issues one sample a query; leave"

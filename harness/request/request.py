@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from compliance import rules
 from formats.cell import LORA, Cell
-from formats.job import Limits
+from formats.job import Limits, Serving
 from harness.inputs import architectures, user_weights
 from harness.inputs.architectures import Architecture
 from harness.inputs.models import ITEM_BYTES, Model, Size
@@ -64,6 +64,8 @@ class Request:
     end_tokens: tuple[int, ...] = ()
     weights: user_weights.Folder | None = None
     chat: Template | None = None
+    serving: Serving | None = None
+    stream: bool = False
     variables: Mapping[str, str] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
 
@@ -174,7 +176,27 @@ class Request:
             new_tokens=self.tokens and self.tokens[1],
             chat=self.chat.digest[:12] if self.chat else None,
             custom=self.model.file.code_digest if self.model.file else None,
+            stream=self.stream,
+            **self._limits(),
         )
+
+    def _limits(self) -> dict[str, float | None]:
+        """How requests are batched and judged, by the names of `Cell`. Empty if none arrive."""
+        if self.serving is None:
+            return {}
+        values = asdict(self.serving)
+        del values["percentile"]  # it follows from the mode
+        return values
+
+    @property
+    def batch_sizes(self) -> tuple[int, ...]:
+        """The sizes of the scenario's batches, ascending. Server has all powers of two below the
+        largest batch, so that no size is compiled while requests wait.
+        """
+        smaller = [1 << power for power in range(self.batch_size.bit_length())]
+        if self.serving is None:
+            return (self.batch_size,)
+        return (*(size for size in smaller if size < self.batch_size), self.batch_size)
 
     @property
     def prompt_options(self) -> PromptOptions:

@@ -28,7 +28,7 @@ from typing import Any
 from formats.job import Job, read_job
 from formats.outcome import WorkerOutcome
 from formats.writing import write_json
-from scenarios.worker import host_memory, preflight, procedures
+from scenarios.worker import host_memory, preflight, procedures, streaming
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
 from scenarios.worker.warm_up import warm_up
 from sut.contract import Unsupported
@@ -187,6 +187,10 @@ def load_and_warm_up(job: Job, beat: Heartbeat) -> Loaded:
     start = _clock()
     sut = load(job.workload)
     check_in_flight(job, sut)
+    if job.stream:
+        if not hasattr(sut, "stream"):
+            raise Unsupported("--stream: this SUT hands over only whole answers: leave it out")
+        sut = streaming.Streamed(sut, job.workload.config.get("end_tokens", ()))
     sut.synchronise()
     fields: dict[str, Any] = {"import_ns": import_ns, "load_ns": _clock() - start}
     # A training has no warm-up, because a step would change the model. Its first step is timed

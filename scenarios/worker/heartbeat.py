@@ -16,6 +16,7 @@ PHASES = (
     "load",
     "warm-up",
     "calibrate",
+    "rate",
     "test",
     "teacher-forced logits",
     "fresh inputs",

@@ -10,25 +10,30 @@ from time import perf_counter_ns
 import mlperf_loadgen as lg
 import numpy as np
 
+from formats.figures import TOKEN_BYTES
 from formats.job import ACCURACY, Job
+from scenarios.table import SCENARIOS
 from scenarios.worker.answers import Payload
 from scenarios.worker.heartbeat import COMPLETED, Heartbeat
 from scenarios.worker.qsl import Qsl
+from scenarios.worker.streaming import Responder
 from scenarios.worker.watch import Watch
 
 
 def responder(
-    heartbeat: Heartbeat, watch: Watch, dry: bool = False
-) -> Callable[[Sequence[int], Payload, Sequence[int]], None]:
-    """Return a function of (ids, payload, indices of the samples). It completes each sample of a
-    batch once, in one call.
+    heartbeat: Heartbeat, watch: Watch, dry: bool = False, counts_tokens: bool = False
+) -> Responder:
+    """Return the functions that report first tokens and complete answers. Each completes the
+    samples of a batch in one call.
 
-    With `dry` it builds the responses and sends none (calibration).
+    With `dry` it builds the responses and sends none (calibration). With `counts_tokens` LoadGen
+    also gets the number of tokens of each answer.
 
     The time between a SUT's answer and LoadGen's clock is spent here, mostly with cold caches. So
     every attribute look-up costs time.
     """
     send: Callable[..., object] = (lambda responses: None) if dry else lg.QuerySamplesComplete
+    send_first: Callable[..., object] = (lambda responses: None) if dry else lg.FirstTokenComplete
     response, cells, from_buffer = lg.QuerySampleResponse, heartbeat.cells, c_char.from_buffer
     append_time, append_index, append_indices = (
         watch.times.append,
@@ -61,12 +66,20 @@ def responder(
             start = rows.ctypes.data
         if count == 1:  # a shorter way for SingleStream and batches of one
             sent = stride if lengths is None else lengths[0]
-            send([response(ids[0], start, sent)])
+            if counts_tokens:
+                send([response(ids[0], start, sent, sent // TOKEN_BYTES)])
+            else:
+                send([response(ids[0], start, sent)])
             append_index(indices[0])
         else:
             sent = count * stride if lengths is None else sum(lengths[:count])
             sizes = repeat(stride) if lengths is None else lengths
-            send(list(map(response, ids, range(start, start + count * stride, stride), sizes)))
+            starts = range(start, start + count * stride, stride)
+            if counts_tokens and lengths is not None:
+                tokens = [length // TOKEN_BYTES for length in lengths]
+                send(list(map(response, ids, starts, lengths, tokens)))
+            else:
+                send(list(map(response, ids, starts, sizes)))
             append_indices(indices)
         append_time(perf_counter_ns())
         watch.payload_bytes += sent
@@ -75,7 +88,12 @@ def responder(
         if next_kept < completed:
             next_kept = watch.keep(rows, lengths, count)
 
-    return complete
+    def first(ids: Sequence[int], tokens: np.ndarray) -> None:
+        start = tokens.ctypes.data
+        starts = range(start, start + tokens.nbytes, TOKEN_BYTES)
+        send_first([response(each, at, TOKEN_BYTES) for each, at in zip(ids, starts, strict=True)])
+
+    return Responder(complete, first)
 
 
 def settings(job: Job, conf: Mapping[str, float]) -> dict[str, float]:
@@ -89,14 +107,21 @@ def settings(job: Job, conf: Mapping[str, float]) -> dict[str, float]:
         "min_query_count": job.limits.min_query_count,
         "performance_sample_count_override": job.limits.performance_sample_count,
         "sample_concatenate_permutation": int(job.limits.equal_issue),
+        **({"use_token_latencies": 1} if job.stream else {}),
         **conf,
     }
+
+
+def _logged_as(job: Job) -> str:
+    """LoadGen's name of the scenario."""
+    scenario = SCENARIOS[job.scenario]
+    return scenario.logged_as or scenario.name
 
 
 def write_user_conf(job: Job, values: Mapping[str, float]) -> None:
     """Write user.conf into the job's folder: one `model.scenario.key = value` a line."""
     text = "".join(
-        f"{job.benchmark}.{job.scenario}.{key} = {value}\n" for key, value in values.items()
+        f"{job.benchmark}.{_logged_as(job)}.{key} = {value}\n" for key, value in values.items()
     )
     (job.log_dir / "user.conf").write_text(text, encoding="utf-8")
 
@@ -109,6 +134,13 @@ def write_audit_config(job: Job) -> None:
         )
 
 
+def test_settings(job: Job) -> lg.TestSettings:
+    """LoadGen's embedded settings of the benchmark, which have the seeds of the round."""
+    settings = lg.TestSettings()
+    settings.FromConfig("", job.benchmark, _logged_as(job), 0)
+    return settings
+
+
 def run(
     job: Job, qsl: Qsl, issue: Callable[..., None], flush: Callable[[], None], trace: bool
 ) -> None:
@@ -117,14 +149,13 @@ def run(
 
     Raises ValueError for a user.conf that LoadGen rejects, and any error of a callback.
     """
-    settings = lg.TestSettings()
-    # FromConfig of a user.conf reads LoadGen's embedded configuration first, but only once in a
-    # process. So both are read here: type 0 is the embedded one, and type 2 a file without it
-    # (test_settings_internal.cc). The settings are the same.
-    for path, kind in (("", 0), (str(job.log_dir / "user.conf"), 2)):
-        if code := settings.FromConfig(path, job.benchmark, job.scenario, kind):
-            raise ValueError(f"user.conf: LoadGen's return code {code}")
-    settings.scenario = getattr(lg.TestScenario, job.scenario)
+    settings = test_settings(job)
+    # FromConfig of a user.conf would read LoadGen's embedded configuration first, but only once in
+    # a process. Type 2 is a file without it (test_settings_internal.cc).
+    user_conf = str(job.log_dir / "user.conf")
+    if code := settings.FromConfig(user_conf, job.benchmark, _logged_as(job), 2):
+        raise ValueError(f"user.conf: LoadGen's return code {code}")
+    settings.scenario = getattr(lg.TestScenario, _logged_as(job))
     settings.mode = (
         lg.TestMode.AccuracyOnly if job.test == ACCURACY else lg.TestMode.PerformanceOnly
     )

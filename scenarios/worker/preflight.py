@@ -52,13 +52,14 @@ def performance(job: Job, settings: Mapping[str, float], sample_ns: float) -> Pl
     """
     scenario = SCENARIOS[job.scenario]
     samples, prepared = scenario.counts(settings, job.limits.performance_sample_count, sample_ns)
+    arrival_ns = 1e9 / settings["target_qps"] if scenario.serves else 0
     trace_bytes = samples * scenario.trace_bytes_a_sample
     trace = trace_bytes <= job.limits.trace_bytes
     log_bytes = (trace_bytes if trace else 0) + (1 << 20)
     return Plan(
         samples,
         _batches(samples, job),
-        samples * sample_ns / 1e9,
+        samples * max(sample_ns, arrival_ns) / 1e9,
         prepared * _MEMORY_BYTES,
         log_bytes,
         trace,

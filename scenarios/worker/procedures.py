@@ -10,7 +10,7 @@ import dataclasses
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from formats.job import ACCURACY, PERFORMANCE, Job
 from formats.writing import write_json
 from scenarios.table import SCENARIOS
 from scenarios.worker import (
+    batching,
     counters,
     disturbance,
     evidence,
@@ -64,6 +65,10 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     scenario = SCENARIOS[job.scenario].load()
     qsl = Qsl(job.inputs, sut.prepare)
     calibration = job.calibration or calibrate(job, sut, scenario, beat, slowest_ns)
+    found: dict[str, Any] = {}
+    if job.serving and "rate" not in calibration:
+        found = _find_rate(job, sut, scenario, beat, calibration)
+        calibration = {**calibration, "rate": found["rate"]}
     settings = loadgen.settings(job, scenario.user_conf(job, calibration, sut.in_flight))
     plan = _plan(job, sut, qsl, settings, calibration["median_sample_ns"])
     write_json(job.log_dir / "plan.json", plan)
@@ -73,17 +78,22 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     watch = Watch(
         plan.samples if job.test == PERFORMANCE else 0, job.limits.performance_sample_count
     )
-    issue, flush = scenario.callbacks(sut, qsl, loadgen.responder(beat, watch), job, watch.start)
+    respond = loadgen.responder(beat, watch, counts_tokens=job.stream)
+    issue, flush = scenario.callbacks(sut, qsl, respond, job, watch)
     loadgen.write_user_conf(job, settings)
     loadgen.write_audit_config(job)
     beat.allow(LOAD_LIMIT_S)  # a profiler of a GPU may take a minute to start and to read
     watched = evidence.batches(job, sut)
     begun = evidence.begin(sut, watched)
-    beat.enter("test", hang_limit_s(calibration["slowest_batch_ns"]), plan.samples)
+    beat.enter("test", _hang_limit_s(calibration), plan.samples)
     energy_before, load_before = counters.read(job.workload.device), disturbance.read()
     monotonic_ns, start = time.monotonic_ns(), _clock()
     loadgen.run(job, qsl, issue, flush, plan.trace)
     test_ns = _clock() - start
+    queue = {}
+    if watch.queue:
+        watch.queue.close()
+        queue = batching.summary(watch.queue.record)
     disturbances = disturbance.between(
         load_before,
         disturbance.read(),
@@ -107,6 +117,8 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     doubt = {"fresh_slower": fresh["slower"]} if fresh and fresh_inputs.doubtful(fresh) else {}
     return {
         "calibration": calibration,
+        "search": found.get("trials", []),
+        "queue": queue,
         "plan": dataclasses.asdict(plan),
         "test_start_ns": monotonic_ns,
         "test_ns": test_ns,
@@ -117,6 +129,32 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
         "disturbance": {**dataclasses.asdict(disturbances), **doubt, **evidence.threads(after)},
         **looked_back,
     }
+
+
+def _find_rate(
+    job: Job, sut: Inference, scenario: Any, beat: Heartbeat, calibration: Mapping[str, float]
+) -> dict[str, Any]:
+    """Return the `rate` of the requests and the `trials` that found it. A given rate needs none."""
+    from scenarios.worker import loadgen
+
+    if job.serving and job.serving.rate:
+        return {"rate": job.serving.rate}
+    qsl = Qsl(job.inputs, sut.prepare)
+    qsl.load(range(qsl.count))
+    seed = loadgen.test_settings(job).schedule_rng_seed
+    beat.enter("rate", _hang_limit_s(calibration))
+    found: dict[str, Any] = scenario.find_rate(
+        sut, qsl, job, 1e9 / calibration["median_sample_ns"], seed, beat
+    )
+    return found
+
+
+def _hang_limit_s(calibration: Mapping[str, float]) -> float:
+    """Seconds without an answer after which a test counts as hung. Between requests nothing is
+    answered.
+    """
+    between_s = 10 / calibration["rate"] if "rate" in calibration else 0
+    return hang_limit_s(calibration["slowest_batch_ns"]) + between_s
 
 
 def _look_back(job: Job, sut: Inference, qsl: Qsl, watch: Watch, beat: Heartbeat) -> dict[str, Any]:
@@ -153,14 +191,15 @@ def calibrate(
     )
     samples_like.load(range(samples_like.count))
     beat.enter("calibrate", hang_limit_s(slowest_ns))
-    issue, _ = scenario.callbacks(sut, samples_like, loadgen.responder(beat, watch, dry=True), job)
+    respond = loadgen.responder(beat, watch, dry=True)
+    issue, flush = scenario.callbacks(sut, samples_like, respond, job, watch)
     batch = job.workload.batch_size
     began = _clock()
     # A window has at least as many batches as the SUT keeps in flight. A single batch of two that
     # overlap would look twice as slow.
     least = max(2 if batch > 1 else 1, sut.in_flight) * batch
     windows, samples = _windows(
-        lambda rows: scenario.drive(issue, rows),
+        lambda rows: scenario.drive(issue, flush, rows, batch),
         samples_like.count,
         least,
         job.limits.calibration_seconds * 1e9,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import product
 from typing import Any
 
 from formats.job import Job
@@ -26,16 +27,18 @@ def warm_up(
     """
     synthetic = Qsl(job.synthetic, sut.prepare)
     synthetic.load(range(synthetic.count))
-    times = []
-    beat.enter("warm-up", LOAD_LIMIT_S, 2 * job.warmup_rows)
-    for row in range(job.warmup_rows):
-        batch = synthetic.batch([row], job.workload.batch_size)
+    times: list[dict[str, Any]] = []
+    sizes = job.batch_sizes or (job.workload.batch_size,)
+    beat.enter("warm-up", LOAD_LIMIT_S, 2 * job.warmup_rows * len(sizes))
+    # The largest size comes last, so that its answers are described.
+    for size, row in product(sizes, range(job.warmup_rows)):
+        batch = synthetic.batch([row], size)
         first_ns, answers = _timed(sut, batch, beat)
         if job.known and not DEVICES[job.workload.device].accelerator:
-            second_ns = job.known.second_ns[row]
+            second_ns = job.known.second_ns[len(times)]
         else:
             second_ns, answers = _timed(sut, batch, beat)
-        times.append({"row": row, "first_ns": first_ns, "second_ns": second_ns})
+        times.append({"row": row, "size": size, "first_ns": first_ns, "second_ns": second_ns})
     return times, describe(answers, job.answer)
 
 

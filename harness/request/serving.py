@@ -1,0 +1,105 @@
+"""How the requests of Server and Interactive arrive and are judged: flags → `Serving`, with the
+round's limits as defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from compliance.rules import Rules
+from formats.job import Serving
+from harness.errors import UsageError
+from harness.messages import PlanReason
+from harness.request.options import Options, flag
+from scenarios.table import SCENARIOS
+
+_FLAGS = ("max_latency_ms", "max_ttft_ms", "max_tpot_ms", "max_wait_ms", "rate")
+QUICK_S, OFFICIAL_S = 10.0, 60.0
+"""The least seconds of a trial by default: of a quick test, and of a longer one."""
+_USUAL_TRIALS = 6
+_EARLIER_MS = {"bert-99": 130.0}
+"""Limits of benchmarks that had Server in earlier rounds (bert-99: up to v5.0)."""
+_QUICK_PERCENTILE = 90.0
+"""A quick test has too few requests for the 99th percentile: early stopping needs 459."""
+
+
+def of(options: Options, official: str, rules: Rules, reasons: list[str]) -> Serving | None:
+    """Return how requests are served. None if the scenario has no arrivals.
+
+    Args:
+        official: the official benchmark to which the model is mapped; empty: none. It gives the
+            limits that no flag gives.
+
+    Raises UsageError for a flag of another scenario, and if no limit is known.
+    """
+    given = {name: getattr(options, name) for name in _FLAGS if getattr(options, name) is not None}
+    if not SCENARIOS[options.scenario].serves:
+        for name, value in given.items():
+            raise UsageError(
+                f"{flag(name)} {value:g}: is for --scenario Server or Interactive, in which"
+                " requests arrive over time: leave it out"
+            )
+        return None
+    for name, value in given.items():
+        if value < 0 or (value == 0 and name != "max_wait_ms"):
+            raise UsageError(f"{flag(name)} {value:g}: give a number above 0")
+    limits = _limits(options, official, rules, reasons)
+    quick = options.mode == "quick"
+    if "rate" not in given:
+        length_s = (options.duration or QUICK_S) if quick else OFFICIAL_S
+        reasons.append(PlanReason.RATE.format(trials=_USUAL_TRIALS, seconds=length_s))
+    return Serving(
+        max_wait_ms=given.get("max_wait_ms", 0.0),
+        percentile=_QUICK_PERCENTILE if quick else rules.scenarios["Server"].percentile,
+        rate=given.get("rate"),
+        **limits,
+    )
+
+
+def streams(options: Options) -> bool:
+    """Whether token latencies are needed: they are requested or limited."""
+    limited = options.max_ttft_ms is not None or options.max_tpot_ms is not None
+    return options.stream == "on" or limited
+
+
+def _limits(
+    options: Options, official: str, rules: Rules, reasons: list[str]
+) -> Mapping[str, float | None]:
+    tokens = {"max_ttft_ms": options.max_ttft_ms, "max_tpot_ms": options.max_tpot_ms}
+    if options.max_latency_ms is not None:
+        if streams(options):
+            raise UsageError(
+                f"--max-latency-ms {options.max_latency_ms:g}: LoadGen judges a streamed answer by"
+                " its first token and its later tokens: give --max-ttft-ms and --max-tpot-ms"
+                " instead, or leave --stream out"
+            )
+        return {"max_latency_ms": options.max_latency_ms}
+    if any(limit is not None for limit in tokens.values()):
+        return tokens
+    for name, limit_ms in _of_round(options, official, rules):
+        tokens[name] = limit_ms
+    found = {name: limit for name, limit in tokens.items() if limit is not None}
+    if not found:
+        wanted = "--max-ttft-ms and --max-tpot-ms" if streams(options) else "--max-latency-ms"
+        raise UsageError(
+            f"--scenario {options.scenario}: the round has no limit of latency for this model: give"
+            f" {wanted}"
+        )
+    texts = [f"{flag(name)} {limit:g}" for name, limit in found.items()]
+    reasons.append(PlanReason.LIMITS.format(limits=" ".join(texts), official=official))
+    return found
+
+
+def _of_round(options: Options, official: str, rules: Rules) -> Iterator[tuple[str, float]]:
+    """Yield the round's limits for the model's benchmark, by the names of `Serving`."""
+    # A benchmark for edge systems has no Server; that of datacenters with the same model has.
+    row = rules.benchmarks.get(official.removesuffix("-edge"))
+    if row is None:
+        return
+    if streams(options):
+        for kind, limit_ns in row.token_latency_ns.get(options.scenario, {}).items():
+            yield f"max_{kind}_ms", limit_ns / 1e6
+    elif options.scenario in row.latency_ns:
+        yield "max_latency_ms", row.latency_ns[options.scenario] / 1e6
+    elif options.scenario == "Server" and official in _EARLIER_MS:
+        yield "max_latency_ms", _EARLIER_MS[official]

@@ -1,0 +1,111 @@
+"""Server: requests arrive one by one as a Poisson process. They wait in a queue, and one thread
+answers them in batches. Interactive is Server with tighter limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from formats.job import Job
+from scenarios.worker import rate_search
+from scenarios.worker.batching import Batcher, Policy
+from scenarios.worker.heartbeat import Heartbeat
+from scenarios.worker.qsl import Qsl
+from scenarios.worker.rate_search import LEAST_REQUESTS, serving_of
+from scenarios.worker.streaming import Responder, answering
+from scenarios.worker.watch import Watch
+from sut.contract import Inference
+
+_UNLIMITED_MS = 1e9
+_PATIENCE, _LEAST_PATIENCE_S = 100, 60
+"""A request may wait so many times its limit, and at least so many seconds. Then the test ends with
+an overload.
+"""
+
+
+def user_conf(job: Job, calibration: Mapping[str, float], in_flight: int) -> dict[str, float]:
+    """Return the settings that the scenario adds to user.conf."""
+    serving = serving_of(job)
+    conf = {
+        "target_qps": calibration["rate"],
+        "target_latency_percentile": serving.percentile,
+        "target_latency": serving.max_latency_ms or _UNLIMITED_MS,
+    }
+    if job.stream:
+        conf["ttft_latency"] = serving.max_ttft_ms or _UNLIMITED_MS
+        conf["tpot_latency"] = serving.max_tpot_ms or _UNLIMITED_MS
+    if job.limits.quick:
+        conf["min_duration"] = job.limits.planned_ms
+        conf["min_query_count"] = LEAST_REQUESTS[serving.percentile]
+    return conf
+
+
+def least(job: Job) -> str:
+    """Return the least that a quick test needs, in words."""
+    return f"{LEAST_REQUESTS[serving_of(job).percentile]} requests"
+
+
+def policy(job: Job) -> Policy:
+    """How the job's requests become batches."""
+    serving = serving_of(job)
+    limits = (serving.max_latency_ms, serving.max_ttft_ms)
+    limit_s = max(limit or 0 for limit in limits) / 1e3
+    return Policy(
+        sizes=job.batch_sizes,
+        wait_ns=int(serving.max_wait_ms * 1e6),
+        longest_wait_ns=int(max(_PATIENCE * limit_s, _LEAST_PATIENCE_S) * 1e9),
+    )
+
+
+def callbacks(
+    sut: Inference,
+    qsl: Qsl,
+    respond: Responder,
+    job: Job,
+    watch: Watch,
+) -> tuple[Callable[..., None], Callable[[], None]]:
+    """The functions for LoadGen: (issue, flush). `flush` waits until all requests are answered, so
+    that an error of the SUT ends the test. Else LoadGen would wait for ever.
+    """
+    answer = answering(sut, respond, job.answer)
+    form = policy(job)
+
+    def answer_requests(requests: list[tuple[int, int]]) -> None:
+        ids, indices = zip(*requests, strict=True)
+        answer(qsl.batch(indices, form.size(len(ids))), ids, indices)
+
+    batcher = Batcher(answer_requests, form)
+    watch.queue = batcher
+
+    def issue(ids: Sequence[int], indices: Sequence[int]) -> None:
+        for request in zip(ids, indices, strict=True):
+            batcher.put(request)
+
+    return issue, batcher.drain
+
+
+def find_rate(
+    sut: Inference, qsl: Qsl, job: Job, capacity: float, seed: int, beat: Heartbeat
+) -> dict[str, Any]:
+    """Return the highest `rate` within the limits, and the `trials` that found it. Raises Refused
+    if no rate is.
+
+    Args:
+        qsl: the samples, loaded.
+        capacity: samples a second that the SUT answers if all are there at once.
+        seed: LoadGen's seed of the schedule.
+    """
+
+    def begin(respond: Responder, watch: Watch) -> tuple[Callable[..., None], Callable[[], None]]:
+        return callbacks(sut, qsl, respond, job, watch)
+
+    return rate_search.find(begin, qsl.count, job, capacity, seed, beat)
+
+
+def drive(
+    issue: Callable[..., None], flush: Callable[[], None], indices: Sequence[int], size: int
+) -> None:
+    """Issue all samples at once, which shows how many the SUT can answer a second."""
+    issue(list(range(len(indices))), indices)
+    flush()

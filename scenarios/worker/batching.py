@@ -1,0 +1,189 @@
+"""A queue of requests, and the one thread that answers them in batches.
+
+A batch begins when the thread is free and either the largest batch has come together, or the oldest
+request has waited for the longest wait. The queue has a bound, so it never fills the memory.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from array import array
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+Request = TypeVar("Request")
+
+_clock = time.perf_counter_ns
+
+
+class Overload(Exception):
+    """The queue is full, or a request has waited too long. The message says which."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How requests become batches.
+
+    Attributes:
+        sizes: the sizes of batches, ascending. A batch is padded to the least size that holds it.
+        wait_ns: how long a request waits for others before a smaller batch is formed.
+        most_waiting: a further request is refused with Overload.
+        longest_wait_ns: if a request has waited for so long, the next one is refused with Overload;
+            0: no limit.
+    """
+
+    sizes: tuple[int, ...]
+    wait_ns: int = 0
+    most_waiting: int = 1 << 20
+    longest_wait_ns: int = 0
+
+    def size(self, count: int) -> int:
+        """The least size that holds so many requests."""
+        return next(size for size in self.sizes if size >= count)
+
+
+@dataclass(slots=True)
+class Record:
+    """What the thread did, one entry a batch.
+
+    Attributes:
+        begun_ns: `perf_counter_ns` when the batch began.
+        waiting: the requests in the queue then, with those of the batch.
+        taken: the requests of the batch.
+    """
+
+    begun_ns: array[int] = field(default_factory=lambda: array("q"))
+    waiting: array[int] = field(default_factory=lambda: array("q"))
+    taken: array[int] = field(default_factory=lambda: array("q"))
+
+
+class Batcher(Generic[Request]):
+    """Answers requests in the order in which they came."""
+
+    def __init__(self, answer: Callable[[list[Request]], None], policy: Policy):
+        """`answer` answers the requests of one batch, and runs in the batcher's thread. After an
+        error of it nothing more is answered, and `put` and `drain` raise that error.
+        """
+        self.record = Record()
+        self._answer = answer
+        self._policy = policy
+        self._queue: deque[tuple[int, Request]] = deque()
+        self._changed = threading.Condition()
+        self._busy = False
+        self._closed = False
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="batcher", daemon=True)
+        self._thread.start()
+
+    def put(self, request: Request) -> None:
+        """Add a request to the queue, and return at once. Raises Overload, or the error of an
+        earlier answer.
+        """
+        now = _clock()
+        with self._changed:
+            self._raise()
+            self._check(now)
+            self._queue.append((now, request))
+            self._changed.notify_all()
+
+    def drain(self) -> None:
+        """Wait until every request is answered. Raises the error of an answer."""
+        with self._changed:
+            while self._error is None and (self._queue or self._busy):
+                self._changed.wait()
+            self._raise()
+
+    def close(self) -> None:
+        """End the thread after its current batch. Requests in the queue are dropped."""
+        with self._changed:
+            self._closed = True
+            self._queue.clear()
+            self._changed.notify_all()
+        self._thread.join()
+
+    @property
+    def waiting(self) -> int:
+        """The number of requests in the queue."""
+        return len(self._queue)
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _check(self, now: int) -> None:
+        policy = self._policy
+        if len(self._queue) >= policy.most_waiting:
+            raise Overload(f"{len(self._queue)} requests wait, and no more may")
+        if not policy.longest_wait_ns or not self._queue:
+            return
+        waited_ns = now - self._queue[0][0]
+        if waited_ns > policy.longest_wait_ns:
+            raise Overload(
+                f"{len(self._queue)} requests wait, the oldest for {waited_ns / 1e9:.1f} s"
+            )
+
+    def _run(self) -> None:
+        try:
+            while batch := self._next():
+                self._answer(batch)
+                with self._changed:
+                    self._busy = False
+                    self._changed.notify_all()
+        # Whatever a SUT raises is passed on to the thread that issues requests.
+        except BaseException as e:  # noqa: BLE001
+            with self._changed:
+                self._error = e
+                self._changed.notify_all()
+
+    def _next(self) -> list[Any]:
+        """Wait for a batch and take it. Empty: the batcher is closed."""
+        largest = self._policy.sizes[-1]
+        with self._changed:
+            while not self._closed and not self._queue:
+                self._changed.wait()
+            while not self._closed and len(self._queue) < largest:
+                left_ns = self._queue[0][0] + self._policy.wait_ns - _clock()
+                if left_ns <= 0:
+                    break
+                self._changed.wait(left_ns / 1e9)
+            if self._closed:
+                return []
+            waiting = len(self._queue)
+            count = min(waiting, largest)
+            self.record.begun_ns.append(_clock())
+            self.record.waiting.append(waiting)
+            self.record.taken.append(count)
+            self._busy = True
+            return [self._queue.popleft()[1] for _ in range(count)]
+
+
+def summary(record: Record, bins: int = 60) -> dict[str, list[float]]:
+    """The record in at most `bins` stretches of equal length. Those without a batch are left out.
+
+    `seconds`: from the first batch to the middle of each stretch. `waiting` and `batch`: the means
+    of its batches.
+    """
+    import numpy as np
+
+    begun = np.asarray(record.begun_ns, np.int64)
+    if not len(begun):
+        return {"seconds": [], "waiting": [], "batch": []}
+    elapsed = (begun - begun[0]) / 1e9
+    width = max(elapsed[-1] / bins, 1e-9)
+    places = np.minimum((elapsed / width).astype(int), bins - 1)
+    counts = np.bincount(places, minlength=bins)
+    filled = counts > 0
+
+    def mean(values: array[int]) -> list[float]:
+        sums = np.bincount(places, weights=np.asarray(values, float), minlength=bins)
+        return [round(float(value), 3) for value in sums[filled] / counts[filled]]
+
+    middles = (np.arange(bins) + 0.5) * width
+    return {
+        "seconds": [round(float(value), 3) for value in middles[filled]],
+        "waiting": mean(record.waiting),
+        "batch": mean(record.taken),
+    }

@@ -1,0 +1,242 @@
+"""Finds the highest rate of requests at which the SUT is within the limits of Server.
+
+Requests arrive as in LoadGen's Server, through the scenario's own callbacks, but no LoadGen test
+runs. So a hopeless rate can be given up as soon as too many requests are over their limit. LoadGen
+then judges the rate that was found.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from formats.figures import TOKEN_BYTES
+from formats.job import Job, Serving
+from scenarios.worker.answers import Payload
+from scenarios.worker.heartbeat import Heartbeat
+from scenarios.worker.preflight import Refused
+from scenarios.worker.streaming import Responder
+from scenarios.worker.watch import Watch
+
+LEAST_REQUESTS = {90.0: 64, 99.0: 662}
+"""Percentile → the requests that LoadGen's early stopping needs if one of them is over its limit
+(MLPerf inference rules, "Early Stopping").
+"""
+Begin = Callable[[Responder, Watch], tuple[Callable[..., None], Callable[[], None]]]
+"""Return LoadGen's callbacks of Server, (issue, flush), with a new queue."""
+MOST_TRIALS = 12
+_CLOSE = 1.05
+"""The search ends if the least rate that failed is so many times the highest that passed."""
+_START, _CONFIDENCE, _SEED = 0.6, 0.99, 20261126
+_OFFICIAL_S = 60
+"""The seconds of a trial if the test itself takes ten minutes."""
+
+_clock = time.perf_counter_ns
+
+
+def serving_of(job: Job) -> Serving:
+    """The job's way of serving, which every job of Server has."""
+    assert job.serving
+    return job.serving
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One rate that was tried.
+
+    Attributes:
+        rate: requests a second.
+        passed: whether as few requests were over the limits as LoadGen's early stopping allows.
+        requests: how many were issued. A trial that fails ends early.
+        over: how many of them were over a limit.
+        seconds: how long the trial took.
+    """
+
+    rate: float
+    passed: bool
+    requests: int
+    over: int
+    seconds: float
+
+
+@dataclass
+class _Times:
+    """When each request was due, got its first token and was answered, by `perf_counter_ns`.
+    Requests are numbered from 0.
+    """
+
+    serving: Serving
+    due: dict[int, int] = field(default_factory=dict)
+    first: dict[int, int] = field(default_factory=dict)
+    over: int = 0
+
+    def on_first(self, ids: Sequence[int], tokens: np.ndarray) -> None:
+        now = _clock()
+        for number in ids:
+            self.first[number] = now
+
+    def on_complete(self, ids: Sequence[int], payload: Payload, indices: Sequence[int]) -> None:
+        now = _clock()
+        rows, lengths = payload
+        for place, number in enumerate(ids):
+            tokens = lengths[place] // TOKEN_BYTES if lengths else 0
+            self.over += self.is_over(number, now, tokens)
+            del self.due[number]
+
+    def is_over(self, number: int, now: int, tokens: int) -> bool:
+        """Whether a request that is answered now is over a limit. The definitions are LoadGen's
+        (results.cc): latencies count from the time when the request was due, and the time per
+        output token is that after the first token, divided by the number of later tokens.
+        """
+        due = self.due[number]
+        limits = self.serving
+        if limits.max_latency_ms is not None:
+            return (now - due) / 1e6 > limits.max_latency_ms
+        first = self.first.pop(number)
+        slow_start = (first - due) / 1e6 > (limits.max_ttft_ms or math.inf)
+        a_token_ms = (now - first) / 1e6 / max(1, tokens - 1)
+        return slow_start or a_token_ms > (limits.max_tpot_ms or math.inf)
+
+    def late(self) -> int:
+        """How many requests are waiting for longer than the limit already."""
+        limits = self.serving
+        limit_ms = limits.max_latency_ms or limits.max_ttft_ms or math.inf
+        now = _clock()
+        waiting = [due for number, due in self.due.copy().items() if number not in self.first]
+        return sum((now - due) / 1e6 > limit_ms for due in waiting)
+
+
+def find(
+    begin: Begin, count: int, job: Job, capacity: float, seed: int, beat: Heartbeat
+) -> dict[str, Any]:
+    """Return `rate`, the highest rate that passed, and `trials`. Raises Refused if no rate passes.
+
+    Args:
+        count: the number of samples. Each request is one of them, drawn at random.
+        capacity: samples a second that the SUT answers if all are there at once.
+        seed: LoadGen's seed of the schedule.
+    """
+    serving = serving_of(job)
+    trials: list[Trial] = []
+    low, high = 0.0, capacity * _CLOSE
+    expected = (job.calibration or {}).get("expected_rate")
+    rate = min(expected or _START * capacity, capacity)
+    while len(trials) < MOST_TRIALS and (not low or high > _CLOSE * low):
+        trial = _try(begin, count, job, beat, rate, len(trials), seed)
+        trials.append(trial)
+        if trial.passed:
+            low = rate
+        else:
+            high = rate
+        rate = _next(low, high, bool(expected))
+    if not low:
+        raise Refused(_hopeless(serving, trials, capacity))
+    return {"rate": low, "trials": [asdict(trial) for trial in trials]}
+
+
+def _next(low: float, high: float, is_expected: bool) -> float:
+    """The next rate to try. Near an expected rate small steps find both ends of the bracket."""
+    if not low:
+        return high / (1.1 if is_expected else 2)
+    middle = math.sqrt(low * high)
+    return min(middle, 1.1 * low) if is_expected else middle
+
+
+def _hopeless(serving: Serving, trials: Sequence[Trial], capacity: float) -> str:
+    limits = {
+        "--max-latency-ms": serving.max_latency_ms,
+        "--max-ttft-ms": serving.max_ttft_ms,
+        "--max-tpot-ms": serving.max_tpot_ms,
+    }
+    given = " ".join(f"{flag} {limit:g}" for flag, limit in limits.items() if limit is not None)
+    lowest = trials[-1]
+    return (
+        f"no rate is within the limits ({given}): at {lowest.rate:.3g} requests/s {lowest.over} of"
+        f" {lowest.requests} were over them, and full batches reach {capacity:.3g} requests/s: give"
+        " a higher limit or a smaller --batch-size"
+    )
+
+
+def _try(
+    begin: Begin, samples: int, job: Job, beat: Heartbeat, rate: float, number: int, seed: int
+) -> Trial:
+    """Issue requests at this rate until there are enough of them, or until too many are over their
+    limit.
+    """
+    serving = serving_of(job)
+    length_s = job.limits.planned_ms / 1e3 or _OFFICIAL_S
+    count = max(LEAST_REQUESTS[serving.percentile], math.ceil(rate * length_s))
+    most_over = allowed(count, serving.percentile / 100)
+    due_ns = arrivals(rate, count, seed)
+    indices = np.random.default_rng((_SEED, number)).integers(samples, size=count)
+    times, watch = _Times(serving), Watch()
+    issue, flush = begin(Responder(times.on_complete, times.on_first), watch)
+    start = _clock()
+    issued = 0
+    while issued < count and times.over + times.late() <= most_over:
+        due = start + int(due_ns[issued])
+        left_ns = due - _clock()
+        if left_ns > 0:
+            time.sleep(min(left_ns, _GLANCE_NS) / 1e9)
+            continue
+        times.due[issued] = due
+        issue([issued], [int(indices[issued])])
+        issued += 1
+        beat.bump(1)
+    if issued == count:
+        flush()
+    over = times.over + times.late()
+    if watch.queue:
+        watch.queue.close()
+    passed = issued == count and over <= most_over
+    return Trial(rate, passed, issued, over, (_clock() - start) / 1e9)
+
+
+_GLANCE_NS = 50_000_000
+"""How long a trial sleeps at most before it counts late requests again."""
+
+
+def arrivals(rate: float, count: int, seed: int) -> np.ndarray:
+    """Return when LoadGen's requests are due, in nanoseconds from the start, int64 [count].
+
+    They are a Poisson process. LoadGen draws with `std::mt19937` and
+    `std::exponential_distribution` (loadgen.cc, ScheduleDistribution), so a seed gives the same
+    times here.
+    """
+    bits = np.random.MT19937()
+    bits._legacy_seeding(seed & 0xFFFFFFFF)
+    low, high = bits.random_raw((count, 2)).T.astype(float)
+    uniform = (low + high * 2.0**32) / 2.0**64
+    gaps_ns = (-np.log1p(-uniform) / rate * 1e9).astype(np.int64)
+    return np.concatenate([[0], np.cumsum(gaps_ns[:-1])])
+
+
+def allowed(requests: int, percentile: float) -> int:
+    """Return how many requests may be over the limit so that LoadGen's early stopping calls the
+    test VALID; -1 if there are too few requests.
+
+    That is the largest t with P(Binomial(requests, 1 - percentile) ≤ t) ≤ 1 - confidence
+    (loadgen/early_stopping.cc).
+    """
+    probability, total, count = 1.0, 0.0, -1
+    log_choose = 0.0
+    while count < requests:
+        following = count + 1
+        if following:
+            log_choose += math.log((requests - count) / following)
+        log_of = (
+            log_choose
+            + following * math.log(1 - percentile)
+            + (requests - following) * math.log(percentile)
+        )
+        probability = math.exp(log_of)
+        total += probability
+        if total > 1 - _CONFIDENCE:
+            break
+        count = following
+    return count

@@ -1,0 +1,130 @@
+"""Answers batches, whole or token by token. A scenario needs not know which.
+
+With LoadGen's token latencies each first token is reported when it is in host memory, and each
+answer when its last token is. A row does not wait for longer answers of its batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from scenarios.worker.answers import Payload, pack
+from sut.contract import Batch, Inference
+
+
+class Responder(NamedTuple):
+    """The functions that report to LoadGen. Each takes the ids of samples first.
+
+    Attributes:
+        complete: (ids, payload, indices of the samples): these answers are complete.
+        first: (ids, tokens int32 [ids, 1]): these first tokens have arrived.
+    """
+
+    complete: Callable[[Sequence[int], Payload, Sequence[int]], None]
+    first: Callable[[Sequence[int], np.ndarray], None]
+
+
+Answer = Callable[[Batch, Sequence[int], Sequence[int]], None]
+"""(prepared batch, ids, indices of the samples): answer the batch and report it. The batch may have
+more rows than there are ids; those are padding.
+"""
+
+
+class Streamed:
+    """A SUT that streams. Its methods are those of `sut.contract.Inference`, and all that generate
+    run `stream`.
+    """
+
+    in_flight = 1
+
+    def __init__(self, sut: Inference, end_tokens: Sequence[int]):
+        self.sut = sut
+        self.end_tokens = list(end_tokens)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.sut, name)
+
+    def predict(self, batch: Batch) -> Batch:
+        """Return the answers, as `to_host` does."""
+        requested = batch["max_new_tokens"]
+        answers = np.zeros((len(requested), int(requested.max())), np.int32)
+        n_tokens = np.zeros(len(requested), np.int32)
+
+        def on_end(rows: np.ndarray, tokens: np.ndarray, count: int) -> None:
+            answers[rows] = tokens
+            n_tokens[rows] = count
+
+        self.generate(batch, len(requested), lambda tokens: None, on_end)
+        return {"tokens": answers, "n_tokens": n_tokens}
+
+    def to_host(self, outputs: Batch) -> Batch:
+        """Return the answers unchanged."""
+        return outputs
+
+    def generate(
+        self,
+        batch: Batch,
+        count: int,
+        on_first: Callable[[np.ndarray], None],
+        on_end: Callable[[np.ndarray, np.ndarray, int], None],
+    ) -> None:
+        """Stream the first `count` rows of a batch. Raises ValueError if the SUT stops early.
+
+        Args:
+            on_first: gets the first tokens, int32 [count, 1].
+            on_end: gets the rows that ended at the same token (int64 [k], ascending), their tokens,
+                int32 [k, most new tokens], and how many of these are their answer.
+        """
+        requested = batch["max_new_tokens"][:count]
+        tokens = np.zeros((count, int(requested.max())), np.int32)
+        open_rows = np.ones(count, bool)
+        steps = 0
+
+        def on_step(following: np.ndarray) -> bool:
+            nonlocal steps
+            following = following[:count]
+            tokens[:, steps] = following
+            steps += 1
+            if steps == 1:
+                on_first(np.ascontiguousarray(tokens[:, :1]))
+            ended = open_rows & (requested <= steps)
+            if self.end_tokens:
+                ended |= open_rows & np.isin(following, self.end_tokens)
+            if ended.any():
+                open_rows[ended] = False
+                on_end(np.flatnonzero(ended), tokens[ended], steps)
+            return bool(open_rows.any())
+
+        self.sut.stream(batch, on_step)
+        if open_rows.any():
+            raise ValueError(
+                f"the SUT stopped after {steps} tokens, and {open_rows.sum()} of {count} answers"
+                " had not ended"
+            )
+
+
+def answering(sut: Inference, respond: Responder, keys: Sequence[str]) -> Answer:
+    """Return the function that answers a batch and reports it.
+
+    Args:
+        keys: the arrays of `to_host` that form the answer, in payload order.
+    """
+    complete = respond.complete
+    if not isinstance(sut, Streamed):
+
+        def whole(batch: Batch, ids: Sequence[int], indices: Sequence[int]) -> None:
+            complete(ids, pack(sut.to_host(sut.predict(batch)), keys), indices)
+
+        return whole
+
+    def streamed(batch: Batch, ids: Sequence[int], indices: Sequence[int]) -> None:
+        def on_end(rows: np.ndarray, tokens: np.ndarray, count: int) -> None:
+            payload = tokens, [count * tokens.itemsize] * len(rows)
+            complete([ids[row] for row in rows], payload, [indices[row] for row in rows])
+
+        sut.generate(batch, len(ids), lambda tokens: respond.first(ids, tokens), on_end)
+
+    return streamed
