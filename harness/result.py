@@ -163,13 +163,12 @@ def _judged(
 
 
 def _measured_again(directory: Path) -> Iterator[str]:
-    """Warn if the performance test was measured again. Only then does its job contain a calibration
-    from before the test.
-    """
+    """Warn if the performance test was measured again with another calibration."""
     job, _ = files.attempt(files.job, directory / "raw" / "performance" / "job.json")
-    if job and job.calibration is not None:
-        attempts = (directory / "raw").glob("performance.attempt-*")
-        last = max((int(path.name.rpartition("-")[2]) for path in attempts), default=1)
+    attempts = (directory / "raw").glob("performance.attempt-*")
+    numbers = [int(path.name.rpartition("-")[2]) for path in attempts]
+    if job and job.calibration is not None and numbers:
+        last = max(numbers)
         note = Note.LOWER_RATE if job.serving else Note.MEASURED_AGAIN
         yield note.format(earlier=f"performance.attempt-{last}")
 
