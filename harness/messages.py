@@ -132,6 +132,7 @@ class Note(StrEnum):
     STOOD_STILL, OTHER_PROGRAMS and STOLEN of `Unranked` are notes if they are small.
     """
 
+    OVER_LIMITS = "LoadGen: INVALID: {over:.3g}% of the requests were over their limits"
     OVERLOAD = (
         "{issued:.4g} requests/s arrived, {achieved:.4g}/s were answered, and the queue grew to"
         " {most:.0f} requests: give a lower --rate"
@@ -508,6 +509,7 @@ class Finding(StrEnum):
     PAYS_AFTER = "{batches} instead of {eager}"
     PAYS_NOT = "not here: {eager} is as fast"
     BEST_BATCHES = "{work}: of the batches {batches} the fastest of each SUT, by medians: {fastest}"
+    HELD = "{work}: within {limits}, {rates}"
     UNSEEN_TIMES = "; no single times of {suts}"
 
 

@@ -192,12 +192,16 @@ def _unranked(
 def _verdict(mode: str, values: dict[str, Any], checks: list[Check]) -> tuple[str | None, str]:
     """(cause, sentence) of the first fault, or (None, "")."""
     failures = [(c.id, f"{c.name}: {c.detail}") for c in checks if c.verdict is Verdict.FAIL]
+    if overload := _overload(values["metrics"]):
+        return "overload", overload
     # A rate is only a result if the latencies are within their limits at it.
     required = mode != "quick" or SCENARIOS[values["cell"].scenario].serves
     if required and values.get("loadgen", "VALID") != "VALID":
+        metrics = values["metrics"]
+        if "goodput_per_second" in metrics:
+            over = 100 * (1 - metrics["goodput_per_second"] / metrics["achieved_per_second"])
+            return "loadgen", Note.OVER_LIMITS.format(over=over)
         return "loadgen", f"LoadGen: {values['loadgen']}"
-    if overload := _overload(values["metrics"]):
-        return "overload", overload
     for cause, ids in _CAUSES.items():
         for check_id, sentence in failures:
             if check_id in ids:

@@ -69,6 +69,7 @@ def colour(sut: str) -> str:
     return _PALETTE[others.index(name) % len(_PALETTE)]
 
 
+_OVER_LIMIT = 3.0  # height of the axis over a limit
 _ROOM = 1.25  # width of the axis over the longest bar or interval; its figure is written after it
 
 
@@ -206,22 +207,39 @@ def _declarations(theme: Mapping[str, str]) -> str:
 
 
 def lines(
-    series: Mapping[str, Sequence[tuple[float, float]]], name: str, x: str, y: str, title: str
+    series: Mapping[str, Sequence[tuple[float, float]]],
+    name: str,
+    x: str,
+    y: str,
+    title: str,
+    limit: float | None = None,
+    marked: bool = True,
 ) -> str:
-    """Draw a line a SUT with a mark at each point, both axes from zero. `series`: SUT → (x, y)."""
+    """Draw a line a SUT, both axes from zero.
+
+    Args:
+        series: SUT → (x, y).
+        limit: the y of a dashed line; None: there is none. Points far above it are cut off.
+        marked: whether each point has a mark.
+    """
     with rc_context(_STYLE):
         figure, axes = _canvas(2.2, left=0.14, below=0.5 + _legend_height(series))
         for sut, points in series.items():
             xs, ys = zip(*sorted(points), strict=True)
-            axes.plot(xs, ys, color=colour(sut), marker="o", markersize=4, linewidth=1.6, label=sut)
+            style: dict[str, Any] = {"marker": "o", "markersize": 4} if marked else {}
+            axes.plot(xs, ys, color=colour(sut), linewidth=1.6, label=sut, **style)
         _from_zero(axes, x, y)
         # A mark on the edge would be cut in half.
-        axes.set_ylim(0, 1.08 * max(y for points in series.values() for _, y in points) or None)
+        highest = 1.08 * max(y for points in series.values() for _, y in points)
+        if limit is not None:
+            axes.axhline(limit, color=_INK, linewidth=1, linestyle="--")
+            highest = min(max(highest, 1.1 * limit), _OVER_LIMIT * limit)
+        axes.set_ylim(0, highest or None)
         measured = {x for points in series.values() for x, _ in points}
         axes.xaxis.set_major_locator(
             FixedLocator(sorted(measured))
-            if len(measured) < 7
-            else MaxNLocator(integer=True, nbins=6)
+            if len(measured) < 7 and all(each == int(each) for each in measured)
+            else MaxNLocator(nbins=6)
         )
         axes.set_xlim(left=0)
         _legend(figure)

@@ -116,6 +116,10 @@ class Request:
             self.precision,
         )
         more = [self.model.second_task]
+        if self.stream:
+            more.append("streamed")
+        if self.options.rate:
+            more.append(f"{self.options.rate:g} requests/s")
         if self.inputs != self.architecture.standard:
             more.append(self.inputs)
         if self.chat:
@@ -186,6 +190,7 @@ class Request:
             return {}
         values = asdict(self.serving)
         del values["percentile"]  # it follows from the mode
+        values["max_wait_ms"] = values["max_wait_ms"] or None
         return values
 
     @property

@@ -99,7 +99,8 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
         load_before,
         disturbance.read(),
         test_ns / 1e9,
-        watch.gaps_ns(),
+        # Between requests nothing is answered.
+        np.zeros(0, np.int64) if job.serving else watch.gaps_ns(),
         calibration["slowest_batch_ns"],
     )
     energy = counters.between(energy_before, counters.read(job.workload.device))

@@ -17,6 +17,7 @@ from harness.report.sections import (
     numbers,
     resources,
     scaling,
+    serving,
     trainings,
 )
 
@@ -28,6 +29,7 @@ SECTIONS = (
     trainings.section,
     comparisons.bars,
     numbers.section,
+    serving.section,
     scaling.section,
     latencies.spread,
     comparisons.means,
