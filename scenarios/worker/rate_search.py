@@ -83,7 +83,7 @@ def find(
     # In a short test a queue may grow within the limits at a rate above the capacity.
     low, high = 0.0, capacity
     _check_alone(begin, job)
-    expected = (job.calibration or {}).get("expected_rate")
+    expected = job.known.rate if job.known else None
     rate = min(expected or _START * capacity, capacity)
     while len(trials) < MOST_TRIALS and (not low or high > _CLOSE * low):
         trial = _try(begin, count, job, beat, rate, len(trials), seed)

@@ -66,7 +66,7 @@ def _serves(cell: Cell) -> bool:
 
 def _held(comparison: Comparison) -> str:
     """Return a sentence with the rate that each SUT holds within the limits, the highest first."""
-    each = []
+    each: list[str] = []
     for group in sorted(comparison.good, key=_median, reverse=True):
         assert group.summary is not None
         holds = "" if each else " holds"
