@@ -134,8 +134,8 @@ class Note(StrEnum):
 
     OVER_LIMITS = "LoadGen: INVALID: {over:.3g}% of the requests were over their limits"
     OVERLOAD = (
-        "{issued:.4g} requests/s arrived, {achieved:.4g}/s were answered, and the queue grew to"
-        " {most:.0f} requests: give a lower --rate"
+        "{issued:.4g} requests/s arrived and {achieved:.4g}/s were answered, so {left} requests"
+        " were left at the end: give a lower --rate, or a longer --duration"
     )
     BY_DISTURBANCE = "{reason}. The test was disturbed, which may be why: {disturbance}"
     LOWER_RATE = (

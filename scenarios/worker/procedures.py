@@ -94,6 +94,8 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     if watch.queue and watch.limited:
         watch.queue.close()
         queue = batching.summary(watch.queue.record)
+        queue["left"] = watch.limited.left
+        queue["kept_up"] = watch.limited.kept_up(job.workload.batch_size)
         queue["good_fraction"] = 1 - watch.limited.bad / max(1, watch.limited.answered)
     disturbances = disturbance.between(
         load_before,

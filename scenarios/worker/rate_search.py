@@ -55,7 +55,8 @@ class Trial:
 
     Attributes:
         rate: requests a second.
-        passed: whether as few requests were over the limits as LoadGen's early stopping allows.
+        passed: whether as few requests were over the limits as LoadGen's early stopping allows, and
+            the SUT kept up with them.
         requests: how many were issued. A trial that fails ends early.
         over: how many of them were over a limit.
         seconds: how long the trial took.
@@ -80,7 +81,6 @@ def find(
     """
     serving = serving_of(job)
     trials: list[Trial] = []
-    # In a short test a queue may grow within the limits at a rate above the capacity.
     low, high = 0.0, capacity
     _check_alone(begin, job)
     expected = job.known.rate if job.known else None
@@ -175,7 +175,8 @@ def _try(
         flush()
     over = limited.most_over()
     queue.close()
-    passed = issued == count and over <= most_over
+    kept_up = limited.kept_up(job.workload.batch_size)
+    passed = issued == count and over <= most_over and kept_up
     return Trial(rate, passed, issued, over, (_clock() - start) / 1e9)
 
 
