@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
 
-from formats.cell import Cell
+from formats.cell import STANDARD_INPUTS, Cell
 from formats.result import Result
 from harness.comparison import compare, tables
 from harness.comparison.runs import find
@@ -252,19 +252,20 @@ def commonest(comparisons: Sequence[Comparison]) -> str:
     return max(dict.fromkeys(reasons), key=reasons.count)
 
 
-def _started(group: Group, groups: Iterable[Group]) -> Group:
+def _started(group: Group, groups: Sequence[Group]) -> Group:
     """Return a group that started and did the same work as `group`, whose cell never started.
 
-    Return `group` itself if there is none. The record of a cell that never started names no
-    machine. It may also lack the digest of its weights, and a length that its inputs decide.
+    Return `group` itself if there is none. The result of a cell that never started, or was cut off
+    before its record was written, names no machine. It also lacks the digests of a user's inputs
+    and weights, and a length that the inputs decide.
     """
-    unknown = {"weights": Cell.weights, "seq_len": None}
-    mine = {(name, value) for name, value in group.work if unknown.get(name, ()) != value}
+    unknown = {"weights": (Cell.weights,), "seq_len": (None,), "dataset": STANDARD_INPUTS}
+    mine = set(group.work)
+    known = {(name, value) for name, value in mine if value not in unknown.get(name, ())}
     mode = group.last.result.mode
-    for other in groups:
-        if other.last.machine and other.last.result.mode == mode and mine <= set(other.work):
-            return other
-    return group
+    started = [g for g in groups if g.last.machine and g.last.result.mode == mode]
+    alike = [g for g in started if known <= set(g.work)]
+    return max(alike, key=lambda g: len(mine & set(g.work)), default=group)
 
 
 def _apart(group: Group, same: Sequence[Group], machines: Mapping[str, str]) -> str:

@@ -854,6 +854,31 @@ def test_a_cell_that_was_never_started_stands_beside_those_that_were(tmp_path, c
     assert len(gathered(tmp_path).groups) == 2
 
 
+def test_a_cell_that_was_cut_off_is_in_the_comparison_of_the_other_suts(tmp_path):
+    def cut_off(sut, **changes):
+        result = Result(
+            cell=cell(sut, weights="seeded", seq_len=None, **changes),
+            sweep=SweepMark(id="sweep-1", series=2, repeat=1),
+            mode="quick",
+            round="v6.1",
+            directory="",
+            status=Status.SKIPPED,
+            reason="cut off after 80 s",
+        )
+        journal.keep_not_measured(tmp_path / "sweeps" / f"sweep-{sut}", result)
+
+    def found():
+        return [list(comparison.entries) for comparison in gathered(tmp_path).comparisons]
+
+    write(tmp_path, cell(dataset="f02d5ac20539", seq_len=32), [100, 101, 99])
+    cut_off("keras3-torch")
+    assert found() == [["keras3-jax", "keras3-torch"]]
+    cut_off("native-jax", batch_size=8)
+    assert sorted(found()) == [["keras3-jax", "keras3-torch"], ["native-jax"]]
+    write(tmp_path, cell("keras3-tensorflow", seq_len=32), [50, 51, 49])  # synthetic inputs
+    assert ["keras3-tensorflow", "keras3-torch"] in found()
+
+
 def test_trainings_have_a_table_of_their_own(tmp_path):
     told = {
         "first_step_seconds": 7.125,
