@@ -61,6 +61,7 @@ class PlanReason(StrEnum):
     EOS_IGNORE = (
         "--eos ignore: an answer continues after its end token ({tokens}), and all its tokens count"
     )
+    CHAT_NOT_APPLIED = "{path} has a chat template, which is not applied: --chat applies it"
     CHAT = "the chat template of {path} is applied to each prompt"
     CHAT_OPTIONS = "variables of the chat template: {options}"
     CHAT_DATED = (
@@ -150,7 +151,10 @@ class InputNote(StrEnum):
     """What was read from the files of a user: prompts, pictures, weights."""
 
     PROMPTS = "{file}: {count} prompts of {shortest} to {longest} tokens{padding} ({tokenizer})"
-    ONE_PROMPT = "the {lines} lines of {file} are one prompt: an empty line ends a prompt"
+    LINES = (
+        "{file} has {lines} lines and no empty line, so each line is a prompt; --whole makes the"
+        " file one prompt"
+    )
     UNUSED_FIELDS = "fields of {file} that are not used: {fields}"
     FIELD = "the prompts of {file} are its `{field}`; --field names another"
     ANSWERS_LEFT_OUT = (

@@ -172,15 +172,10 @@ def _without(command: str, *flags: str) -> str:
 def _dry_run(request: Any, as_json: bool) -> int:
     from harness import terminal
     from harness.execution import environments
-    from harness.inputs import architectures
     from harness.measurement import reference
     from harness.request import estimate, plan
 
     options_ = request.options
-    prompts = None
-    if options_.dataset:
-        kind = architectures.dataset_of(request.model, request.trains)
-        prompts = kind.count(options_.dataset, request.prompt_options)
     obstacle = plan.unsupported(request)
     if options_.python:
         environments.adopt(
@@ -189,7 +184,7 @@ def _dry_run(request: Any, as_json: bool) -> int:
     cost = None if obstacle else _cost(request)
     shortage = plan.memory_shortage(request, request.precision) or estimate.disk_shortage(request)
     refused = obstacle or shortage
-    summary = planned(request, prompts, refused, reference.shortage(request), cost)
+    summary = planned(request, refused, reference.shortage(request), cost)
     if as_json:
         terminal.document(summary)
         return 0
@@ -207,7 +202,6 @@ def _known_of_the_cell(request: Request) -> dict[str, Any]:
 
 def planned(
     request: Request,
-    prompts: int | None,
     obstacle: str | None,
     no_reference: str | None,
     cost: str | None,
@@ -215,7 +209,7 @@ def planned(
     """Return the plan of a run, for --dry-run. Nothing is written, so weights and inputs have no
     digest yet.
     """
-    samples = request.samples if prompts is None or request.trains else prompts
+    samples = request.samples if request.trains else request.count or request.samples
     limits = request.limits(samples)
     benchmark = request.benchmark
     if not request.trains:
