@@ -611,7 +611,10 @@ class SweepPlan(StrEnum):
     )
     COST = "about {duration}, until {time} ({basis})"
     NOTHING_LEFT = "nothing is left to measure"
-    DEADLINE = "it ends after {duration}; cells in the list's order, each once before any repeat"
+    DEADLINE = (
+        "all of it takes about {all} ({basis}); it ends after {duration}; cells in the list's"
+        " order, each once before any repeat"
+    )
     OVERVIEW = "after each cell {folder}/overview.md shows all"
     ROUNDS = (
         "each round has an order of its own (seed {seed}); a disturbed repeat is measured again at"
@@ -640,8 +643,22 @@ class Choose(StrEnum):
         " may be the fastest, until it is known which one is"
     )
     CONTINUE = "{command}  (continues, for a surer answer)"
+    CONTINUE_LONGER = "{command}  (continues, with room for {suts})"
     FASTEST = "{command}  (measures the fastest one by itself)"
     NOTHING = "./run.sh list --matrix  (which SUT runs which model)"
+
+
+class NoRoom(StrEnum):
+    """Why a SUT has no figure after the time of `choose`."""
+
+    CUT_OFF = (
+        "{sut} has no figure in {scenarios}: a run takes more than {duration}, and was cut off,"
+        " because no run gets more than a third of the time"
+    )
+    NOT_BEGUN = (
+        "{sut} has no figure in {scenarios}: the time was up before its turn, and a run takes about"
+        " {duration}"
+    )
 
 
 class Converted(StrEnum):

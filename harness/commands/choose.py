@@ -15,7 +15,7 @@ from harness.errors import UsageError
 from harness.inputs import keras_file
 from harness.messages import Choose
 from harness.request import options
-from harness.request.flags import Parser, add_output
+from harness.request.flags import Parser, add_output, without
 from sut.registry import SUTS, spec_of
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def main(arguments: list[str]) -> int:
     journal.write_plan(folder, command, series, {})
     with reporter.progress:
         results = loop.measure(sweep, reporter, fail_fast=False)
-    _show(results, folder, flags.json, _next(sweep, results, command))
+    _show(sweep, results, flags.json, _next(sweep, results, command))
     has_figure = any(result.status == "ok" for result in results.values())
     return 0 if has_figure else 1
 
@@ -146,8 +146,14 @@ def _without_environment(series: Sequence[Series]) -> frozenset[int]:
 
 def _next(sweep: Sweep, results: Results, command: str) -> str:
     """The command that continues, or if all is decided the one that measures the fastest SUT."""
-    from harness.sweep import schedule
+    from harness.report.comparison import listed
+    from harness.sweep import room, schedule
 
+    left = room.missing(sweep, results)
+    if left:
+        longer = f"{without(command, '--within')} --within {room.minutes(left)}m"
+        suts = dict.fromkeys(cell.sut for cell in left)
+        return Choose.CONTINUE_LONGER.format(command=longer, suts=listed(list(suts)))
     if schedule.next_step(sweep.series, results, sweep.repeats):
         return Choose.CONTINUE.format(command=command)
     for one in sweep.series:
@@ -158,13 +164,16 @@ def _next(sweep: Sweep, results: Results, command: str) -> str:
     return Choose.NOTHING
 
 
-def _show(results: Results, folder: Path, as_json: bool, hint: str) -> None:
+def _show(sweep: Sweep, results: Results, as_json: bool, hint: str) -> None:
     """Write the page, and print the answer, a table, the page's path and the next command."""
     from harness import terminal
     from harness.report import content, exports, sections
+    from harness.sweep import room
 
-    path = folder / _PAGE
-    report = content.of_results(list(results.values()), terminal.near(str(folder)))
+    path = sweep.folder / _PAGE
+    report = content.of_results(list(results.values()), terminal.near(str(sweep.folder)))
+    no_room = room.sentences(room.missing(sweep, results))
+    report = replace(report, no_room=no_room)
     parts = sections.of(report)
     page = drawing("choose", "page")
     html = page.render(report, parts, datetime.now().astimezone())

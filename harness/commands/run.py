@@ -14,7 +14,7 @@ from harness.commands import COMMANDS
 from harness.execution.environments import is_made
 from harness.messages import Cost, Next
 from harness.request import options
-from harness.request.flags import Parser, add_output
+from harness.request.flags import Parser, add_output, without
 from sut.registry import spec_of
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _next(result: Any, request: Any) -> str:
         return Next.UNSUPPORTED
     if result.status == "invalid":
         return Next.AUDIT.format(directory=directory, mode=result.mode)
-    plain = _without(request.options.command, "--duration", "--load-seconds")
+    plain = without(request.options.command, "--duration", "--load-seconds")
     mode = request.options.mode
     if mode == "quick" and "early stopping" in (result.loadgen or ""):
         # Room for 80 queries; 64 are needed.
@@ -149,24 +149,12 @@ def _all_suts(command: str, base: bool) -> str:
     left_out = ["--sut", "--sut-option", "--python"]
     if base:
         left_out.append("--size")
-    program, *rest = shlex.split(_without(command, *left_out))
+    program, *rest = shlex.split(without(command, *left_out))
     words = [program, "sweep", "--sut", "all"]
     words += [word for word in rest if word not in ("run", "--quiet", "--json")]
     if base:
         words += ["--size", "base"]
     return Next.ALL_SUTS.format(sweep=shlex.join(words))
-
-
-def _without(command: str, *flags: str) -> str:
-    """The command without these flags and their values."""
-    kept = []
-    before = ""
-    for word in shlex.split(command):
-        is_value = before in flags
-        before = word
-        if not is_value and word.partition("=")[0] not in flags:
-            kept.append(word)
-    return shlex.join(kept)
 
 
 def _dry_run(request: Any, as_json: bool) -> int:

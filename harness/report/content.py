@@ -33,6 +33,7 @@ class Content:
         controls: control runs, which are cells that a sweep measured again.
         faults: path of a result.json that could not be read → the reason.
         not_measured: reason why cells of sweeps could not be measured → labels of these cells.
+        no_room: sentences on cells for which the time of `choose` was too short.
     """
 
     source: str
@@ -40,6 +41,7 @@ class Content:
     controls: list[Group] = field(default_factory=list)
     faults: dict[Path, str] = field(default_factory=dict)
     not_measured: dict[str, list[str]] = field(default_factory=dict)
+    no_room: list[str] = field(default_factory=list)
 
     @cached_property
     def comparisons(self) -> list[Comparison]:
@@ -211,7 +213,7 @@ class Content:
                 leader = comparison.good[0].sut
                 name = f"{leader} compared with {listed(suts)}, {comparison.name}"
                 cells.setdefault(sentence, []).append(name)
-        sentences = self._wide()
+        sentences = [*self.no_room, *self._wide()]
         for text, names in cells.items():
             more = f" and {plural(len(names) - 1, 'other cell')}" if len(names) > 1 else ""
             sentences.append(f"{text}: {names[0]}{more}")

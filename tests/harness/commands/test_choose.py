@@ -1,9 +1,16 @@
 """`choose` on the mock: which cells it measures, when it ends and what it says."""
 
+from dataclasses import replace
+
 import pytest
 
+from formats.result import Status
 from harness import cli
-from harness.sweep import loop
+from harness.measurement import run
+from harness.sweep import cells, loop, room
+from harness.sweep.deadline import Deadline
+from harness.sweep.schedule import RepeatPlan
+from tests.conftest import CACHE
 
 MOCK = ("--sut", "mock", "--size", "tiny", "--batch-size", "1")
 
@@ -41,6 +48,37 @@ def test_a_test_that_is_longer_than_planned_gets_its_time(choose):
     code, printed, said = choose(*words, "--duration", "0.01", "--within", "2m")
     assert code == 0 and "its test needs more time than planned" in said
     assert "samples/s" in printed
+
+
+def test_a_sut_that_the_time_has_no_room_for_is_named_with_the_time_that_has(choose):
+    words = ("bert", *MOCK, "--scenario", "Offline,SingleStream", "--duration", "30")
+    code, printed, said = choose(*words, "--within=6s")
+    assert code == 1
+    assert (
+        "! mock has no figure in Offline and SingleStream: a run takes more than 2 s, and was cut"
+        " off, because no run gets more than a third of the time" in printed
+    )
+    assert "--duration 30" in printed.partition("next  ")[2]
+    assert "--within 1m  (continues, with room for mock)" in printed
+    assert "it ends after 6 s" in said
+
+
+def test_a_sut_whose_turn_did_not_come_is_named_with_its_time(tmp_path, made_environment):
+    grid = {"sut": ["mock"], "model": ["bert"], "scenario": ["Offline,SingleStream"]}
+    where = {"out": [str(tmp_path)], "cache": [str(CACHE)]}
+    series = cells.make([grid], where, control=False)
+    repeats = RepeatPlan(least=1, most=1)
+    sweep = loop.Sweep.of(tmp_path / "sweeps" / "choose-1", series, repeats, Deadline(60, 0))
+    left = room.missing(sweep, {})
+    assert [cell.scenario for cell in left] == ["Offline", "SingleStream"]
+    measured = run.not_measured(series[0].request, Status.OK, "")
+    measured = replace(measured, seconds={"total": 100.0})
+    (cell,) = room.missing(sweep, {(0, 1): measured})
+    assert room.sentences([cell]) == [
+        "mock has no figure in SingleStream: the time was up before its turn, and a run takes"
+        " about 100 s"
+    ]
+    assert room.minutes([cell]) == 5  # no cell gets more than a third of the time
 
 
 def test_the_model_and_the_data_are_named_once(choose, capsys):
