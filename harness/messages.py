@@ -107,10 +107,7 @@ class Unranked(StrEnum):
         "nothing was completed for {stalled:.2g} of its {seconds:.3g} s (longest {longest:.2g} s): "
         "the worker stood still, or one batch took far longer than is usual"
     )
-    OTHER_PROGRAMS = (
-        "other programs used {share:.0%} of a processor while it was measured: end them, and"
-        " measure again"
-    )
+    OTHER_PROGRAMS = "other programs used {share:.0%} of a processor while it was measured"
     STOLEN = (
         "the hypervisor kept {share:.0%} of a processor from this machine while it was measured"
     )
@@ -643,6 +640,7 @@ class Choose(StrEnum):
         " may be the fastest, until it is known which one is"
     )
     CONTINUE = "{command}  (continues, for a surer answer)"
+    AGAIN = "{command} --again  (measures all again: end other programs first)"
     CONTINUE_LONGER = "{command}  (continues, with room for {suts})"
     FASTEST = "{command}  (measures the fastest one by itself)"
     NOTHING = "./run.sh list --matrix  (which SUT runs which model)"

@@ -19,6 +19,7 @@ from harness.request.flags import Parser, add_output, without
 from sut.registry import SUTS, spec_of
 
 if TYPE_CHECKING:
+    from harness.report.content import Content
     from harness.sweep.cells import Series
     from harness.sweep.loop import Sweep
     from harness.sweep.schedule import Results
@@ -67,7 +68,7 @@ def main(arguments: list[str]) -> int:
     journal.write_plan(folder, command, series, {})
     with reporter.progress:
         results = loop.measure(sweep, reporter, fail_fast=False)
-    _show(sweep, results, flags.json, _next(sweep, results, command))
+    _show(sweep, results, flags.json, command)
     has_figure = any(result.status == "ok" for result in results.values())
     return 0 if has_figure else 1
 
@@ -144,8 +145,10 @@ def _without_environment(series: Sequence[Series]) -> frozenset[int]:
     return frozenset(found)
 
 
-def _next(sweep: Sweep, results: Results, command: str) -> str:
-    """The command that continues, or if all is decided the one that measures the fastest SUT."""
+def _next(sweep: Sweep, results: Results, report: Content, command: str) -> str:
+    """The command that continues, or that measures all again if nothing is decided because the
+    machine was busy, or if all is decided the one that measures the fastest SUT.
+    """
     from harness.report.comparison import listed
     from harness.sweep import room, schedule
 
@@ -154,6 +157,9 @@ def _next(sweep: Sweep, results: Results, command: str) -> str:
         longer = f"{without(command, '--within')} --within {room.minutes(left)}m"
         suts = dict.fromkeys(cell.sut for cell in left)
         return Choose.CONTINUE_LONGER.format(command=longer, suts=listed(list(suts)))
+    rivals_of = report.with_rivals
+    if any(c.doubt for c in rivals_of) and not any(c.decided for c in rivals_of):
+        return Choose.AGAIN.format(command=without(command, "--again"))
     if schedule.next_step(sweep.series, results, sweep.repeats):
         return Choose.CONTINUE.format(command=command)
     for one in sweep.series:
@@ -164,7 +170,7 @@ def _next(sweep: Sweep, results: Results, command: str) -> str:
     return Choose.NOTHING
 
 
-def _show(sweep: Sweep, results: Results, as_json: bool, hint: str) -> None:
+def _show(sweep: Sweep, results: Results, as_json: bool, command: str) -> None:
     """Write the page, and print the answer, a table, the page's path and the next command."""
     from harness import terminal
     from harness.report import content, exports, sections
@@ -190,4 +196,5 @@ def _show(sweep: Sweep, results: Results, as_json: bool, hint: str) -> None:
         report.advice,
     )
     terminal.line(f"\npage  {terminal.near(str(path))}")
+    hint = _next(sweep, results, report, command)
     terminal.line(f"next  {terminal.typed_here(hint)}")

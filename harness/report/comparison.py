@@ -212,17 +212,23 @@ class Comparison:
         return ratio.low is not None and not ratio.different
 
     @cached_property
+    def doubt(self) -> str:
+        """The reason why these runs do not show which SUT is faster. Empty if they may show it."""
+        if len(self.field) < 2:
+            return ""
+        return self._disturbance or self._far_control or self._uncertainty
+
+    @cached_property
     def inconclusive(self) -> str:
         """The reason why these runs do not show which SUT is faster, and what to do.
 
         Empty if they may show it.
         """
-        why = self._disturbance or self._far_control or self._uncertainty
-        if len(self.field) < 2 or not why:
+        if not self.doubt:
             return ""
         most = max(len(g.good) for g in self.field)
         more = max(statistics.FEWEST, 2 * most)
-        return Inconclusive.MEASURE_AGAIN.format(why=why, repeats=more)
+        return Inconclusive.MEASURE_AGAIN.format(why=self.doubt, repeats=more)
 
     @property
     def _disturbance(self) -> str:

@@ -48,8 +48,8 @@ def _table(comparison: Comparison) -> Table:
 
 def _row(row: dict[str, Any], names: list[str]) -> Row:
     figures = row["figures"]
-    texts = [row["sut"], short(row["figure"])]
-    texts += [f"{short(min(figures))} to {short(max(figures))}", str(len(figures))]
+    spread = f"{short(min(figures))} to {short(max(figures))}" if len(figures) > 1 else "–"
+    texts = [row["sut"], short(row["figure"]), spread, str(len(figures))]
     for name in names:
         column, factor = _COLUMNS[name]
         texts.append(short(factor * row[column]) if row[column] else "–")

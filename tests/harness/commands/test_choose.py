@@ -6,11 +6,14 @@ import pytest
 
 from formats.result import Status
 from harness import cli
+from harness.commands import choose as choose_command
 from harness.measurement import run
+from harness.report import content
 from harness.sweep import cells, loop, room
 from harness.sweep.deadline import Deadline
 from harness.sweep.schedule import RepeatPlan
 from tests.conftest import CACHE
+from tests.support.synthetic_runs import cell, write
 
 MOCK = ("--sut", "mock", "--size", "tiny", "--batch-size", "1")
 
@@ -79,6 +82,24 @@ def test_a_sut_whose_turn_did_not_come_is_named_with_its_time(tmp_path, made_env
         " about 100 s"
     ]
     assert room.minutes([cell]) == 5  # no cell gets more than a third of the time
+
+
+def test_after_disturbed_runs_the_next_command_measures_all_again(tmp_path):
+    noise = {
+        "seconds": 10,
+        "stalled_seconds": 0,
+        "longest_stall_seconds": 0,
+        "other_processors": 1.5,
+        "stolen_processors": 0,
+    }
+    for sut in ("keras3-jax", "native-jax"):
+        write(tmp_path, cell(sut), [10] * 3, sweep="s-1", disturbance=noise)
+    report = content.gather(tmp_path, "here")
+    repeats = RepeatPlan(least=1, most=1)
+    sweep = loop.Sweep(folder=tmp_path, series=(), repeats=repeats, costs={})
+    for command in ("./run.sh choose m", "./run.sh choose m --again"):
+        hint = choose_command._next(sweep, {}, report, command)
+        assert hint == "./run.sh choose m --again  (measures all again: end other programs first)"
 
 
 def test_the_model_and_the_data_are_named_once(choose, capsys):

@@ -242,6 +242,27 @@ def test_a_comparison_of_disturbed_runs_is_inconclusive(tmp_path):
     )
 
 
+def test_the_advice_on_disturbed_comparisons_is_given_once(tmp_path):
+    for sut, batch in (("keras3-jax", 1), ("keras3-jax", 8), ("mock", 1), ("mock", 8)):
+        write(tmp_path, cell(sut, batch_size=batch), [10] * 3, sweep="s-1", disturbance=NOISE)
+    report = gathered(tmp_path)
+    assert report.headline.count("measure again (--again)") == 1
+    of_each = [text for text in sentences(report) if "inconclusive, because" in text]
+    assert len(of_each) == 2
+    assert all(text.endswith("while it was measured)") for text in of_each)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "slowest", "is_cut"),
+    [("SingleStream", 1800.0, True), ("SingleStream", 20.0, False), ("Offline", 1800.0, False)],
+)
+def test_the_bar_of_a_latency_far_above_the_others_is_cut_off(tmp_path, scenario, slowest, is_cut):
+    for sut, figure in (("keras3-jax", 4.0), ("native-jax", 5.0), ("keras3-torch", slowest)):
+        write(tmp_path, cell(sut, scenario=scenario), [figure] * 3, sweep="s-1")
+    (comparison,) = gathered(tmp_path).comparisons
+    assert ("1,800, bar cut off" in figures.bars(comparison, "x")) == is_cut
+
+
 def test_a_comparison_whose_ratio_may_be_anything_is_inconclusive(tmp_path):
     write(tmp_path, cell("keras3-jax"), [100, 300, 50], sweep="s-1")
     write(tmp_path, cell("native-torch-eager"), [700, 60, 900], sweep="s-1")
