@@ -527,7 +527,8 @@ class SectionNote(StrEnum):
     BARS = "A bar is the median, a dot is a run, and a line is the 95 % interval of the mean."
     NUMBERS = (
         "The first number is the median of the runs, by which SUTs are compared. A click on a"
-        " heading sorts. Memory is that of the process that runs the model."
+        " heading sorts. Memory is that of the process that runs the model. The error is the"
+        " distance of the answers from those of PyTorch in float32."
     )
     MATRIX_SHARE = (
         "Operations a second of the model's products with weights, compared with those of a large"

@@ -28,6 +28,7 @@ from harness.report.sections import (
     computing,
     keras,
     keras_published,
+    numbers,
     resources,
     scaling,
     trainings,
@@ -898,6 +899,25 @@ def test_a_cell_that_was_cut_off_is_in_the_comparison_of_the_other_suts(tmp_path
     assert sorted(found()) == [["keras3-jax", "keras3-torch"], ["native-jax"]]
     write(tmp_path, cell("keras3-tensorflow", seq_len=32), [50, 51, 49])  # synthetic inputs
     assert ["keras3-tensorflow", "keras3-torch"] in found()
+
+
+def test_all_numbers_have_the_error_of_the_answers_and_the_time_of_loading(tmp_path):
+    for sut, error, seconds in (("keras3-jax", 2e-6, 3.0), ("keras3-torch", 1e-6, None)):
+        accuracy = {"value": error, "threshold": 1e-5, "metric": "logit_error", "passed": True}
+        write(
+            tmp_path,
+            cell(sut),
+            [100, 101, 99],
+            accuracy=accuracy,
+            seconds={"load": seconds} if seconds else {},
+        )
+    (table,) = numbers.section(gathered(tmp_path)).tables
+    column = {name: n for n, name in enumerate(table.columns)}
+    (rows,) = table.groups.values()
+    of_sut = {row[0]: row for row in rows}
+    for sut, loading, error in (("keras3-jax", "3", "20"), ("keras3-torch", "–", "10")):
+        assert of_sut[sut][column["loading, s"]] == loading
+        assert of_sut[sut][column["error, % of its limit"]] == error
 
 
 def test_trainings_have_a_table_of_their_own(tmp_path):
