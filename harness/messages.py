@@ -524,7 +524,10 @@ class PageText(StrEnum):
 class SectionNote(StrEnum):
     """The paragraphs below the headings of a report's sections."""
 
-    BARS = "A bar is the median, a dot is a run, and a line is the 95 % interval of the mean."
+    BARS = (
+        "A bar is the median, a dot is a run, and a line is the 95 % interval of the mean. An arrow"
+        " ends a bar or a line that is longer than drawn."
+    )
     NUMBERS = (
         "The first number is the median of the runs, by which SUTs are compared. A click on a"
         " heading sorts. Memory is that of the process that runs the model. The error is the"

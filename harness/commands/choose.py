@@ -170,6 +170,15 @@ def _next(sweep: Sweep, results: Results, report: Content, command: str) -> str:
     return Choose.NOTHING
 
 
+def _obstacles(sweep: Sweep) -> dict[str, list[str]]:
+    """Reason why cells cannot be measured → their labels."""
+    found: dict[str, list[str]] = {}
+    for series in sweep.series:
+        if series.obstacle:
+            found.setdefault(series.obstacle, []).append(series.label)
+    return found
+
+
 def _show(sweep: Sweep, results: Results, as_json: bool, command: str) -> None:
     """Write the page, and print the answer, a table, the page's path and the next command."""
     from harness import terminal
@@ -179,7 +188,7 @@ def _show(sweep: Sweep, results: Results, as_json: bool, command: str) -> None:
     path = sweep.folder / _PAGE
     report = content.of_results(list(results.values()), terminal.near(str(sweep.folder)))
     no_room = room.sentences(room.missing(sweep, results))
-    report = replace(report, no_room=no_room)
+    report = replace(report, no_room=no_room, not_measured=_obstacles(sweep))
     parts = sections.of(report)
     page = drawing("choose", "page")
     html = page.render(report, parts, datetime.now().astimezone())

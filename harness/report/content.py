@@ -15,7 +15,7 @@ from harness.comparison.runs import find
 from harness.comparison.statistics import plural
 from harness.comparison.tables import Group, place_of
 from harness.messages import Advice, Answer
-from harness.report.comparison import Comparison, listed
+from harness.report.comparison import Comparison, listed, measure_again, mostly_disturbed
 
 MOST_SENTENCES = 12
 """The most sentences of one kind in an answer."""
@@ -250,6 +250,10 @@ def of_results(results: Sequence[Result], source: str) -> Content:
 
 def commonest(comparisons: Sequence[Comparison]) -> str:
     """Return the most frequent reason why comparisons are not decided."""
+    if all(comparison.doubt for comparison in comparisons):
+        disturbed = mostly_disturbed(comparisons)
+        if disturbed:
+            return measure_again(disturbed, comparisons)
     reasons = [c.inconclusive or c.unranked or Answer.TOO_FEW for c in comparisons]
     return max(dict.fromkeys(reasons), key=reasons.count)
 

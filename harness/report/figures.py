@@ -122,7 +122,7 @@ def _cut_bar(axes: Axes, n: int, group: Group, end: float) -> None:
     assert group.summary is not None
     axes.barh(n, end, 0.62, color=colour(group.sut))
     axes.plot(end, n, color=_INK, marker=">", markersize=6)
-    _label(axes, f"{short(group.summary.median)}, bar cut off", end, n)
+    _label(axes, short(group.summary.median), end, n)
 
 
 def _interval(axes: Axes, n: int, estimate: Estimate, room: float) -> float:

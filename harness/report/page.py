@@ -9,13 +9,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import cache
 from pathlib import Path
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from compliance.findings.page import templates
 from harness import terminal
@@ -44,6 +45,7 @@ BEGINNING = "\n".join(
 # These limits keep a page small and quick. Other cells are only in the table and the list of
 # folders.
 _MOST_DETAILS, _MOST_PLOTS = 30, 6
+_FLAG = re.compile(r"--[a-z][a-z-]*")
 _KINDS = {".csv": "text/csv", ".json": "application/json"}
 _SCRIPT = (Path(__file__).parent / "sort.js").read_text(encoding="utf-8")
 # A browser runs only the script with this digest.
@@ -158,7 +160,7 @@ def _words(when: datetime) -> str:
 @cache
 def _environment() -> jinja2.Environment:
     environment = templates(Path(__file__).parent)
-    environment.filters |= {"short": short}
+    environment.filters |= {"short": short, "flags": _whole_flags}
     environment.globals |= {
         "id": id,
         "range_of": range_of,
@@ -173,6 +175,11 @@ def _environment() -> jinja2.Environment:
 
 def _data_uri(jpeg: bytes) -> str:
     return f"data:image/jpeg;base64,{base64.b64encode(jpeg).decode()}"
+
+
+def _whole_flags(text: str) -> Markup:
+    """The text, in which no line is broken within a flag."""
+    return Markup(_FLAG.sub(r'<span class="flag">\g<0></span>', str(escape(text))))
 
 
 def _over_time(details: Details, name: str) -> Markup:
