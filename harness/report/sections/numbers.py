@@ -12,8 +12,9 @@ from harness.report.content import Content
 from harness.report.section import Row, Section, Table
 
 _ERROR = "share of the limit"
+_MEDIAN = "latency_p50_ms"
 _COLUMNS = {
-    "50th percentile, ms": ("latency_p50_ms", 1.0),
+    "50th percentile, ms": (_MEDIAN, 1.0),
     "90th percentile, ms": ("latency_p90_ms", 1.0),
     "99th percentile, ms": ("latency_p99_ms", 1.0),
     "tokens/s": ("tokens_per_second", 1.0),
@@ -23,7 +24,7 @@ _COLUMNS = {
     "compiling from cache, s": ("cached_compile_seconds", 1.0),
     "memory, GB": ("peak_host_bytes", 1e-9),
     "device memory, GB": ("peak_device_bytes", 1e-9),
-    "error, % of its limit": (_ERROR, 100.0),
+    "error, % of limit": (_ERROR, 100.0),
 }
 """Heading → (column of `harness.comparison.tables` or _ERROR, factor). A column without a value is
 left out.
@@ -39,7 +40,11 @@ def section(content: Content) -> Section:
 def _table(comparison: Comparison) -> Table:
     rows = [_with_error(tables.row(group)) for group in comparison.good]
     names = [name for name, (column, _) in _COLUMNS.items() if any(row[column] for row in rows)]
-    columns = ("SUT", comparison.unit, "lowest to highest", "runs", *names)
+    figure = comparison.unit
+    if all(row[_MEDIAN] == row["figure"] for row in rows):
+        names = [name for name in names if _COLUMNS[name][0] != _MEDIAN]
+        figure = "median, ms"
+    columns = ("SUT", figure, "lowest to highest", "runs", *names)
     return Table(
         title=comparison.name,
         columns=columns,
@@ -53,7 +58,8 @@ def _table(comparison: Comparison) -> Table:
 def _with_error(row: dict[str, Any]) -> dict[str, Any]:
     """The row with the error of the answers, as a share of its limit."""
     limit = row["accuracy_limit"]
-    return row | {_ERROR: row["accuracy"] / limit if limit else None}
+    share = float(f"{row['accuracy'] / limit:.2g}") if limit else None
+    return row | {_ERROR: share}
 
 
 def _row(row: dict[str, Any], names: list[str]) -> Row:

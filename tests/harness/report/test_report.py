@@ -924,7 +924,7 @@ def test_all_numbers_have_the_error_of_the_answers_and_the_time_of_loading(tmp_p
     of_sut = {row[0]: row for row in rows}
     for sut, loading, error in (("keras3-jax", "3", "20"), ("keras3-torch", "–", "10")):
         assert of_sut[sut][column["loading, s"]] == loading
-        assert of_sut[sut][column["error, % of its limit"]] == error
+        assert of_sut[sut][column["error, % of limit"]] == error
 
 
 def test_trainings_have_a_table_of_their_own(tmp_path):
