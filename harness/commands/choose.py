@@ -157,8 +157,8 @@ def _next(sweep: Sweep, results: Results, report: Content, command: str) -> str:
         longer = f"{without(command, '--within')} --within {room.minutes(left)}m"
         suts = dict.fromkeys(cell.sut for cell in left)
         return Choose.CONTINUE_LONGER.format(command=longer, suts=listed(list(suts)))
-    rivals_of = report.with_rivals
-    if any(c.doubt for c in rivals_of) and not any(c.decided for c in rivals_of):
+    compared = report.with_rivals
+    if any(c.doubt for c in compared) and not any(c.decided for c in compared):
         return Choose.AGAIN.format(command=without(command, "--again"))
     if schedule.next_step(sweep.series, results, sweep.repeats):
         return Choose.CONTINUE.format(command=command)

@@ -271,7 +271,17 @@ def _started(group: Group, groups: Sequence[Group]) -> Group:
     mode = group.last.result.mode
     started = [g for g in groups if g.last.machine and g.last.result.mode == mode]
     alike = [g for g in started if known <= set(g.work)]
-    return max(alike, key=lambda g: len(mine & set(g.work)), default=group)
+
+    def nearness(other: Group) -> tuple[bool, int]:
+        return _sweep_of(other) == _sweep_of(group), len(mine & set(other.work))
+
+    return max(alike, key=nearness, default=group)
+
+
+def _sweep_of(group: Group) -> str:
+    """The id of the sweep that measured a group. Empty if none did."""
+    mark = group.last.result.sweep
+    return mark.id if mark else ""
 
 
 def _apart(group: Group, same: Sequence[Group], machines: Mapping[str, str]) -> str:

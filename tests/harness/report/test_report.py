@@ -906,6 +906,9 @@ def test_a_cell_that_was_cut_off_is_in_the_comparison_of_the_other_suts(tmp_path
     assert sorted(found()) == [["keras3-jax", "keras3-torch"], ["native-jax"]]
     write(tmp_path, cell("keras3-tensorflow", seq_len=32), [50, 51, 49])  # synthetic inputs
     assert ["keras3-tensorflow", "keras3-torch"] in found()
+    own = cell("keras3-tensorflow", dataset="f02d5ac20539", seq_len=32)
+    write(tmp_path, own, [50, 51, 49], sweep="sweep-1")
+    assert ["keras3-jax", "keras3-tensorflow", "keras3-torch"] in found()
 
 
 def test_all_numbers_have_the_error_of_the_answers_and_the_time_of_loading(tmp_path):
