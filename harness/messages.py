@@ -644,23 +644,23 @@ class Choose(StrEnum):
         " may be the fastest, until it is known which one is"
     )
     CONTINUE = "{command}  (continues, for a surer answer)"
+    BUSY = (
+        "other programs take {share:.0%} of a processor now: runs that they disturb show nothing,"
+        " so end them first, or measure later"
+    )
     AGAIN = "{command} --again  (measures all again: end other programs first)"
-    CONTINUE_LONGER = "{command}  (continues, with room for {suts})"
+    CONTINUE_LONGER = "{command}  (continues, with room for all)"
     FASTEST = "{command}  (measures the fastest one by itself)"
     NOTHING = "./run.sh list --matrix  (which SUT runs which model)"
 
 
 class NoRoom(StrEnum):
-    """Why a SUT has no figure after the time of `choose`."""
+    """Why SUTs have no figure after the time of `choose`."""
 
-    CUT_OFF = (
-        "{sut} has no figure in {scenarios}: a run takes more than {duration}, and was cut off,"
-        " because no run gets more than a third of the time"
-    )
-    NOT_BEGUN = (
-        "{sut} has no figure in {scenarios}: the time was up before its turn, and a run takes about"
-        " {duration}"
-    )
+    CUT_OFF = "no figure in {scenario}, because the time was too short for a run of {suts}"
+    NOT_BEGUN = "no figure in {scenario}, because the time was up before the turn of {suts}"
+    MORE_THAN = "{sut} (more than {duration})"
+    ABOUT = "{sut} (about {duration})"
 
 
 class Converted(StrEnum):

@@ -28,13 +28,14 @@ _WITHIN = "10min"
 _SCENARIOS, _DURATION_S = "Offline,SingleStream", "3"
 _LEAST, _MOST, _UNTIL = 3, 10, 0.05
 _PAGE = "report.html"
+_LOOK_S = 1.0
 _SAVED_MODEL = "saved_model.pb"  # a model of TensorFlow; --model refuses it with advice
 
 
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     flags = _parser().parse_args(arguments)
-    from harness import terminal
+    from harness import disturbance, terminal
     from harness.execution import rundir
     from harness.sweep import cells, journal, loop, words
     from harness.sweep.deadline import Deadline
@@ -62,6 +63,9 @@ def main(arguments: list[str]) -> int:
     reporter.say(Choose.PLAN.format(duration=terminal.duration(deadline.seconds)))
     for line in words.announcement(summary):
         reporter.say(line)
+    share = disturbance.now(_LOOK_S)
+    if share:
+        reporter.warn(Choose.BUSY.format(share=share))
     rundir.check_writable("--out", out)
     folder.mkdir(parents=True, exist_ok=True)
     command = shlex.join(["./run.sh", "choose", *arguments])
@@ -149,14 +153,12 @@ def _next(sweep: Sweep, results: Results, report: Content, command: str) -> str:
     """The command that continues, or that measures all again if nothing is decided because the
     machine was busy, or if all is decided the one that measures the fastest SUT.
     """
-    from harness.report.comparison import listed
     from harness.sweep import room, schedule
 
     left = room.missing(sweep, results)
     if left:
         longer = f"{without(command, '--within')} --within {room.minutes(left)}m"
-        suts = dict.fromkeys(cell.sut for cell in left)
-        return Choose.CONTINUE_LONGER.format(command=longer, suts=listed(list(suts)))
+        return Choose.CONTINUE_LONGER.format(command=longer)
     compared = report.with_rivals
     if any(c.doubt for c in compared) and not any(c.decided for c in compared):
         return Choose.AGAIN.format(command=without(command, "--again"))
@@ -187,7 +189,7 @@ def _show(sweep: Sweep, results: Results, as_json: bool, command: str) -> None:
 
     path = sweep.folder / _PAGE
     report = content.of_results(list(results.values()), terminal.near(str(sweep.folder)))
-    no_room = room.sentences(room.missing(sweep, results))
+    no_room = list(room.sentences(room.missing(sweep, results)))
     report = replace(report, no_room=no_room, not_measured=_obstacles(sweep))
     parts = sections.of(report)
     page = drawing("choose", "page")

@@ -22,6 +22,7 @@ from compliance.findings.page import templates
 from harness import terminal
 from harness.comparison import compare, statistics
 from harness.comparison.history import Trend
+from harness.comparison.tables import Group
 from harness.figure import short
 from harness.messages import PageText
 from harness.report import exports, figures
@@ -55,7 +56,8 @@ _SCRIPT_DIGEST = f"sha256-{_SHA256}"
 
 def render(content: Content, sections: Sequence[Section], when: datetime) -> str:
     """Return the page of a report, as HTML."""
-    shown = content.current[:_MOST_DETAILS]
+    measured = _measured(content)
+    shown = measured[:_MOST_DETAILS]
     details = []
     links = {}
     for n, group in enumerate(shown):
@@ -75,14 +77,20 @@ def render(content: Content, sections: Sequence[Section], when: datetime) -> str
         details=details,
         links=links,
         most_plots=_MOST_PLOTS,
-        rest=content.current[_MOST_DETAILS:],
+        rest=measured[_MOST_DETAILS:],
     )
     return f"{BEGINNING}\n{body}"
 
 
+def _measured(content: Content) -> list[Group]:
+    """The groups that have a run directory. Nothing else is known of cells that never started."""
+    return [group for group in content.current if group.last.result.directory]
+
+
 def _title(content: Content) -> str:
     """The question that the page answers, with the name of the model if there is only one."""
-    names = list(dict.fromkeys(compare.called(group) for group in content.current))
+    groups = _measured(content) or content.current
+    names = list(dict.fromkeys(compare.called(group) for group in groups))
     if len(names) == 1:
         return PageText.TITLE_OF_ONE.format(model=names[0])
     return PageText.TITLE

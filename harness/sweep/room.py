@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from formats.result import Result, Status
 from harness.messages import NoRoom
+from harness.report.comparison import listed
 from harness.sweep.deadline import LONGEST_CELL
 from harness.sweep.loop import Sweep
 from harness.sweep.schedule import Results
@@ -60,19 +61,21 @@ def minutes(cells: Iterable[Missing]) -> int:
     return math.ceil(seconds / 60)
 
 
-def sentences(cells: Sequence[Missing]) -> list[str]:
-    """One sentence for each SUT of these cells."""
-    return [_sentence(sut, cells) for sut in dict.fromkeys(cell.sut for cell in cells)]
-
-
-def _sentence(sut: str, cells: Sequence[Missing]) -> str:
-    of_sut = [cell for cell in cells if cell.sut == sut]
-    scenarios = " and ".join(dict.fromkeys(cell.scenario for cell in of_sut))
-    longest = max(of_sut, key=lambda cell: (cell.cut_off, cell.seconds))
-    seconds = duration(longest.seconds)
-    if longest.cut_off:
-        return NoRoom.CUT_OFF.format(sut=sut, scenarios=scenarios, duration=seconds)
-    return NoRoom.NOT_BEGUN.format(sut=sut, scenarios=scenarios, duration=seconds)
+def sentences(cells: Sequence[Missing]) -> Iterator[str]:
+    """Yield a sentence for each scenario and reason, with the SUTs and how long a run takes."""
+    grouped: dict[tuple[str, bool], list[str]] = {}
+    for cell in cells:
+        seconds = duration(cell.seconds)
+        text = NoRoom.ABOUT.format(sut=cell.sut, duration=seconds)
+        if cell.cut_off:
+            text = NoRoom.MORE_THAN.format(sut=cell.sut, duration=seconds)
+        grouped.setdefault((cell.scenario, cell.cut_off), []).append(text)
+    for (scenario, cut_off), texts in grouped.items():
+        suts = listed(list(dict.fromkeys(texts)))
+        if cut_off:
+            yield NoRoom.CUT_OFF.format(scenario=scenario, suts=suts)
+        else:
+            yield NoRoom.NOT_BEGUN.format(scenario=scenario, suts=suts)
 
 
 def _cut_off_s(result: Result) -> float:

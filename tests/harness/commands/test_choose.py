@@ -5,13 +5,14 @@ from dataclasses import replace
 import pytest
 
 from formats.result import Status
-from harness import cli
+from harness import cli, disturbance
 from harness.commands import choose as choose_command
 from harness.measurement import run
 from harness.report import content
 from harness.sweep import cells, loop, room
 from harness.sweep.deadline import Deadline
 from harness.sweep.schedule import RepeatPlan
+from scenarios.worker import disturbance as worker
 from tests.conftest import CACHE
 from tests.support.synthetic_runs import cell, write
 
@@ -57,12 +58,11 @@ def test_a_sut_that_the_time_has_no_room_for_is_named_with_the_time_that_has(cho
     words = ("bert", *MOCK, "--scenario", "Offline,SingleStream", "--duration", "30")
     code, printed, said = choose(*words, "--within=6s")
     assert code == 1
-    assert (
-        "! mock has no figure in Offline and SingleStream: a run takes more than 2 s, and was cut"
-        " off, because no run gets more than a third of the time" in printed
-    )
+    for scenario in ("Offline", "SingleStream"):
+        reason = "because the time was too short for a run of mock (more than 2 s)"
+        assert f"! no figure in {scenario}, {reason}" in printed
     assert "--duration 30" in printed.partition("next  ")[2]
-    assert "--within 1m  (continues, with room for mock)" in printed
+    assert "--within 1m  (continues, with room for all)" in printed
     assert "it ends after 6 s" in said
 
 
@@ -77,9 +77,8 @@ def test_a_sut_whose_turn_did_not_come_is_named_with_its_time(tmp_path, made_env
     measured = run.not_measured(series[0].request, Status.OK, "")
     measured = replace(measured, seconds={"total": 100.0})
     (cell,) = room.missing(sweep, {(0, 1): measured})
-    assert room.sentences([cell]) == [
-        "mock has no figure in SingleStream: the time was up before its turn, and a run takes"
-        " about 100 s"
+    assert list(room.sentences([cell])) == [
+        "no figure in SingleStream, because the time was up before the turn of mock (about 100 s)"
     ]
     assert room.minutes([cell]) == 5  # no cell gets more than a third of the time
 
@@ -100,6 +99,28 @@ def test_after_disturbed_runs_the_next_command_measures_all_again(tmp_path):
     for command in ("./run.sh choose m", "./run.sh choose m --again"):
         hint = choose_command._next(sweep, {}, report, command)
         assert hint == "./run.sh choose m --again  (measures all again: end other programs first)"
+
+
+def test_a_busy_machine_is_told_before_anything_is_measured(choose, monkeypatch):
+    words = ("bert", *MOCK, "--scenario", "Offline", "--duration", "0.3", "--within", "1m")
+    monkeypatch.setattr(disturbance, "now", lambda seconds: 1.37)
+    _, _, said = choose(*words, "--quiet")
+    assert (
+        "other programs take 137% of a processor now: runs that they disturb show nothing" in said
+    )
+    monkeypatch.setattr(disturbance, "now", lambda seconds: 0.0)
+    _, _, said = choose(*words)
+    assert "other programs take" not in said
+
+
+def test_processors_that_other_programs_use_are_seen(monkeypatch):
+    readings = [worker.ProcessorTimes(0, 10.0, 0.0, 1.0)]
+    readings.append(worker.ProcessorTimes(10**9, 11.5, 0.0, 1.1))
+    monkeypatch.setattr(worker, "read", lambda: readings.pop(0))
+    monkeypatch.setattr(disturbance.os, "sched_getaffinity", lambda process: {0, 1})
+    assert disturbance.now(0.0) == pytest.approx(1.4)
+    readings += [worker.ProcessorTimes(0, 10.0, 0.0, 1.0), None]
+    assert disturbance.now(0.0) == 0.0
 
 
 def test_the_model_and_the_data_are_named_once(choose, capsys):
