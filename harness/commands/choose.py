@@ -72,7 +72,8 @@ def main(arguments: list[str]) -> int:
     journal.write_plan(folder, command, series, {})
     with reporter.progress:
         results = loop.measure(sweep, reporter, fail_fast=False)
-    _show(sweep, results, flags.json, command)
+    continued = [word for word in arguments if word != "--again"]
+    _show(sweep, results, flags.json, shlex.join(["./run.sh", "choose", *continued]))
     has_figure = any(result.status == "ok" for result in results.values())
     return 0 if has_figure else 1
 
@@ -152,6 +153,8 @@ def _without_environment(series: Sequence[Series]) -> frozenset[int]:
 def _next(sweep: Sweep, results: Results, report: Content, command: str) -> str:
     """The command that continues, or that measures all again if nothing is decided because the
     machine was busy, or if all is decided the one that measures the fastest SUT.
+
+    `command`: the typed one, without --again.
     """
     from harness.sweep import room, schedule
 
@@ -161,7 +164,7 @@ def _next(sweep: Sweep, results: Results, report: Content, command: str) -> str:
         return Choose.CONTINUE_LONGER.format(command=longer)
     compared = report.with_rivals
     if any(c.doubt for c in compared) and not any(c.decided for c in compared):
-        return Choose.AGAIN.format(command=without(command, "--again"))
+        return Choose.AGAIN.format(command=command)
     if schedule.next_step(sweep.series, results, sweep.repeats):
         return Choose.CONTINUE.format(command=command)
     for one in sweep.series:

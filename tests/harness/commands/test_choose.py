@@ -56,13 +56,14 @@ def test_a_test_that_is_longer_than_planned_gets_its_time(choose):
 
 def test_a_sut_that_the_time_has_no_room_for_is_named_with_the_time_that_has(choose):
     words = ("bert", *MOCK, "--scenario", "Offline,SingleStream", "--duration", "30")
-    code, printed, said = choose(*words, "--within=6s")
+    code, printed, said = choose(*words, "--again", "--within=6s")
     assert code == 1
     for scenario in ("Offline", "SingleStream"):
         reason = "because the time was too short for a run of mock (more than 2 s)"
         assert f"! no figure in {scenario}, {reason}" in printed
     assert "--duration 30" in printed.partition("next  ")[2]
     assert "--within 1m  (continues, with room for all)" in printed
+    assert "--again" not in printed
     assert "it ends after 6 s" in said
 
 
@@ -96,9 +97,8 @@ def test_after_disturbed_runs_the_next_command_measures_all_again(tmp_path):
     report = content.gather(tmp_path, "here")
     repeats = RepeatPlan(least=1, most=1)
     sweep = loop.Sweep(folder=tmp_path, series=(), repeats=repeats, costs={})
-    for command in ("./run.sh choose m", "./run.sh choose m --again"):
-        hint = choose_command._next(sweep, {}, report, command)
-        assert hint == "./run.sh choose m --again  (measures all again: end other programs first)"
+    hint = choose_command._next(sweep, {}, report, "./run.sh choose m")
+    assert hint == "./run.sh choose m --again  (measures all again: end other programs first)"
 
 
 def test_a_busy_machine_is_told_before_anything_is_measured(choose, monkeypatch):
