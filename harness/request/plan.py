@@ -400,6 +400,11 @@ def _chat(
         return None
     if not architectures.of(model, options.trains).generates_tokens:
         raise _no_tokens("--chat", options, model)
+    if options.dataset is None and Path(options.chat).is_file():
+        raise UsageError(
+            f"--chat {options.chat}: was read as the name of a template, and is a file: give the"
+            " file before --chat"
+        )
     if weights is None or options.dataset is None:
         raise UsageError(
             "--chat: applies the template of --weights DIR to the prompts of --dataset FILE: give"

@@ -225,6 +225,7 @@ def test_a_cell_without_a_template_has_the_digest_of_older_releases():
     [
         ({"chat_option": ("a=1",)}, "--chat-option a=1: .*give --chat too"),
         ({"chat": "default", "dataset": None}, "--chat: .*give both"),
+        ({"chat": __file__, "dataset": None}, "--chat .*: was read as the name of a template"),
         ({"chat": "default", "weights": None}, "--chat: .*give both"),
         ({"chat": "default", "model": "bert", "weights": None}, "bert does not: leave it out"),
         ({"chat": "default", "scenario": "Fit"}, "llama does not in Fit: leave it out"),
