@@ -87,6 +87,9 @@ def _estimate(sweep: Sweep, number: int, sut: str, results: Results) -> float:
     """The seconds of a run that did not begin: those of the SUT's other cells, or its estimate,
     scaled by the cells that were measured.
     """
+    cut_off = [_cut_off_s(result) for result in results.values() if result.cell.sut == sut]
+    if any(cut_off):
+        return max(cut_off)
     measured = {n: r for (n, _), r in results.items() if "total" in r.seconds and n in sweep.costs}
     of_sut = [r.seconds["total"] for r in measured.values() if r.cell.sut == sut]
     if of_sut:

@@ -83,6 +83,10 @@ def test_a_sut_whose_turn_did_not_come_is_named_with_its_time(tmp_path, made_env
         "no figure in SingleStream, because the time was up before the turn of mock (about 100 s)"
     ]
     assert room.minutes([cell]) == 5  # no cell gets more than a third of the time
+    cut_off = replace(measured, status=Status.SKIPPED, reason="cut off after 240 s; …", seconds={})
+    offline, single = room.missing(sweep, {(0, 1): cut_off})
+    assert (offline.cut_off, offline.seconds) == (True, 240)
+    assert (single.cut_off, single.seconds) == (False, 240)
 
 
 def test_after_disturbed_runs_the_next_command_measures_all_again(tmp_path):
