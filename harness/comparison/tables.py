@@ -112,6 +112,7 @@ COLUMNS = {
         " was kept on disk, median of the repeats; None for an eager SUT"
     ),
     "cached_compile_seconds": "the same if programs were kept on disk",
+    "load_seconds": "seconds in which the model and its weights were loaded, median of the repeats",
     "peak_host_bytes": "bytes of the worker's memory, the largest of the repeats",
     "peak_device_bytes": "bytes on the accelerator, the largest of the repeats; None on a CPU",
     "accuracy": "the score's value in the last run; None: not judged",
@@ -401,6 +402,7 @@ def row(group: Group) -> dict[str, Any]:
         **medians,
         "compile_seconds": compile_seconds,
         "cached_compile_seconds": _median(cached),
+        "load_seconds": _median(run.result.seconds.get("load") for run in group.good),
         "peak_host_bytes": host_bytes or None,
         "peak_device_bytes": device_bytes or None,
         "accuracy": accuracy.get("value"),

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import html
 import io
+import math
 import re
 import textwrap
 from collections.abc import Mapping, Sequence, Sized
+from statistics import median_low
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from harness.comparison.statistics import Estimate
+from harness.comparison.tables import Group
 from harness.figure import short
 from harness.report.comparison import Comparison
 from harness.report.section import Bar
@@ -70,6 +73,7 @@ def colour(sut: str) -> str:
 
 
 _OVER_LIMIT = 3.0  # height of the axis over a limit
+_LONGEST = 6  # a latency of more than so many times the median of all SUTs is cut off
 _ROOM = 1.25  # width of the axis over the longest bar or interval; its figure is written after it
 
 
@@ -85,12 +89,18 @@ def bars(comparison: Comparison, name: str) -> str:
     if len(groups) < 2:
         return ""
     # An interval longer than this is cut off, and ends in an arrow.
-    room = 2 * max(g.summary.median for g in groups if g.summary)
+    medians = [g.summary.median for g in groups if g.summary]
+    room = 2 * max(medians)
+    cut = math.inf if comparison.higher_is_better else _LONGEST * median_low(medians)
     with rc_context(_STYLE):
         figure, axes = _canvas(0.1 + 0.34 * len(groups), left=0.36)
         longest = 0.0
         for n, group in enumerate(groups):
             assert group.summary is not None
+            if group.summary.median > cut:
+                _cut_bar(axes, n, group, cut)
+                longest = max(longest, cut)
+                continue
             axes.barh(n, group.summary.median, 0.62, color=colour(group.sut))
             end = _interval(axes, n, group.summary, room)
             runs = group.figures
@@ -106,6 +116,14 @@ def bars(comparison: Comparison, name: str) -> str:
         axes.xaxis.grid(True)
         axes.spines[["top", "right", "bottom"]].set_visible(False)
         return _svg(figure, name, f"{comparison.full_name}: {comparison.answer}")
+
+
+def _cut_bar(axes: Axes, n: int, group: Group, end: float) -> None:
+    """Draw a bar that ends before its figure, with an arrow."""
+    assert group.summary is not None
+    axes.barh(n, end, 0.62, color=colour(group.sut))
+    axes.plot(end, n, color=_INK, marker=">", markersize=6)
+    _label(axes, short(group.summary.median), end, n)
 
 
 def _interval(axes: Axes, n: int, estimate: Estimate, room: float) -> float:

@@ -30,6 +30,7 @@ SECTIONS = (
     comparisons.bars,
     numbers.section,
     serving.section,
+    serving.token_latencies,
     scaling.section,
     latencies.spread,
     comparisons.means,

@@ -10,15 +10,21 @@ from typing import Any
 
 from formats.cell import Cell
 from formats.result import Result
-from harness.comparison import compare, statistics
+from harness.comparison import compare, statistics, tables
 from harness.comparison.tables import Group
 from harness.figure import short
-from harness.messages import Finding
+from harness.messages import Finding, SectionNote
 from harness.report.comparison import Comparison
 from harness.report.content import MOST_SENTENCES, Content
-from harness.report.section import Picture, Pictures, Section
+from harness.report.section import Picture, Pictures, Section, Table, grouped
 from scenarios.table import SCENARIOS
 
+_TOKENS = {
+    f"{token}, {words}, ms": f"{name}_{percentile}_ms"
+    for token, name in (("first", "ttft"), ("later", "tpot"))
+    for words, percentile in (("median", "p50"), ("90th", "p90"), ("99th", "p99"))
+}
+"""Heading → column of `harness.comparison.tables`."""
 _MOST_CURVES, _MOST_QUEUES = 4, 4
 _LIMITS = ("max_latency_ms", "max_ttft_ms", "max_tpot_ms")
 
@@ -39,6 +45,21 @@ class Curve:
     y: str
     points: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     limit_ms: float | None = None
+
+
+def token_latencies(content: Content) -> Section:
+    """A table of the times of tokens, for all cells with streamed answers."""
+    rows = []
+    for comparison in content.comparisons:
+        for group in comparison.good:
+            values = tables.row(group)
+            if values["ttft_p50_ms"]:
+                texts = [short(values[column]) for column in _TOKENS.values()]
+                rows.append((comparison.name, [group.sut, *texts]))
+    table = Table(
+        columns=("SUT", *_TOKENS), numbers=range(1, len(_TOKENS) + 1), groups=grouped(rows)
+    )
+    return Section(title="Token latencies", note=SectionNote.TOKENS, tables=[table])
 
 
 def section(content: Content) -> Section:
