@@ -157,14 +157,11 @@ def _fresh(subject: Subject, fresh: Mapping[str, Any]) -> Check:
         value = shorten(repr(ratio))
         return judge(_FRESH, [f"`slower` is {value}, which is not a number"], "", **where)
     text = f"fresh inputs took {ratio:.3g} times as long as those it had met"
-    limits = subject.rules.project_limits.fresh_slower_in_thirds
     if ratio > most:
-        by_load, broken = files.reckon(lambda: may_be_by_load(fresh, most, limits))
-        if broken or not by_load:
-            limit = f"at most {most:g}"
-            fault = Fault(f"{text}; {limit}: it keeps answers", limit, f"{ratio:.3g}")
-            return judge(_FRESH, [fault], "", **where)
-        return judge(_FRESH, [], f"{text}, {by_load}", **where)
+        limit = f"at most {most:g}"
+        fault = Fault(f"{text}; {limit}: it keeps answers", limit, f"{ratio:.3g}")
+        return judge(_FRESH, [fault], "", **where)
+    limits = subject.rules.project_limits.fresh_slower_in_thirds
     most = limits["most"]
     if ratio <= most:
         return judge(_FRESH, [], text, **where)
@@ -173,28 +170,6 @@ def _fresh(subject: Subject, fresh: Mapping[str, Any]) -> Check:
         fault = Fault(f"{text}; {slower or broken}", f"at most {most:g}", f"{ratio:.3g}")
         return judge(_FRESH, [fault], "", **where)
     return judge(_FRESH, [], f"{text}, which does not show that it keeps answers", **where)
-
-
-def may_be_by_load(fresh: Mapping[str, Any], most: float, limits: Mapping[str, float]) -> str:
-    """A sentence if other programs may be why fresh inputs took longer: they used the machine, and
-    in a third of enough rounds fresh inputs did not take longer. Empty otherwise.
-
-    A load alone is no reason, because anyone can start one beside a SUT that keeps its answers. In
-    each third of the rounds such a SUT shows more than `most`.
-
-    Args:
-        fresh, limits: as in `in_each_third`.
-        most: the limit of the ratio over all rounds.
-    """
-    thirds, others = fresh.get("thirds"), fresh.get("other_processors") or 0.0
-    if not thirds or fresh["rounds"] < limits["rounds"] or others < limits["other_processors"]:
-        return ""
-    if min(thirds) > most:
-        return ""
-    return (
-        f"and {min(thirds):.3g} times in a third of the rounds, while others used {others:.0%} of a"
-        " processor: this does not show that it keeps answers"
-    )
 
 
 def in_each_third(fresh: Mapping[str, Any], limits: Mapping[str, float]) -> str:

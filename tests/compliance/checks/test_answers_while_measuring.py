@@ -109,26 +109,6 @@ def test_a_part_of_the_answers_is_kept_if_each_third_of_undisturbed_rounds_shows
     assert verdicts(run)[FRESH].verdict is verdict
 
 
-BUSY = {"rounds": 16, "slower": 3.3, "thirds": [1.1, 1.3, 4.9], "other_processors": 1.8}
-
-
-@pytest.mark.parametrize(
-    ("fresh", "verdict"),
-    [
-        (BUSY, Verdict.PASS),
-        (BUSY | {"thirds": [3.2, 3.1, 4.9]}, Verdict.FAIL),
-        (BUSY | {"other_processors": 0.02}, Verdict.FAIL),
-        (BUSY | {"other_processors": None}, Verdict.FAIL),
-        (BUSY | {"rounds": 11}, Verdict.FAIL),
-        (BUSY | {"thirds": []}, Verdict.FAIL),
-        (BUSY | {"thirds": "x"}, Verdict.FAIL),
-    ],
-)
-def test_a_load_is_no_excuse_if_each_third_of_the_rounds_shows_kept_answers(run, fresh, verdict):
-    outcome(run, lambda d: {**d, "fresh": fresh})
-    assert verdicts(run)[FRESH].verdict is verdict
-
-
 @pytest.mark.parametrize(("share", "verdict"), [(1.9, Verdict.PASS), (2.1, Verdict.FAIL)])
 def test_no_model_is_twice_as_fast_as_the_products_it_is_made_of(run, share, verdict):
     detail = (run / "raw" / "performance" / "mlperf_log_detail.txt").read_text()
