@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import keras
+
 from sut.evidence import jax_programs
 from sut.evidence.jax_programs import about, configure, matrix_flops, peak_device_bytes, product
 
 __all__ = [
     "EXECUTIONS",
     "about",
+    "compiled",
     "configure",
     "matrix_flops",
     "peak_device_bytes",
@@ -30,3 +34,22 @@ def synchronise(model: Any) -> None:
 def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
     """See `jax_programs.watch`. It sees the programs of all models, and there is only one model."""
     return jax_programs.watch(call)
+
+
+def compiled(model: Any, function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return the function (arguments, state) of this model as one compiled program for each shape.
+
+    The program may write into its state. KerasHub compiles `generate_step` in the same way.
+    """
+    variables = [*model.trainable_variables, *model.non_trainable_variables]
+
+    def step(weights: Any, arguments: Any, state: Any) -> Any:
+        with keras.StatelessScope(state_mapping=zip(variables, weights, strict=True)):
+            return function(arguments, state)
+
+    program = jax.jit(step, donate_argnames="state")
+
+    def call(arguments: Any, state: Any) -> Any:
+        return program([each.value for each in variables], arguments, state)
+
+    return call

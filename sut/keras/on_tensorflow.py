@@ -79,6 +79,14 @@ def synchronise(model: Any) -> None:
     tf.test.experimental.sync_devices()
 
 
+def compiled(model: Any, function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return the function (arguments, state) of this model as one traced program for each shape,
+    compiled as KerasHub compiles `generate_step`.
+    """
+    program: Callable[[Any, Any], Any] = tf.function(function, jit_compile=model.jit_compile)
+    return program
+
+
 def product(dtype: str) -> np.ndarray:
     """Return a probe product in `dtype`, as float32."""
     a, b = [tf.cast(tf.constant(operand), dtype) for operand in precision.operands()]

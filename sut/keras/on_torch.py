@@ -44,6 +44,13 @@ def synchronise(model: Any) -> None:
         torch.cuda.synchronize()
 
 
+def compiled(model: Any, function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return the function (arguments, state) of this model, which runs eagerly, without
+    gradients.
+    """
+    return torch.no_grad()(function)
+
+
 def product(dtype: str) -> np.ndarray:
     """Return a probe product in `dtype`, as float32."""
     return torch_profile.probe(keras.ops.zeros(()).device, getattr(torch, dtype))
