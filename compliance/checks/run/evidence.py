@@ -221,10 +221,16 @@ def _counts(
 ) -> Iterator[Fault | str]:
     """Yield a fault for each count of the watched call that the execution cannot have, such as
     operators that ran by themselves or separately compiled parts.
+
+    A SUT that streams calls its compiled code for each token. The limits of a batch are then those
+    of a token.
     """
     counts = _detail(evidence)
+    calls = ("batch", "batches", counts.get("batches", 1))
+    if "steps" in counts:
+        calls = ("streamed token", "streamed tokens", counts["steps"])
     units = (
-        (rule.a_batch, "batch", "batches", counts.get("batches", 1)),
+        (rule.a_batch, *calls),
         (rule.a_pass, "pass", "passes", counts.get("forward_passes")),
     )
     for limits, unit, plural, number in units:
