@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ from sut.evidence.jax_programs import about, configure, matrix_flops, peak_devic
 
 __all__ = [
     "EXECUTIONS",
+    "RUNS_AHEAD",
     "about",
     "compiled",
     "configure",
@@ -24,6 +26,10 @@ __all__ = [
 ]
 
 EXECUTIONS = jax_programs.EXECUTIONS
+RUNS_AHEAD = True
+"""Whether a call returns before the device is done, and a copy to the host waits only for the
+program whose output it copies.
+"""
 
 
 def synchronise(model: Any) -> None:
@@ -36,10 +42,13 @@ def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
     return jax_programs.watch(call)
 
 
-def compiled(model: Any, function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return the function (arguments, state) of this model as one compiled program for each shape.
+def compiled(
+    model: Any, function: Callable[[Any, Any], Any]
+) -> Callable[[], Callable[[Any, Any], Any]]:
+    """Return a function that returns `function` (arguments, state) of this model, compiled as
+    KerasHub compiles `generate_step`, with the model's present weights.
 
-    The program may write into its state. KerasHub compiles `generate_step` in the same way.
+    The program may write into the state that it gets.
     """
     variables = [*model.trainable_variables, *model.non_trainable_variables]
 
@@ -48,8 +57,4 @@ def compiled(model: Any, function: Callable[[Any, Any], Any]) -> Callable[[Any, 
             return function(arguments, state)
 
     program = jax.jit(step, donate_argnames="state")
-
-    def call(arguments: Any, state: Any) -> Any:
-        return program([each.value for each in variables], arguments, state)
-
-    return call
+    return lambda: partial(program, [each.value for each in variables])

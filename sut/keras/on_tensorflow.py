@@ -25,6 +25,7 @@ from sut.contract import Unsupported
 from sut.evidence import matrix_library, matrix_rate, precision
 
 EXECUTIONS = ("xla", "graph")
+RUNS_AHEAD = False  # see `on_jax`
 _PRODUCTS = (
     "MatMul",
     "BatchMatMulV2",
@@ -79,12 +80,14 @@ def synchronise(model: Any) -> None:
     tf.test.experimental.sync_devices()
 
 
-def compiled(model: Any, function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return the function (arguments, state) of this model as one traced program for each shape,
-    compiled as KerasHub compiles `generate_step`.
+def compiled(
+    model: Any, function: Callable[[Any, Any], Any]
+) -> Callable[[], Callable[[Any, Any], Any]]:
+    """Return a function that returns `function` (arguments, state) of this model, compiled as
+    KerasHub compiles `generate_step`.
     """
-    program: Callable[[Any, Any], Any] = tf.function(function, jit_compile=model.jit_compile)
-    return program
+    program = tf.function(function, jit_compile=model.jit_compile)
+    return lambda: program
 
 
 def product(dtype: str) -> np.ndarray:

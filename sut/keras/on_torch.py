@@ -14,6 +14,7 @@ from sut.contract import Unsupported
 from sut.evidence import torch_products, torch_profile
 
 EXECUTIONS = ("eager",)
+RUNS_AHEAD = False  # see `on_jax`
 _scope = ExitStack()
 
 
@@ -44,11 +45,13 @@ def synchronise(model: Any) -> None:
         torch.cuda.synchronize()
 
 
-def compiled(model: Any, function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return the function (arguments, state) of this model, which runs eagerly, without
-    gradients.
+def compiled(
+    model: Any, function: Callable[[Any, Any], Any]
+) -> Callable[[], Callable[[Any, Any], Any]]:
+    """Return a function that returns `function` (arguments, state) of this model. It runs eagerly,
+    without gradients.
     """
-    return torch.no_grad()(function)
+    return lambda: torch.no_grad()(function)
 
 
 def product(dtype: str) -> np.ndarray:

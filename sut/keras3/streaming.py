@@ -7,7 +7,7 @@ makes one step, and keeps the cache for the next call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import keras_hub
@@ -15,6 +15,7 @@ import numpy as np
 from keras import ops
 
 from sut.keras3 import runtime
+from sut.padding import one_ahead
 
 
 class Stepwise:
@@ -27,7 +28,8 @@ class Stepwise:
 
     def __init__(self, model: Any):
         self.model = model
-        self.program = runtime.backend.compiled(model, self._step)
+        self.bind = runtime.backend.compiled(model, self._step)
+        self.shapes: set[tuple[int, ...]] = set()  # of the sequences that ran
 
     def run(
         self, inputs: Mapping[str, np.ndarray], steps: int, on_step: Callable[[np.ndarray], bool]
@@ -35,12 +37,25 @@ class Stepwise:
         """Generate at most `steps` tokens of each row. `inputs`: those of `generate`. `on_step`:
         see `sut.contract.Inference.stream`.
         """
+        shape = inputs["token_ids"].shape
+        tokens = self._tokens(inputs, steps)
+        if runtime.backend.RUNS_AHEAD:
+            tokens = one_ahead(tokens)
+        for each in tokens:
+            if not on_step(ops.convert_to_numpy(each)):
+                break
+        if shape not in self.shapes:
+            next(tokens, None)  # if the first token was the last one, this compiles the later steps
+            self.shapes.add(shape)
+
+    def _tokens(self, inputs: Mapping[str, np.ndarray], steps: int) -> Iterator[Any]:
+        """Yield the next token of each row, int32 [batch], on the device."""
+        step = self.bind()
         fixed = {name: ops.convert_to_tensor(values) for name, values in inputs.items()}
         state = fixed.pop("token_ids"), None, None
         for _ in range(steps):
-            tokens, state = self.program(fixed, state)
-            if not on_step(ops.convert_to_numpy(tokens)):
-                return
+            tokens, state = step(fixed, state)
+            yield tokens
 
     def _step(self, fixed: Mapping[str, Any], state: tuple[Any, Any, Any]) -> tuple[Any, Any]:
         """Return (the next token of each row, int32 [batch], the next state).

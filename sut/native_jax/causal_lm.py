@@ -11,7 +11,7 @@ no buffer has to be donated from call to call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -287,17 +287,21 @@ class JaxCausalLM:
 
     def stream(self, batch: Batch, on_step: Callable[[np.ndarray], bool]) -> None:
         """Run `prefill`, which generates the first token, and `following` for each later one."""
+        for tokens in padding.one_ahead(self._tokens(batch)):
+            if not on_step(np.asarray(tokens)[:, 0]):
+                return
+
+    def _tokens(self, batch: Batch) -> Iterator[jax.Array]:
+        """Yield the next token of each row, int32 [batch, 1], on the device."""
         ids, begin, new = self._arranged(batch)
         prompt = ids.shape[1]
         begin = jax.device_put(begin)
         tokens, cache = self.prefill(self.weights, ids, begin, new=new)
-        for at in range(prompt, prompt + int(batch["max_new_tokens"].max()) - 1):
-            # The device computes the next token while the host handles this one.
-            ahead, cache = self.following(self.weights, tokens, cache, at, begin)
-            if not on_step(np.asarray(tokens)[:, 0]):
-                return
-            tokens = ahead
-        on_step(np.asarray(tokens)[:, 0])
+        yield tokens
+        most = int(batch["max_new_tokens"].max())
+        for at in range(prompt, prompt + most - 1):
+            tokens, cache = self.following(self.weights, tokens, cache, at, begin)
+            yield tokens
 
     def _arranged(self, batch: Batch) -> tuple[np.ndarray, np.ndarray, int]:
         """Return (ids [batch, prompt], padded on the left, the first column of each row, new

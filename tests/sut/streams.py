@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,19 @@ def main(specification: Path) -> None:
         found[f"whole {size}"] = stacked([whole(sut, each) for each in batches], inputs)
         found[f"streamed {size}"] = stacked([streamed(sut, each) for each in batches], inputs)
     np.savez(specification.with_name("tokens.npz"), **found)
-    facts = {"stopped": stopped(sut, batches[0]), **seen(Streamed(sut, ()), batches)}
+    compiled = compilations.count() or 0
+    facts = {"stopped": stopped(sut, batches[0])}
+    for each in batches:
+        streamed(sut, each)
+    facts["compiled_again"] = (compilations.count() or 0) - compiled
+    facts["seen"] = seen(Streamed(sut, ()), batches)
+    end = int(found["whole 1"][0, 2])
+    ending = Streamed(sut, [end])
+    answers = ending.predict(batches[0])
+    facts["ended"] = answers["n_tokens"].tolist()
+    facts["ended_tokens"] = answers["tokens"][0].tolist()
+    first = [sut.prepare(rows) for rows in split(inputs, 1)][:1]
+    facts["seen_ended"] = seen(ending, [*first, *batches])
     specification.with_name("facts.json").write_text(json.dumps(facts))
 
 
@@ -67,9 +78,7 @@ def streamed(sut: Any, batch: Batch) -> np.ndarray:
         steps.append(tokens.copy())
         return len(steps) < batch["max_new_tokens"].max()
 
-    begin = time.perf_counter()
     sut.stream(batch, on_step)
-    print(f"stream {len(steps)} steps {time.perf_counter() - begin:.3f} s", flush=True)
     return np.stack(steps, axis=1)
 
 
@@ -86,12 +95,9 @@ def stopped(sut: Any, batch: Batch) -> int:
     return calls
 
 
-def seen(sut: Inference, batches: list[Batch]) -> dict[str, Any]:
+def seen(sut: Inference, batches: list[Batch]) -> list[dict[str, Any]]:
     """The evidence of one streamed batch, and of all."""
-    compiled = compilations.count()
-    before = asdict(watch(sut, batches[:1]))
-    after = asdict(watch(sut, batches))
-    return {"before": before, "after": after, "compiled": [compiled, compilations.count()]}
+    return [asdict(watch(sut, batches[:1])), asdict(watch(sut, batches))]
 
 
 if __name__ == "__main__":
