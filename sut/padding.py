@@ -7,7 +7,7 @@ Equivalence).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -69,14 +69,3 @@ def left_align(ids: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.nda
     mask = columns >= 0
     moved = np.take_along_axis(ids, np.maximum(columns, 0), 1)
     return np.where(mask, moved, 0), mask.astype(np.int64)
-
-
-def one_ahead(tokens: Iterator[Any]) -> Iterator[Any]:
-    """Yield the same, but begin to compute each one before the one before it is yielded. The device
-    is then busy while the host handles a token.
-    """
-    current = next(tokens)
-    for following in tokens:
-        yield current
-        current = following
-    yield current

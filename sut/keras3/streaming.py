@@ -15,7 +15,7 @@ import numpy as np
 from keras import ops
 
 from sut.keras3 import runtime
-from sut.padding import one_ahead
+from sut.streaming import one_ahead
 
 
 class Stepwise:
@@ -45,8 +45,8 @@ class Stepwise:
             if not on_step(ops.convert_to_numpy(each)):
                 break
         if shape not in self.shapes:
-            next(tokens, None)  # if the first token was the last one, this compiles the later steps
             self.shapes.add(shape)
+            next(tokens, None)  # compiles the later steps, even if the first token was the last one
 
     def _tokens(self, inputs: Mapping[str, np.ndarray], steps: int) -> Iterator[Any]:
         """Yield the next token of each row, int32 [batch], on the device."""

@@ -6,7 +6,8 @@ Qwen 2, and heads of queries and keys may have norms, as in Qwen 3.
 
 The measured call is one compiled program, `generate`, for each shape. It reads the prompt, then
 generates one token at a time in a loop. The cache of keys and values is inside the program, so that
-no buffer has to be donated from call to call.
+no buffer has to be donated from call to call. If tokens are streamed, there are two programs:
+`prefill` for the first token, and `following` for each later one.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from sut.evidence import jax_programs
 from sut.native_jax import causal_lm_layout, runtime
 from sut.native_jax.runtime import Weights
 from sut.native_jax.training import JaxTraining, cross_entropy
+from sut.streaming import one_ahead
 
 Config = Mapping[str, Any]
 Cache = list[tuple[jax.Array, jax.Array]]
@@ -287,7 +289,7 @@ class JaxCausalLM:
 
     def stream(self, batch: Batch, on_step: Callable[[np.ndarray], bool]) -> None:
         """Run `prefill`, which generates the first token, and `following` for each later one."""
-        for tokens in padding.one_ahead(self._tokens(batch)):
+        for tokens in one_ahead(self._tokens(batch)):
             if not on_step(np.asarray(tokens)[:, 0]):
                 return
 

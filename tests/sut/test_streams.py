@@ -14,6 +14,7 @@ import pytest
 from compliance import rules
 from compliance.checks.run.evidence import findings
 from sut.registry import SUTS, streams
+from sut.streaming import one_ahead
 from tests.support.frameworks import run_module, workload
 from tests.support.long import LONG
 from tests.sut.conftest import FOLDER, of_folder, seeded
@@ -110,6 +111,18 @@ def test_each_streamed_token_is_a_call_of_a_program_that_was_compiled_before(tol
         assert findings(rule, before, after, SUTS[sut].execution) == []
         assert before["graphs"] == after["graphs"]
     assert facts["compiled_again"] == 0
+
+
+def test_one_token_is_begun_before_the_one_before_it_is_handed_over():
+    begun = []
+
+    def tokens():
+        for number in range(3):
+            begun.append(number)
+            yield number
+
+    handed_over = [(token, list(begun)) for token in one_ahead(tokens())]
+    assert handed_over == [(0, [0, 1]), (1, [0, 1, 2]), (2, [0, 1, 2])]
 
 
 def test_the_registry_says_which_suts_stream():
