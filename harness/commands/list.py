@@ -14,7 +14,6 @@ from formats.result import Result, Status
 from harness import terminal
 from harness.execution.environments import made_for
 from harness.inputs import models
-from harness.inputs.architectures import ARCHITECTURES
 from harness.inputs.models import Model, Size
 from harness.messages import Files
 from harness.request import options
@@ -134,11 +133,15 @@ def _sut(name: str, cache: Path, round_: str) -> dict[str, Any]:
         "environment": spec.environment,
         "devices": list(spec.devices),
         "made": made_for(cache, spec.environment, round_),
-        "streams": any(streams(name, architecture) for architecture in ARCHITECTURES),
+        "streams": any(streams(name, architecture) for architecture in _architectures()),
         "summary": spec.summary,
         "aliases": [alias for alias, of in ALIASES.items() if of == name],
         "options": {option: text for option, (_, text) in spec.options.items()},
     }
+
+
+def _architectures() -> set[str]:
+    return {models.load(name).architecture for name in models.names()}
 
 
 def _model(model: Model) -> dict[str, Any]:
@@ -164,7 +167,7 @@ def _size(size: Size) -> dict[str, Any]:
 
 def show(catalogue: dict[str, Any]) -> None:
     """Print the catalogue as tables."""
-    columns: tuple[str, ...] = ("name", "execution", "environment", "made", "streams", "what it is")
+    columns: tuple[str, ...] = ("name", "execution", "environment", "made", "what it is")
     suts = catalogue["suts"]
     terminal.table("SUTs", columns, map(_sut_row, suts))
     batches = "batch\n" + " /\n".join(SCENARIOS)
@@ -181,11 +184,12 @@ def show(catalogue: dict[str, Any]) -> None:
 
 def _sut_row(sut: dict[str, Any]) -> list[str]:
     made = ", ".join(sut["made"]) or "on first use"
-    is_streaming = "yes" if sut["streams"] else "-"
     summary = sut["summary"]
+    if sut["streams"]:
+        summary += "; it streams tokens"
     for alias in sut["aliases"]:
         summary += f" (also called {alias})"
-    return [sut["name"], sut["execution"], sut["environment"], made, is_streaming, summary]
+    return [sut["name"], sut["execution"], sut["environment"], made, summary]
 
 
 def _size_row(model: dict[str, Any], size: dict[str, Any]) -> list[str]:
