@@ -20,7 +20,7 @@ from harness.request import options
 from harness.request.flags import Parser, add_common
 from scenarios.table import SCENARIOS
 from sut.devices import HOST
-from sut.registry import ALIASES, FIT, SUTS, unsupported
+from sut.registry import ALIASES, FIT, SUTS, streams, unsupported
 
 
 def main(arguments: list[str]) -> int:
@@ -133,10 +133,15 @@ def _sut(name: str, cache: Path, round_: str) -> dict[str, Any]:
         "environment": spec.environment,
         "devices": list(spec.devices),
         "made": made_for(cache, spec.environment, round_),
+        "streams": any(streams(name, architecture) for architecture in _architectures()),
         "summary": spec.summary,
         "aliases": [alias for alias, of in ALIASES.items() if of == name],
         "options": {option: text for option, (_, text) in spec.options.items()},
     }
+
+
+def _architectures() -> set[str]:
+    return {models.load(name).architecture for name in models.names()}
 
 
 def _model(model: Model) -> dict[str, Any]:
@@ -180,6 +185,8 @@ def show(catalogue: dict[str, Any]) -> None:
 def _sut_row(sut: dict[str, Any]) -> list[str]:
     made = ", ".join(sut["made"]) or "on first use"
     summary = sut["summary"]
+    if sut["streams"]:
+        summary += "; it streams tokens"
     for alias in sut["aliases"]:
         summary += f" (also called {alias})"
     return [sut["name"], sut["execution"], sut["environment"], made, summary]
