@@ -165,12 +165,16 @@ def _size(size: Size) -> dict[str, Any]:
     }
 
 
+_WITH_BATCHES = [name for name, of in SCENARIOS.items() if not of.serves and not of.samples_a_query]
+"""Scenarios whose batch depends on the size. Server has that of Offline."""
+
+
 def show(catalogue: dict[str, Any]) -> None:
     """Print the catalogue as tables."""
     columns: tuple[str, ...] = ("name", "execution", "environment", "made", "what it is")
     suts = catalogue["suts"]
     terminal.table("SUTs", columns, map(_sut_row, suts))
-    batches = "batch\n" + " /\n".join(SCENARIOS)
+    batches = "batch\n" + " /\n".join(_WITH_BATCHES)
     columns = ("name", "task", "size", "parameters", "precision", batches, "what it is")
     rows = [_size_row(model, size) for model in catalogue["models"] for size in model["sizes"]]
     terminal.table("Models", columns, rows)
@@ -194,8 +198,8 @@ def _sut_row(sut: dict[str, Any]) -> list[str]:
 
 def _size_row(model: dict[str, Any], size: dict[str, Any]) -> list[str]:
     batches = []
-    for name, scenario in SCENARIOS.items():
-        default = 1 if scenario.loadgen else "-"
+    for name in _WITH_BATCHES:
+        default = 1 if SCENARIOS[name].loadgen else "-"
         batches.append(str(size["batch_size"].get(name, default)))
     return [
         model["name"],

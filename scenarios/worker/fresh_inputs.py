@@ -28,11 +28,11 @@ met.
 
 _clock = time.perf_counter_ns
 # There are more than _LEAST rounds, and they go on until _ENOUGH_NS is spent. If fresh inputs look
-# slower than _SUSPICIOUS, all rounds are run, up to _MOST.
+# slower than _SUSPICIOUS, all rounds are run, up to _MOST, or up to ROUNDS if these are long.
 _LEAST, _MOST, _ENOUGH_NS, _SUSPICIOUS = 1, 33, 500_000_000, 1.15
 _LONG_NS = 10_000_000_000
-"""No round begins after so much time. A disturbance is small compared with a batch of seconds, and
-four rounds are twelve batches.
+"""After so much time no round begins, unless fresh inputs look slower. A disturbance is small
+compared with a batch of seconds, and four rounds are twelve batches.
 """
 DOUBTFUL, ROUNDS, OTHERS = 1.3, 12, 0.1
 """Fresh inputs that take more than DOUBTFUL times as long are reported. They show kept answers if
@@ -64,9 +64,7 @@ def compare(job: Job, sut: Inference, known: Qsl, beat: Heartbeat) -> dict[str, 
         each.load(range(min(each.count, rounds * size)))
     times: Times = []
     began, load_before = _clock(), disturbance.read()
-    while len(times) < rounds and (
-        not _enough(len(times), _clock() - began) or slower(times) > _SUSPICIOUS
-    ):
+    while len(times) < rounds and not _enough(times, _clock() - began):
         rows = np.arange(len(times) * size, (len(times) + 1) * size)
         new, old = (
             each.batch((rows % len(each.singles)).tolist(), size) for each in (fresh, known)
@@ -127,8 +125,12 @@ def _parts(times: Times) -> list[Times]:
     return [times[:third], times[third - 1 : 2 * third], times[2 * third - 1 :]]
 
 
-def _enough(rounds: int, spent_ns: int) -> bool:
-    return spent_ns >= _LONG_NS or (rounds > _LEAST and spent_ns >= _ENOUGH_NS)
+def _enough(times: Times, spent_ns: int) -> bool:
+    """Return whether the rounds decide. If fresh inputs look slower, `thirds` needs ROUNDS."""
+    rounds = len(times)
+    if spent_ns >= _LONG_NS:
+        return rounds >= ROUNDS or (rounds > 0 and slower(times) <= _SUSPICIOUS)
+    return rounds > _LEAST and spent_ns >= _ENOUGH_NS and slower(times) <= _SUSPICIOUS
 
 
 def _least(times: Times) -> tuple[float, float, float]:
