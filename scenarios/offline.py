@@ -82,7 +82,7 @@ def callbacks(
     """
     size = job.workload.batch_size
     keys = job.answer
-    answer = answering(sut, respond, keys)
+    answer = answering(sut, respond, keys, watch)
     pending: deque[tuple[Sequence[int], Sequence[int], Any]] = deque()
 
     def finish() -> None:

@@ -105,9 +105,9 @@ def _watch(reporter: Terminal) -> Callable[[Beat], None]:
     draw = reporter.watch("serve")
 
     def watch(beat: Beat) -> None:
-        if beat.phase != "serve":
+        if beat.phase not in ("serve", "done"):
             draw(beat)
-        else:
+        elif not reporter.progress.disable:
             draw(beat._replace(phase="done"))
 
     return watch

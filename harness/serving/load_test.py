@@ -12,13 +12,30 @@ from dataclasses import dataclass
 
 import aiohttp
 
-_WORDS = "the river runs past a small house where an old clock has stopped at noon".split()
+_TEXT = "the river runs past a small house where an old clock has stopped at noon"
+_WORDS = _TEXT.split()
+    "the",
+    "river",
+    "runs",
+    "past",
+    "a",
+    "small",
+    "house",
+    "where",
+    "an",
+    "old",
+    "clock",
+    "has",
+    "stopped",
+    "at",
+    "noon",
+]
 _clock = time.perf_counter
 
 
 @dataclass(frozen=True)
 class _Answer:
-    """Attributes: error (empty: none), seconds to the first part and in all, tokens, text."""
+    """The answer of one request. `error` is empty if there is none."""
 
     prompt: str
     error: str = ""

@@ -169,7 +169,7 @@ def _tokenizer(request: Request) -> Tokenizer:
     vocabulary = request.size.config["vocab_size"]
     if vocabulary < reader.vocabulary:
         raise UsageError(
-            f"serve: {reader.name} has {reader.vocabulary} ids, and the model only {vocabulary}: put"
+            f"serve: {reader.name} has {reader.vocabulary} ids, and the model has {vocabulary}: put"
             " the model's tokenizer.json into the folder of --weights"
         )
     return reader

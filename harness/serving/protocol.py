@@ -1,5 +1,5 @@
-"""The OpenAI protocol as far as `./run.sh serve` speaks it: a request's JSON → `Completion`, and the
-JSON of answers and errors.
+"""The OpenAI protocol, as far as `./run.sh serve` speaks it: the JSON of a request → `Completion`,
+and the JSON of answers and errors.
 
 Answers are greedy. Fields that would change a greedy answer are refused. Others, such as `seed` and
 `top_p`, are ignored.
@@ -253,7 +253,7 @@ def _check_prompt(prompt: Sequence[int], limits: Limits) -> None:
     if len(prompt) > limits.prompt_tokens:
         raise Refusal(
             400,
-            f"prompt: {len(prompt)} tokens, and at most {limits.prompt_tokens} are read here (the"
+            f"prompt: {len(prompt)} tokens, and at most {limits.prompt_tokens} are accepted (the"
             " server's --max-tokens less its --new-tokens)",
             code="context_length_exceeded",
             param="prompt",
