@@ -17,11 +17,11 @@ class Step(NamedTuple):
     """Further tokens of one answer.
 
     Attributes:
-        index: which prompt of the request.
+        prompt: which prompt of the request, counted from 0.
         reason: why the answer has ended; None: it has not.
     """
 
-    index: int
+    prompt: int
     tokens: list[int]
     reason: str | None
 

@@ -14,22 +14,6 @@ import aiohttp
 
 _TEXT = "the river runs past a small house where an old clock has stopped at noon"
 _WORDS = _TEXT.split()
-    "the",
-    "river",
-    "runs",
-    "past",
-    "a",
-    "small",
-    "house",
-    "where",
-    "an",
-    "old",
-    "clock",
-    "has",
-    "stopped",
-    "at",
-    "noon",
-]
 _clock = time.perf_counter
 
 

@@ -304,9 +304,9 @@ class _Handlers:
         async with aclosing(self.link.generate(asked.prompts, asked.new, deadline)) as steps:
             async for step in steps:
                 new += len(step.tokens)
-                text = texts[step.index]
+                text = texts[step.prompt]
                 text.add(step.tokens, last=step.reason is not None)
-                reasons[step.index] = reasons[step.index] or _reason(text, step.reason)
+                reasons[step.prompt] = reasons[step.prompt] or _reason(text, step.reason)
                 if all(reasons):
                     break
         usage = self._count(asked, new)
@@ -332,14 +332,14 @@ class _Handlers:
                     if not stream.begun:
                         await stream.begin()
                         await self._begin(stream, answers, asked)
-                    if ended[step.index]:  # at a stop text, before the worker knew
+                    if ended[step.prompt]:  # at a stop text, before the worker knew
                         continue
                     new += len(step.tokens)
-                    text = texts[step.index]
+                    text = texts[step.prompt]
                     further = text.add(step.tokens, last=step.reason is not None)
                     reason = _reason(text, step.reason) or None
-                    await stream.send(answers.part(step.index, further, reason))
-                    ended[step.index] = reason is not None
+                    await stream.send(answers.part(step.prompt, further, reason))
+                    ended[step.prompt] = reason is not None
                     if all(ended):
                         break
         except (Refusal, TimeoutError) as e:

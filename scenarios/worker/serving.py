@@ -25,6 +25,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -110,9 +111,9 @@ class _Server:
             ids = rng.integers(0, vocabulary, bucket).tolist()
             # A score takes the least batch that has run, so the batches come first.
             for size in self.sizes:
-                self._warm(lambda n=size, ids=ids: self._run(self._asked(ids, n), _WARM_TOKENS))
+                self._warm(partial(self._run, self._asked(ids, size), _WARM_TOKENS))
             if scores:
-                self._warm(lambda ids=ids: self.sut.logits(np.array([ids], np.int32)))
+                self._warm(partial(self.sut.logits, np.array([ids], np.int32)))
         self.sut.synchronise()
 
     def _warm(self, call: Callable[[], object]) -> None:
