@@ -742,7 +742,7 @@ class Ended(StrEnum):
 class Serve(StrEnum):
     """What a server says of itself."""
 
-    SHAPES = "{shapes} shapes are run first, so that nothing compiles while requests wait"
+    SHAPES = "shapes that are run first, so that nothing compiles while requests wait: {shapes}"
     READY = "{model} on {sut}, {precision}, {device}, {whole}: {url}"
     STREAMS = "token by token"
     WHOLE = "whole answers, because this SUT does not stream"
@@ -774,6 +774,7 @@ class Serve(StrEnum):
     )
     COMPILED = "{count} programs were compiled while requests waited"
     STOPPED = "the server was ended"
+    INTERRUPTED = "interrupted before requests were answered"
 
 
 class Files(StrEnum):

@@ -38,6 +38,7 @@ _OF_RUN = (
 """The flags of `./run.sh run` that say what is served."""
 _SCENARIO = "Offline"  # its batch size is the default
 _MOST_PORT = 65535
+_INTERRUPTED = 130
 
 
 def main(arguments: list[str]) -> int:
@@ -67,12 +68,16 @@ def main(arguments: list[str]) -> int:
     process_env = served.process_env(environment)
     with reporter.progress:
         outcome = _until_the_end(service, reporter, job, environment.python, process_env)
+    if outcome is None or outcome.status == "ok":
+        shutil.rmtree(directory)
+    if outcome is None and not service.serving:
+        terminal.error(Serve.INTERRUPTED)
+        return _INTERRUPTED
     for line in preparation.summary(service.counts, service.compiled):
         terminal.line(line)
     if outcome is not None and outcome.status != "ok":
         terminal.error(outcome.reason)  # it names the folder's worker.log
         return 1
-    shutil.rmtree(directory)
     service.check()
     return 0
 
@@ -80,9 +85,7 @@ def main(arguments: list[str]) -> int:
 def _until_the_end(
     service: Service, reporter: Terminal, job: Any, python: Path, process_env: Any
 ) -> WorkerOutcome | None:
-    """Let the worker answer until it ends. → its outcome, or None after Ctrl-C. Raises
-    KeyboardInterrupt for a Ctrl-C while the SUT is loaded.
-    """
+    """Let the worker answer until it ends. → its outcome, or None after Ctrl-C."""
     from harness.execution.process import Worker
 
     why = str(Serve.STOPPED)
@@ -93,8 +96,6 @@ def _until_the_end(
             why = outcome.reason
         return outcome
     except KeyboardInterrupt:
-        if not service.serving:
-            raise
         return None
     finally:
         service.end(why)

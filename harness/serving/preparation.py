@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 from formats.job import SERVE, Job, Limits
@@ -63,8 +64,8 @@ class Served:
     @property
     def shapes(self) -> int:
         """The number of shapes that the warm-up runs."""
-        each = len(self.batch_sizes) + self.settings.worker["scores"]
-        return each * len(self.prompt_buckets)
+        worker = self.settings.worker
+        return len(worker["shapes"]) + len(worker["scores"])
 
     def job(self, directory: Path, checkpoint: Checkpoint) -> Job:
         """The job of the worker. It reads no inputs from files."""
@@ -132,6 +133,10 @@ def plan(options: Options, flags: Flags) -> Served:
         ends=bool(ends),
         scores=flags.logprobs,
     )
+    buckets = _powers(_LEAST_BUCKET, limits.prompt_tokens)
+    sizes = _powers(1, request.batch_size)
+    # If nothing is compiled, only the largest shape runs, which shows that the memory is enough.
+    first = -1 if request.spec.execution == "eager" else 0
     settings = Settings(
         limits=limits,
         tokenizer=reader,
@@ -142,15 +147,16 @@ def plan(options: Options, flags: Flags) -> Served:
         worker={
             "max_wait_ms": flags.max_wait_ms,
             "max_queue": flags.max_queue,
-            "scores": flags.logprobs,
+            "shapes": list(product(sizes, buckets))[first:],
+            "scores": buckets[first:] if flags.logprobs else (),
         },
         about={"sut": options.sut, "precision": request.precision},
     )
     return Served(
         request=replace(request, end_tokens=tuple(ends)),
         settings=settings,
-        prompt_buckets=_powers(_LEAST_BUCKET, limits.prompt_tokens),
-        batch_sizes=_powers(1, request.batch_size),
+        prompt_buckets=buckets,
+        batch_sizes=sizes,
     )
 
 

@@ -35,6 +35,7 @@ from scenarios.worker.batching import Batcher, Overload, Policy
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
 from sut import padding
 from sut.contract import Batch, Inference
+from sut.devices import DEVICES
 from sut.evidence import compilations
 
 SOCKET = "serve.sock"
@@ -76,7 +77,7 @@ def serve(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> dict[
         server = _Server(job, sut, beat, connection)
         with connection.makefile("r", encoding="utf-8") as requests:
             settings = json.loads(next(requests))
-            server.warm_up(settings["scores"])
+            server.warm_up(settings["shapes"], settings["scores"])
             server.answer(requests, settings)
     return {}
 
@@ -88,6 +89,8 @@ class _Server:
         self.sut = sut
         self.config = job.workload.config
         self.sizes = job.batch_sizes
+        self.most_new = self.config["new_token_buckets"][-1]
+        self.accelerated = DEVICES[job.workload.device].accelerator
         self.streams = hasattr(sut, "stream")
         self.beat = beat
         self.connection = connection
@@ -96,37 +99,34 @@ class _Server:
         self.compiled = 0
         self.slowest_ns = 0
 
-    def warm_up(self, scores: bool) -> None:
-        """Run every shape twice, because a GPU records its graphs in the second run.
+    def warm_up(self, shapes: Sequence[tuple[int, int]], scores: Sequence[int]) -> None:
+        """Run the shapes.
 
         Args:
-            scores: whether requests may ask for scores, which are computed in shapes of their own.
+            shapes: (requests of a batch, tokens of their prompts).
+            scores: tokens of the prompts whose scores are computed.
         """
-        rng = np.random.default_rng(_SEED)
-        vocabulary = self.config["model"]["vocab_size"]
-        buckets = self.config["prompt_buckets"]
-        shapes = len(self.sizes) * len(buckets) + scores * len(buckets)
-        self.beat.enter("warm-up", LOAD_LIMIT_S, 2 * shapes)
-        for bucket in buckets:
-            ids = rng.integers(0, vocabulary, bucket).tolist()
-            # A score takes the least batch that has run, so the batches come first.
-            for size in self.sizes:
-                self._warm(partial(self._run, self._asked(ids, size), _WARM_TOKENS))
-            if scores:
-                self._warm(partial(self.sut.logits, np.array([ids], np.int32)))
+        self.beat.enter("warm-up", LOAD_LIMIT_S, len(shapes) + len(scores))
+        for size, tokens in shapes:
+            batch = [Asked(-1, self._random(tokens), self.most_new) for _ in range(size)]
+            self._warm(partial(self._run, batch, _WARM_TOKENS))
+        for tokens in scores:
+            self._warm(partial(self.sut.logits, np.array([self._random(tokens)], np.int32)))
         self.sut.synchronise()
 
+    def _random(self, count: int) -> list[int]:
+        vocabulary = self.config["model"]["vocab_size"]
+        ids: list[int] = np.random.default_rng(_SEED).integers(0, vocabulary, count).tolist()
+        return ids
+
     def _warm(self, call: Callable[[], object]) -> None:
-        call()
-        self.beat.bump(1)
+        """Run one shape. A GPU records its graphs in the second run."""
         start = _clock()
         call()
-        self.beat.bump(1)
+        if self.accelerated:
+            start = _clock()
+            call()
         self.slowest_ns = max(self.slowest_ns, _clock() - start)
-
-    def _asked(self, ids: list[int], count: int) -> list[Asked]:
-        new = self.config["new_token_buckets"][-1]
-        return [Asked(-1, ids, new) for _ in range(count)]
 
     def answer(self, requests: Any, settings: Mapping[str, Any]) -> None:
         """Answer until there are no more `requests`. Raises an error of the SUT."""
@@ -188,7 +188,7 @@ class _Server:
                 self._score(asked)
         generated = [asked for asked in batch if asked.top is None and not asked.left]
         if generated:
-            self._run(generated, self.config["new_token_buckets"][-1])
+            self._run(generated, self.most_new)
 
     def _run(self, batch: list[Asked], most: int) -> None:
         """Generate the answers, and at most so many tokens if the SUT streams."""
