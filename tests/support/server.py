@@ -111,10 +111,12 @@ def running(folder: Path, *flags: object) -> Iterator[Server]:
     with subprocess.Popen(
         command(*flags), env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        server = Server(process)
+        server = None
         try:
+            server = Server(process)
             yield server
         finally:
-            server.close()
+            if server:
+                server.close()
             process.terminate()
             process.communicate(timeout=_WAIT_S)
