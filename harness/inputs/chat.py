@@ -30,7 +30,8 @@ DEFAULT = "default"
 """The name of the usual template."""
 _TOKENS = tuple(f"{name}_token" for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"))
 _GIVEN = ("messages", "tools", "documents", "add_generation_prompt")
-_SECONDS = 5
+SECONDS = 5
+"""The processor's seconds that a template may take for one conversation."""
 _CONVERSATIONS_A_SECOND = 100
 
 
@@ -84,7 +85,7 @@ def _in_a_process(text: str, job: Mapping[str, Any]) -> dict[str, Any]:
         job: `conversations`, and their `variables`.
     """
     count = len(job["conversations"])
-    seconds = _SECONDS + count // _CONVERSATIONS_A_SECOND
+    seconds = SECONDS + count // _CONVERSATIONS_A_SECOND
     child = subprocess.run(
         [sys.executable, "-P", chat_render.__file__],
         input=json.dumps({"text": text, "seconds": seconds, **job}),

@@ -19,6 +19,7 @@ from harness.errors import UsageError
 from harness.serving import protocol
 from harness.serving.link import Link
 from harness.serving.protocol import Answers, Completion, Limits, Refusal, Usage
+from harness.serving.rendering import Renderer
 from harness.serving.text import Text
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ LEFT = 499
 """The status under which a request is counted whose client has left, as in nginx."""
 _FAILED = "failed"
 """Key of a request whose stream ended with an error: the status that it would have had."""
-_RENDERERS = 2  # processes that render chat templates at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,6 +181,7 @@ def _application(settings: Settings, link: Link, counts: Counts) -> web.Applicat
     application = web.Application(
         client_max_size=settings.max_request_bytes, middlewares=[_guard(settings, counts)]
     )
+    application.on_cleanup.append(handlers.close)
     application.router.add_get("/health", handlers.health)
     application.router.add_get("/v1/models", handlers.models)
     application.router.add_get("/v1/models/{model:.+}", handlers.model)
@@ -227,7 +228,12 @@ class _Handlers:
         self.settings = settings
         self.link = link
         self.counts = counts
-        self.rendering = asyncio.Semaphore(_RENDERERS)
+        self.renderer = Renderer(settings.template) if settings.template else None
+
+    async def close(self, application: web.Application) -> None:
+        """End what was started for the requests."""
+        if self.renderer:
+            await self.renderer.close()
 
     async def health(self, request: web.Request) -> web.Response:
         """Whether requests are answered."""
@@ -282,16 +288,10 @@ class _Handlers:
 
     async def _rendered(self, messages: list[dict[str, str]]) -> list[int]:
         """The ids of the messages. Another process renders the template."""
-        template = self.settings.template
         encode = self.settings.tokenizer.encode_marked
-        if template is None or encode is None:
+        if self.renderer is None or encode is None:
             raise Refusal(400, self.settings.no_template, code="no_chat_template")
-        async with self.rendering:
-            try:
-                texts = await asyncio.to_thread(template.texts, {"messages": messages})
-            except UsageError as e:
-                raise Refusal(400, str(e), param="messages") from None
-        return encode(texts[0])
+        return encode(await self.renderer.text(messages))
 
     async def _answered(
         self, request: web.Request, asked: Completion, deadline: float
