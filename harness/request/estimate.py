@@ -18,7 +18,6 @@ from formats.cell import STANDARD_INPUTS, Cell, fields_with
 from formats.result import Result, Status
 from harness.execution import rundir
 from harness.execution.environments import is_made
-from harness.inputs import architectures
 from harness.messages import NotRun
 from harness.request.request import Request
 from scenarios.table import SCENARIOS
@@ -123,10 +122,7 @@ def _alike(request: Request, cell: Cell) -> bool:
 
 def _samples(request: Request) -> int:
     """The number of inputs."""
-    if request.options.dataset is None or request.trains:
-        return request.samples
-    dataset = architectures.dataset_of(request.model, request.trains)
-    return dataset.count(request.options.dataset, request.prompt_options)
+    return request.samples if request.trains else request.count or request.samples
 
 
 def _seconds_again(request: Request, result: Result) -> float:

@@ -13,7 +13,7 @@ from harness.messages import PlanReason
 from harness.request.options import Options, flag
 from scenarios.table import SCENARIOS
 
-_FLAGS = ("max_latency_ms", "max_ttft_ms", "max_tpot_ms", "max_wait_ms", "rate")
+OF_SERVING = ("max_latency_ms", "max_ttft_ms", "max_tpot_ms", "max_wait_ms", "rate")
 QUICK_S, OFFICIAL_S = 10.0, 60.0
 """The least seconds of a trial by default: of a quick test, and of a longer one."""
 _USUAL_TRIALS = 6
@@ -35,7 +35,9 @@ def of(
 
     Raises UsageError for a flag of another scenario, and if no limit is known.
     """
-    given = {name: getattr(options, name) for name in _FLAGS if getattr(options, name) is not None}
+    given = {
+        name: getattr(options, name) for name in OF_SERVING if getattr(options, name) is not None
+    }
     if not SCENARIOS[options.scenario].serves:
         for name, value in given.items():
             raise UsageError(

@@ -17,6 +17,7 @@ from compliance.subject import LoadGenRun, Subject
 from formats.checks import Check, Fault
 
 Faults = Iterator[Fault | str]
+_OFFLINE_PERCENTILE = 0.99  # LoadGen's constant, which decides nothing
 # Settings that are the same in the requested and the effective half of every log.
 _UNCHANGED = (
     "scenario",
@@ -93,6 +94,8 @@ def _follow(detail: Detail, scenario: str) -> Faults:
         "target_latency_ns": detail.number("requested_server_target_latency_ns") if served else 0,
         "max_async_queries": detail.number("requested_server_max_async_queries") if served else 1,
     }
+    if scenario == "Offline":
+        fixed["target_latency_percentile"] = _OFFLINE_PERCENTILE
     for name, value in fixed.items():
         key = f"effective_{name}"
         effective = detail.number(key)
