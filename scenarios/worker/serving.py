@@ -252,21 +252,35 @@ class _Server:
         count = len(asked.ids)
         tokens = np.zeros((1, padding.bucket(count, self.config["prompt_buckets"])), np.int32)
         tokens[0, :count] = asked.ids
-        logits = self.sut.logits(tokens)[0, :count].astype(np.float64)
+        logits = self.sut.logits(tokens)[0, :count]
         self.beat.bump(1)
-        logits -= logits.max(axis=-1, keepdims=True)
-        logits -= np.log(np.exp(logits).sum(axis=-1, keepdims=True))
-        chosen = logits[np.arange(count - 1), asked.ids[1:]]
+        chosen = []
         top = []
-        for row in logits:
-            best = np.argsort(-row, kind="stable")[: max(1, asked.top or 0)]
-            top.append([best.tolist(), row[best].tolist()])
-        self._send({"scores": asked.id, "chosen": chosen.tolist(), "top": top})
+        for position, row in enumerate(logits):  # all positions at once may be gigabytes
+            scores = _log_probabilities(row)
+            likeliest = _largest(scores, max(1, asked.top or 0))
+            top.append([likeliest.tolist(), scores[likeliest].tolist()])
+            if position + 1 < count:
+                chosen.append(float(scores[asked.ids[position + 1]]))
+        self._send({"scores": asked.id, "chosen": chosen, "top": top})
 
     def _send(self, document: Mapping[str, Any]) -> None:
         line = json.dumps(document, separators=(",", ":")) + "\n"
         with self.sending:
             self.connection.sendall(line.encode())
+
+
+def _log_probabilities(logits: np.ndarray) -> np.ndarray:
+    """Logits [vocabulary] → the logarithms of the tokens' probabilities, float64."""
+    wide = logits.astype(np.float64)
+    wide -= wide.max()
+    return wide - np.log(np.exp(wide).sum())
+
+
+def _largest(values: np.ndarray, count: int) -> np.ndarray:
+    """The places of the largest values, in descending order."""
+    places = np.argpartition(-values, count - 1)[:count]
+    return places[np.argsort(-values[places], kind="stable")]
 
 
 def _reason(token: int, count: int, most: int, ends: set[int]) -> str | None:
