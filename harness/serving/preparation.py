@@ -150,7 +150,7 @@ def plan(options: Options, flags: Flags) -> Served:
             "shapes": list(product(sizes, buckets))[first:],
             "scores": buckets[first:] if flags.logprobs else (),
         },
-        about={"sut": options.sut, "precision": request.precision},
+        sut=f"{options.sut} {request.precision}",
     )
     return Served(
         request=replace(request, end_tokens=tuple(ends)),

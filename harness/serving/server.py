@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from harness.inputs.chat import Template
     from harness.inputs.tokenizer import Tokenizer
 
+_PROGRAM = "keras-mlperf-harness"
 _END_S = 3.0
 _BACKLOG = 1024
 LEFT = 499
@@ -46,7 +47,7 @@ class Settings:
         timeout_s: a request that takes longer is refused.
         max_request_bytes: of a request's body.
         worker: the settings of the worker.
-        about: further facts about the model for /v1/models.
+        sut: the SUT and its precision.
     """
 
     limits: Limits
@@ -56,7 +57,7 @@ class Settings:
     timeout_s: float
     max_request_bytes: int
     worker: dict[str, Any]
-    about: dict[str, Any] = field(default_factory=dict)
+    sut: str
 
 
 @dataclass
@@ -182,6 +183,7 @@ def _application(settings: Settings, link: Link, counts: Counts) -> web.Applicat
         client_max_size=settings.max_request_bytes, middlewares=[_guard(settings, counts)]
     )
     application.on_cleanup.append(handlers.close)
+    application.on_response_prepare.append(handlers.sign)
     application.router.add_get("/health", handlers.health)
     application.router.add_get("/v1/models", handlers.models)
     application.router.add_get("/v1/models/{model:.+}", handlers.model)
@@ -235,6 +237,10 @@ class _Handlers:
         if self.renderer:
             await self.renderer.close()
 
+    async def sign(self, request: web.Request, response: web.StreamResponse) -> None:
+        """Say which SUT answers, for clients that record the engine."""
+        response.headers["Server"] = f"{_PROGRAM} ({self.settings.sut})"
+
     async def health(self, request: web.Request) -> web.Response:
         """Whether requests are answered."""
         if self.link.failure:
@@ -258,9 +264,8 @@ class _Handlers:
             "id": limits.model,
             "object": "model",
             "created": 0,
-            "owned_by": "keras-mlperf-harness",
+            "owned_by": _PROGRAM,
             "max_model_len": limits.prompt_tokens + limits.new_tokens,
-            **self.settings.about,
         }
 
     async def completions(self, request: web.Request) -> web.StreamResponse:

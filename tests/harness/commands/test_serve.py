@@ -97,7 +97,10 @@ def test_the_ready_server_says_how_it_is_called(served):
     assert '/v1/completions -H \'Content-Type: application/json\' -d \'{"model": "folder"' in words
     assert served.get("/health") == (200, {"status": "ok"})
     (model,) = served.get("/v1/models")[1]["data"]
-    assert (model["id"], model["sut"]) == ("folder", "mock")
+    assert model["id"] == "folder"
+    head = served.begin("/v1/completions", b"{}").getresponse()
+    assert head.headers["Server"] == "keras-mlperf-harness (mock float32)"
+    head.read()
 
 
 def test_an_answer_is_that_of_the_sut(served, folder):
