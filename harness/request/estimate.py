@@ -20,6 +20,7 @@ from harness.execution import rundir
 from harness.execution.environments import is_made
 from harness.messages import NotRun
 from harness.request.request import Request
+from harness.request.serving import USUAL_TRIALS
 from scenarios.table import SCENARIOS
 from sut.devices import DEVICES
 from sut.registry import spec_of
@@ -159,10 +160,12 @@ def _by_rule(request: Request) -> Cost:
         performance_s = samples * sample_s
     elif not SCENARIOS[request.options.scenario].one_sample_a_query:
         performance_s = max(performance_s, 3 * request.batch_size * sample_s)
+    if request.serving and request.serving.rate is None:
+        performance_s *= 1 + USUAL_TRIALS
     worker_s = (
         start_s
         + weights / 200e6
-        + layers * _COMPILE_S_A_LAYER.get(request.spec.execution, 1.0)
+        + layers * _COMPILE_S_A_LAYER.get(request.spec.execution, 1.0) * len(request.batch_sizes)
         + 2 * request.batch_size * sample_s
     )
     workers = 2 if request.trains else 1
