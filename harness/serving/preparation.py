@@ -21,7 +21,7 @@ from harness.request.options import Options
 from harness.request.plan import resolve, unsupported
 from harness.request.request import Request
 from harness.serving import protocol
-from harness.serving.server import LEFT, Counts, Settings
+from harness.serving.handlers import LEFT, Counts, Settings
 from sut.contract import Workload
 
 _TOKENS, _ANSWER_TOKENS, _ANSWER_SHARE = 512, 128, 4
