@@ -136,8 +136,7 @@ class _Handlers:
 
     async def health(self, request: web.Request) -> web.Response:
         """Whether requests are answered."""
-        if self.link.failure:
-            raise Refusal(503, self.link.failure)
+        self.link.check()
         return web.json_response({"status": "ok"})
 
     async def models(self, request: web.Request) -> web.Response:

@@ -71,10 +71,12 @@ class Link:
         for _, queue in self._replies.values():
             queue.put_nowait(self._unavailable())
 
-    @property
-    def failure(self) -> str | None:
-        """Why nothing is answered any more. None: requests are answered."""
-        return self._failure
+    def check(self) -> None:
+        """Raises Refusal if nothing is answered yet, or any more."""
+        if self._failure:
+            raise self._unavailable()
+        if not self.ready.done():
+            raise Refusal(503, "nothing is answered yet: the SUT is being loaded", code="loading")
 
     async def generate(
         self, prompts: Sequence[Sequence[int]], new: int, deadline: float
@@ -121,8 +123,7 @@ class Link:
         self, documents: Sequence[dict[str, Any]]
     ) -> tuple[dict[int, int], asyncio.Queue[Any]]:
         """Send the requests. Return (index → number of each, the queue of their replies)."""
-        if self._failure:
-            raise self._unavailable()
+        self.check()
         queue: asyncio.Queue[Any] = asyncio.Queue()
         numbers = {}
         for index, document in enumerate(documents):

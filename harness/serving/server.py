@@ -6,7 +6,7 @@ import asyncio
 import socket
 import threading
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,15 @@ _BACKLOG = 1024
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Take the port. Nobody can connect before `Service` listens. Raises UsageError."""
+    """Take the port. Raises UsageError."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        bound = socket.socket(family, kind)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(address)
+        with ExitStack() as stack:
+            bound = stack.enter_context(socket.socket(family, kind))
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind(address)
+            bound.listen(_BACKLOG)  # else another server could take it, too
+            stack.pop_all()
     except (OSError, OverflowError) as e:
         why = getattr(e, "strerror", None) or str(e)
         raise UsageError(
@@ -40,7 +43,7 @@ class Service:
 
     Attributes:
         counts: what was answered so far.
-        serving: whether the SUT is warm and the port is open.
+        serving: whether the SUT is warm, so that requests are answered.
         compiled: programs that were compiled while requests waited, once the thread has ended.
     """
 
@@ -107,15 +110,15 @@ class Service:
             shutdown_timeout=_END_S,
         )
         await runner.setup()
+        await web.SockSite(runner, self._bound, backlog=_BACKLOG).start()
         self._started.set()
         with suppress(asyncio.CancelledError):  # the worker ended while it loaded
-            await self._serve(runner, await self._link.ready)
+            await self._serve(await self._link.ready)
         await runner.cleanup()
         await self._link.close()
         self.compiled = self._link.compiled
 
-    async def _serve(self, runner: web.AppRunner, ready: dict[str, Any]) -> None:
-        await web.SockSite(runner, self._bound, backlog=_BACKLOG).start()
+    async def _serve(self, ready: dict[str, Any]) -> None:
         self.serving = True
         further = self._on_ready(ready)
         if further is not None:
