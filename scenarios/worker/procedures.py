@@ -89,11 +89,10 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     beat.enter("test", _hang_limit_s(calibration), plan.samples)
     energy_before, load_before = counters.read(job.workload.device), disturbance.read()
     monotonic_ns, start = time.monotonic_ns(), _clock()
-    loadgen.run(job, qsl, issue, flush, plan.trace)
+    batching.beside(watch.queue, lambda: loadgen.run(job, qsl, issue, flush, plan.trace))
     test_ns = _clock() - start
     queue: dict[str, Any] = {}
     if watch.queue and watch.limited:
-        watch.queue.close()
         queue = batching.summary(watch.queue.record)
         queue["left"] = watch.limited.left
         queue["kept_up"] = watch.limited.kept_up(job.workload.batch_size)
@@ -204,11 +203,14 @@ def calibrate(
     # A window has at least as many batches as the SUT keeps in flight. A single batch of two that
     # overlap would look twice as slow.
     least = max(2 if batch > 1 else 1, sut.in_flight) * batch
-    windows, samples = _windows(
-        lambda rows: scenario.drive(issue, flush, rows, batch),
-        samples_like.count,
-        least,
-        job.limits.calibration_seconds * 1e9,
+    windows, samples = batching.beside(
+        watch.queue,
+        lambda: _windows(
+            lambda rows: scenario.drive(issue, flush, rows, batch),
+            samples_like.count,
+            least,
+            job.limits.calibration_seconds * 1e9,
+        ),
     )
     # An honest answer may take many times as long as the mean of a window.
     if ends and len(watch.times) > 1:
