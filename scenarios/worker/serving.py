@@ -24,6 +24,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -83,7 +84,9 @@ def serve(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> dict[
 
 
 class _Server:
-    """The SUT behind the socket. One thread reads requests, and the batcher's answers them."""
+    """The SUT behind the socket. One thread reads requests. The thread that loaded the SUT answers
+    them.
+    """
 
     def __init__(self, job: Job, sut: Inference, beat: Heartbeat, connection: socket.socket):
         self.sut = sut
@@ -139,14 +142,25 @@ class _Server:
         self.compiled = compilations.count() or 0
         self.beat.enter("serve", _IDLE_LIMIT_S)
         self._send({"ready": {"streams": self.streams}})
-        for line in requests:
-            document = json.loads(line)
-            if "leave" in document:
-                self._leave(batcher, document["leave"])
-            else:
-                self._take(batcher, Asked(**document))
+        reading = threading.Thread(target=self._read, args=(batcher, requests))
+        reading.start()
+        try:
+            batcher.work()
+            batcher.drain()
+        finally:
+            reading.join()
+
+    def _read(self, batcher: Batcher[Asked], requests: Any) -> None:
+        """Take requests until the parent, or an error of the SUT, ends the connection."""
+        # After an error `put` raises it, too; `drain` reports it.
+        with suppress(Exception):
+            for line in requests:
+                document = json.loads(line)
+                if "leave" in document:
+                    self._leave(batcher, document["leave"])
+                else:
+                    self._take(batcher, Asked(**document))
         batcher.close()
-        batcher.drain()
 
     def _take(self, batcher: Batcher[Asked], asked: Asked) -> None:
         self.requests[asked.id] = asked

@@ -144,6 +144,8 @@ def test_a_request_that_waits_can_be_withdrawn():
         go_on.wait(30)
 
     batcher = Batcher(answer, Policy((1,), most_waiting=1))
+    work = threading.Thread(target=batcher.work)
+    work.start()
     batcher.put("a")
     begun.wait(30)
     batcher.put("b")
@@ -153,4 +155,5 @@ def test_a_request_that_waits_can_be_withdrawn():
     go_on.set()
     batcher.drain()
     batcher.close()
+    work.join(30)
     assert answered == ["a", "c"]
