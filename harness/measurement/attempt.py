@@ -125,7 +125,7 @@ def _workload(attempt: Attempt) -> Workload:
     return Workload(
         model=request.model.name,
         task=request.task,
-        config=workload_config(request, attempt.inputs),
+        config=workload_config(request, attempt.inputs.description.config),
         checkpoint=attempt.checkpoint.path,
         precision=request.precision,
         batch_size=request.batch_size,
