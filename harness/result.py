@@ -166,9 +166,11 @@ def _measured_again(directory: Path) -> Iterator[str]:
     attempts = (directory / "raw").glob("performance.attempt-*")
     numbers = [int(path.name.rpartition("-")[2]) for path in attempts]
     if job and job.calibration is not None and numbers:
-        last = max(numbers)
-        note = Note.LOWER_RATE if job.serving else Note.MEASURED_AGAIN
-        yield note.format(earlier=f"performance.attempt-{last}")
+        earlier = f"performance.attempt-{max(numbers)}"
+        if job.serving:
+            yield Note.LOWER_RATE.format(earlier=earlier)
+        else:
+            yield Note.MEASURED_AGAIN.format(earlier=earlier)
 
 
 def _unranked(
