@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from formats.job import Job
-from scenarios.worker import rate_search
+from scenarios.worker import engine, rate_search
 from scenarios.worker.batching import Batcher, Policy
 from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.qsl import Qsl
@@ -68,8 +68,13 @@ def callbacks(
     """The functions for LoadGen: (issue, flush). `flush` waits until all requests are answered, so
     that an error of the SUT ends the test. Else LoadGen would wait for ever.
     """
-    answer = answering(sut, respond, job.answer)
     form = policy(job)
+    if engine.is_engine(sut):
+        requests = engine.flight(sut, respond, job.answer, form.longest_wait_ns)
+        watch.queue = requests
+        return engine.issuing(requests, qsl), requests.drain
+
+    answer = answering(sut, respond, job.answer)
 
     def answer_requests(requests: list[tuple[int, int]]) -> None:
         ids, indices = zip(*requests, strict=True)

@@ -7,7 +7,7 @@ import csv
 import io
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,12 +69,14 @@ class Prompt:
     Attributes:
         line: its first line, from 1.
         label: the value in the file.
+        messages: the conversation of which `text` was made; a text is one message of the user.
     """
 
     text: str
     line: int
     max_new_tokens: int | None = None
     label: Any = None
+    messages: Sequence[Mapping[str, Any]] = ()
 
 
 def read(
@@ -169,9 +171,12 @@ def _of_paragraphs(
             " as text, one prompt a paragraph: leave it out"
         )
     paragraphs = list(_paragraphs(text))
-    texts = _texts({f"{path}:{line}": _by_user(text) for text, line in paragraphs}, options)
-    lines_of_prompts = [line for _, line in paragraphs]
-    prompts = [Prompt(*each) for each in zip(texts, lines_of_prompts, strict=True)]
+    conversations = {f"{path}:{line}": _by_user(text) for text, line in paragraphs}
+    texts = _texts(conversations, options)
+    prompts = [
+        Prompt(text, line, messages=_by_user(paragraph))
+        for text, (paragraph, line) in zip(texts, paragraphs, strict=True)
+    ]
     lines = paragraphs[0][0].count("\n") + 1 if len(paragraphs) == 1 else 1
     if lines == 1:
         return prompts, ()
@@ -323,7 +328,8 @@ def _prompts(
                 f"{where}: the prompt contains half of a surrogate pair, which is no character:"
                 " write it as UTF-8"
             )
-        prompts.append(Prompt(text, line, _max_new_tokens(where, row), row.get("label")))
+        new = _max_new_tokens(where, row)
+        prompts.append(Prompt(text, line, new, row.get("label"), conversations[where]))
     return prompts
 
 

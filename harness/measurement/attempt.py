@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from compliance.logs import files
 from formats.cell import Cell
@@ -17,6 +18,7 @@ from harness.execution import kernels, loadgen_run, machine
 from harness.execution.environments import Environment
 from harness.inputs.checkpoint import Checkpoint
 from harness.inputs.dataset import Inputs
+from harness.measurement import engines
 from harness.measurement.reference import Reference, logits_rows, workload_config
 from harness.request.request import Request
 from sut import variables as environment_variables
@@ -105,7 +107,7 @@ def make_job(
         limits=request.limits(inputs.count, inputs.description.uneven or bool(request.end_tokens)),
         log_dir=directory / "raw" / test,
         reference=attempt.reference.path,
-        logits_rows=logits_rows(request, inputs),
+        logits_rows=0 if request.spec.remote else logits_rows(request, inputs),
         calibration=calibration,
         known=attempt.known,
         stream=request.stream,
@@ -120,12 +122,18 @@ def make_job(
     )
 
 
+def _conversations(request: Request) -> dict[str, Any]:
+    """The messages of the prompts, for an engine that gets messages; else empty."""
+    conversations = engines.conversations(request)
+    return {"conversations": conversations} if conversations else {}
+
+
 def _workload(attempt: Attempt) -> Workload:
     request = attempt.request
     return Workload(
         model=request.model.name,
         task=request.task,
-        config=workload_config(request, attempt.inputs),
+        config={**workload_config(request, attempt.inputs), **_conversations(request)},
         checkpoint=attempt.checkpoint.path,
         precision=request.precision,
         batch_size=request.batch_size,

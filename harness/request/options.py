@@ -358,9 +358,9 @@ def read_sut_options(sut: str, texts: Iterable[str]) -> dict[str, Any]:
             continue
         try:
             values[name] = kind(value)
-        except ValueError:
-            number = "a number" if kind is float else "a whole number"
-            raise UsageError(f"--sut-option {text}: the value is {number}") from None
+        except ValueError as e:
+            rules = {float: "the value is a number", int: "the value is a whole number"}
+            raise UsageError(f"--sut-option {text}: {rules.get(kind, e)}") from None
     return values
 
 

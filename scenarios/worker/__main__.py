@@ -28,7 +28,7 @@ from typing import Any
 from formats.job import Job, read_job
 from formats.outcome import WorkerOutcome
 from formats.writing import write_json
-from scenarios.worker import host_memory, preflight, procedures, streaming
+from scenarios.worker import engine, host_memory, preflight, procedures, streaming
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
 from scenarios.worker.warm_up import warm_up
 from sut.contract import Unsupported
@@ -187,7 +187,9 @@ def load_and_warm_up(job: Job, beat: Heartbeat) -> Loaded:
     start = _clock()
     sut = load(job.workload)
     check_in_flight(job, sut)
-    if job.stream:
+    if engine.is_engine(sut):
+        sut = engine.EngineSut(sut, job.stream)
+    elif job.stream:
         if not hasattr(sut, "stream"):
             raise Unsupported("--stream: this SUT hands over only whole answers: leave it out")
         sut = streaming.Streamed(sut, job.workload.config.get("end_tokens", ()))
@@ -209,6 +211,8 @@ def check_in_flight(job: Job, sut: Any) -> None:
     model.
     """
     kept = getattr(sut, "in_flight", 1)
+    if engine.is_engine(sut):
+        return
     if "in_flight" in job.workload.options and job.workload.in_flight != kept:
         raise Unsupported(
             f"--sut-option in_flight={job.workload.in_flight}: for {job.workload.model} this SUT"

@@ -12,7 +12,7 @@ from array import array
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 Request = TypeVar("Request")
 
@@ -58,6 +58,15 @@ class Record:
     begun_ns: array[int] = field(default_factory=lambda: array("q"))
     waiting: array[int] = field(default_factory=lambda: array("q"))
     taken: array[int] = field(default_factory=lambda: array("q"))
+
+
+class Queue(Protocol):
+    """Requests that are not yet answered."""
+
+    record: Record
+
+    def close(self) -> None:
+        """Answer no further request."""
 
 
 class Batcher(Generic[Request]):

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from scenarios.worker import engine
 from scenarios.worker.answers import Payload, pack
 from sut.contract import Batch, Inference
 
@@ -112,6 +113,8 @@ def answering(sut: Inference, respond: Responder, keys: Sequence[str]) -> Answer
     Args:
         keys: the arrays of `to_host` that form the answer, in payload order.
     """
+    if engine.is_engine(sut):
+        return engine.waiting(sut, respond, keys)
     complete = respond.complete
     if not isinstance(sut, Streamed):
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from scenarios.worker.batching import Batcher
+from scenarios.worker.batching import Queue
 
 KEPT = 256
 """The number of answers that are kept. If one answer in a hundred is wrong, a wrong one is among
@@ -44,7 +44,7 @@ class Watch:
             `start`.
         indices: the samples' indices in the query sample library, in the order of the answers.
         next_kept: the number of the next answer to keep.
-        queue: the batcher of a scenario in which requests wait; None: none wait.
+        queue: the queue of a scenario in which requests wait; None: none wait.
         kept: (number, bytes) of each kept answer.
     """
 
@@ -54,7 +54,7 @@ class Watch:
     times: array[int] = field(default_factory=lambda: array("q"))
     indices: array[int] = field(default_factory=lambda: array("q"))
     kept: list[tuple[int, bytes]] = field(default_factory=list)
-    queue: Batcher[Any] | None = None
+    queue: Queue | None = None
     next_kept: int = field(init=False)
     _numbers: Iterator[int] = field(init=False)
 
