@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from compliance.logs import files
 from formats.cell import Cell
@@ -122,18 +121,12 @@ def make_job(
     )
 
 
-def _conversations(request: Request) -> dict[str, Any]:
-    """The messages of the prompts, for an engine that gets messages; else empty."""
-    conversations = engines.conversations(request)
-    return {"conversations": conversations} if conversations else {}
-
-
 def _workload(attempt: Attempt) -> Workload:
     request = attempt.request
     return Workload(
         model=request.model.name,
         task=request.task,
-        config={**workload_config(request, attempt.inputs), **_conversations(request)},
+        config={**workload_config(request, attempt.inputs), **engines.config(request)},
         checkpoint=attempt.checkpoint.path,
         precision=request.precision,
         batch_size=request.batch_size,

@@ -43,10 +43,21 @@ def tolerance(model: Model, size: Size, device: str) -> dict[str, float]:
     return {name: every[name] for name in _LIMITS}
 
 
-def conversations(request: Request) -> list[tuple[list[int], Sequence[Mapping[str, Any]]]]:
-    """The ids of each prompt and its messages. Empty if the engine gets no messages."""
-    if not request.spec.remote or engines.api(request.options) != engines.CHAT:
-        return []
+def config(request: Request) -> dict[str, Any]:
+    """What an engine's SUT needs in addition to `workload_config`: the path of the `tokenizer`, and
+    the `conversations` if it gets messages. Empty for other SUTs.
+    """
+    if not request.spec.remote:
+        return {}
+    assert request.weights
+    path = str(request.weights.path.resolve() / "tokenizer.json")
+    if engines.api(request.options) != engines.CHAT:
+        return {"tokenizer": path}
+    return {"tokenizer": path, "conversations": _conversations(request)}
+
+
+def _conversations(request: Request) -> list[tuple[list[int], Sequence[Mapping[str, Any]]]]:
+    """The ids of each prompt and its messages."""
     tokenizer = _tokenizer(request)
     assert request.options.dataset
     prompts, _ = prompt_files.read(request.options.dataset, request.prompt_options)

@@ -38,7 +38,7 @@ class Endpoint:
         options = workload.options
         self.config = workload.config
         self.ends = tuple(workload.config.get("end_tokens", ()))
-        self.tokenizer = _tokenizer(workload.checkpoint)
+        self.tokenizer = _tokenizer(workload.config["tokenizer"])
         self.chat = options.get("api") == "chat"
         self.path = "/chat/completions" if self.chat else "/completions"
         self.silence_s = float(options.get("timeout-s", TIMEOUT_S))
@@ -213,7 +213,8 @@ class _Counts:
         if abs(self.engines - self.ours) > _LARGEST_DIFFERENCE * max(self.ours, _FEW_TOKENS):
             raise EndpointError(
                 f"the engine counts {self.engines:,} tokens, and its texts have {self.ours:,} by"
-                " the tokenizer of --weights: it has another tokenizer, or tokens that it does not send"
+                " the tokenizer of --weights: it has another tokenizer, or tokens that it does not"
+                " send"
             )
 
     def facts(self) -> dict[str, int]:
@@ -228,8 +229,8 @@ class _Counts:
         }
 
 
-def _tokenizer(checkpoint: Path) -> Tokenizer:
-    tokenizer = Tokenizer.from_file(str(checkpoint / "tokenizer.json"))
+def _tokenizer(path: str) -> Tokenizer:
+    tokenizer = Tokenizer.from_file(path)
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer
@@ -254,7 +255,7 @@ def _allow_files() -> None:
 
 
 def _messages(config: Mapping[str, Any]) -> dict[tuple[int, ...], list[dict[str, str]]]:
-    """Prompt → its messages, if the harness gives them (`harness.measurement.engines`)."""
+    """Prompt → its messages, if the engine gets messages."""
     return {tuple(ids): messages for ids, messages in config.get("conversations", ())}
 
 
