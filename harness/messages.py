@@ -167,8 +167,8 @@ class Note(StrEnum):
         " another tokenizer or chat template, or adds a mark"
     )
     ENGINE_LOAD = (
-        "an engine on the same machine is not told apart from other programs, so their load is not"
-        " judged"
+        "an engine on this machine looks like any other program, so a disturbance by other programs"
+        " is not noticed"
     )
     PROCESSES = (
         "the SUT ran in {processes}, which used {share:.0%} of a processor; their memory is not"

@@ -30,7 +30,10 @@ def file(text: str) -> str:
 
 def positive(text: str) -> float:
     """A number above 0."""
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value < float("inf"):
         raise ValueError("is not a number above 0")
     return value
@@ -38,7 +41,6 @@ def positive(text: str) -> float:
 
 def count(text: str) -> int:
     """A whole number above 0."""
-    value = int(text)
-    if value < 1:
+    if not text.isdecimal() or int(text) < 1:
         raise ValueError("is not a whole number above 0")
-    return value
+    return int(text)

@@ -98,9 +98,9 @@ class Endpoint:
         as its tokenizer does. Raises EndpointError if the counts differ by more than a tenth.
         """
         counts = self.counts
-        self.counts = _Counts()
-        call()
         counts.check()
+        call()
+        self.counts = _Counts()  # those of synthetic prompts do not count
         network_ms = _network_ms(self.client)
         detail = {
             **self.facts,
