@@ -191,7 +191,7 @@ def _loadgen(job: Job, sut: Any, qsl: Qsl, sample_ns: float = 1e3) -> int:
     scenario = SCENARIOS[job.scenario].load()
     watch = Watch(_QUERIES[job.scenario], qsl.count)
     respond = loadgen.responder(Heartbeat(job.log_dir / "heartbeat"), watch)
-    issue, flush = scenario.callbacks(sut, qsl, respond, job, watch.start)
+    issue, flush = scenario.callbacks(sut, qsl, respond, job, watch)
     _run(job, qsl, issue, flush, sample_ns)
     return watch.samples
 

@@ -103,6 +103,7 @@ def _of_one_test(subject: Subject) -> list[Check]:
         *layout.of_test(test, subject),
         *_settings(test, subject),
         effective_settings.check(test, subject),
+        effective_settings.percentile(test, subject),
         settings.sample_set(test, subject),
         validity.error_lines(test, subject),
         *sample_order.loaded_sets(subject),

@@ -54,6 +54,7 @@ def _settings(subject: Subject) -> list[Check]:
         checks += [
             *settings.of_test(test, subject),
             effective_settings.check(test, subject),
+            effective_settings.percentile(test, subject),
             settings.sample_set(test, subject),
         ]
     return [*checks, settings.user_conf_keys(subject), *settings.of_the_round(subject)]

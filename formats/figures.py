@@ -16,13 +16,26 @@ if TYPE_CHECKING:  # `list` needs only the scenarios' figures
     from formats.record import Record
 
 TOKEN_BYTES = 4
+_PERCENTILES = {"p50": "50.00", "p90": "90.00", "p99": "99.00"}
 LATENCIES = {
     "latency_mean_ms": "result_mean_latency_ns",
-    "latency_p50_ms": "result_50.00_percentile_latency_ns",
-    "latency_p90_ms": "result_90.00_percentile_latency_ns",
-    "latency_p99_ms": "result_99.00_percentile_latency_ns",
+    **{f"latency_{p}_ms": f"result_{of}_percentile_latency_ns" for p, of in _PERCENTILES.items()},
 }
 """Name in `metrics` → key of LoadGen's detail log."""
+TOKEN_LATENCIES = {
+    **{
+        f"ttft_{p}_ms": f"result_first_token_{of}_percentile_latency_ns"
+        for p, of in _PERCENTILES.items()
+    },
+    **{
+        f"tpot_{p}_ms": f"result_time_per_output_token_{of}_percentile_ns"
+        for p, of in _PERCENTILES.items()
+    },
+}
+"""The same of a streamed answer, by LoadGen's definitions (loadgen.cc, results.cc): `ttft` is the
+time from the request to its first token, and `tpot` that after the first token, divided by the
+number of later tokens. LoadGen has none of Offline.
+"""
 
 
 class Log(Protocol):
@@ -118,10 +131,10 @@ def of_loadgen(
     measured = _measured(log, record, outcome, figure)
     metrics: dict[str, float] = {}
     if not figure.one_query:
-        metrics |= {
-            name: log.get(key) / 1e6 for name, key in LATENCIES.items() if log.get(key) is not None
-        }
-    rate = log.get("result_samples_per_second") or log.get("result_qps_without_loadgen_overhead")
+        metrics |= _milliseconds(log, LATENCIES)
+    metrics |= _milliseconds(log, TOKEN_LATENCIES) or _in_batches(outcome)
+    metrics |= _serving(log, outcome)
+    rate = _rate(log, outcome)
     if rate:
         metrics |= _rates(rate, record, measured)
         metrics |= _computing(record, outcome, rate, passes)
@@ -129,6 +142,51 @@ def of_loadgen(
     metrics |= _operators(outcome)
     metrics |= _compiling(record, outcome)
     return Figures(metric=metric_of(log, figure), metrics=metrics, measured=measured)
+
+
+def _milliseconds(log: Log, keys: Mapping[str, str]) -> dict[str, float]:
+    found = {name: log.get(key) for name, key in keys.items()}
+    return {name: value / 1e6 for name, value in found.items() if value is not None}
+
+
+def _in_batches(outcome: WorkerOutcome) -> dict[str, float]:
+    """The token latencies that the worker timed, of Offline: `ttft` is the time from the beginning
+    of a batch. Empty if no answers were streamed.
+    """
+    return {name: value / 1e6 for name, value in outcome.token_latencies.items()}
+
+
+def _serving(log: Log, outcome: WorkerOutcome) -> dict[str, float]:
+    """Requests a second as they were issued (`issued_per_second`), answered
+    (`achieved_per_second`), and answered within the limits (`goodput_per_second`). Empty if
+    requests did not arrive over time.
+    """
+    achieved = log.get("result_completed_samples_per_sec")
+    if achieved is None:
+        return {}
+    queue = outcome.queue
+    return {
+        "issued_per_second": log.get("result_scheduled_samples_per_sec"),
+        "achieved_per_second": achieved,
+        "goodput_per_second": achieved * queue["good_fraction"],
+        "capacity_per_second": 1e9 / outcome.calibration["median_sample_ns"],
+        "requests_a_batch": queue["mean_batch"],
+        "requests_waiting": queue["mean_waiting"],
+        "requests_waiting_most": queue["most_waiting"],
+    }
+
+
+def _rate(log: Log, outcome: WorkerOutcome) -> float | None:
+    """Samples a second. LoadGen logs no rate of MultiStream."""
+    for key in (
+        "result_samples_per_second",
+        "result_qps_without_loadgen_overhead",
+        "result_completed_samples_per_sec",
+    ):
+        if log.get(key):
+            return float(log.get(key))
+    samples = outcome.answered.get("samples")
+    return samples / outcome.test_ns * 1e9 if samples and outcome.test_ns else None
 
 
 def of_training(
@@ -181,10 +239,16 @@ def _computing(
 
 def metric_of(log: Log, figure: Figure) -> Metric | None:
     """The figure, from the first of its estimates that has a value; None if none has one."""
+    streamed = log.get("requested_use_token_latencies") is True
     for key, estimate in figure.estimates.items():
+        # With token latencies LoadGen logs the estimate of the first token under these keys.
+        if streamed and key.startswith("early_stopping"):
+            continue
         value = log.get(key)
         # LoadGen writes a latency of 0 if it has too few queries for its estimate.
         if value or (value == 0 and figure.higher_is_better):
+            if streamed and estimate == "percentile":
+                estimate = "plain percentile"
             return Metric(
                 figure.name, value / figure.divisor, figure.unit, figure.higher_is_better, estimate
             )

@@ -20,8 +20,10 @@ class WorkerOutcome:
     `fresh`: the result of `fresh_inputs.compare`. `loaded_for`: the test for which this worker had
     loaded and warmed up the SUT; empty: it did so for this test. `import_ns`, `load_ns`, `warmup`
     and `cache_hits` are always of that loading. `cache_hits`: how many of the compiled programs the
-    framework found in its cache on disk. `search`: each rate that was tried (`rate_search.Trial`).
-    `queue`: the requests that waited and the batches over time (`batching.summary`).
+    framework found in its cache on disk. `token_latencies`: of streamed
+    answers, in nanoseconds (`Watch.token_latencies`). `search`: each rate that was tried
+    (`rate_search.Trial`). `queue`: the waiting requests and the batches over time
+    (`batching.summary`), and `good_fraction`, the share of the requests within all limits.
     """
 
     status: str
@@ -45,5 +47,6 @@ class WorkerOutcome:
     answers: Mapping[str, Any] = field(default_factory=dict)
     loaded_for: str = ""
     cache_hits: int = 0
+    token_latencies: Mapping[str, float] = field(default_factory=dict)
     search: list[dict[str, Any]] = field(default_factory=list)
-    queue: Mapping[str, list[float]] = field(default_factory=dict)
+    queue: Mapping[str, Any] = field(default_factory=dict)

@@ -22,7 +22,16 @@ class Status(StrEnum):
     SKIPPED = "skipped"
 
 
-CAUSES = ("loadgen", "evidence", "precision", "accuracy", "kept answers", "speed", "audit")
+CAUSES = (
+    "loadgen",
+    "overload",
+    "evidence",
+    "precision",
+    "accuracy",
+    "kept answers",
+    "speed",
+    "audit",
+)
 """The reasons why a result is invalid."""
 FINAL = (Status.OK, Status.INVALID, Status.UNSUPPORTED)
 """After these, the same command measures again. After the others, it continues the same attempt."""
@@ -64,6 +73,8 @@ class Result:
         measured: the counts that the figure is computed from: samples, batches, padding_fraction
             (the share of rows without a sample), passes over the data set, and the tokens of a
             model that generates.
+        serving: of requests that arrive over time: `search`, the rates that were tried, and
+            `queue`, the waiting requests and batches over time (both as in `formats.outcome`).
         disturbance: what disturbed the measurement (`scenarios.worker.disturbance.Disturbance`).
         levels: the levels that pass the audit.
         ranked: whether this figure may be compared with others. `unranked`: the reasons if not, one
@@ -90,6 +101,7 @@ class Result:
     peak_device_bytes: int | None = None
     energy: Mapping[str, Any] = field(default_factory=dict)
     measured: Mapping[str, int | float] = field(default_factory=dict)
+    serving: Mapping[str, Any] = field(default_factory=dict)
     disturbance: Mapping[str, Any] = field(default_factory=dict)
     levels: tuple[str, ...] = ()
     audit: Mapping[str, int] = field(default_factory=dict)

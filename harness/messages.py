@@ -148,7 +148,15 @@ class Note(StrEnum):
     STOOD_STILL, OTHER_PROGRAMS and STOLEN of `Unranked` are notes if they are small.
     """
 
+    OVERLOAD = (
+        "{issued:.4g} requests/s arrived, {achieved:.4g}/s were answered, and the queue grew to"
+        " {most:.0f} requests: give a lower --rate"
+    )
     BY_DISTURBANCE = "{reason}. The test was disturbed, which may be why: {disturbance}"
+    LOWER_RATE = (
+        "LoadGen called the rate that the search found INVALID, so a lower one was measured; the"
+        " earlier test is in raw/{earlier}"
+    )
     MEASURED_AGAIN = (
         "the performance test was measured again: the SUT was so much faster than while calibrating"
         " that LoadGen's least duration was not reached; the earlier test is in raw/{earlier}"

@@ -38,6 +38,9 @@ __all__ = ["derive", "find", "table"]
 
 # Cause → the checks (ids of compliance/findings/checks.toml) that give this cause if they fail. The
 # first cause wins. Any other failed check has the cause "audit".
+_KEPT_UP = 0.95
+"""A SUT keeps up with the requests if it answers so large a share of them while they arrive."""
+_TOKEN_VERDICTS = ("early_stopping_ttft_result", "early_stopping_tpot_result")
 _CAUSES = {
     "precision": ("performance-precision", "accuracy-precision", "training-precision"),
     "evidence": ("performance-evidence", "accuracy-evidence", "training-evidence"),
@@ -165,14 +168,14 @@ def _judged(
 
 
 def _measured_again(directory: Path) -> Iterator[str]:
-    """Warn if the performance test was measured again. Only then does its job contain a calibration
-    from before the test.
-    """
+    """Warn if the performance test was measured again with another calibration."""
     job, _ = files.attempt(files.job, directory / "raw" / "performance" / "job.json")
-    if job and job.calibration is not None:
-        attempts = (directory / "raw").glob("performance.attempt-*")
-        last = max((int(path.name.rpartition("-")[2]) for path in attempts), default=1)
-        yield Note.MEASURED_AGAIN.format(earlier=f"performance.attempt-{last}")
+    attempts = (directory / "raw").glob("performance.attempt-*")
+    numbers = [int(path.name.rpartition("-")[2]) for path in attempts]
+    if job and job.calibration is not None and numbers:
+        last = max(numbers)
+        note = Note.LOWER_RATE if job.serving else Note.MEASURED_AGAIN
+        yield note.format(earlier=f"performance.attempt-{last}")
 
 
 def _unranked(
@@ -194,8 +197,12 @@ def _unranked(
 def _verdict(mode: str, values: dict[str, Any], checks: list[Check]) -> tuple[str | None, str]:
     """(cause, sentence) of the first fault, or (None, "")."""
     failures = [(c.id, f"{c.name}: {c.detail}") for c in checks if c.verdict is Verdict.FAIL]
-    if mode != "quick" and values.get("loadgen", "VALID") != "VALID":
+    # A rate is only a result if the latencies are within their limits at it.
+    required = mode != "quick" or SCENARIOS[values["cell"].scenario].serves
+    if required and values.get("loadgen", "VALID") != "VALID":
         return "loadgen", f"LoadGen: {values['loadgen']}"
+    if overload := _overload(values["metrics"]):
+        return "overload", overload
     for cause, ids in _CAUSES.items():
         for check_id, sentence in failures:
             if check_id in ids:
@@ -204,6 +211,21 @@ def _verdict(mode: str, values: dict[str, Any], checks: list[Check]) -> tuple[st
         return None, ""
     _, sentence = failures[0]
     return "audit", sentence
+
+
+def _overload(metrics: Mapping[str, float]) -> str:
+    """Return a sentence if requests arrived faster than the SUT answers them. LoadGen may call such
+    a test VALID, if it is shorter than the limits.
+    """
+    capacity = metrics.get("capacity_per_second")
+    if capacity is None:
+        return ""
+    issued, achieved = metrics["issued_per_second"], metrics["achieved_per_second"]
+    if issued <= capacity or achieved > _KEPT_UP * issued:
+        return ""
+    return Note.OVERLOAD.format(
+        issued=issued, achieved=achieved, most=metrics["requests_waiting_most"]
+    )
 
 
 def _figures(directory: Path, record: Record, performance: WorkerOutcome | None) -> dict[str, Any]:
@@ -221,8 +243,16 @@ def _figures(directory: Path, record: Record, performance: WorkerOutcome | None)
         "peak_host_bytes": performance.peak_host_bytes,
         "peak_device_bytes": (performance.evidence_after or {}).get("peak_device_bytes"),
         "energy": dict(performance.energy),
+        "serving": _serving(performance),
         "disturbance": dict(performance.disturbance),
     }
+
+
+def _serving(performance: WorkerOutcome) -> dict[str, Any]:
+    """See `Result.serving`. Empty if no requests arrived over time."""
+    if not performance.queue:
+        return {}
+    return {"search": performance.search, "queue": performance.queue}
 
 
 def _of_loadgen(directory: Path, record: Record, performance: WorkerOutcome) -> dict[str, Any]:
@@ -266,7 +296,8 @@ def _loadgen_verdict(detail: logs.Detail) -> str:
         return verdict
     reasons = [str(r) for r in detail.all("result_invalid_reason") if r]
     if not detail.get("early_stopping_met", True):
-        reasons += [str(r) for r in detail.all("early_stopping_result")]
+        for key in ("early_stopping_result", *_TOKEN_VERDICTS):
+            reasons += [str(r) for r in detail.all(key)]
     words = " ".join(reasons).replace("*", "").split()
     return f"{verdict}: {' '.join(words)}" if reasons else verdict
 
@@ -315,6 +346,7 @@ def _seconds(record: Record, performance: WorkerOutcome) -> dict[str, float]:
         "load": performance.load_ns,
         _first_calls(performance): 1e9 * figures.first_calls_seconds(performance),
         "calibration": performance.calibration.get("spent_ns", 0),
+        "finding the rate": sum(1e9 * trial["seconds"] for trial in performance.search),
         "performance": performance.test_ns,
     }
     seconds: dict[str, float] = {k: v / 1e9 for k, v in durations_ns.items()}

@@ -15,6 +15,7 @@ from sut.evidence.matrix_library import UNKNOWN
 _ESTIMATES = {
     "early stopping": " by early stopping",
     "percentile": " of too few queries for early stopping",
+    "plain percentile": "",
 }
 _DETAILS = (
     "first_loss_error",
@@ -44,6 +45,10 @@ def rows(result: Result) -> Iterable[tuple[str, str]]:
         yield "speed", f"{speed(result)}{struck}"
     if result.measured:
         yield "measured", measured(result)
+    if "ttft_p50_ms" in result.metrics:
+        yield "tokens", tokens(result)
+    if result.serving:
+        yield "serving", serving(result)
     if "flops_per_second" in result.metrics:
         yield "compute", computing(result.metrics) + _multiplied(result)
     if result.accuracy:
@@ -87,11 +92,16 @@ def speed(result: Result) -> str:
     one = result.metric
     assert one is not None
     parts = [f"{short(one.value)} {one.unit}"]
+    if SCENARIOS[result.cell.scenario].serves:
+        return " · ".join(parts + [_percentiles(m, "latency")])
     if "latency_p50_ms" in m:
         plain = []
         if "latency_p90_ms" in m:
             plain.append(f"90th percentile {m['latency_p90_ms']:.4g} ms")
-        estimate = f"LoadGen's 90th percentile{_ESTIMATES.get(one.estimate, '')} {parts[0]}"
+        percentile = one.name.removeprefix("latency_p")
+        estimate = (
+            f"LoadGen's {percentile}th percentile{_ESTIMATES.get(one.estimate, '')} {parts[0]}"
+        )
         parts = [f"median {m['latency_p50_ms']:.4g} ms", *plain, estimate]
     if "tokens_per_second" in m:
         parts.append(f"{short(m['tokens_per_second'])} tokens/s")
@@ -109,6 +119,40 @@ def speed(result: Result) -> str:
     return " · ".join(parts)
 
 
+def _percentiles(metrics: Mapping[str, float], name: str) -> str:
+    """A latency's median and percentiles in words."""
+    median, *others = (f"{metrics[f'{name}_{each}_ms']:.4g}" for each in ("p50", "p90", "p99"))
+    high = ", ".join(f"{number}th {ms}" for number, ms in zip((90, 99), others, strict=True))
+    return f"median {median} ms, percentiles {high} ms"
+
+
+def tokens(result: Result) -> str:
+    """The token latencies in one line, with their definitions."""
+    begin = "its request"
+    if SCENARIOS[result.cell.scenario].one_query:
+        begin = "the beginning of its batch"
+    first = f"first token after {begin}: {_percentiles(result.metrics, 'ttft')}"
+    later = _percentiles(result.metrics, "tpot")
+    return f"{first}; time per later token, (last - first) / (tokens - 1): {later}"
+
+
+def serving(result: Result) -> str:
+    """How requests arrived, waited and were batched, in one line."""
+    m = result.metrics
+    rates = f"issued {m['issued_per_second']:.4g}/s, answered {m['achieved_per_second']:.4g}/s"
+    good = f"within the limits {m['goodput_per_second']:.4g}/s"
+    batches = f"{m['requests_a_batch']:.3g} requests a batch of at most {result.cell.batch_size}"
+    queue = f"{m['requests_waiting']:.3g} in the queue, {m['requests_waiting_most']:.0f} at most"
+    parts = [f"{rates}, {good}", batches, queue]
+    trials = [
+        f"{trial['rate']:.4g} {'passed' if trial['passed'] else 'failed'}"
+        for trial in result.serving["search"]
+    ]
+    if trials:
+        parts.append(f"rates tried: {', '.join(trials)}")
+    return "; ".join(parts)
+
+
 def measured(result: Result) -> str:
     """The numbers of samples, batches, inputs and tokens that were measured."""
     m = result.measured
@@ -119,7 +163,9 @@ def measured(result: Result) -> str:
     text = f"{m['samples']:,} samples"
     if not scenario.one_sample_a_query:
         text += f" in {counted(m['batches'], 'batch')} of {batch}"
-    if m["padding_fraction"]:
+    if scenario.serves:
+        text = f"{m['samples']:,} requests"
+    elif m["padding_fraction"]:
         text += f", {m['padding_fraction']:.2%} of their rows padding"
     elif batch > 1 and result.cell.dataset != "uneven":
         text += ", no padding"

@@ -85,7 +85,7 @@ def callbacks(
     keys = job.answer
     if engine.is_engine(sut):
         return _all_at_once(sut, qsl, respond, keys, watch), lambda: None
-    answer = answering(sut, respond, keys)
+    answer = answering(sut, respond, keys, watch)
     pending: deque[tuple[Sequence[int], Sequence[int], Any]] = deque()
 
     def finish() -> None:
@@ -114,7 +114,7 @@ def _all_at_once(
     sut: Any, qsl: Qsl, respond: Responder, keys: Sequence[str], watch: Watch
 ) -> Callable[..., None]:
     """LoadGen's `issue` for an engine: all samples are submitted, and it waits for the answers."""
-    requests = engine.flight(sut, respond, keys)
+    requests = engine.flight(sut, respond, keys, watch)
     submit = engine.issuing(requests, qsl)
 
     def issue(ids: Sequence[int], indices: Sequence[int]) -> None:

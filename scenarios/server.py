@@ -11,6 +11,7 @@ from formats.job import Job
 from scenarios.worker import engine, rate_search
 from scenarios.worker.batching import Batcher, Policy
 from scenarios.worker.heartbeat import Heartbeat
+from scenarios.worker.latency_limits import Limited
 from scenarios.worker.qsl import Qsl
 from scenarios.worker.rate_search import LEAST_REQUESTS, serving_of
 from scenarios.worker.streaming import Responder, answering
@@ -29,7 +30,6 @@ def user_conf(job: Job, calibration: Mapping[str, float], in_flight: int) -> dic
     serving = serving_of(job)
     conf = {
         "target_qps": calibration["rate"],
-        "target_latency_percentile": serving.percentile,
         "target_latency": serving.max_latency_ms or _UNLIMITED_MS,
     }
     if job.stream:
@@ -38,6 +38,7 @@ def user_conf(job: Job, calibration: Mapping[str, float], in_flight: int) -> dic
     if job.limits.quick:
         conf["min_duration"] = job.limits.planned_ms
         conf["min_query_count"] = LEAST_REQUESTS[serving.percentile]
+        conf["target_latency_percentile"] = serving.percentile
     return conf
 
 
@@ -68,13 +69,15 @@ def callbacks(
     """The functions for LoadGen: (issue, flush). `flush` waits until all requests are answered, so
     that an error of the SUT ends the test. Else LoadGen would wait for ever.
     """
+    limited = Limited(serving_of(job), respond)
+    watch.limited = limited
     form = policy(job)
     if engine.is_engine(sut):
-        requests = engine.flight(sut, respond, job.answer, form.longest_wait_ns)
+        longest_ns = form.longest_wait_ns
+        requests = engine.flight(sut, limited.responder, job.answer, watch, longest_ns)
         watch.queue = requests
-        return engine.issuing(requests, qsl), requests.drain
-
-    answer = answering(sut, respond, job.answer)
+        return engine.issuing(requests, qsl, limited.issue), requests.drain
+    answer = answering(sut, limited.responder, job.answer, watch)
 
     def answer_requests(requests: list[tuple[int, int]]) -> None:
         ids, indices = zip(*requests, strict=True)
@@ -84,6 +87,7 @@ def callbacks(
     watch.queue = batcher
 
     def issue(ids: Sequence[int], indices: Sequence[int]) -> None:
+        limited.issue(ids)
         for request in zip(ids, indices, strict=True):
             batcher.put(request)
 

@@ -31,6 +31,16 @@ def samples(detail: Detail, scenario: str) -> float | None:
     return None if queries is None else queries * samples_per_query(detail, scenario)
 
 
+def percentile(detail: Detail, of_round: float) -> float:
+    """The percentile of the latencies that LoadGen judged, in percent.
+
+    Args:
+        of_round: that of the round's rules, if the log names none.
+    """
+    logged = detail.number("effective_target_latency_percentile")
+    return of_round if logged is None else round(100 * logged, 4)
+
+
 def has_token_latencies(detail: Detail) -> bool:
     """Return whether LoadGen was set to measure the latency of the first token and of each later
     one.

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from scipy.special import betainc
 
+from compliance.loadgen import counts
 from compliance.loadgen.latency_keys import limited
 from compliance.loadgen.latency_limits import over
 from compliance.logs import Detail
@@ -76,7 +77,7 @@ def met(detail: Detail, scenario: str, rules: Rules) -> bool | None:
     if scenario == "Offline":
         return True
     queries = detail.number("result_query_count")
-    percentile = rules.scenarios[scenario].percentile / 100
+    percentile = counts.percentile(detail, rules.scenarios[scenario].percentile) / 100
     if queries is None or not 0 < queries <= MOST_QUERIES:
         return None
     if scenario != "Server":

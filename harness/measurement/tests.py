@@ -17,7 +17,8 @@ from harness.execution.process import Worker
 
 Calibration = Mapping[str, int | float]
 
-# How often a test is repeated: on a busy machine a SUT may get faster during each measurement.
+# How often a test is repeated: on a busy machine a SUT may get faster during each measurement, and
+# a rate of requests may be too high after all.
 _AGAIN = 3
 
 
@@ -61,18 +62,18 @@ def run(
 
 
 def _run_test(job: Job, worker: Worker, reporter: Reporter) -> WorkerOutcome:
-    """Run one test. In quick mode run it again if the SUT ended so much sooner than calibrated that
-    LoadGen calls the test INVALID.
+    """Run one test. Run it again if LoadGen calls it INVALID because of its calibration: a quick
+    test ended much sooner than calibrated, or latencies were over their limits at the found rate.
     """
     outcome = loadgen_run.run(job, worker, reporter)
-    for _ in range(_AGAIN if job.limits.quick and job.test == PERFORMANCE else 0):
-        rate = loadgen_run.too_short(job.log_dir, outcome)
-        if rate is None:
+    for _ in range(_AGAIN if job.test == PERFORMANCE else 0):
+        better = loadgen_run.better_calibration(job, outcome)
+        if better is None:
             break
-        reporter.say(
-            "performance: over sooner than LoadGen's least duration; measured once more, at the"
-            " rate that it showed"
-        )
+        calibration, reason = better
+        reporter.say(f"performance: {reason}")
         rundir.set_aside(job.log_dir)
-        outcome = loadgen_run.run(replace(job, calibration=rate), worker, reporter)
+        again = loadgen_run.run(replace(job, calibration=calibration), worker, reporter)
+        outcome = replace(again, search=outcome.search)
+        write_json(job.log_dir / "outcome.json", outcome)
     return outcome

@@ -175,13 +175,13 @@ class Options:
         metavar="N",
         default=None,
     )
-    stream: str = _flag(
+    stream: str | None = _flag(
         "on: the SUT hands over each token at once, and LoadGen measures token latencies; it needs"
-        " a SUT that streams (see list); default: off, unless a limit needs it",
+        " a SUT that streams (see list); default: off, unless a limit of tokens needs it",
         read=_one_of(lambda: ("off", "on"), "--stream"),
         nargs="?",
         const="on",
-        default="off",
+        default=None,
     )
     max_wait_ms: float | None = _flag(
         "in Server: how long a request waits for others of its batch (default 0: a batch begins as"

@@ -70,10 +70,11 @@ def resolve(options: Options) -> Request:
     _check_prompts(options, model, size, weights, prompt_options)
     round_ = rules.load(rules.CURRENT)
     official = model.benchmark.get(round_.round, "")
-    serves = serving.of(options, official, round_, reasons)
-    streams = serving.streams(options)
-    if streams and not architectures.of(model, options.trains).generates_tokens:
+    generates = architectures.of(model, options.trains).generates_tokens
+    streams = serving.streams(options, generates)
+    if streams and not generates:
         raise _no_tokens("--stream", options, model)
+    serves = serving.of(options, streams, official, round_, reasons)
     few = _inputs_on_host(options, model, device, prompt_options)
     return Request(
         options=options,

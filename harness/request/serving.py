@@ -23,10 +23,13 @@ _QUICK_PERCENTILE = 90.0
 """A quick test has too few requests for the 99th percentile: early stopping needs 459."""
 
 
-def of(options: Options, official: str, rules: Rules, reasons: list[str]) -> Serving | None:
+def of(
+    options: Options, stream: bool, official: str, rules: Rules, reasons: list[str]
+) -> Serving | None:
     """Return how requests are served. None if the scenario has no arrivals.
 
     Args:
+        stream: whether token latencies are measured.
         official: the official benchmark to which the model is mapped; empty: none. It gives the
             limits that no flag gives.
 
@@ -43,7 +46,7 @@ def of(options: Options, official: str, rules: Rules, reasons: list[str]) -> Ser
     for name, value in given.items():
         if value < 0 or (value == 0 and name != "max_wait_ms"):
             raise UsageError(f"{flag(name)} {value:g}: give a number above 0")
-    limits = _limits(options, official, rules, reasons)
+    limits = _limits(options, stream, official, rules, reasons)
     quick = options.mode == "quick"
     if "rate" not in given:
         length_s = (options.duration or QUICK_S) if quick else OFFICIAL_S
@@ -56,18 +59,25 @@ def of(options: Options, official: str, rules: Rules, reasons: list[str]) -> Ser
     )
 
 
-def streams(options: Options) -> bool:
-    """Whether token latencies are needed: they are requested or limited."""
+def streams(options: Options, generates: bool) -> bool:
+    """Whether token latencies are measured: they are requested or limited. MLPerf's limits of
+    Interactive are of tokens.
+
+    Args:
+        generates: whether the model generates tokens.
+    """
     limited = options.max_ttft_ms is not None or options.max_tpot_ms is not None
-    return options.stream == "on" or limited
+    if options.stream is not None or limited:
+        return options.stream == "on" or limited
+    return options.scenario == "Interactive" and generates and options.max_latency_ms is None
 
 
 def _limits(
-    options: Options, official: str, rules: Rules, reasons: list[str]
+    options: Options, stream: bool, official: str, rules: Rules, reasons: list[str]
 ) -> Mapping[str, float | None]:
     tokens = {"max_ttft_ms": options.max_ttft_ms, "max_tpot_ms": options.max_tpot_ms}
     if options.max_latency_ms is not None:
-        if streams(options):
+        if stream:
             raise UsageError(
                 f"--max-latency-ms {options.max_latency_ms:g}: LoadGen judges a streamed answer by"
                 " its first token and its later tokens: give --max-ttft-ms and --max-tpot-ms"
@@ -76,11 +86,13 @@ def _limits(
         return {"max_latency_ms": options.max_latency_ms}
     if any(limit is not None for limit in tokens.values()):
         return tokens
-    for name, limit_ms in _of_round(options, official, rules):
+    # A benchmark for edge systems has no Server; that of datacenters with the same model has.
+    official = official.removesuffix("-edge")
+    for name, limit_ms in _of_round(options.scenario, stream, official, rules):
         tokens[name] = limit_ms
     found = {name: limit for name, limit in tokens.items() if limit is not None}
     if not found:
-        wanted = "--max-ttft-ms and --max-tpot-ms" if streams(options) else "--max-latency-ms"
+        wanted = "--max-ttft-ms and --max-tpot-ms" if stream else "--max-latency-ms"
         raise UsageError(
             f"--scenario {options.scenario}: the round has no limit of latency for this model: give"
             f" {wanted}"
@@ -90,16 +102,17 @@ def _limits(
     return found
 
 
-def _of_round(options: Options, official: str, rules: Rules) -> Iterator[tuple[str, float]]:
+def _of_round(
+    scenario: str, stream: bool, official: str, rules: Rules
+) -> Iterator[tuple[str, float]]:
     """Yield the round's limits for the model's benchmark, by the names of `Serving`."""
-    # A benchmark for edge systems has no Server; that of datacenters with the same model has.
-    row = rules.benchmarks.get(official.removesuffix("-edge"))
+    row = rules.benchmarks.get(official)
     if row is None:
         return
-    if streams(options):
-        for kind, limit_ns in row.token_latency_ns.get(options.scenario, {}).items():
+    if stream:
+        for kind, limit_ns in row.token_latency_ns.get(scenario, {}).items():
             yield f"max_{kind}_ms", limit_ns / 1e6
-    elif options.scenario in row.latency_ns:
-        yield "max_latency_ms", row.latency_ns[options.scenario] / 1e6
-    elif options.scenario == "Server" and official in _EARLIER_MS:
+    elif scenario in row.latency_ns:
+        yield "max_latency_ms", row.latency_ns[scenario] / 1e6
+    elif scenario == "Server" and official in _EARLIER_MS:
         yield "max_latency_ms", _EARLIER_MS[official]

@@ -169,17 +169,17 @@ class Batcher(Generic[Request]):
             return [self._queue.popleft()[1] for _ in range(count)]
 
 
-def summary(record: Record, bins: int = 60) -> dict[str, list[float]]:
+def summary(record: Record, bins: int = 60) -> dict[str, Any]:
     """The record in at most `bins` stretches of equal length. Those without a batch are left out.
 
     `seconds`: from the first batch to the middle of each stretch. `waiting` and `batch`: the means
-    of its batches.
+    of its batches. `mean_waiting`, `most_waiting` and `mean_batch`: of all batches.
     """
     import numpy as np
 
     begun = np.asarray(record.begun_ns, np.int64)
     if not len(begun):
-        return {"seconds": [], "waiting": [], "batch": []}
+        return {}
     elapsed = (begun - begun[0]) / 1e9
     width = max(elapsed[-1] / bins, 1e-9)
     places = np.minimum((elapsed / width).astype(int), bins - 1)
@@ -195,4 +195,7 @@ def summary(record: Record, bins: int = 60) -> dict[str, list[float]]:
         "seconds": [round(float(value), 3) for value in middles[filled]],
         "waiting": mean(record.waiting),
         "batch": mean(record.taken),
+        "mean_waiting": float(np.mean(record.waiting)),
+        "most_waiting": max(record.waiting),
+        "mean_batch": float(np.mean(record.taken)),
     }

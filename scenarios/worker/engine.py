@@ -19,7 +19,9 @@ from scenarios.worker.qsl import Qsl
 from sut.contract import Batch, Engine
 
 if TYPE_CHECKING:  # it imports this module
-    from scenarios.worker.streaming import Responder
+    from scenarios.worker.streaming import Responder, TokenTimes
+
+Key = tuple[int, int, int]
 
 CALIBRATION_SAMPLES = 16
 """The least samples that calibration submits at once. An engine answers one sample after the other
@@ -169,42 +171,66 @@ class EngineSut:
         return outputs
 
 
-def flight(sut: EngineSut, respond: Responder, keys: Sequence[str], longest_ns: int = 0) -> Flight:
-    """Return the flight that reports to LoadGen. The key of a request is (id, index of the sample).
+def flight(
+    sut: EngineSut,
+    respond: Responder,
+    keys: Sequence[str],
+    times: TokenTimes,
+    longest_ns: int = 0,
+) -> Flight:
+    """Return the flight that reports to LoadGen. The key of a request is (id, index of the sample,
+    nanoseconds when it was issued).
 
     Args:
         keys: the arrays of an answer, in payload order.
+        times: records when tokens came, if first tokens are reported.
         longest_ns: see `Flight`.
     """
+    first_ns: dict[int, int] = {}
 
-    def on_first(key: tuple[int, int], token: np.ndarray) -> None:
-        respond.first([key[0]], token)
+    def on_first(key: Key, token: np.ndarray) -> None:
+        number, _, begin_ns = key
+        first_ns[number] = _clock()
+        times.first_ns.append(first_ns[number] - begin_ns)
+        respond.first([number], token)
 
-    def on_end(key: tuple[int, int], answer: Batch) -> None:
-        respond.complete([key[0]], pack(answer, keys), [key[1]])
+    def on_end(key: Key, answer: Batch) -> None:
+        number, index, _ = key
+        end_ns = _clock()
+        respond.complete([number], pack(answer, keys), [index])
+        first = first_ns.pop(number, None)
+        later = int(answer["n_tokens"][0]) - 1
+        if first is not None and later:
+            times.later_ns.append((end_ns - first) / later)
 
     return Flight(sut.engine, on_first if sut.streams else None, on_end, longest_ns)
 
 
-def issuing(requests: Flight, qsl: Qsl) -> Callable[[Sequence[int], Sequence[int]], None]:
-    """Return LoadGen's `issue`, which submits each sample of a query and does not wait."""
+def issuing(
+    requests: Flight, qsl: Qsl, on_issue: Callable[[Sequence[int]], None] | None = None
+) -> Callable[[Sequence[int], Sequence[int]], None]:
+    """Return LoadGen's `issue`, which submits each sample of a query and does not wait. `on_issue`
+    gets the ids first.
+    """
 
     def issue(ids: Sequence[int], indices: Sequence[int]) -> None:
-        for key in zip(ids, indices, strict=True):
-            requests.submit(key, qsl.one(key[1]))
+        if on_issue:
+            on_issue(ids)
+        for number, index in zip(ids, indices, strict=True):
+            requests.submit((number, index, _clock()), qsl.one(index))
 
     return issue
 
 
 def waiting(
-    sut: EngineSut, respond: Responder, keys: Sequence[str]
+    sut: EngineSut, respond: Responder, keys: Sequence[str], times: TokenTimes
 ) -> Callable[[Batch, Sequence[int], Sequence[int]], None]:
     """Return the function that submits all rows of a batch, and waits until they are reported."""
-    requests = flight(sut, respond, keys)
+    requests = flight(sut, respond, keys, times)
 
     def answer(batch: Batch, ids: Sequence[int], indices: Sequence[int]) -> None:
-        for row, key in enumerate(zip(ids, indices, strict=True)):
-            requests.submit(key, _row(batch, row))
+        for row, (number, index) in enumerate(zip(ids, indices, strict=True)):
+            requests.submit((number, index, _clock()), _row(batch, row))
         requests.drain()
 
     return answer

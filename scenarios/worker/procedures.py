@@ -91,10 +91,11 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     monotonic_ns, start = time.monotonic_ns(), _clock()
     loadgen.run(job, qsl, issue, flush, plan.trace)
     test_ns = _clock() - start
-    queue = {}
-    if watch.queue:
+    queue: dict[str, Any] = {}
+    if watch.queue and watch.limited:
         watch.queue.close()
         queue = batching.summary(watch.queue.record)
+        queue["good_fraction"] = 1 - watch.limited.bad / max(1, watch.limited.answered)
     disturbances = disturbance.between(
         load_before,
         disturbance.read(),
@@ -120,6 +121,7 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
         "calibration": calibration,
         "search": found.get("trials", []),
         "queue": queue,
+        "token_latencies": watch.token_latencies(),
         "plan": dataclasses.asdict(plan),
         "test_start_ns": monotonic_ns,
         "test_ns": test_ns,

@@ -10,14 +10,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from formats.figures import TOKEN_BYTES
 from formats.job import Job, Serving
-from scenarios.worker.answers import Payload
 from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.preflight import Refused
 from scenarios.worker.streaming import Responder
@@ -32,9 +30,15 @@ Begin = Callable[[Responder, Watch], tuple[Callable[..., None], Callable[[], Non
 MOST_TRIALS = 12
 _CLOSE = 1.05
 """The search ends if the least rate that failed is so many times the highest that passed."""
+_ALONE = 3
+"""Requests that are answered one by one before the search."""
 _START, _CONFIDENCE, _SEED = 0.6, 0.99, 20261126
 _OFFICIAL_S = 60
 """The seconds of a trial if the test itself takes ten minutes."""
+
+_GLANCE_NS = 50_000_000
+"""How long a trial sleeps at most before it counts late requests again."""
+_NOBODY = Responder(lambda ids, payload, indices: None, lambda ids, tokens: None)
 
 _clock = time.perf_counter_ns
 
@@ -64,53 +68,6 @@ class Trial:
     seconds: float
 
 
-@dataclass
-class _Times:
-    """When each request was due, got its first token and was answered, by `perf_counter_ns`.
-    Requests are numbered from 0.
-    """
-
-    serving: Serving
-    due: dict[int, int] = field(default_factory=dict)
-    first: dict[int, int] = field(default_factory=dict)
-    over: int = 0
-
-    def on_first(self, ids: Sequence[int], tokens: np.ndarray) -> None:
-        now = _clock()
-        for number in ids:
-            self.first[number] = now
-
-    def on_complete(self, ids: Sequence[int], payload: Payload, indices: Sequence[int]) -> None:
-        now = _clock()
-        rows, lengths = payload
-        for place, number in enumerate(ids):
-            tokens = lengths[place] // TOKEN_BYTES if lengths else 0
-            self.over += self.is_over(number, now, tokens)
-            del self.due[number]
-
-    def is_over(self, number: int, now: int, tokens: int) -> bool:
-        """Whether a request that is answered now is over a limit. The definitions are LoadGen's
-        (results.cc): latencies count from the time when the request was due, and the time per
-        output token is that after the first token, divided by the number of later tokens.
-        """
-        due = self.due[number]
-        limits = self.serving
-        if limits.max_latency_ms is not None:
-            return (now - due) / 1e6 > limits.max_latency_ms
-        first = self.first.pop(number)
-        slow_start = (first - due) / 1e6 > (limits.max_ttft_ms or math.inf)
-        a_token_ms = (now - first) / 1e6 / max(1, tokens - 1)
-        return slow_start or a_token_ms > (limits.max_tpot_ms or math.inf)
-
-    def late(self) -> int:
-        """How many requests are waiting for longer than the limit already."""
-        limits = self.serving
-        limit_ms = limits.max_latency_ms or limits.max_ttft_ms or math.inf
-        now = _clock()
-        waiting = [due for number, due in self.due.copy().items() if number not in self.first]
-        return sum((now - due) / 1e6 > limit_ms for due in waiting)
-
-
 def find(
     begin: Begin, count: int, job: Job, capacity: float, seed: int, beat: Heartbeat
 ) -> dict[str, Any]:
@@ -123,7 +80,9 @@ def find(
     """
     serving = serving_of(job)
     trials: list[Trial] = []
-    low, high = 0.0, capacity * _CLOSE
+    # In a short test a queue may grow within the limits at a rate above the capacity.
+    low, high = 0.0, capacity
+    _check_alone(begin, job)
     expected = (job.calibration or {}).get("expected_rate")
     rate = min(expected or _START * capacity, capacity)
     while len(trials) < MOST_TRIALS and (not low or high > _CLOSE * low):
@@ -139,6 +98,25 @@ def find(
     return {"rate": low, "trials": [asdict(trial) for trial in trials]}
 
 
+def _check_alone(begin: Begin, job: Job) -> None:
+    """Raises Refused if requests that arrive alone are over the limits: then no rate is within
+    them.
+    """
+    watch = Watch()
+    issue, flush = begin(_NOBODY, watch)
+    limited, queue = watch.limited, watch.queue
+    assert limited and queue
+    for number in range(_ALONE):
+        issue([number], [0])
+        flush()
+    queue.close()
+    if max(limited.over.values()) == _ALONE:
+        raise Refused(
+            f"no rate is within the limits ({_in_words(serving_of(job))}): even a request that"
+            " arrives alone is over them: give a higher limit"
+        )
+
+
 def _next(low: float, high: float, is_expected: bool) -> float:
     """The next rate to try. Near an expected rate small steps find both ends of the bracket."""
     if not low:
@@ -147,18 +125,21 @@ def _next(low: float, high: float, is_expected: bool) -> float:
     return min(middle, 1.1 * low) if is_expected else middle
 
 
-def _hopeless(serving: Serving, trials: Sequence[Trial], capacity: float) -> str:
+def _in_words(serving: Serving) -> str:
     limits = {
         "--max-latency-ms": serving.max_latency_ms,
         "--max-ttft-ms": serving.max_ttft_ms,
         "--max-tpot-ms": serving.max_tpot_ms,
     }
-    given = " ".join(f"{flag} {limit:g}" for flag, limit in limits.items() if limit is not None)
+    return " ".join(f"{flag} {limit:g}" for flag, limit in limits.items() if limit is not None)
+
+
+def _hopeless(serving: Serving, trials: Sequence[Trial], capacity: float) -> str:
     lowest = trials[-1]
     return (
-        f"no rate is within the limits ({given}): at {lowest.rate:.3g} requests/s {lowest.over} of"
-        f" {lowest.requests} were over them, and full batches reach {capacity:.3g} requests/s: give"
-        " a higher limit or a smaller --batch-size"
+        f"no rate is within the limits ({_in_words(serving)}): at {lowest.rate:.3g} requests/s"
+        f" {lowest.over} of {lowest.requests} were over them, and full batches reach"
+        f" {capacity:.3g} requests/s: give a higher limit or a smaller --batch-size"
     )
 
 
@@ -174,31 +155,28 @@ def _try(
     most_over = allowed(count, serving.percentile / 100)
     due_ns = arrivals(rate, count, seed)
     indices = np.random.default_rng((_SEED, number)).integers(samples, size=count)
-    times, watch = _Times(serving), Watch()
-    issue, flush = begin(Responder(times.on_complete, times.on_first), watch)
+    watch = Watch()
+    issue, flush = begin(_NOBODY, watch)
+    limited, queue = watch.limited, watch.queue
+    assert limited and queue
     start = _clock()
     issued = 0
-    while issued < count and times.over + times.late() <= most_over:
+    while issued < count and limited.most_over() <= most_over:
         due = start + int(due_ns[issued])
         left_ns = due - _clock()
         if left_ns > 0:
             time.sleep(min(left_ns, _GLANCE_NS) / 1e9)
             continue
-        times.due[issued] = due
+        limited.due[issued] = due
         issue([issued], [int(indices[issued])])
         issued += 1
         beat.bump(1)
     if issued == count:
         flush()
-    over = times.over + times.late()
-    if watch.queue:
-        watch.queue.close()
+    over = limited.most_over()
+    queue.close()
     passed = issued == count and over <= most_over
     return Trial(rate, passed, issued, over, (_clock() - start) / 1e9)
-
-
-_GLANCE_NS = 50_000_000
-"""How long a trial sleeps at most before it counts late requests again."""
 
 
 def arrivals(rate: float, count: int, seed: int) -> np.ndarray:

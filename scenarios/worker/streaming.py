@@ -6,8 +6,10 @@ answer when its last token is. A row does not wait for longer answers of its bat
 
 from __future__ import annotations
 
+import time
+from array import array
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -28,10 +30,19 @@ class Responder(NamedTuple):
     first: Callable[[Sequence[int], np.ndarray], None]
 
 
+_clock = time.perf_counter_ns
+
 Answer = Callable[[Batch, Sequence[int], Sequence[int]], None]
 """(prepared batch, ids, indices of the samples): answer the batch and report it. The batch may have
 more rows than there are ids; those are padding.
 """
+
+
+class TokenTimes(Protocol):
+    """The record of a test; see `scenarios.worker.watch.Watch`."""
+
+    first_ns: array[float]
+    later_ns: array[float]
 
 
 class Streamed:
@@ -107,14 +118,15 @@ class Streamed:
             )
 
 
-def answering(sut: Inference, respond: Responder, keys: Sequence[str]) -> Answer:
+def answering(sut: Inference, respond: Responder, keys: Sequence[str], times: TokenTimes) -> Answer:
     """Return the function that answers a batch and reports it.
 
     Args:
         keys: the arrays of `to_host` that form the answer, in payload order.
+        times: records when tokens came, if the SUT streams.
     """
     if engine.is_engine(sut):
-        return engine.waiting(sut, respond, keys)
+        return engine.waiting(sut, respond, keys, times)
     complete = respond.complete
     if not isinstance(sut, Streamed):
 
@@ -124,10 +136,22 @@ def answering(sut: Inference, respond: Responder, keys: Sequence[str]) -> Answer
         return whole
 
     def streamed(batch: Batch, ids: Sequence[int], indices: Sequence[int]) -> None:
+        begin = _clock()
+        first = begin
+
+        def on_first(tokens: np.ndarray) -> None:
+            nonlocal first
+            first = _clock()
+            respond.first(ids, tokens)
+
         def on_end(rows: np.ndarray, tokens: np.ndarray, count: int) -> None:
+            end = _clock()
             payload = tokens, [count * tokens.itemsize] * len(rows)
             complete([ids[row] for row in rows], payload, [indices[row] for row in rows])
+            if count > 1:
+                times.later_ns.append((end - first) / (count - 1))
 
-        sut.generate(batch, len(ids), lambda tokens: respond.first(ids, tokens), on_end)
+        sut.generate(batch, len(ids), on_first, on_end)
+        times.first_ns.append(first - begin)
 
     return streamed

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from scenarios.worker.batching import Queue
+from scenarios.worker.latency_limits import Limited
 
 KEPT = 256
 """The number of answers that are kept. If one answer in a hundred is wrong, a wrong one is among
@@ -44,7 +45,12 @@ class Watch:
             `start`.
         indices: the samples' indices in the query sample library, in the order of the answers.
         next_kept: the number of the next answer to keep.
-        queue: the queue of a scenario in which requests wait; None: none wait.
+        queue, limited: the queue and the limits of a scenario in which requests wait; None: none
+            wait.
+        first_ns: nanoseconds from the beginning of a streamed batch to its first tokens, one entry
+            a batch.
+        later_ns: nanoseconds a later token of a streamed answer, one entry for the answers of a
+            batch that ended together.
         kept: (number, bytes) of each kept answer.
     """
 
@@ -55,6 +61,9 @@ class Watch:
     indices: array[int] = field(default_factory=lambda: array("q"))
     kept: list[tuple[int, bytes]] = field(default_factory=list)
     queue: Queue | None = None
+    limited: Limited | None = None
+    first_ns: array[float] = field(default_factory=lambda: array("d"))
+    later_ns: array[float] = field(default_factory=lambda: array("d"))
     next_kept: int = field(init=False)
     _numbers: Iterator[int] = field(init=False)
 
@@ -108,6 +117,17 @@ class Watch:
         with path.open("wb") as f:
             np.savez(f, allow_pickle=False, **arrays)
         return hashlib.sha256(path.read_bytes()).hexdigest()
+
+    def token_latencies(self) -> dict[str, float]:
+        """Percentiles of `first_ns` and `later_ns` in nanoseconds, by their names in `metrics`.
+        Empty if nothing was streamed.
+        """
+        return {
+            f"{name}_p{percent}_ms": float(np.percentile(values, percent))
+            for name, values in (("ttft", self.first_ns), ("tpot", self.later_ns))
+            for percent in (50, 90, 99)
+            if len(values)
+        }
 
     def gaps_ns(self) -> np.ndarray:
         """Nanoseconds between the answers of one batch and of the next, int64 [batches], or one

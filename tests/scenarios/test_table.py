@@ -16,14 +16,9 @@ from harness.errors import UsageError
 from harness.execution.process import read_outcome
 from harness.request import plan
 from scenarios import table
-from tests.support import mock_job, multi_stream
+from tests.support import mock_job
 from tests.support.cells import request
 from tests.support.tree import run_jobs
-
-
-@pytest.fixture
-def registered(monkeypatch):
-    monkeypatch.setitem(table.SCENARIOS, "MultiStream", multi_stream.ENTRY)
 
 
 def test_every_file_beside_the_table_is_an_entry_of_it_and_has_what_a_scenario_needs():
@@ -45,18 +40,19 @@ def test_the_table_and_the_rounds_rules_agree_on_what_is_better():
     scenarios = rules.load().scenarios
     for name, entry in ((name, entry) for name, entry in table.SCENARIOS.items() if entry.loadgen):
         assert entry.figure.higher_is_better == scenarios[name].metric.higher_is_better
-        assert scenarios[name].metric.key in entry.figure.estimates
+        # A rate that was found is the figure of Server. The rate of answers is next to it.
+        assert entry.serves or scenarios[name].metric.key in entry.figure.estimates
 
 
-def test_a_scenario_of_ten_lines_is_measured_by_the_real_loadgen(registered, tmp_path):
+def test_multi_stream_is_measured_by_the_real_loadgen(tmp_path):
     job = mock_job.make(tmp_path, scenario="MultiStream", batch=8)
-    run_jobs([job], ("tests.support.multi_stream",))
+    run_jobs([job])
     outcome = read_outcome(job.log_dir)
     assert outcome is not None
     assert outcome.answered["samples"] % 8 == 0
     detail = logs.read_detail(job.log_dir / "mlperf_log_detail.txt")
     assert detail.get("effective_scenario") == "MultiStream"
-    metric = figures.metric_of(detail, multi_stream.ENTRY.figure)
+    metric = figures.metric_of(detail, table.SCENARIOS["MultiStream"].figure)
     assert (metric.name, metric.unit, metric.higher_is_better, metric.estimate) == (
         "latency_p99",
         "ms",
@@ -66,7 +62,7 @@ def test_a_scenario_of_ten_lines_is_measured_by_the_real_loadgen(registered, tmp
     assert 1.0 <= metric.value < 1000  # each query takes the mock's millisecond at least
 
 
-def test_the_flags_and_the_plan_learn_of_it_from_the_table(registered, tmp_path):
+def test_the_flags_and_the_plan_learn_of_it_from_the_table(tmp_path):
     assert "MultiStream (latency of eight samples)" in " ".join(
         run_command.run_parser().format_help().split()
     )
@@ -76,19 +72,20 @@ def test_the_flags_and_the_plan_learn_of_it_from_the_table(registered, tmp_path)
         8,
         1,
     )
-    # The model's data do not name it.
-    assert request(tmp_path, scenario="MultiStream").batch_size == 1
+    assert request(tmp_path, scenario="MultiStream").batch_size == 8
+    with pytest.raises(UsageError, match="a query of MultiStream has 8 samples"):
+        request(tmp_path, scenario="MultiStream", batch_size=4)
     with pytest.raises(
         UsageError,
         match=(
             "SingleStream issues one sample a query; leave --batch-size out, or use Offline or"
-            " MultiStream"
+            " MultiStream or Server or Interactive"
         ),
     ):
         request(tmp_path, scenario="SingleStream", batch_size=8)
 
 
-def test_what_a_result_prints_follows_the_table(registered):
+def test_what_a_result_prints_follows_the_table():
     def printed(scenario):
         cell = Cell(
             sut="mock",

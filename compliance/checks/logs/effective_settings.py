@@ -17,6 +17,7 @@ from compliance.subject import LoadGenRun, Subject
 from formats.checks import Check, Fault
 
 Faults = Iterator[Fault | str]
+_OFFLINE_PERCENTILE = 0.99  # LoadGen's constant, which decides nothing
 # Settings that are the same in the requested and the effective half of every log.
 _UNCHANGED = (
     "scenario",
@@ -62,23 +63,39 @@ def _faults(detail: Detail, subject: Subject) -> Iterator[Fault | str]:
         key = f"effective_{test}_sample_count"
         if expected is None or detail.get(key) != expected:
             yield entry_fault(detail, key, expected, "the requested or available count is")
-    percentile = subject.rules.scenarios[subject.scenario].percentile / 100
-    yield from _follow(detail, subject.scenario, percentile)
+    yield from _follow(detail, subject.scenario)
 
 
-def _follow(detail: Detail, scenario: str, percentile: float) -> Faults:
+def percentile(test: LoadGenRun, subject: Subject) -> Check:
+    """The check that LoadGen judged the latencies by the round's percentile."""
+    return judge(
+        f"{test.name}-latency-percentile",
+        _other_percentile(test.detail, subject),
+        "it is the round's",
+        file=subject.place.show(test.folder / "mlperf_log_detail.txt"),
+        fix=fixes.SETTINGS,
+    )
+
+
+def _other_percentile(detail: Detail, subject: Subject) -> Faults:
+    of_round = subject.rules.scenarios[subject.scenario].percentile / 100
+    key = "effective_target_latency_percentile"
+    effective = detail.number(key)
+    if effective is None or not close(effective, of_round, DIGITS):
+        yield entry_fault(detail, key, f"{of_round:g}", f"{subject.scenario} has")
+
+
+def _follow(detail: Detail, scenario: str) -> Faults:
     """Yield a fault for each effective setting that depends on the scenario and does not follow
     from the requested ones.
-
-    Args:
-        percentile: the round's percentile, as a fraction.
     """
     served = scenario == "Server"
     fixed = {
         "target_latency_ns": detail.number("requested_server_target_latency_ns") if served else 0,
         "max_async_queries": detail.number("requested_server_max_async_queries") if served else 1,
-        "target_latency_percentile": percentile,
     }
+    if scenario == "Offline":
+        fixed["target_latency_percentile"] = _OFFLINE_PERCENTILE
     for name, value in fixed.items():
         key = f"effective_{name}"
         effective = detail.number(key)

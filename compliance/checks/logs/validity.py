@@ -77,7 +77,7 @@ def _validity(detail: Detail, scenario: str, rules: Rules) -> Iterator[Fault | s
         "early_stopping_met": stopping.met(detail, scenario, rules),
     }
     if scenario == "Server":
-        percentile = rules.scenarios[scenario].percentile
+        percentile = counts.percentile(detail, rules.scenarios[scenario].percentile)
         parts["result_perf_constraints_met"] = latency_limits.constraints_met(detail, percentile)
     for key, derived in parts.items():
         logged = detail.get(key)
@@ -151,7 +151,7 @@ def _server(detail: Detail, rules: Rules) -> Iterator[Fault | str]:
     about the first token if later tokens take too long.
     """
     queries = detail.number("result_query_count")
-    percentile = rules.scenarios["Server"].percentile / 100
+    percentile = counts.percentile(detail, rules.scenarios["Server"].percentile) / 100
     if queries is None or not 0 < queries <= MOST_QUERIES:
         yield not_a_number(detail, "result_query_count")
         return

@@ -240,4 +240,4 @@ def test_a_record_of_an_engine_is_read_again(tmp_path, model, made_environment):
     record = reading.from_file(path, reading.record)
     assert (record.execution, record.framework, record.accuracy.score) == ("engine", "", "text")
     assert set(record.accuracy.tolerance) == {"logit_gap", "compared_fraction"}
-    assert (found.status, found.audit["fail"]) == ("ok", 0)
+    assert (found.status, found.audit["FAIL"]) == ("ok", 0)

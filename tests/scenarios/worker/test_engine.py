@@ -47,7 +47,9 @@ class AtOnce(Held):
 
 def test_each_request_is_reported_once_in_the_order_of_the_answers():
     held, reports = Held(), []
-    flight = engine.Flight(held, None, lambda key, found: reports.append((key, len(found["tokens"]))))
+    flight = engine.Flight(
+        held, None, lambda key, found: reports.append((key, len(found["tokens"])))
+    )
     for key in "ab":
         flight.submit(key, SAMPLE)
     assert not reports

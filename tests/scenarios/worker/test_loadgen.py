@@ -22,7 +22,7 @@ def handed(tmp_path, monkeypatch):
         lambda i, address, size: (i, ctypes.string_at(address, size)),
     )
     monkeypatch.setattr(loadgen.lg, "QuerySamplesComplete", sent.extend)
-    complete = loadgen.responder(beat, watch)
+    complete = loadgen.responder(beat, watch).complete
 
     def batch(ids, given, keys):
         sent.clear()

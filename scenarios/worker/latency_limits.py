@@ -1,0 +1,104 @@
+"""Counts which requests of Server were over their limits of latency, as LoadGen does (results.cc).
+
+LoadGen counts whole answers or, with token latencies, first tokens and later tokens separately. A
+request is good if none of its latencies is over its limit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from formats.figures import TOKEN_BYTES
+from formats.job import Serving
+from scenarios.worker.answers import Payload
+from scenarios.worker.streaming import Responder
+
+_clock = time.perf_counter_ns
+
+
+@dataclass
+class Limited:
+    """The requests of one test, by the ids that `respond` gets.
+
+    Attributes:
+        due: id → when the request was due, by `perf_counter_ns`. An answered request is not in it.
+        over: `latency`, `ttft` and `tpot` → how many requests were over that limit.
+        bad: how many requests were over some limit.
+        answered: how many requests were answered.
+    """
+
+    serving: Serving
+    respond: Responder
+    due: dict[int, int] = field(default_factory=dict)
+    over: dict[str, int] = field(default_factory=lambda: {"latency": 0, "ttft": 0, "tpot": 0})
+    bad: int = 0
+    answered: int = 0
+    _first: dict[int, int] = field(default_factory=dict)
+
+    def issue(self, ids: Sequence[int]) -> None:
+        """Note that these requests are due now, unless a time is known for them."""
+        now = _clock()
+        for number in ids:
+            self.due.setdefault(number, now)
+
+    @property
+    def responder(self) -> Responder:
+        """The functions that count, and then report to `respond`."""
+        return Responder(self._on_complete, self._on_first)
+
+    def late(self) -> int:
+        """How many requests wait for longer than the limit already, for their answer or for their
+        first token.
+        """
+        limit_ms = self.serving.max_latency_ms or self.serving.max_ttft_ms
+        if limit_ms is None:
+            return 0
+        latest = _clock() - limit_ms * 1e6
+        waiting = self.due.copy()
+        return sum(due < latest and number not in self._first for number, due in waiting.items())
+
+    def most_over(self) -> int:
+        """The most requests over one limit, with those that are late already."""
+        first = "latency" if self.serving.max_latency_ms is not None else "ttft"
+        return max(self.over[first] + self.late(), self.over["tpot"])
+
+    def _on_first(self, ids: Sequence[int], tokens: np.ndarray) -> None:
+        now = _clock()
+        for number in ids:
+            self._first[number] = now
+        self.respond.first(ids, tokens)
+
+    def _on_complete(self, ids: Sequence[int], payload: Payload, indices: Sequence[int]) -> None:
+        now = _clock()
+        self.respond.complete(ids, payload, indices)
+        _, lengths = payload
+        for place, number in enumerate(ids):
+            tokens = lengths[place] // TOKEN_BYTES if lengths else 0
+            self._count(number, now, tokens)
+
+    def _count(self, number: int, now: int, tokens: int) -> None:
+        due = self.due.pop(number)
+        first = self._first.pop(number, None)
+        limits = self.serving
+        latencies: dict[str, tuple[float, float | None]] = {
+            "latency": (now - due, limits.max_latency_ms)
+        }
+        if first is not None:
+            later = (now - first) / max(1, tokens - 1)
+            latencies |= {
+                "ttft": (first - due, limits.max_ttft_ms),
+                "tpot": (later, limits.max_tpot_ms),
+            }
+        over = [
+            name
+            for name, (taken_ns, limit_ms) in latencies.items()
+            if limit_ms is not None and taken_ns > limit_ms * 1e6
+        ]
+        for name in over:
+            self.over[name] += 1
+        self.bad += bool(over)
+        self.answered += 1

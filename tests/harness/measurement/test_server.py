@@ -1,0 +1,77 @@
+"""Server, Interactive and MultiStream of the mock, by the real LoadGen."""
+
+import json
+
+import pytest
+
+from harness.errors import UsageError
+from harness.request import plan
+from tests.support import cells
+
+
+def measured(tmp_path, capsys, *words):
+    from harness import cli
+
+    command = ("--sut", "mock", "--model", "mistral", "--duration", "1", "--json")
+    cli.main([*command, *words, "--out", str(tmp_path)])
+    (cell,) = json.loads(capsys.readouterr().out)["cells"]
+    return cell
+
+
+def test_server_finds_a_rate_and_reports_queue_and_limits(tmp_path, capsys):
+    options = ("--max-latency-ms", "500", "--max-batch", "2", "--sut-option", "latency-ms=4")
+    cell = measured(tmp_path, capsys, "--scenario", "Server", *options)
+    assert (cell["status"], cell["loadgen"]) == ("ok", "VALID")
+    assert cell["metric"]["unit"] == "requests/s"
+    metrics = cell["metrics"]
+    assert cell["metric"]["value"] <= metrics["capacity_per_second"] * 1.01
+    assert 0 < metrics["goodput_per_second"] <= metrics["achieved_per_second"]
+    assert 1 <= metrics["requests_a_batch"] <= 2
+    assert cell["serving"]["search"][0]["passed"]
+    assert cell["serving"]["queue"]["seconds"]
+
+
+def test_an_overload_is_no_result_even_if_loadgen_calls_it_valid(tmp_path, capsys):
+    options = ("--rate", "2000", "--max-latency-ms", "60000", "--sut-option", "latency-ms=4")
+    cell = measured(tmp_path, capsys, "--scenario", "Server", *options)
+    assert (cell["status"], cell["cause"], cell["loadgen"]) == ("invalid", "overload", "VALID")
+    assert "2000" in cell["reason"].replace(",", "") or "requests/s arrived" in cell["reason"]
+
+
+@pytest.mark.parametrize("scenario", ["Interactive", "SingleStream", "Offline"])
+def test_token_latencies_are_in_the_result(scenario, tmp_path, capsys):
+    cell = measured(tmp_path, capsys, "--scenario", scenario, "--stream")
+    assert cell["status"] == "ok"
+    metrics = cell["metrics"]
+    assert 0 < metrics["ttft_p50_ms"] <= metrics["ttft_p99_ms"]
+    assert 0 < metrics["tpot_p50_ms"] <= metrics["tpot_p99_ms"]
+    assert cell["cell"]["stream"] is True
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ({"scenario": "Offline", "rate": 3.0}, "--rate 3: is for --scenario Server"),
+        ({"scenario": "Server", "rate": -1.0}, "--rate -1: give a number above 0"),
+        (
+            {"scenario": "Server", "max_latency_ms": 5.0, "max_ttft_ms": 5.0},
+            "LoadGen judges a streamed answer by its first token",
+        ),
+        ({"scenario": "Server", "model": "sam"}, "give --max-latency-ms"),
+        ({"scenario": "Offline", "model": "bert", "stream": "on"}, "--stream: is for models that"),
+    ],
+)
+def test_flags_that_do_not_fit_are_refused_in_a_sentence(flags, words, tmp_path):
+    with pytest.raises(UsageError, match=words):
+        cells.request(tmp_path, **{"sut": "mock", "model": "mistral", **flags})
+
+
+def test_the_limits_of_the_round_are_the_default(tmp_path):
+    request = cells.request(tmp_path, sut="mock", model="mistral", scenario="Interactive")
+    assert plan.SCENARIOS["Interactive"].serves
+    assert request.stream
+    assert (request.serving.max_ttft_ms, request.serving.max_tpot_ms) == (500, 30)
+    assert any("the limits of llama3.1-8b in the round" in reason for reason in request.reasons)
+    whole = cells.request(tmp_path, sut="mock", model="mistral", scenario="Server")
+    assert (whole.stream, whole.serving.max_latency_ms) == (False, 20_000)
+    assert whole.batch_sizes == (1, 2, 4)

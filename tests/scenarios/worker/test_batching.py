@@ -1,0 +1,103 @@
+"""The queue of requests and its thread."""
+
+import threading
+import time
+
+import pytest
+
+from scenarios.worker.batching import Batcher, Overload, Policy, Record, summary
+
+
+class Gate:
+    """A SUT that answers a batch when it is let go."""
+
+    def __init__(self):
+        self.batches = []
+        self.open = threading.Semaphore(0)
+
+    def answer(self, requests):
+        self.open.acquire()
+        self.batches.append(requests)
+
+
+def queued(policy, count):
+    """A batcher that works on request 0, while `count` requests more wait."""
+    gate = Gate()
+    batcher = Batcher(gate.answer, policy)
+    batcher.put(0)
+    while batcher.waiting:
+        time.sleep(0.001)
+    for number in range(1, count + 1):
+        batcher.put(number)
+    return gate, batcher
+
+
+def test_requests_that_wait_become_batches_in_their_order():
+    gate, batcher = queued(Policy(sizes=(1, 2, 4)), 6)
+    gate.open.release(9)
+    batcher.drain()
+    batcher.close()
+    assert gate.batches == [[0], [1, 2, 3, 4], [5, 6]]
+    assert list(batcher.record.waiting) == [1, 6, 2]
+    assert list(batcher.record.taken) == [1, 4, 2]
+
+
+def test_a_batch_waits_for_others_and_no_longer_than_the_policy_says():
+    gate = Gate()
+    gate.open.release(9)
+    batcher = Batcher(gate.answer, Policy(sizes=(1, 2), wait_ns=10_000_000_000))
+    batcher.put(1)
+    time.sleep(0.05)
+    assert gate.batches == []
+    batcher.put(2)
+    batcher.drain()
+    assert gate.batches == [[1, 2]]
+    batcher.close()
+    brief = Batcher(gate.answer, Policy(sizes=(1, 2), wait_ns=1_000_000))
+    brief.put(3)
+    brief.drain()
+    assert gate.batches[-1] == [3]
+    brief.close()
+
+
+def test_a_batch_is_padded_to_the_least_size_that_holds_it():
+    policy = Policy(sizes=(1, 2, 4, 6))
+    assert [policy.size(count) for count in (1, 2, 3, 4, 5, 6)] == [1, 2, 4, 4, 6, 6]
+
+
+def test_an_overload_refuses_further_requests():
+    gate, batcher = queued(Policy(sizes=(1,), most_waiting=3), 3)
+    with pytest.raises(Overload, match="3 requests wait, and no more may"):
+        batcher.put(9)
+    gate.open.release(9)
+    batcher.close()
+    gate, batcher = queued(Policy(sizes=(1,), longest_wait_ns=1), 1)
+    with pytest.raises(Overload, match=r"1 requests wait, the oldest for 0\.0 s"):
+        batcher.put(9)
+    gate.open.release(9)
+    batcher.close()
+
+
+def test_an_error_of_the_sut_reaches_whoever_issues_requests():
+    def fail(requests):
+        raise RuntimeError("told to fail")
+
+    batcher = Batcher(fail, Policy(sizes=(1,)))
+    batcher.put(0)
+    with pytest.raises(RuntimeError, match="told to fail"):
+        batcher.drain()
+    with pytest.raises(RuntimeError, match="told to fail"):
+        batcher.put(1)
+
+
+def test_the_summary_has_means_over_time():
+    record = Record()
+    for second, waiting, taken in ((0, 1, 1), (1, 5, 4), (1.001, 3, 2), (100, 1, 1)):
+        record.begun_ns.append(int(second * 1e9))
+        record.waiting.append(waiting)
+        record.taken.append(taken)
+    found = summary(record, bins=10)
+    assert found["seconds"] == [5.0, 95.0]
+    assert found["waiting"] == [3.0, 1.0]
+    assert found["batch"] == [2.333, 1.0]
+    assert (found["most_waiting"], found["mean_batch"]) == (5, 2.0)

@@ -1,0 +1,84 @@
+"""The search of the highest rate, against LoadGen's own arithmetic and a scripted queue."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from compliance import rules
+from compliance.loadgen import early_stopping, schedule
+from formats.job import Limits, Serving
+from scenarios import server
+from scenarios.worker import rate_search
+from scenarios.worker.heartbeat import Heartbeat
+from scenarios.worker.latency_limits import Limited
+from scenarios.worker.preflight import Refused
+from scenarios.worker.qsl import Qsl
+from scenarios.worker.streaming import Responder
+from sut import mock
+from tests.support import mock_job
+
+SEED = 16159082839903944936
+
+
+@pytest.mark.parametrize("rate", [0.37, 12.0, 4321.0])
+def test_requests_arrive_when_loadgen_would_issue_them(rate):
+    demand = schedule.Demand(500, 1, 1)
+    expected = schedule.server(demand, rate, SEED)
+    assert rate_search.arrivals(rate, 500, SEED).tolist() == expected[:500].tolist()
+
+
+@pytest.mark.parametrize("percentile", [0.9, 0.99])
+@pytest.mark.parametrize("requests", [10, 44, 64, 459, 662, 2000])
+def test_as_many_may_be_over_as_early_stopping_allows(requests, percentile):
+    allowed = rate_search.allowed(requests, percentile)
+    of_round = rules.load()
+    assert not early_stopping.enough(requests, allowed + 1, percentile, of_round)
+    if allowed >= 0:
+        assert early_stopping.enough(requests, allowed, percentile, of_round)
+
+
+def test_each_limit_is_counted_as_loadgen_counts_it():
+    clock = {"due": 0}
+    limited = Limited(
+        Serving(max_wait_ms=0, percentile=90, max_ttft_ms=1e-6, max_tpot_ms=1e6),
+        Responder(lambda ids, payload, indices: None, lambda ids, tokens: None),
+    )
+    limited.due.update({1: clock["due"], 2: clock["due"]})
+    assert limited.late() == 2
+    limited.responder.first((1, 2), np.zeros((2, 1), np.int32))
+    assert limited.late() == 0
+    limited.responder.complete((1, 2), (np.zeros((2, 4), np.int32), [16, 16]), (0, 0))
+    assert limited.over == {"latency": 0, "ttft": 2, "tpot": 0}
+    assert (limited.bad, limited.answered, limited.due) == (2, 2, {})
+
+
+def found(tmp_path, seconds=0.5, **serving):
+    made = mock_job.make(tmp_path, scenario="Server", batch=1, latency_ms=2.0)
+    job = dataclasses.replace(
+        made,
+        batch_sizes=(1,),
+        serving=Serving(max_wait_ms=0, percentile=90.0, **serving),
+        limits=Limits(
+            min_duration_ms=1,
+            min_query_count=1,
+            performance_sample_count=mock_job.SAMPLES,
+            planned_ms=int(seconds * 1e3),
+        ),
+    )
+    sut = mock.load(job.workload)
+    qsl = Qsl(job.inputs, sut.prepare)
+    qsl.load(range(qsl.count))
+    return server.find_rate(sut, qsl, job, 500.0, SEED, Heartbeat(tmp_path / "heartbeat"))
+
+
+def test_the_search_ends_below_the_capacity_and_tells_its_trials(tmp_path):
+    result = found(tmp_path, max_latency_ms=1000)
+    assert 0.9 * 500 <= result["rate"] <= 500
+    assert [trial["passed"] for trial in result["trials"]][0]
+    assert len(result["trials"]) <= rate_search.MOST_TRIALS
+
+
+def test_a_limit_that_no_request_can_meet_is_told_at_once(tmp_path):
+    with pytest.raises(Refused, match="even a request that arrives alone is over them"):
+        found(tmp_path, max_latency_ms=1)
