@@ -83,7 +83,7 @@ def callbacks(
     """
     size = job.workload.batch_size
     keys = job.answer
-    if engine.is_engine(sut):
+    if isinstance(sut, engine.EngineSut):
         return _all_at_once(sut, qsl, respond, keys, watch), lambda: None
     answer = answering(sut, respond, keys, watch)
     pending: deque[tuple[Sequence[int], Sequence[int], Any]] = deque()

@@ -72,7 +72,7 @@ def callbacks(
     limited = Limited(serving_of(job), respond)
     watch.limited = limited
     form = policy(job)
-    if engine.is_engine(sut):
+    if isinstance(sut, engine.EngineSut):
         longest_ns = form.longest_wait_ns
         requests = engine.flight(sut, limited.responder, job.answer, watch, longest_ns)
         watch.queue = requests

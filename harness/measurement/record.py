@@ -103,8 +103,8 @@ def _accuracy(attempt: Attempt) -> Judged:
         size = replace(size, inputs={**size.inputs, "new_tokens": max(answers)})
     keys = tuple(model.answer_keys)
     if request.spec.remote:
-        tolerance = engines.tolerance(model, size, request.device)
-        return Judged(score=engines.SCORE, keys=keys, tolerance=tolerance, reason=reason)
+        of_text = engines.tolerance(model, size, request.device)
+        return Judged(score=engines.SCORE, keys=keys, tolerance=of_text, reason=reason)
     place = (model, size, request.precision, request.device)
     if request.trains:
         tolerance = attempt.reference.limits or limits.of_training(*place)

@@ -123,8 +123,8 @@ def ensure(
     If float32 does not fit into the memory of an accelerator, the host computes it. A training is
     excepted, because it may take hours there.
     """
-    if reason := engines.not_judged(request):
-        return Reference(None, reason=reason)
+    if other := engines.not_judged(request):
+        return Reference(None, reason=other)
     if lacks := missing(request.reference, request.model.architecture, request.task):
         return Reference(None, reason=f"no reference: {lacks}")
     final = directory(request, checkpoint.digest, inputs, environment)

@@ -359,8 +359,10 @@ def read_sut_options(sut: str, texts: Iterable[str]) -> dict[str, Any]:
         try:
             values[name] = kind(value)
         except ValueError as e:
-            rules = {float: "the value is a number", int: "the value is a whole number"}
-            raise UsageError(f"--sut-option {text}: {rules.get(kind, e)}") from None
+            rule = str(e)
+            if kind in (int, float):
+                rule = "the value is a number" if kind is float else "the value is a whole number"
+            raise UsageError(f"--sut-option {text}: {rule}") from None
     return values
 
 

@@ -161,7 +161,7 @@ def _hang_limit_s(calibration: Mapping[str, float], sut: Inference) -> float:
 
 
 def _silence_s(sut: Inference) -> float:
-    return sut.silence_s if engine.is_engine(sut) else 0
+    return sut.silence_s if isinstance(sut, engine.EngineSut) else 0
 
 
 def _look_back(job: Job, sut: Inference, qsl: Qsl, watch: Watch, beat: Heartbeat) -> dict[str, Any]:
@@ -205,7 +205,7 @@ def calibrate(
     # A window has at least as many batches as the SUT keeps in flight. A single batch of two that
     # overlap would look twice as slow.
     least = max(2 if batch > 1 else 1, sut.in_flight) * batch
-    if engine.is_engine(sut) and SCENARIOS[job.scenario].many_at_once:
+    if isinstance(sut, engine.EngineSut) and SCENARIOS[job.scenario].many_at_once:
         least = engine.CALIBRATION_SAMPLES
     windows, samples = _windows(
         lambda rows: scenario.drive(issue, flush, rows, batch),

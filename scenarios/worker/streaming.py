@@ -125,7 +125,7 @@ def answering(sut: Inference, respond: Responder, keys: Sequence[str], times: To
         keys: the arrays of `to_host` that form the answer, in payload order.
         times: records when tokens came, if the SUT streams.
     """
-    if engine.is_engine(sut):
+    if isinstance(sut, engine.EngineSut):
         return engine.waiting(sut, respond, keys, times)
     complete = respond.complete
     if not isinstance(sut, Streamed):
