@@ -166,6 +166,10 @@ class Note(StrEnum):
         "the engine counts {engines:,} tokens where the tokenizer of --weights counts {ours:,}; in"
         " one answer they differ by {most}"
     )
+    ENGINE_WEIGHTS = (
+        "the answers may differ because the engine has quantised weights: then give --sut-option"
+        " weights=other, and they are not judged"
+    )
     ENGINE_NO_USAGE = (
         "the engine reports no usage, so the tokens are only those that the tokenizer of --weights"
         " makes of its texts"

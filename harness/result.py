@@ -140,6 +140,8 @@ def _judged(
         # An engine on this machine is another program.
         noise = {**noise, "other_processors": None}
         warnings = [*warnings, *engine_notes.warnings(values["evidence"])]
+        if isinstance(score, accuracy.Accuracy) and not score.passed:
+            warnings = [*warnings, Note.ENGINE_WEIGHTS]
     disturbances, notes = disturbance.sentences(noise, threads)
     checks = audit.checks_for(record.mode)
     verdicts = [check.verdict for check in checks]

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +17,6 @@ from harness.inputs.models import Model, Size
 from harness.inputs.tokenizer import Tokenizer
 from harness.request import engines
 from harness.request.request import Request
-
-if TYPE_CHECKING:  # it imports this module
-    from harness.measurement.reference import Reference
 
 SCORE = "text"
 _LIMITS = ("logit_gap", "compared_fraction")
@@ -67,24 +64,24 @@ def _conversations(request: Request) -> list[tuple[list[int], Sequence[Mapping[s
     return [(encode(prompt.text), prompt.messages) for prompt in prompts]
 
 
-def with_texts(request: Request, reference: Reference) -> Reference:
-    """The reference with the text of each token of the vocabulary, for an engine. The file is made
-    once.
+def with_texts(request: Request, reference: Path) -> Path:
+    """The file of the reference. For an engine, it is one more file with the text of each token of
+    the vocabulary, which is made once.
     """
-    if not request.spec.remote or reference.path is None:
+    if not request.spec.remote:
         return reference
     texts = [text.encode() for text in token_texts(_tokenizer(request))]
     content = np.frombuffer(b"".join(texts), np.uint8)
     starts = np.cumsum([0, *map(len, texts)])
     name = hashlib.sha256(starts.tobytes() + content.tobytes()).hexdigest()[:16]
-    path = reference.path.with_name(f"with-texts-{name}.npz")
+    path = reference.with_name(f"with-texts-{name}.npz")
     if not path.exists():
         partial = path.with_suffix(".partial")
-        with np.load(reference.path) as file, partial.open("wb") as f:
+        with np.load(reference) as file, partial.open("wb") as f:
             added = {"token_texts": content, "token_starts": starts}
             np.savez(f, allow_pickle=False, **dict(file), **added)
         partial.replace(path)
-    return replace(reference, path=path, digest=_sha256(path.read_bytes()))
+    return path
 
 
 def token_texts(tokenizer: Tokenizer) -> list[str]:
@@ -99,7 +96,3 @@ def token_texts(tokenizer: Tokenizer) -> list[str]:
 def _tokenizer(request: Request) -> Tokenizer:
     assert request.weights and request.weights.tokenizer
     return request.weights.tokenizer
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()

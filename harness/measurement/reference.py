@@ -167,10 +167,11 @@ def ensure(
                 return Reference(None, reason=f"no reference: {outcome.status}: {outcome.reason}")
             shutil.rmtree(final, ignore_errors=True)
             scratch.rename(final)
+        path = engines.with_texts(request, path)
     with path.open("rb") as f:
         digest = hashlib.file_digest(f, "sha256").hexdigest()
     if request.architecture.limits is None:
-        return engines.with_texts(request, Reference(path, digest))
+        return Reference(path, digest)
     with np.load(path) as file:
         arrays = dict(file)
     limits, reason = request.architecture.limits(request.size, request.precision, arrays)

@@ -9,19 +9,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from scenarios.worker.answers import pack
 from scenarios.worker.batching import Overload, Record
 from scenarios.worker.qsl import Qsl
+from scenarios.worker.streaming import Answer, Responder, TokenTimes
 from sut.contract import Batch, Engine
 
-if TYPE_CHECKING:  # it imports this module
-    from scenarios.worker.streaming import Responder, TokenTimes
-
 Key = tuple[int, int, int]
+"""(id, index of the sample, nanoseconds when it was issued)."""
 
 CALIBRATION_SAMPLES = 16
 """The least samples that calibration submits at once. An engine answers one sample after the other
@@ -170,6 +169,26 @@ class EngineSut:
         """Return the answers unchanged."""
         return outputs
 
+    def answering(self, respond: Responder, keys: Sequence[str], times: TokenTimes) -> Answer:
+        """Return the function that submits all rows of a batch, waits for them, and reports them in
+        the issuing thread. LoadGen issues the next query as soon as this one is reported.
+        """
+        answers: dict[int, Batch] = {}
+
+        def on_end(key: Key, answer: Batch) -> None:
+            answers[key[0]] = answer
+
+        requests = _timed(self, respond, times, on_end)
+
+        def answer(batch: Batch, ids: Sequence[int], indices: Sequence[int]) -> None:
+            for row, (number, index) in enumerate(zip(ids, indices, strict=True)):
+                requests.submit((number, index, _clock()), _row(batch, row))
+            requests.drain()
+            whole = _stacked([answers.pop(number) for number in ids])
+            respond.complete(ids, pack(whole, keys), indices)
+
+        return answer
+
 
 def flight(
     sut: EngineSut,
@@ -178,14 +197,31 @@ def flight(
     times: TokenTimes,
     longest_ns: int = 0,
 ) -> Flight:
-    """Return the flight that reports to LoadGen. The key of a request is (id, index of the sample,
-    nanoseconds when it was issued).
+    """Return the flight that reports to LoadGen.
 
     Args:
         keys: the arrays of an answer, in payload order.
         times: records when tokens came, if first tokens are reported.
         longest_ns: see `Flight`.
     """
+
+    def on_end(key: Key, answer: Batch) -> None:
+        number, index, _ = key
+        respond.complete([number], pack(answer, keys), [index])
+
+    return _timed(sut, respond, times, on_end, longest_ns)
+
+
+def _timed(
+    sut: EngineSut,
+    respond: Responder,
+    times: TokenTimes,
+    on_end: Callable[[Key, Batch], None],
+    longest_ns: int = 0,
+) -> Flight:
+    """Return a flight that records when tokens came, and reports first tokens to LoadGen."""
+    if not sut.streams:
+        return Flight(sut.engine, None, on_end, longest_ns)
     first_ns: dict[int, int] = {}
 
     def on_first(key: Key, token: np.ndarray) -> None:
@@ -194,16 +230,14 @@ def flight(
         times.first_ns.append(first_ns[number] - begin_ns)
         respond.first([number], token)
 
-    def on_end(key: Key, answer: Batch) -> None:
-        number, index, _ = key
-        end_ns = _clock()
-        respond.complete([number], pack(answer, keys), [index])
-        first = first_ns.pop(number, None)
+    def on_last(key: Key, answer: Batch) -> None:
+        later_ns = _clock() - first_ns.pop(key[0])
+        on_end(key, answer)
         later = int(answer["n_tokens"][0]) - 1
-        if first is not None and later:
-            times.later_ns.append((end_ns - first) / later)
+        if later:
+            times.later_ns.append(later_ns / later)
 
-    return Flight(sut.engine, on_first if sut.streams else None, on_end, longest_ns)
+    return Flight(sut.engine, on_first, on_last, longest_ns)
 
 
 def issuing(
@@ -220,20 +254,6 @@ def issuing(
             requests.submit((number, index, _clock()), qsl.one(index))
 
     return issue
-
-
-def waiting(
-    sut: EngineSut, respond: Responder, keys: Sequence[str], times: TokenTimes
-) -> Callable[[Batch, Sequence[int], Sequence[int]], None]:
-    """Return the function that submits all rows of a batch, and waits until they are reported."""
-    requests = flight(sut, respond, keys, times)
-
-    def answer(batch: Batch, ids: Sequence[int], indices: Sequence[int]) -> None:
-        for row, (number, index) in enumerate(zip(ids, indices, strict=True)):
-            requests.submit((number, index, _clock()), _row(batch, row))
-        requests.drain()
-
-    return answer
 
 
 def is_engine(sut: Any) -> bool:

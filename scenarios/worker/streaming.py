@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from scenarios.worker import engine
 from scenarios.worker.answers import Payload, pack
 from sut.contract import Batch, Inference
 
@@ -125,8 +124,9 @@ def answering(sut: Inference, respond: Responder, keys: Sequence[str], times: To
         keys: the arrays of `to_host` that form the answer, in payload order.
         times: records when tokens came, if the SUT streams.
     """
-    if isinstance(sut, engine.EngineSut):
-        return engine.waiting(sut, respond, keys, times)
+    if own := getattr(sut, "answering", None):  # an engine (scenarios.worker.engine)
+        answer: Answer = own(respond, keys, times)
+        return answer
     complete = respond.complete
     if not isinstance(sut, Streamed):
 

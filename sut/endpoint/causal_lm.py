@@ -97,8 +97,8 @@ class Endpoint:
         """Report what the engine says of itself, how far away it is, and whether it counts tokens
         as its tokenizer does. Raises EndpointError if the counts differ by more than a tenth.
         """
-        counts = self.counts
-        counts.check()
+        self.counts.check()
+        counts = self.counts.facts()
         call()
         self.counts = _Counts()  # those of synthetic prompts do not count
         network_ms = _network_ms(self.client)
@@ -107,7 +107,7 @@ class Endpoint:
             "model": self.model,
             "prompts": "messages" if self.chat else "ids" if self.sends_ids else "text",
             "network_ms": network_ms,
-            **counts.facts(),
+            **counts,
         }
         return Evidence(graphs=0, graph_breaks=None, precision=UNKNOWN, detail=detail)
 

@@ -24,10 +24,10 @@ TIMEOUT_S = 1.5
 
 @pytest.fixture
 def model(made, tmp_path):
-    """Flags of a cell of a small model with a tokenizer, a chat template and four prompts."""
+    """Flags of a cell of a small model with a tokenizer, a chat template and eight prompts."""
     path = folder(made("llama"), THINKING)
     bpe(VOCABULARY).save(str(path / "tokenizer.json"))
-    rows = [{"prompt": f"ais bjt {n}", "max_new_tokens": 4 + n} for n in range(4)]
+    rows = [{"prompt": f"ais bjt {n}", "max_new_tokens": 4 + n} for n in range(8)]
     (tmp_path / "prompts.jsonl").write_text("\n".join(map(json.dumps, rows)))
     return {"weights": path, "dataset": tmp_path / "prompts.jsonl"}
 
@@ -64,7 +64,7 @@ def test_an_engine_is_measured_in_every_scenario(
     with running(bpe(VOCABULARY)) as engine:
         found = measured(engine, tmp_path, model, scenario=scenario, stream=stream)
     assert (found.status, found.reason) == ("ok", "")
-    assert found.measured["tokens"] == 5.5 * found.measured["samples"]
+    assert found.measured["tokens"] == 7.5 * found.measured["samples"]
     assert f"an engine at {engine.url}, server fake/1, version 1.2.3, model small" in str(
         found.evidence["sentence"]
     )
