@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -171,21 +172,41 @@ class EngineSut:
 
     def answering(self, respond: Responder, keys: Sequence[str], times: TokenTimes) -> Answer:
         """Return the function that submits all rows of a batch, waits for them, and reports them in
-        the issuing thread. LoadGen issues the next query as soon as this one is reported.
+        the issuing thread, because LoadGen issues the next query when this one is reported.
+
+        The first token of a sample and its answer must be reported by one thread. LoadGen reads the
+        logs of its threads one after the other, and forgets an answered sample.
         """
-        answers: dict[int, Batch] = {}
+        events: SimpleQueue[tuple[int, np.ndarray | None, Batch | Exception | None]]
+        events = SimpleQueue()
 
-        def on_end(key: Key, answer: Batch) -> None:
-            answers[key[0]] = answer
-
-        requests = _timed(self, respond, times, on_end)
+        def submit(place: int, sample: Batch) -> None:
+            on_first = None
+            if self.streams:
+                on_first = lambda token: events.put((place, token, None))  # noqa: E731
+            self.engine.submit(sample, on_first, lambda found: events.put((place, None, found)))
 
         def answer(batch: Batch, ids: Sequence[int], indices: Sequence[int]) -> None:
-            for row, (number, index) in enumerate(zip(ids, indices, strict=True)):
-                requests.submit((number, index, _clock()), _row(batch, row))
-            requests.drain()
-            whole = _stacked([answers.pop(number) for number in ids])
-            respond.complete(ids, pack(whole, keys), indices)
+            begin_ns = _clock()
+            first_ns = [begin_ns] * len(ids)
+            for place in range(len(ids)):
+                submit(place, _row(batch, place))
+            left = len(ids)
+            while left:
+                place, token, found = events.get()
+                if isinstance(found, Exception):
+                    raise found
+                if token is not None:
+                    first_ns[place] = _clock()
+                    times.first_ns.append(first_ns[place] - begin_ns)
+                    respond.first([ids[place]], token)
+                if found is not None:
+                    left -= 1
+                    end_ns = _clock()
+                    respond.complete([ids[place]], pack(found, keys), [indices[place]])
+                    later = int(found["n_tokens"][0]) - 1
+                    if self.streams and later:
+                        times.later_ns.append((end_ns - first_ns[place]) / later)
 
         return answer
 
@@ -197,31 +218,13 @@ def flight(
     times: TokenTimes,
     longest_ns: int = 0,
 ) -> Flight:
-    """Return the flight that reports to LoadGen.
+    """Return the flight that reports to LoadGen, in the engine's thread.
 
     Args:
         keys: the arrays of an answer, in payload order.
         times: records when tokens came, if first tokens are reported.
         longest_ns: see `Flight`.
     """
-
-    def on_end(key: Key, answer: Batch) -> None:
-        number, index, _ = key
-        respond.complete([number], pack(answer, keys), [index])
-
-    return _timed(sut, respond, times, on_end, longest_ns)
-
-
-def _timed(
-    sut: EngineSut,
-    respond: Responder,
-    times: TokenTimes,
-    on_end: Callable[[Key, Batch], None],
-    longest_ns: int = 0,
-) -> Flight:
-    """Return a flight that records when tokens came, and reports first tokens to LoadGen."""
-    if not sut.streams:
-        return Flight(sut.engine, None, on_end, longest_ns)
     first_ns: dict[int, int] = {}
 
     def on_first(key: Key, token: np.ndarray) -> None:
@@ -230,14 +233,16 @@ def _timed(
         times.first_ns.append(first_ns[number] - begin_ns)
         respond.first([number], token)
 
-    def on_last(key: Key, answer: Batch) -> None:
-        later_ns = _clock() - first_ns.pop(key[0])
-        on_end(key, answer)
+    def on_end(key: Key, answer: Batch) -> None:
+        number, index, _ = key
+        end_ns = _clock()
+        respond.complete([number], pack(answer, keys), [index])
         later = int(answer["n_tokens"][0]) - 1
-        if later:
-            times.later_ns.append(later_ns / later)
+        first = first_ns.pop(number, None)
+        if first is not None and later:
+            times.later_ns.append((end_ns - first) / later)
 
-    return Flight(sut.engine, on_first, on_last, longest_ns)
+    return Flight(sut.engine, on_first if sut.streams else None, on_end, longest_ns)
 
 
 def issuing(

@@ -181,7 +181,7 @@ def test_an_engine_without_ids_gets_the_text_of_which_it_makes_the_same_ids(
         detail = found.evidence["after"]["detail"]
         assert detail["prompts"] == ("ids" if takes_ids else "text")
         assert detail["prompts_of_other_length"] == 0
-    assert "ais bjt 3" in [each["prompt"] for each in engine.requests]
+    assert " ais bjt 3" in [each["prompt"] for each in engine.requests]
 
 
 def test_an_engine_with_chat_gets_the_messages_of_the_prompts(tmp_path, model, made_environment):
