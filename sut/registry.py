@@ -118,6 +118,11 @@ class SutSpec:
     no_fit: str = ""
     remote: bool = False
 
+    @property
+    def runs_models(self) -> bool:
+        """Whether it runs a model by itself, and not the mock's arithmetic or another's engine."""
+        return self.reads_weights and not self.remote
+
 
 _IN_FLIGHT = {
     "in_flight": (
