@@ -66,8 +66,8 @@ class Cell:
             the size or the data set gives them.
         stream: whether the SUT handed over each token at once, so that token latencies were
             measured.
-        max_wait_ms: Server: how long a request waits for others before a smaller batch is formed.
-            The largest batch is `batch_size`.
+        max_wait_ms: Server: how long a request waits for others before a smaller batch is formed;
+            None: it does not. The largest batch is `batch_size`.
         max_latency_ms, max_ttft_ms, max_tpot_ms: Server: the limits that the requests had to meet:
             of whole answers, or of the first token and of each later token.
         rate: Server: requests a second as given; None: the highest rate within the limits was
@@ -193,6 +193,7 @@ class Cell:
             "whether each token was handed over at once",
             late=True,
             not_work=True,
+            sweeps=12,
             words="streamed",
         ),
     )
@@ -202,13 +203,16 @@ class Cell:
             "how long a request waits for others of its batch",
             least(0),
             late=True,
-            words="wait at most {max_wait_ms:g} ms",
+            words="waits up to {max_wait_ms:g} ms",
         ),
     )
     max_latency_ms: float | None = field(
         default=None,
         metadata=about(
-            "the limit of a request's latency", least(0), late=True, words="{max_latency_ms:g} ms"
+            "the limit of a request's latency",
+            least(0),
+            late=True,
+            words="limit {max_latency_ms:g} ms",
         ),
     )
     max_ttft_ms: float | None = field(
@@ -217,7 +221,7 @@ class Cell:
             "the limit of the time to the first token",
             least(0),
             late=True,
-            words="first token {max_ttft_ms:g} ms",
+            words="limit {max_ttft_ms:g} ms to the first token",
         ),
     )
     max_tpot_ms: float | None = field(
@@ -226,7 +230,7 @@ class Cell:
             "the limit of the time per output token after the first",
             least(0),
             late=True,
-            words="later tokens {max_tpot_ms:g} ms",
+            words="limit {max_tpot_ms:g} ms a later token",
         ),
     )
     rate: float | None = field(

@@ -55,7 +55,9 @@ class Known:
     """The numbers that an earlier repeat of the same cell in the same sweep measured.
 
     Attributes:
-        calibration: its calibration, with the rate of its performance test.
+        calibration: its calibration, with the rate of its performance test. Empty for Server, whose
+            capacity every repeat measures.
+        rate: Server: the requests a second that it found, near which the search begins.
         second_ns: nanoseconds of a warm batch of each shape of the warm-up.
         matrix_flops: floating-point operations a second of a large matrix product; None: the SUT
             multiplies none.
@@ -64,6 +66,7 @@ class Known:
     calibration: Mapping[str, int | float]
     second_ns: tuple[int, ...]
     matrix_flops: float | None
+    rate: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

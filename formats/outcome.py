@@ -23,7 +23,8 @@ class WorkerOutcome:
     framework found in its cache on disk. `token_latencies`: of streamed
     answers, in nanoseconds (`Watch.token_latencies`). `search`: each rate that was tried
     (`rate_search.Trial`). `queue`: the waiting requests and the batches over time
-    (`batching.summary`), and `good_fraction`, the share of the requests within all limits.
+    (`batching.summary`), `good_fraction`, the share of the requests within all limits, and `left`
+    and `kept_up` (`latency_limits.Limited`).
     """
 
     status: str

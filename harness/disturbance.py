@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from harness.messages import Note, Unranked
+from scenarios.worker import disturbance as worker
 
 BY_CLOCK = ("kept answers", "speed", "loadgen")
 """Causes of an invalid run that a disturbed machine may explain."""
@@ -36,6 +39,19 @@ _Share = tuple[str, float | None, _Limits]
 _STALLED = _Limits(note=0.02, serious=0.05)
 _OTHERS = _Limits(note=0.1, serious=0.5)
 _STOLEN = _Limits(note=0.02, serious=0.1)
+
+
+def now(seconds: float) -> float:
+    """The processors that other programs and the hypervisor take now, if they are so many that a
+    run would not be ranked. Otherwise, and if this system does not report it, 0.
+
+    `seconds`: how long to look.
+    """
+    before = worker.read()
+    time.sleep(seconds)
+    used = worker.taken(before, worker.read()) or 0.0
+    processors = len(os.sched_getaffinity(0))
+    return used if used >= _OTHERS.of_many(processors).serious else 0.0
 
 
 def sentences(noise: Mapping[str, Any], processors: int) -> tuple[list[str], list[str]]:

@@ -82,6 +82,7 @@ class PlanReason(StrEnum):
         "the highest rate is found first, in about {trials} trials of {seconds:g} s or more (--rate"
         " gives one)"
     )
+    CHAT_NOT_APPLIED = "{path} has a chat template, which is not applied: --chat applies it"
     CHAT = "the chat template of {path} is applied to each prompt"
     CHAT_OPTIONS = "variables of the chat template: {options}"
     CHAT_DATED = (
@@ -127,10 +128,7 @@ class Unranked(StrEnum):
         "nothing was completed for {stalled:.2g} of its {seconds:.3g} s (longest {longest:.2g} s): "
         "the worker stood still, or one batch took far longer than is usual"
     )
-    OTHER_PROGRAMS = (
-        "other programs used {share:.0%} of a processor while it was measured: end them, and"
-        " measure again"
-    )
+    OTHER_PROGRAMS = "other programs used {share:.0%} of a processor while it was measured"
     STOLEN = (
         "the hypervisor kept {share:.0%} of a processor from this machine while it was measured"
     )
@@ -148,9 +146,10 @@ class Note(StrEnum):
     STOOD_STILL, OTHER_PROGRAMS and STOLEN of `Unranked` are notes if they are small.
     """
 
+    OVER_LIMITS = "LoadGen: INVALID: {over:.3g}% of the requests were over their limits"
     OVERLOAD = (
-        "{issued:.4g} requests/s arrived, {achieved:.4g}/s were answered, and the queue grew to"
-        " {most:.0f} requests: give a lower --rate"
+        "{issued:.4g} requests/s arrived and {achieved:.4g}/s were answered, so {left} requests"
+        " were left at the end: give a lower --rate, or a longer --duration"
     )
     BY_DISTURBANCE = "{reason}. The test was disturbed, which may be why: {disturbance}"
     LOWER_RATE = (
@@ -199,7 +198,10 @@ class InputNote(StrEnum):
     """What was read from the files of a user: prompts, pictures, weights."""
 
     PROMPTS = "{file}: {count} prompts of {shortest} to {longest} tokens{padding} ({tokenizer})"
-    ONE_PROMPT = "the {lines} lines of {file} are one prompt: an empty line ends a prompt"
+    LINES = (
+        "{file} has {lines} lines and no empty line, so each line is a prompt; --whole makes the"
+        " file one prompt"
+    )
     UNUSED_FIELDS = "fields of {file} that are not used: {fields}"
     FIELD = "the prompts of {file} are its `{field}`; --field names another"
     ANSWERS_LEFT_OUT = (
@@ -544,6 +546,7 @@ class Finding(StrEnum):
     PAYS_AFTER = "{batches} instead of {eager}"
     PAYS_NOT = "not here: {eager} is as fast"
     BEST_BATCHES = "{work}: of the batches {batches} the fastest of each SUT, by medians: {fastest}"
+    HELD = "{work}: within {limits}, {rates}"
     UNSEEN_TIMES = "; no single times of {suts}"
 
 
@@ -572,10 +575,19 @@ class PageText(StrEnum):
 class SectionNote(StrEnum):
     """The paragraphs below the headings of a report's sections."""
 
-    BARS = "A bar is the median, a dot is a run, and a line is the 95 % interval of the mean."
+    BARS = (
+        "A bar is the median, a dot is a run, and a line is the 95 % interval of the mean. An arrow"
+        " ends a bar or a line that is longer than drawn."
+    )
     NUMBERS = (
         "The first number is the median of the runs, by which SUTs are compared. A click on a"
-        " heading sorts. Memory is that of the process that runs the model."
+        " heading sorts. Memory is that of the process that runs the model. The error is the"
+        " distance of the answers from those of PyTorch in float32."
+    )
+    TOKENS = (
+        "Medians of the runs. First: the time from a request to its first token, in Offline from"
+        " the beginning of its batch. Later: the time from the first token to the last one, divided"
+        " by the number of later tokens. These are MLPerf's definitions."
     )
     MATRIX_SHARE = (
         "Operations a second of the model's products with weights, compared with those of a large"
@@ -656,7 +668,10 @@ class SweepPlan(StrEnum):
     )
     COST = "about {duration}, until {time} ({basis})"
     NOTHING_LEFT = "nothing is left to measure"
-    DEADLINE = "it ends after {duration}; cells in the list's order, each once before any repeat"
+    DEADLINE = (
+        "all of it takes about {all} ({basis}); it ends after {duration}; cells in the list's"
+        " order, each once before any repeat"
+    )
     OVERVIEW = "after each cell {folder}/overview.md shows all"
     ROUNDS = (
         "each round has an order of its own (seed {seed}); a disturbed repeat is measured again at"
@@ -685,8 +700,23 @@ class Choose(StrEnum):
         " may be the fastest, until it is known which one is"
     )
     CONTINUE = "{command}  (continues, for a surer answer)"
+    BUSY = (
+        "other programs take {share:.0%} of a processor now: runs that they disturb show nothing,"
+        " so end them first, or measure later"
+    )
+    AGAIN = "{command} --again  (measures all again: end other programs first)"
+    CONTINUE_LONGER = "{command}  (continues, with room for all)"
     FASTEST = "{command}  (measures the fastest one by itself)"
     NOTHING = "./run.sh list --matrix  (which SUT runs which model)"
+
+
+class NoRoom(StrEnum):
+    """Why SUTs have no figure after the time of `choose`."""
+
+    CUT_OFF = "no figure in {scenario}, because the time was too short for a run of {suts}"
+    NOT_BEGUN = "no figure in {scenario}, because the time was up before the turn of {suts}"
+    MORE_THAN = "{sut} (more than {duration})"
+    ABOUT = "{sut} (about {duration})"
 
 
 class Converted(StrEnum):

@@ -38,8 +38,6 @@ __all__ = ["derive", "find", "table"]
 
 # Cause → the checks (ids of compliance/findings/checks.toml) that give this cause if they fail. The
 # first cause wins. Any other failed check has the cause "audit".
-_KEPT_UP = 0.95
-"""A SUT keeps up with the requests if it answers so large a share of them while they arrive."""
 _TOKEN_VERDICTS = ("early_stopping_ttft_result", "early_stopping_tpot_result")
 _CAUSES = {
     "precision": ("performance-precision", "accuracy-precision", "training-precision"),
@@ -199,12 +197,16 @@ def _unranked(
 def _verdict(mode: str, values: dict[str, Any], checks: list[Check]) -> tuple[str | None, str]:
     """(cause, sentence) of the first fault, or (None, "")."""
     failures = [(c.id, f"{c.name}: {c.detail}") for c in checks if c.verdict is Verdict.FAIL]
+    if not values.get("serving", {}).get("queue", {}).get("kept_up", True):
+        return "overload", _overload(values["metrics"], values["serving"]["queue"])
     # A rate is only a result if the latencies are within their limits at it.
     required = mode != "quick" or SCENARIOS[values["cell"].scenario].serves
     if required and values.get("loadgen", "VALID") != "VALID":
+        metrics = values["metrics"]
+        if "goodput_per_second" in metrics:
+            over = 100 * (1 - metrics["goodput_per_second"] / metrics["achieved_per_second"])
+            return "loadgen", Note.OVER_LIMITS.format(over=over)
         return "loadgen", f"LoadGen: {values['loadgen']}"
-    if overload := _overload(values["metrics"]):
-        return "overload", overload
     for cause, ids in _CAUSES.items():
         for check_id, sentence in failures:
             if check_id in ids:
@@ -215,18 +217,14 @@ def _verdict(mode: str, values: dict[str, Any], checks: list[Check]) -> tuple[st
     return "audit", sentence
 
 
-def _overload(metrics: Mapping[str, float]) -> str:
-    """Return a sentence if requests arrived faster than the SUT answers them. LoadGen may call such
-    a test VALID, if it is shorter than the limits.
+def _overload(metrics: Mapping[str, float], queue: Mapping[str, Any]) -> str:
+    """Return a sentence on a test in which requests arrived faster than the SUT answers them.
+    LoadGen may call such a test VALID, if it is shorter than the limits.
     """
-    capacity = metrics.get("capacity_per_second")
-    if capacity is None:
-        return ""
-    issued, achieved = metrics["issued_per_second"], metrics["achieved_per_second"]
-    if issued <= capacity or achieved > _KEPT_UP * issued:
-        return ""
     return Note.OVERLOAD.format(
-        issued=issued, achieved=achieved, most=metrics["requests_waiting_most"]
+        issued=metrics["issued_per_second"],
+        achieved=metrics["achieved_per_second"],
+        left=queue["left"],
     )
 
 

@@ -91,7 +91,11 @@ def callbacks(
         for request in zip(ids, indices, strict=True):
             batcher.put(request)
 
-    return issue, batcher.drain
+    def flush() -> None:
+        limited.last_issued()
+        batcher.drain()
+
+    return issue, flush
 
 
 def find_rate(

@@ -15,10 +15,11 @@ from harness.errors import UsageError
 from harness.inputs import keras_file
 from harness.messages import Choose
 from harness.request import options
-from harness.request.flags import Parser, add_output
+from harness.request.flags import Parser, add_output, without
 from sut.registry import SUTS, spec_of
 
 if TYPE_CHECKING:
+    from harness.report.content import Content
     from harness.sweep.cells import Series
     from harness.sweep.loop import Sweep
     from harness.sweep.schedule import Results
@@ -27,13 +28,14 @@ _WITHIN = "10min"
 _SCENARIOS, _DURATION_S = "Offline,SingleStream", "3"
 _LEAST, _MOST, _UNTIL = 3, 10, 0.05
 _PAGE = "report.html"
+_LOOK_S = 1.0
 _SAVED_MODEL = "saved_model.pb"  # a model of TensorFlow; --model refuses it with advice
 
 
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     flags = _parser().parse_args(arguments)
-    from harness import terminal
+    from harness import disturbance, terminal
     from harness.execution import rundir
     from harness.sweep import cells, journal, loop, words
     from harness.sweep.deadline import Deadline
@@ -61,13 +63,17 @@ def main(arguments: list[str]) -> int:
     reporter.say(Choose.PLAN.format(duration=terminal.duration(deadline.seconds)))
     for line in words.announcement(summary):
         reporter.say(line)
+    share = disturbance.now(_LOOK_S)
+    if share:
+        reporter.warn(Choose.BUSY.format(share=share))
     rundir.check_writable("--out", out)
     folder.mkdir(parents=True, exist_ok=True)
     command = shlex.join(["./run.sh", "choose", *arguments])
     journal.write_plan(folder, command, series, {})
     with reporter.progress:
         results = loop.measure(sweep, reporter, fail_fast=False)
-    _show(results, folder, flags.json, _next(sweep, results, command))
+    continued = [word for word in arguments if word != "--again"]
+    _show(sweep, results, flags.json, shlex.join(["./run.sh", "choose", *continued]))
     has_figure = any(result.status == "ok" for result in results.values())
     return 0 if has_figure else 1
 
@@ -144,10 +150,21 @@ def _without_environment(series: Sequence[Series]) -> frozenset[int]:
     return frozenset(found)
 
 
-def _next(sweep: Sweep, results: Results, command: str) -> str:
-    """The command that continues, or if all is decided the one that measures the fastest SUT."""
-    from harness.sweep import schedule
+def _next(sweep: Sweep, results: Results, report: Content, command: str) -> str:
+    """The command that continues, or that measures all again if nothing is decided because the
+    machine was busy, or if all is decided the one that measures the fastest SUT.
 
+    `command`: the typed one, without --again.
+    """
+    from harness.sweep import room, schedule
+
+    left = room.missing(sweep, results)
+    if left:
+        longer = f"{without(command, '--within')} --within {room.minutes(left)}m"
+        return Choose.CONTINUE_LONGER.format(command=longer)
+    compared = report.with_rivals
+    if any(c.doubt for c in compared) and not any(c.decided for c in compared):
+        return Choose.AGAIN.format(command=command)
     if schedule.next_step(sweep.series, results, sweep.repeats):
         return Choose.CONTINUE.format(command=command)
     for one in sweep.series:
@@ -158,13 +175,25 @@ def _next(sweep: Sweep, results: Results, command: str) -> str:
     return Choose.NOTHING
 
 
-def _show(results: Results, folder: Path, as_json: bool, hint: str) -> None:
+def _obstacles(sweep: Sweep) -> dict[str, list[str]]:
+    """Reason why cells cannot be measured → their labels."""
+    found: dict[str, list[str]] = {}
+    for series in sweep.series:
+        if series.obstacle:
+            found.setdefault(series.obstacle, []).append(series.label)
+    return found
+
+
+def _show(sweep: Sweep, results: Results, as_json: bool, command: str) -> None:
     """Write the page, and print the answer, a table, the page's path and the next command."""
     from harness import terminal
     from harness.report import content, exports, sections
+    from harness.sweep import room
 
-    path = folder / _PAGE
-    report = content.of_results(list(results.values()), terminal.near(str(folder)))
+    path = sweep.folder / _PAGE
+    report = content.of_results(list(results.values()), terminal.near(str(sweep.folder)))
+    no_room = list(room.sentences(room.missing(sweep, results)))
+    report = replace(report, no_room=no_room, not_measured=_obstacles(sweep))
     parts = sections.of(report)
     page = drawing("choose", "page")
     html = page.render(report, parts, datetime.now().astimezone())
@@ -181,4 +210,5 @@ def _show(results: Results, folder: Path, as_json: bool, hint: str) -> None:
         report.advice,
     )
     terminal.line(f"\npage  {terminal.near(str(path))}")
+    hint = _next(sweep, results, report, command)
     terminal.line(f"next  {terminal.typed_here(hint)}")

@@ -14,7 +14,7 @@ from harness.commands import COMMANDS
 from harness.execution.environments import is_made
 from harness.messages import Cost, Next
 from harness.request import options
-from harness.request.flags import Parser, add_output
+from harness.request.flags import Parser, add_output, without
 from sut.registry import spec_of
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _next(result: Any, request: Any) -> str:
         return Next.UNSUPPORTED
     if result.status == "invalid":
         return Next.AUDIT.format(directory=directory, mode=result.mode)
-    plain = _without(request.options.command, "--duration", "--load-seconds")
+    plain = without(request.options.command, "--duration", "--load-seconds")
     mode = request.options.mode
     if mode == "quick" and "early stopping" in (result.loadgen or ""):
         # Room for 80 queries, of which 64 are needed; MultiStream needs 662.
@@ -150,7 +150,7 @@ def _all_suts(command: str, base: bool) -> str:
     left_out = ["--sut", "--sut-option", "--python"]
     if base:
         left_out.append("--size")
-    program, *rest = shlex.split(_without(command, *left_out))
+    program, *rest = shlex.split(without(command, *left_out))
     words = [program, "sweep", "--sut", "all"]
     words += [word for word in rest if word not in ("run", "--quiet", "--json")]
     if base:
@@ -158,30 +158,13 @@ def _all_suts(command: str, base: bool) -> str:
     return Next.ALL_SUTS.format(sweep=shlex.join(words))
 
 
-def _without(command: str, *flags: str) -> str:
-    """The command without these flags and their values."""
-    kept = []
-    before = ""
-    for word in shlex.split(command):
-        is_value = before in flags
-        before = word
-        if not is_value and word.partition("=")[0] not in flags:
-            kept.append(word)
-    return shlex.join(kept)
-
-
 def _dry_run(request: Any, as_json: bool) -> int:
     from harness import terminal
     from harness.execution import environments
-    from harness.inputs import architectures
     from harness.measurement import reference
     from harness.request import estimate, plan
 
     options_ = request.options
-    prompts = None
-    if options_.dataset:
-        kind = architectures.dataset_of(request.model, request.trains)
-        prompts = kind.count(options_.dataset, request.prompt_options)
     obstacle = plan.unsupported(request)
     if options_.python:
         environments.adopt(
@@ -190,7 +173,7 @@ def _dry_run(request: Any, as_json: bool) -> int:
     cost = None if obstacle else _cost(request)
     shortage = plan.memory_shortage(request, request.precision) or estimate.disk_shortage(request)
     refused = obstacle or shortage
-    summary = planned(request, prompts, refused, reference.shortage(request), cost)
+    summary = planned(request, refused, reference.shortage(request), cost)
     if as_json:
         terminal.document(summary)
         return 0
@@ -208,7 +191,6 @@ def _known_of_the_cell(request: Request) -> dict[str, Any]:
 
 def planned(
     request: Request,
-    prompts: int | None,
     obstacle: str | None,
     no_reference: str | None,
     cost: str | None,
@@ -216,7 +198,7 @@ def planned(
     """Return the plan of a run, for --dry-run. Nothing is written, so weights and inputs have no
     digest yet.
     """
-    samples = request.samples if prompts is None or request.trains else prompts
+    samples = request.samples if request.trains else request.count or request.samples
     limits = request.limits(samples)
     benchmark = request.benchmark
     if not request.trains:

@@ -22,6 +22,20 @@ from harness.figure import compared
 from harness.messages import Unranked
 from sut.registry import SUTS
 
+_OF_REQUESTS = {
+    **{
+        f"{name}_{percentile}_ms": f"percentile {percentile[1:]} of {words}, median of the repeats"
+        for name, words in (
+            ("ttft", "the time from a request to its first token"),
+            ("tpot", "the time per output token after the first"),
+        )
+        for percentile in ("p50", "p90", "p99")
+    },
+    "achieved_per_second": "Server: requests answered a second, median of the repeats",
+    "goodput_per_second": "the same of requests within all limits",
+    "requests_a_batch": "Server: mean requests of a batch, median of the repeats",
+}
+"""Columns of streamed answers and of requests that arrive over time → their contents."""
 COLUMNS = {
     "sut": "framework, backend and execution, with its options",
     "execution": "eager, compile, script, graph or xla",
@@ -61,6 +75,7 @@ COLUMNS = {
         "tokens/s, median of the repeats; for a training padding counts; None if no tokens are"
         " generated or trained on"
     ),
+    **_OF_REQUESTS,
     "flops_per_second": (
         "floating-point operations a second of the model's products with weights, median of the"
         " repeats; other operations are not counted"
@@ -97,6 +112,7 @@ COLUMNS = {
         " was kept on disk, median of the repeats; None for an eager SUT"
     ),
     "cached_compile_seconds": "the same if programs were kept on disk",
+    "load_seconds": "seconds in which the model and its weights were loaded, median of the repeats",
     "peak_host_bytes": "bytes of the worker's memory, the largest of the repeats",
     "peak_device_bytes": "bytes on the accelerator, the largest of the repeats; None on a CPU",
     "accuracy": "the score's value in the last run; None: not judged",
@@ -117,6 +133,7 @@ COLUMNS = {
 """Column → its content, with its unit. A row has all columns; unknown values are None."""
 
 _MEDIANS = (
+    *_OF_REQUESTS,
     "samples_per_second",
     "ms_per_step",
     "ms_per_denoising_step",
@@ -385,6 +402,7 @@ def row(group: Group) -> dict[str, Any]:
         **medians,
         "compile_seconds": compile_seconds,
         "cached_compile_seconds": _median(cached),
+        "load_seconds": _median(run.result.seconds.get("load") for run in group.good),
         "peak_host_bytes": host_bytes or None,
         "peak_device_bytes": device_bytes or None,
         "accuracy": accuracy.get("value"),

@@ -105,12 +105,13 @@ def better_calibration(job: Job, outcome: WorkerOutcome) -> tuple[dict[str, floa
         return None
     detail = logs.read_detail(job.log_dir / "mlperf_log_detail.txt")
     if job.serving:
-        if detail.get("result_validity") == "VALID" or job.serving.rate:
+        valid = detail.get("result_validity") == "VALID" and outcome.queue["kept_up"]
+        if valid or job.serving.rate:
             return None
         rate = outcome.calibration["rate"]
         lower = _LOWER * rate
         reason = (
-            f"latencies were over their limits at {rate:.4g} requests/s; measured once more at"
+            f"the SUT did not hold {rate:.4g} requests/s within the limits; measured once more at"
             f" {lower:.4g}"
         )
         return {**outcome.calibration, "rate": lower}, reason

@@ -100,6 +100,14 @@ def _in_a_process(text: str, job: Mapping[str, Any]) -> dict[str, Any]:
     return dict(json.loads(child.stdout))
 
 
+def has_template(path: Path) -> bool:
+    """Whether a folder has a chat template. False for one that cannot be read."""
+    try:
+        return bool(_templates(path, _document(path / _SETTINGS)))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
 def of_folder(path: Path, name: str, options: Iterable[str]) -> Template:
     """The chat template of a folder of weights.
 

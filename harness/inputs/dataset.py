@@ -62,6 +62,45 @@ class Inputs:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, eq=False)
+class UserInputs:
+    """The inputs of a user's file or folder.
+
+    Attributes:
+        notes: for a reader of the result.
+    """
+
+    arrays: Arrays
+    notes: tuple[str, ...]
+
+    @property
+    def count(self) -> int:
+        """The number of samples."""
+        return _rows(self.arrays)
+
+
+def read(
+    model: Model,
+    size: Size,
+    path: Path,
+    own: Tokenizer | None = None,
+    seq_len: int | None = None,
+    trains: bool = False,
+    options: PromptOptions | None = None,
+) -> UserInputs:
+    """Read a user's file or folder. Raises UsageError if it does not fit.
+
+    Args:
+        own: the tokenizer of the user's weights, if they have one.
+        seq_len: `--seq-len`; None: prompts are padded to the longest.
+        trains: whether the inputs are for a training. Then they have a `label`.
+        options: how prompts are read; None: by default.
+    """
+    reader = architectures.dataset_of(model, trains)
+    arrays, notes = reader.read(model, size, path, own, seq_len, options or PromptOptions())
+    return UserInputs(arrays, notes)
+
+
 def prepare(
     model: Model,
     size: Size,
@@ -74,6 +113,7 @@ def prepare(
     trains: bool = False,
     standard: str | None = None,
     options: PromptOptions | None = None,
+    given: UserInputs | None = None,
 ) -> Inputs:
     """Write the inputs of a cell to a folder in cache/inputs/ that is named by their content.
     Raises UsageError if the user's file does not fit.
@@ -89,6 +129,7 @@ def prepare(
             `samples` of them for any file.
         standard: `synthetic` or `uneven`, if there is no file; None: the architecture's own.
         options: how the prompts of the user's file are read; None: by default.
+        given: the inputs of the user's file, if they were read before.
     """
     architecture = architectures.of(model, trains)
     notes: tuple[str, ...] = ()
@@ -96,9 +137,8 @@ def prepare(
     if dataset is None:
         arrays = draw(size, samples, 0)
     else:
-        reader = architectures.dataset_of(model, trains)
-        options = options or PromptOptions()
-        arrays, notes = reader.read(model, size, dataset, own, seq_len, options)
+        given = given or read(model, size, dataset, own, seq_len, trains, options)
+        arrays, notes = given.arrays, given.notes
     if trains:
         held_out = draw(size, _HELD_OUT * batch_size, _OTHERS)
         if dataset is not None:

@@ -55,10 +55,12 @@ class PromptOptions:
 
     Attributes:
         field: `--field`: the name of the prompt in a row; None: the first that is there.
+        whole: `--whole`: a text file is one prompt.
         chat: the template that is applied to each prompt; None: none.
     """
 
     field: str | None = None
+    whole: bool = False
     chat: Template | None = None
 
 
@@ -83,7 +85,7 @@ def read(
     path: Path, options: PromptOptions | None = None, labels: bool = False
 ) -> tuple[list[Prompt], tuple[str, ...]]:
     """Read the prompts of a .jsonl, .csv or .tsv file (one a row) or of any other text (one a
-    paragraph). Also returns notes about the file.
+    paragraph; one a line if no empty line separates paragraphs). Also returns notes about the file.
 
     Args:
         labels: whether labels are used; if not, a note says so.
@@ -98,7 +100,7 @@ def read(
     if ending in _ROWS:
         prompts, notes = _of_rows(path, _ROWS[ending](path, text), options, labels)
     else:
-        prompts, notes = _of_paragraphs(path, text, options)
+        prompts, notes = _of_text(path, text, options)
     if not prompts:
         raise UsageError(
             f"--dataset {path}: no prompt in it: one paragraph of text, or one JSON object with"
@@ -162,25 +164,43 @@ def _text(path: Path) -> str:
     return text if "\n" in text else text.replace("\r", "\n")
 
 
-def _of_paragraphs(
-    path: Path, text: str, options: PromptOptions
-) -> tuple[list[Prompt], tuple[str, ...]]:
+def _of_text(path: Path, text: str, options: PromptOptions) -> tuple[list[Prompt], tuple[str, ...]]:
     if options.field is not None:
         raise UsageError(
             f"--field {options.field}: names a field of {', '.join(_ROWS)}, and {path.name} is read"
             " as text, one prompt a paragraph: leave it out"
         )
-    paragraphs = list(_paragraphs(text))
-    conversations = {f"{path}:{line}": _by_user(text) for text, line in paragraphs}
+    parts = list(_paragraphs(text))
+    notes = []
+    if options.whole:
+        parts = _joined(text, parts)
+    elif len(parts) == 1:
+        parts = _lines(*parts[0])
+        if len(parts) > 1:
+            notes.append(InputNote.LINES.format(file=path.name, lines=len(parts)))
+    conversations = {f"{path}:{line}": _by_user(text) for text, line in parts}
     texts = _texts(conversations, options)
     prompts = [
-        Prompt(text, line, messages=_by_user(paragraph))
-        for text, (paragraph, line) in zip(texts, paragraphs, strict=True)
+        Prompt(text, line, messages=_by_user(part))
+        for text, (part, line) in zip(texts, parts, strict=True)
     ]
-    lines = paragraphs[0][0].count("\n") + 1 if len(paragraphs) == 1 else 1
-    if lines == 1:
-        return prompts, ()
-    return prompts, (InputNote.ONE_PROMPT.format(lines=lines, file=path.name),)
+    return prompts, tuple(notes)
+
+
+def _joined(text: str, paragraphs: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """The whole text as one prompt, without the empty lines around it. Empty if the text is."""
+    if not paragraphs:
+        return []
+    first = paragraphs[0][1]
+    last, begin = paragraphs[-1]
+    end = begin + last.count("\n")
+    lines = text.split("\n")[first - 1 : end]
+    return [("\n".join(lines), first)]
+
+
+def _lines(paragraph: str, first: int) -> list[tuple[str, int]]:
+    """Each line of a paragraph as a prompt, with its number."""
+    return [(line, number) for number, line in enumerate(paragraph.split("\n"), first)]
 
 
 def _paragraphs(text: str) -> Iterator[tuple[str, int]]:
@@ -270,6 +290,11 @@ _ROWS: Mapping[str, Callable[[Path, str], Iterator[tuple[int, Any]]]] = {
 def _of_rows(
     path: Path, rows: Iterator[tuple[int, Any]], options: PromptOptions, labels: bool
 ) -> tuple[list[Prompt], tuple[str, ...]]:
+    if options.whole:
+        raise UsageError(
+            f"--whole: makes a text file one prompt, and each row of {path.name} is one: leave it"
+            " out"
+        )
     every = list(rows)
     if not every:
         return [], ()

@@ -89,7 +89,7 @@ def make_job(
     """
     request, inputs = attempt.request, attempt.inputs
     if calibration is None and attempt.known:
-        calibration = attempt.known.calibration
+        calibration = attempt.known.calibration or None
     job = Job(
         sut=request.options.sut,
         architecture=request.model.architecture,

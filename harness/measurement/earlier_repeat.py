@@ -54,15 +54,12 @@ def _known(outcome: WorkerOutcome) -> Known | None:
     samples = outcome.answered.get("samples")
     if not samples:
         return None
-    calibration = {**outcome.calibration, "spent_ns": 0}
-    if "rate" in calibration:
-        # Each repeat finds its own rate, and begins its search near this one.
-        calibration["expected_rate"] = calibration.pop("rate")
-    else:
-        sample_ns = outcome.test_ns / samples
-        calibration |= {"fastest_sample_ns": sample_ns, "median_sample_ns": sample_ns}
+    sample_ns = outcome.test_ns / samples
+    measured = {"fastest_sample_ns": sample_ns, "median_sample_ns": sample_ns, "spent_ns": 0}
+    found = outcome.calibration.get("rate")
     return Known(
-        calibration=calibration,
+        calibration={} if found else {**outcome.calibration, **measured},
+        rate=found,
         second_ns=tuple(shape["second_ns"] for shape in outcome.warmup),
         matrix_flops=(outcome.evidence_after or {}).get("matrix_flops"),
     )

@@ -29,6 +29,7 @@ from sut.registry import framework_of
 def make(attempt: Attempt) -> Record:
     """The record of an attempt, before its first test."""
     request, environment = attempt.request, attempt.environment
+    notes = (*request.reasons, *attempt.inputs.notes, *environment.notes)
     return Record(
         cell=attempt.cell,
         mode=request.options.mode,
@@ -60,7 +61,7 @@ def make(attempt: Attempt) -> Record:
             versions={},
             variables=environment_variables.read_by_any(os.environ),
         ),
-        notes=(*request.reasons, *attempt.inputs.notes, *environment.notes),
+        notes=tuple(dict.fromkeys(notes)),
         setup_seconds=dict(attempt.setup_seconds),
         started=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         started_monotonic_ns=attempt.started_monotonic_ns,

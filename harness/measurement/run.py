@@ -144,6 +144,7 @@ def _inputs(request: Request) -> dataset.Inputs:
         trains=request.trains,
         standard=request.inputs,
         options=request.prompt_options,
+        given=request.given,
     )
 
 

@@ -212,27 +212,31 @@ class Comparison:
         return ratio.low is not None and not ratio.different
 
     @cached_property
+    def doubt(self) -> str:
+        """The reason why these runs do not show which SUT is faster. Empty if they may show it."""
+        if len(self.field) < 2:
+            return ""
+        return self._disturbance or self._far_control or self._uncertainty
+
+    @cached_property
     def inconclusive(self) -> str:
         """The reason why these runs do not show which SUT is faster, and what to do.
 
         Empty if they may show it.
         """
-        why = self._disturbance or self._far_control or self._uncertainty
-        if len(self.field) < 2 or not why:
-            return ""
-        most = max(len(g.good) for g in self.field)
-        more = max(statistics.FEWEST, 2 * most)
-        return Inconclusive.MEASURE_AGAIN.format(why=why, repeats=more)
+        return measure_again(self.doubt, [self]) if self.doubt else ""
+
+    @property
+    def disturbances(self) -> list[str]:
+        """The worst disturbance of each run that the answer is about. Empty if there is none."""
+        return [run.disturbances[0] for g in self.field for run in g.good]
 
     @property
     def _disturbance(self) -> str:
         """The disturbance of most runs, or of most runs of one SUT. Empty if there is none."""
-        serious = [run.disturbances[0] for g in self.field for run in g.good]
-        reasons = [text for text in serious if text]
-        if 2 * len(reasons) > len(serious):
-            return Inconclusive.RUNS_DISTURBED.format(
-                disturbed=len(reasons), runs=len(serious), first=reasons[0]
-            )
+        of_runs = mostly_disturbed([self])
+        if of_runs:
+            return of_runs
         for group in self.field:
             if group.disturbed:
                 return Inconclusive.SUT_DISTURBED.format(sut=group.sut, disturbed=group.disturbed)
@@ -388,6 +392,23 @@ class Comparison:
     def decided(self) -> bool:
         """Whether the comparison has a best SUT."""
         return any(entry.best for entry in self.entries.values())
+
+
+def mostly_disturbed(comparisons: Sequence[Comparison]) -> str:
+    """A sentence if most runs of these comparisons were disturbed. Empty if they were not."""
+    of_runs = [text for comparison in comparisons for text in comparison.disturbances]
+    reasons = [text for text in of_runs if text]
+    if 2 * len(reasons) <= len(of_runs):
+        return ""
+    return Inconclusive.RUNS_DISTURBED.format(
+        disturbed=len(reasons), runs=len(of_runs), first=reasons[0]
+    )
+
+
+def measure_again(why: str, comparisons: Sequence[Comparison]) -> str:
+    """The reason why these comparisons show nothing, and how often to measure again."""
+    most = max(len(g.good) for comparison in comparisons for g in comparison.field)
+    return Inconclusive.MEASURE_AGAIN.format(why=why, repeats=max(statistics.FEWEST, 2 * most))
 
 
 def range_of(low: float | None, high: float | None) -> str:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
 
-from formats.cell import Cell
+from formats.cell import STANDARD_INPUTS, Cell
 from formats.result import Result
 from harness.comparison import compare, tables
 from harness.comparison.runs import find
 from harness.comparison.statistics import plural
 from harness.comparison.tables import Group, place_of
 from harness.messages import Advice, Answer
-from harness.report.comparison import Comparison, listed
+from harness.report.comparison import Comparison, listed, measure_again, mostly_disturbed
 
 MOST_SENTENCES = 12
 """The most sentences of one kind in an answer."""
@@ -33,6 +33,7 @@ class Content:
         controls: control runs, which are cells that a sweep measured again.
         faults: path of a result.json that could not be read → the reason.
         not_measured: reason why cells of sweeps could not be measured → labels of these cells.
+        no_room: sentences on cells for which the time of `choose` was too short.
     """
 
     source: str
@@ -40,6 +41,7 @@ class Content:
     controls: list[Group] = field(default_factory=list)
     faults: dict[Path, str] = field(default_factory=dict)
     not_measured: dict[str, list[str]] = field(default_factory=dict)
+    no_room: list[str] = field(default_factory=list)
 
     @cached_property
     def comparisons(self) -> list[Comparison]:
@@ -211,7 +213,7 @@ class Content:
                 leader = comparison.good[0].sut
                 name = f"{leader} compared with {listed(suts)}, {comparison.name}"
                 cells.setdefault(sentence, []).append(name)
-        sentences = self._wide()
+        sentences = [*self.no_room, *self._wide()]
         for text, names in cells.items():
             more = f" and {plural(len(names) - 1, 'other cell')}" if len(names) > 1 else ""
             sentences.append(f"{text}: {names[0]}{more}")
@@ -248,23 +250,38 @@ def of_results(results: Sequence[Result], source: str) -> Content:
 
 def commonest(comparisons: Sequence[Comparison]) -> str:
     """Return the most frequent reason why comparisons are not decided."""
+    if all(comparison.doubt for comparison in comparisons):
+        disturbed = mostly_disturbed(comparisons)
+        if disturbed:
+            return measure_again(disturbed, comparisons)
     reasons = [c.inconclusive or c.unranked or Answer.TOO_FEW for c in comparisons]
     return max(dict.fromkeys(reasons), key=reasons.count)
 
 
-def _started(group: Group, groups: Iterable[Group]) -> Group:
+def _started(group: Group, groups: Sequence[Group]) -> Group:
     """Return a group that started and did the same work as `group`, whose cell never started.
 
-    Return `group` itself if there is none. The record of a cell that never started names no
-    machine. It may also lack the digest of its weights, and a length that its inputs decide.
+    Return `group` itself if there is none. The result of a cell that never started, or was cut off
+    before its record was written, names no machine. It also lacks the digests of a user's inputs
+    and weights, and a length that the inputs decide.
     """
-    unknown = {"weights": Cell.weights, "seq_len": None}
-    mine = {(name, value) for name, value in group.work if unknown.get(name, ()) != value}
+    unknown = {"weights": (Cell.weights,), "seq_len": (None,), "dataset": STANDARD_INPUTS}
+    mine = set(group.work)
+    known = {(name, value) for name, value in mine if value not in unknown.get(name, ())}
     mode = group.last.result.mode
-    for other in groups:
-        if other.last.machine and other.last.result.mode == mode and mine <= set(other.work):
-            return other
-    return group
+    started = [g for g in groups if g.last.machine and g.last.result.mode == mode]
+    alike = [g for g in started if known <= set(g.work)]
+
+    def nearness(other: Group) -> tuple[bool, int]:
+        return _sweep_of(other) == _sweep_of(group), len(mine & set(other.work))
+
+    return max(alike, key=nearness, default=group)
+
+
+def _sweep_of(group: Group) -> str:
+    """The id of the sweep that measured a group. Empty if none did."""
+    mark = group.last.result.sweep
+    return mark.id if mark else ""
 
 
 def _apart(group: Group, same: Sequence[Group], machines: Mapping[str, str]) -> str:

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import html
 import io
+import math
 import re
 import textwrap
 from collections.abc import Mapping, Sequence, Sized
+from statistics import median_low
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from harness.comparison.statistics import Estimate
+from harness.comparison.tables import Group
 from harness.figure import short
 from harness.report.comparison import Comparison
 from harness.report.section import Bar
@@ -69,6 +72,8 @@ def colour(sut: str) -> str:
     return _PALETTE[others.index(name) % len(_PALETTE)]
 
 
+_OVER_LIMIT = 3.0  # height of the axis over a limit
+_LONGEST = 6  # a latency of more than so many times the median of all SUTs is cut off
 _ROOM = 1.25  # width of the axis over the longest bar or interval; its figure is written after it
 
 
@@ -84,12 +89,18 @@ def bars(comparison: Comparison, name: str) -> str:
     if len(groups) < 2:
         return ""
     # An interval longer than this is cut off, and ends in an arrow.
-    room = 2 * max(g.summary.median for g in groups if g.summary)
+    medians = [g.summary.median for g in groups if g.summary]
+    room = 2 * max(medians)
+    cut = math.inf if comparison.higher_is_better else _LONGEST * median_low(medians)
     with rc_context(_STYLE):
         figure, axes = _canvas(0.1 + 0.34 * len(groups), left=0.36)
         longest = 0.0
         for n, group in enumerate(groups):
             assert group.summary is not None
+            if group.summary.median > cut:
+                _cut_bar(axes, n, group, cut)
+                longest = max(longest, cut)
+                continue
             axes.barh(n, group.summary.median, 0.62, color=colour(group.sut))
             end = _interval(axes, n, group.summary, room)
             runs = group.figures
@@ -105,6 +116,14 @@ def bars(comparison: Comparison, name: str) -> str:
         axes.xaxis.grid(True)
         axes.spines[["top", "right", "bottom"]].set_visible(False)
         return _svg(figure, name, f"{comparison.full_name}: {comparison.answer}")
+
+
+def _cut_bar(axes: Axes, n: int, group: Group, end: float) -> None:
+    """Draw a bar that ends before its figure, with an arrow."""
+    assert group.summary is not None
+    axes.barh(n, end, 0.62, color=colour(group.sut))
+    axes.plot(end, n, color=_INK, marker=">", markersize=6)
+    _label(axes, short(group.summary.median), end, n)
 
 
 def _interval(axes: Axes, n: int, estimate: Estimate, room: float) -> float:
@@ -206,22 +225,39 @@ def _declarations(theme: Mapping[str, str]) -> str:
 
 
 def lines(
-    series: Mapping[str, Sequence[tuple[float, float]]], name: str, x: str, y: str, title: str
+    series: Mapping[str, Sequence[tuple[float, float]]],
+    name: str,
+    x: str,
+    y: str,
+    title: str,
+    limit: float | None = None,
+    marked: bool = True,
 ) -> str:
-    """Draw a line a SUT with a mark at each point, both axes from zero. `series`: SUT → (x, y)."""
+    """Draw a line a SUT, both axes from zero.
+
+    Args:
+        series: SUT → (x, y).
+        limit: the y of a dashed line; None: there is none. Points far above it are cut off.
+        marked: whether each point has a mark.
+    """
     with rc_context(_STYLE):
         figure, axes = _canvas(2.2, left=0.14, below=0.5 + _legend_height(series))
         for sut, points in series.items():
             xs, ys = zip(*sorted(points), strict=True)
-            axes.plot(xs, ys, color=colour(sut), marker="o", markersize=4, linewidth=1.6, label=sut)
+            style: dict[str, Any] = {"marker": "o", "markersize": 4} if marked else {}
+            axes.plot(xs, ys, color=colour(sut), linewidth=1.6, label=sut, **style)
         _from_zero(axes, x, y)
         # A mark on the edge would be cut in half.
-        axes.set_ylim(0, 1.08 * max(y for points in series.values() for _, y in points) or None)
+        highest = 1.08 * max(y for points in series.values() for _, y in points)
+        if limit is not None:
+            axes.axhline(limit, color=_INK, linewidth=1, linestyle="--")
+            highest = min(max(highest, 1.1 * limit), _OVER_LIMIT * limit)
+        axes.set_ylim(0, highest or None)
         measured = {x for points in series.values() for x, _ in points}
         axes.xaxis.set_major_locator(
             FixedLocator(sorted(measured))
-            if len(measured) < 7
-            else MaxNLocator(integer=True, nbins=6)
+            if len(measured) < 7 and all(each == int(each) for each in measured)
+            else MaxNLocator(nbins=6)
         )
         axes.set_xlim(left=0)
         _legend(figure)

@@ -9,18 +9,20 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import cache
 from pathlib import Path
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from compliance.findings.page import templates
 from harness import terminal
 from harness.comparison import compare, statistics
 from harness.comparison.history import Trend
+from harness.comparison.tables import Group
 from harness.figure import short
 from harness.messages import PageText
 from harness.report import exports, figures
@@ -44,6 +46,7 @@ BEGINNING = "\n".join(
 # These limits keep a page small and quick. Other cells are only in the table and the list of
 # folders.
 _MOST_DETAILS, _MOST_PLOTS = 30, 6
+_FLAG = re.compile(r"--[a-z][a-z-]*")
 _KINDS = {".csv": "text/csv", ".json": "application/json"}
 _SCRIPT = (Path(__file__).parent / "sort.js").read_text(encoding="utf-8")
 # A browser runs only the script with this digest.
@@ -53,7 +56,8 @@ _SCRIPT_DIGEST = f"sha256-{_SHA256}"
 
 def render(content: Content, sections: Sequence[Section], when: datetime) -> str:
     """Return the page of a report, as HTML."""
-    shown = content.current[:_MOST_DETAILS]
+    measured = _measured(content)
+    shown = measured[:_MOST_DETAILS]
     details = []
     links = {}
     for n, group in enumerate(shown):
@@ -73,14 +77,20 @@ def render(content: Content, sections: Sequence[Section], when: datetime) -> str
         details=details,
         links=links,
         most_plots=_MOST_PLOTS,
-        rest=content.current[_MOST_DETAILS:],
+        rest=measured[_MOST_DETAILS:],
     )
     return f"{BEGINNING}\n{body}"
 
 
+def _measured(content: Content) -> list[Group]:
+    """The groups that have a run directory. Nothing else is known of cells that never started."""
+    return [group for group in content.current if group.last.result.directory]
+
+
 def _title(content: Content) -> str:
     """The question that the page answers, with the name of the model if there is only one."""
-    names = list(dict.fromkeys(compare.called(group) for group in content.current))
+    groups = _measured(content) or content.current
+    names = list(dict.fromkeys(compare.called(group) for group in groups))
     if len(names) == 1:
         return PageText.TITLE_OF_ONE.format(model=names[0])
     return PageText.TITLE
@@ -158,7 +168,7 @@ def _words(when: datetime) -> str:
 @cache
 def _environment() -> jinja2.Environment:
     environment = templates(Path(__file__).parent)
-    environment.filters |= {"short": short}
+    environment.filters |= {"short": short, "flags": _whole_flags}
     environment.globals |= {
         "id": id,
         "range_of": range_of,
@@ -173,6 +183,11 @@ def _environment() -> jinja2.Environment:
 
 def _data_uri(jpeg: bytes) -> str:
     return f"data:image/jpeg;base64,{base64.b64encode(jpeg).decode()}"
+
+
+def _whole_flags(text: str) -> Markup:
+    """The text, in which no line is broken within a flag."""
+    return Markup(_FLAG.sub(r'<span class="flag">\g<0></span>', str(escape(text))))
 
 
 def _over_time(details: Details, name: str) -> Markup:

@@ -18,9 +18,9 @@ from formats.cell import STANDARD_INPUTS, Cell, fields_with
 from formats.result import Result, Status
 from harness.execution import rundir
 from harness.execution.environments import is_made
-from harness.inputs import architectures
 from harness.messages import NotRun
 from harness.request.request import Request
+from harness.request.serving import USUAL_TRIALS
 from scenarios.table import SCENARIOS
 from sut.devices import DEVICES
 from sut.registry import spec_of
@@ -123,10 +123,7 @@ def _alike(request: Request, cell: Cell) -> bool:
 
 def _samples(request: Request) -> int:
     """The number of inputs."""
-    if request.options.dataset is None or request.trains:
-        return request.samples
-    dataset = architectures.dataset_of(request.model, request.trains)
-    return dataset.count(request.options.dataset, request.prompt_options)
+    return request.samples if request.trains else request.count or request.samples
 
 
 def _seconds_again(request: Request, result: Result) -> float:
@@ -163,10 +160,12 @@ def _by_rule(request: Request) -> Cost:
         performance_s = samples * sample_s
     elif not SCENARIOS[request.options.scenario].one_sample_a_query:
         performance_s = max(performance_s, 3 * request.batch_size * sample_s)
+    if request.serving and request.serving.rate is None:
+        performance_s *= 1 + USUAL_TRIALS
     worker_s = (
         start_s
         + weights / 200e6
-        + layers * _COMPILE_S_A_LAYER.get(request.spec.execution, 1.0)
+        + layers * _COMPILE_S_A_LAYER.get(request.spec.execution, 1.0) * len(request.batch_sizes)
         + 2 * request.batch_size * sample_s
     )
     workers = 2 if request.trains else 1

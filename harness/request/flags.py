@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -36,6 +37,18 @@ _SYNONYMS = {
     "--gpu": "--device",
     "--output": "--out",
 }
+
+
+def without(command: str, *flags: str) -> str:
+    """The command without these flags and their values."""
+    kept = []
+    before = ""
+    for word in shlex.split(command):
+        is_value = before in flags
+        before = word
+        if not is_value and word.partition("=")[0] not in flags:
+            kept.append(word)
+    return shlex.join(kept)
 
 
 class _Once(argparse.Action):

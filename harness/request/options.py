@@ -229,9 +229,10 @@ class Options:
         default=None,
     )
     dataset: Path | None = _flag(
-        "your prompts: text, one a paragraph; or .jsonl, .csv or .tsv with `prompt` and perhaps"
-        " `max_new_tokens`, or `label` to train on; for a model of pictures a folder of JPEG and"
-        " PNG files; for a .keras file its inputs as .npz or .npy, or such a folder; or uneven:"
+        "your prompts: text, one a paragraph or a line; or .jsonl, .csv or .tsv with `prompt` and"
+        " perhaps `max_new_tokens`, or `label` to train on; for a model of pictures a folder of"
+        " JPEG and PNG files; for a .keras file its inputs as .npz or .npy, or such a folder;"
+        " or uneven:"
         " random inputs of seeded lengths, from a tenth of the full length on (default of bert);"
         " synthetic: random inputs of full length (default of the other models)",
         type=_dataset,
@@ -243,6 +244,11 @@ class Options:
         " prompt, text, question, instruction, input and messages that is there",
         metavar="NAME",
         default=None,
+    )
+    whole: bool = _flag(
+        "the text file of --dataset is one prompt",
+        default=False,
+        action="store_true",
     )
     chat: str | None = _flag(
         "apply the chat template of --weights to each prompt; NAME: which one of several",
@@ -410,11 +416,14 @@ def add_list_flags(parser: Parser) -> None:
         arguments = each.metadata["arguments"]
         metavar = "A,B" if each.name in LISTS else arguments.get("metavar")
         optional = {name: arguments[name] for name in ("nargs", "const") if name in arguments}
+        action = "append" if each.default == () else "store"
+        if each.default is False:
+            action, optional = "store_const", {"const": []}
         parser.add_argument(
             flag(each.name),
             *each.metadata["former"],
             dest=each.name,
-            action="append" if each.default == () else "store",
+            action=action,
             metavar=metavar,
             help=_told(each.metadata["help"]),
             **optional,
@@ -439,7 +448,7 @@ def spelt(name: str, value: str) -> str:
 
 def given(namespace: argparse.Namespace) -> dict[str, list[str]]:
     """Name of a flag → its values as they were typed, for each flag of `add_list_flags` that was
-    given.
+    given. A flag without a value has none.
     """
     values = {}
     for name in names():

@@ -16,8 +16,9 @@ from formats.cell import UNKNOWN
 from harness.errors import UsageError
 from harness.execution import machine
 from harness.execution.environments import LOCKS
-from harness.inputs import architectures, keras_file, models, unlisted, user_weights
+from harness.inputs import architectures, dataset, keras_file, models, unlisted, user_weights
 from harness.inputs.architectures import keras_file as keras_models
+from harness.inputs.dataset import UserInputs
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import PromptOptions
 from harness.messages import KerasGenerates, NotRun, PlanReason
@@ -37,8 +38,8 @@ _DURATION_S, _LONGEST_DURATION_S = 10.0, 86_400
 _LARGEST_BATCH = 1 << 20  # inputs of this batch are gigabytes
 # Memory for weights, activations and a framework's buffers, over the bytes of the weights.
 _MEMORY_FACTOR = 1.3
-_FITTING: set[tuple[object, ...]] = set()
-"""Files with prompts that fit a model, so that a sweep reads each of them once."""
+_PROMPTS: dict[tuple[object, ...], UserInputs] = {}
+"""What decides prompts → the prompts, so that a sweep reads a file once."""
 _TRAINED_COPIES = 4  # weights, gradients, and both moments of AdamW
 
 
@@ -66,8 +67,6 @@ def resolve(options: Options) -> Request:
     end_tokens, why = _end_tokens(options, model, weights)
     if spec.remote:
         reasons += engines.check(options, weights)
-    prompt_options = PromptOptions(field=options.field, chat=chat)
-    _check_prompts(options, model, size, weights, prompt_options)
     round_ = rules.load(rules.CURRENT)
     official = model.benchmark.get(round_.round, "")
     generates = architectures.of(model, options.trains).generates_tokens
@@ -75,7 +74,9 @@ def resolve(options: Options) -> Request:
     if streams and not generates:
         raise _no_tokens("--stream", options, model)
     serves = serving.of(options, streams, official, round_, reasons)
-    few = _inputs_on_host(options, model, device, prompt_options)
+    given = _prompts(options, model, size, weights, chat)
+    reasons += given.notes if given else ()
+    few = _inputs_on_host(options, model, device, given)
     return Request(
         options=options,
         model=model,
@@ -91,6 +92,7 @@ def resolve(options: Options) -> Request:
         end_tokens=end_tokens,
         weights=weights,
         chat=chat,
+        given=given,
         variables=set_by_user,
         reasons=(*reasons, *why),
     )
@@ -283,34 +285,39 @@ def _precision(
     return precision
 
 
-def _check_prompts(
+def _prompts(
     options: Options,
     model: Model,
     size: Size,
     weights: user_weights.Folder | None,
-    prompt_options: PromptOptions,
-) -> None:
+    chat: Template | None,
+) -> UserInputs | None:
     """Read the user's prompts, so that a fault in them is found before anything is made or waited
     for. Raises UsageError.
     """
     path = options.dataset
     if path is None or path.is_dir() or model.file:
-        return
+        return None
     stat = path.stat()
-    chat = prompt_options.chat.digest if prompt_options.chat else None
-    of_file = (path, stat.st_size, stat.st_mtime_ns, options.field, chat)
+    read_as = (options.field, options.whole, chat and chat.digest)
+    of_file = (path, stat.st_size, stat.st_mtime_ns, *read_as)
     of_model = (model.name, model.task, size.name, options.weights, options.new_tokens)
     key = (*of_file, *of_model, options.seq_len, options.trains)
-    if key in _FITTING:
-        return
-    reader = architectures.dataset_of(model, options.trains)
-    own = weights.tokenizer if weights else None
-    reader.read(model, size, path, own, options.seq_len, prompt_options)
-    _FITTING.add(key)
+    if key not in _PROMPTS:
+        _PROMPTS[key] = dataset.read(
+            model,
+            size,
+            path,
+            own=weights.tokenizer if weights else None,
+            seq_len=options.seq_len,
+            trains=options.trains,
+            options=PromptOptions(field=options.field, whole=options.whole, chat=chat),
+        )
+    return _PROMPTS[key]
 
 
 def _inputs_on_host(
-    options: Options, model: Model, device: str, prompt_options: PromptOptions
+    options: Options, model: Model, device: str, given: UserInputs | None
 ) -> int | None:
     """Return the number of the user's inputs, if the batch size follows from it; else None.
 
@@ -320,7 +327,9 @@ def _inputs_on_host(
     is_chosen = is_chosen or SCENARIOS[options.scenario].one_sample_a_query
     if options.dataset is None or options.trains or is_chosen or DEVICES[device].accelerator:
         return None
-    return architectures.dataset_of(model).count(options.dataset, prompt_options)
+    if given:
+        return given.count
+    return architectures.dataset_of(model).count(options.dataset, PromptOptions())
 
 
 def _batch_size(options: Options, size: Size, most: int | None, reasons: list[str]) -> int:
@@ -417,9 +426,15 @@ def _chat(
                 f"--chat-option {options.chat_option[0]}: sets a variable of the chat template:"
                 " give --chat too"
             )
+        reasons += _template_not_applied(options, model, weights)
         return None
     if not architectures.of(model, options.trains).generates_tokens:
         raise _no_tokens("--chat", options, model)
+    if options.dataset is None and Path(options.chat).is_file():
+        raise UsageError(
+            f"--chat {options.chat}: was read as the name of a template, and is a file: give the"
+            " file before --chat"
+        )
     if weights is None or options.dataset is None:
         raise UsageError(
             "--chat: applies the template of --weights DIR to the prompts of --dataset FILE: give"
@@ -440,6 +455,19 @@ def _chat(
     if template.dated:
         reasons.append(PlanReason.CHAT_DATED)
     return template
+
+
+def _template_not_applied(
+    options: Options, model: Model, weights: user_weights.Folder | None
+) -> Iterator[str]:
+    """Yield a note if the folder of a chat model is given prompts without --chat."""
+    generates = architectures.of(model, options.trains).generates_tokens
+    if not generates or weights is None or options.dataset is None:
+        return
+    from harness.inputs import chat
+
+    if chat.has_template(weights.path):
+        yield PlanReason.CHAT_NOT_APPLIED.format(path=weights.path)
 
 
 def _check_duration(duration: float | None, mode: str) -> None:
@@ -480,19 +508,24 @@ def _of_training(options: Options, model: Model) -> Iterator[str]:
 def _check_files(options: Options, model: Model) -> None:
     if options.standard is not None:
         architectures.drawn(model, options.standard, options.trains)
-    dataset = None
+    reader = None
     if options.dataset is not None:
-        dataset = architectures.dataset_of(model, options.trains)
-        if dataset.folder:
-            dataset.count(options.dataset, PromptOptions())
+        reader = architectures.dataset_of(model, options.trains)
+        if reader.folder:
+            reader.count(options.dataset, PromptOptions())
         elif not options.dataset.is_file():
             raise UsageError(
                 f"--dataset {options.dataset}: {_fault(options.dataset)}; give one file"
             )
-    if options.field is not None and (dataset is None or dataset.folder):
+    if options.field is not None and (reader is None or reader.folder):
         raise UsageError(
             f"--field {options.field}: names the prompts in a file of rows (--dataset FILE): leave"
             " it out, or give such a file"
+        )
+    if options.whole and (reader is None or reader.folder):
+        raise UsageError(
+            "--whole: makes a text file one prompt (--dataset FILE): leave it out, or give such a"
+            " file"
         )
     if options.python is not None and SUTS[options.sut].environment == "core":
         raise UsageError(

@@ -12,6 +12,7 @@ from formats.cell import LORA, Cell
 from formats.job import Limits, Serving
 from harness.inputs import architectures, user_weights
 from harness.inputs.architectures import Architecture
+from harness.inputs.dataset import UserInputs
 from harness.inputs.models import ITEM_BYTES, Model, Size
 from harness.inputs.prompt_files import PromptOptions
 from harness.request.options import Options
@@ -50,7 +51,13 @@ _PACE = {"quick": _Pace(1.5, 1.0, 32 << 20), "valid": _OFFICIAL, "submission": _
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """One requested cell, before the digests of its weights and inputs are known."""
+    """One requested cell, before the digests of its weights and inputs are known.
+
+    Attributes:
+        given: the user's prompts, which are read to find faults in them. None: there are none, or
+            `--dataset` holds pictures or arrays, which are read later.
+        reasons: notes for a reader on defaults, flags and the user's files.
+    """
 
     options: Options
     model: Model
@@ -66,6 +73,7 @@ class Request:
     chat: Template | None = None
     serving: Serving | None = None
     stream: bool = False
+    given: UserInputs | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
 
@@ -116,6 +124,10 @@ class Request:
             self.precision,
         )
         more = [self.model.second_task]
+        if self.stream:
+            more.append("streamed")
+        if self.options.rate:
+            more.append(f"{self.options.rate:g} requests/s")
         if self.inputs != self.architecture.standard:
             more.append(self.inputs)
         if self.chat:
@@ -186,6 +198,7 @@ class Request:
             return {}
         values = asdict(self.serving)
         del values["percentile"]  # it follows from the mode
+        values["max_wait_ms"] = values["max_wait_ms"] or None
         return values
 
     @property
@@ -201,7 +214,17 @@ class Request:
     @property
     def prompt_options(self) -> PromptOptions:
         """How the prompts of --dataset are read."""
-        return PromptOptions(field=self.options.field, chat=self.chat)
+        return PromptOptions(field=self.options.field, whole=self.options.whole, chat=self.chat)
+
+    @property
+    def count(self) -> int | None:
+        """The number of the user's inputs. None without --dataset."""
+        if self.options.dataset is None:
+            return None
+        if self.given:
+            return self.given.count
+        reader = architectures.dataset_of(self.model, self.trains)
+        return reader.count(self.options.dataset, self.prompt_options)
 
     @property
     def eos(self) -> str | None:

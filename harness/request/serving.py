@@ -13,10 +13,10 @@ from harness.messages import PlanReason
 from harness.request.options import Options, flag
 from scenarios.table import SCENARIOS
 
-_FLAGS = ("max_latency_ms", "max_ttft_ms", "max_tpot_ms", "max_wait_ms", "rate")
+OF_SERVING = ("max_latency_ms", "max_ttft_ms", "max_tpot_ms", "max_wait_ms", "rate")
 QUICK_S, OFFICIAL_S = 10.0, 60.0
 """The least seconds of a trial by default: of a quick test, and of a longer one."""
-_USUAL_TRIALS = 6
+USUAL_TRIALS = 6
 _EARLIER_MS = {"bert-99": 130.0}
 """Limits of benchmarks that had Server in earlier rounds (bert-99: up to v5.0)."""
 _QUICK_PERCENTILE = 90.0
@@ -35,7 +35,9 @@ def of(
 
     Raises UsageError for a flag of another scenario, and if no limit is known.
     """
-    given = {name: getattr(options, name) for name in _FLAGS if getattr(options, name) is not None}
+    given = {
+        name: getattr(options, name) for name in OF_SERVING if getattr(options, name) is not None
+    }
     if not SCENARIOS[options.scenario].serves:
         for name, value in given.items():
             raise UsageError(
@@ -50,7 +52,7 @@ def of(
     quick = options.mode == "quick"
     if "rate" not in given:
         length_s = (options.duration or QUICK_S) if quick else OFFICIAL_S
-        reasons.append(PlanReason.RATE.format(trials=_USUAL_TRIALS, seconds=length_s))
+        reasons.append(PlanReason.RATE.format(trials=USUAL_TRIALS, seconds=length_s))
     return Serving(
         max_wait_ms=given.get("max_wait_ms", 0.0),
         percentile=_QUICK_PERCENTILE if quick else rules.scenarios["Server"].percentile,

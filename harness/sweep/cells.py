@@ -16,6 +16,7 @@ from harness.execution import environments
 from harness.inputs import models
 from harness.request import options, plan
 from harness.request.request import Request
+from harness.request.serving import OF_SERVING
 from harness.sweep.recipe import Values
 from scenarios.table import SCENARIOS
 from sut.registry import SUTS
@@ -65,7 +66,13 @@ class Series:
         if r is None:
             return ()
         options = replace(
-            r.options, sut="", sut_option=(), command="", precision=None, batch_size=None
+            r.options,
+            sut="",
+            sut_option=(),
+            stream=None,
+            command="",
+            precision=None,
+            batch_size=None,
         )
         return options, r.size.name, r.precision, r.batch_size, r.device
 
@@ -104,6 +111,8 @@ def _flags(values: Values) -> list[str]:
     """The flags and their values as words of a command."""
     words = []
     for name, of_one in values.items():
+        if not of_one:
+            words.append(options.flag(name))
         for value in of_one:
             words += [options.flag(name), value]
     return words
@@ -130,18 +139,20 @@ def _lacking(python: str | None, environment: str, round_: str, device: str) -> 
 
 def _expand(grid: Values) -> Iterator[tuple[str, ...]]:
     """The flags of each cell. Every combination of the lists' values is a cell; all other flags are
-    the same.
+    the same. A cell has no flag that its scenario does not take.
     """
     lists = {name: _each(name, grid[name]) for name in _ORDER if name in grid}
     others = (*lists, *_WHERE)
-    rest = _flags({name: values for name, values in grid.items() if name not in others})
+    rest = {name: values for name, values in grid.items() if name not in others}
     for values in product(*lists.values()):
         cell = dict(zip(lists, values, strict=True))
         scenario = SCENARIOS.get(cell.get("scenario", ""))
-        if scenario and scenario.one_sample_a_query:
+        if scenario and (scenario.one_sample_a_query or scenario.samples_a_query):
             cell.pop("batch_size", None)
-        own = _flags({name: [cell[name]] for name in options.LISTS if name in cell})
-        yield (*own, *rest)
+        given = {name: [cell[name]] for name in options.LISTS if name in cell} | rest
+        if scenario and not scenario.serves:
+            given = {name: value for name, value in given.items() if name not in OF_SERVING}
+        yield tuple(_flags(given))
 
 
 def _each(name: str, texts: list[str]) -> list[str]:

@@ -16,10 +16,9 @@ from harness.request.flags import did_you_mean
 
 FOLDER = Path(__file__).parents[1] / "recipes"
 _TOP = ("summary", "source", "defaults", "cells", "missing")
-# A recipe does not decide about paths on this machine.
-_FLAGS = tuple(
-    name for name in options.names() if name not in ("out", "cache", "submitter", "python")
-)
+# A recipe does not decide about paths on this machine, and has no flags without a value.
+_LEFT_OUT = ("out", "cache", "submitter", "python", "whole")
+_FLAGS = tuple(name for name in options.names() if name not in _LEFT_OUT)
 _MISSING = ("what", "why")
 
 Values = Mapping[str, list[str]]

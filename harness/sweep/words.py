@@ -75,18 +75,17 @@ def announcement(summary: Mapping[str, Any]) -> Iterator[str]:
     else:
         yield SweepPlan.CELLS.format(cells=cells, measurements=measurements, done=done)
     seconds = summary["seconds"]
-    yield SweepPlan.COST.format(
-        duration=terminal.duration(seconds),
-        time=terminal.until(seconds),
-        basis=summary["basis"] or SweepPlan.NOTHING_LEFT,
-    )
+    basis = summary["basis"] or SweepPlan.NOTHING_LEFT
+    duration = terminal.duration(seconds)
     folder = terminal.near(summary["folder"])
     if summary["for_seconds"]:
-        duration = terminal.duration(summary["for_seconds"])
-        yield SweepPlan.DEADLINE.format(duration=duration)
-    elif summary["left"]:
+        limit = terminal.duration(summary["for_seconds"])
+        yield SweepPlan.DEADLINE.format(all=duration, basis=basis, duration=limit)
+    else:
+        yield SweepPlan.COST.format(duration=duration, time=terminal.until(seconds), basis=basis)
+    if summary["left"] and not summary["for_seconds"]:
         yield SweepPlan.ROUNDS.format(seed=summary["seed"], most=summary["most_again"])
-    if summary["until"]:
+    if summary["until"] and not summary["for_seconds"]:
         yield SweepPlan.UNTIL.format(most=summary["most_repeats"], until=summary["until"])
     yield _room(summary)
     if summary["to_make"]:

@@ -18,6 +18,7 @@ from scenarios.worker.answers import Payload
 from scenarios.worker.streaming import Responder
 
 _clock = time.perf_counter_ns
+_LEFT = 0.05
 
 
 @dataclass
@@ -29,6 +30,7 @@ class Limited:
         over: `latency`, `ttft` and `tpot` → how many requests were over that limit.
         bad: how many requests were over some limit.
         answered: how many requests were answered.
+        left: how many were not answered when the last one had been issued.
     """
 
     serving: Serving
@@ -37,6 +39,7 @@ class Limited:
     over: dict[str, int] = field(default_factory=lambda: {"latency": 0, "ttft": 0, "tpot": 0})
     bad: int = 0
     answered: int = 0
+    left: int = 0
     _first: dict[int, int] = field(default_factory=dict)
 
     def issue(self, ids: Sequence[int]) -> None:
@@ -44,6 +47,18 @@ class Limited:
         now = _clock()
         for number in ids:
             self.due.setdefault(number, now)
+
+    def last_issued(self) -> None:
+        """Note that no more requests are issued."""
+        self.left = len(self.due)
+
+    def kept_up(self, largest: int) -> bool:
+        """Return whether the SUT kept up with the requests: few were left at the end. In a short
+        test a queue may grow within the limits.
+
+        `largest`: the requests of the largest batch.
+        """
+        return self.left <= max(2 * largest, _LEFT * self.answered)
 
     @property
     def responder(self) -> Responder:

@@ -95,12 +95,15 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     if watch.queue and watch.limited:
         watch.queue.close()
         queue = batching.summary(watch.queue.record)
+        queue["left"] = watch.limited.left
+        queue["kept_up"] = watch.limited.kept_up(job.workload.batch_size)
         queue["good_fraction"] = 1 - watch.limited.bad / max(1, watch.limited.answered)
     disturbances = disturbance.between(
         load_before,
         disturbance.read(),
         test_ns / 1e9,
-        watch.gaps_ns(),
+        # Between requests nothing is answered.
+        np.zeros(0, np.int64) if job.serving else watch.gaps_ns(),
         calibration["slowest_batch_ns"],
     )
     energy = counters.between(energy_before, counters.read(job.workload.device))

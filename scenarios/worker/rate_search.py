@@ -55,7 +55,8 @@ class Trial:
 
     Attributes:
         rate: requests a second.
-        passed: whether as few requests were over the limits as LoadGen's early stopping allows.
+        passed: whether as few requests were over the limits as LoadGen's early stopping allows, and
+            the SUT kept up with them.
         requests: how many were issued. A trial that fails ends early.
         over: how many of them were over a limit.
         seconds: how long the trial took.
@@ -80,10 +81,9 @@ def find(
     """
     serving = serving_of(job)
     trials: list[Trial] = []
-    # In a short test a queue may grow within the limits at a rate above the capacity.
     low, high = 0.0, capacity
     _check_alone(begin, job)
-    expected = (job.calibration or {}).get("expected_rate")
+    expected = job.known.rate if job.known else None
     rate = min(expected or _START * capacity, capacity)
     while len(trials) < MOST_TRIALS and (not low or high > _CLOSE * low):
         trial = _try(begin, count, job, beat, rate, len(trials), seed)
@@ -175,7 +175,8 @@ def _try(
         flush()
     over = limited.most_over()
     queue.close()
-    passed = issued == count and over <= most_over
+    kept_up = limited.kept_up(job.workload.batch_size)
+    passed = issued == count and over <= most_over and kept_up
     return Trial(rate, passed, issued, over, (_clock() - start) / 1e9)
 
 

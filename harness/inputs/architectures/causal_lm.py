@@ -76,8 +76,8 @@ def _read(
         if len(row) + count > most:
             raise UsageError(
                 f"{path}:{prompt.line}: {len(row)} prompt tokens + {count} new ones are more than"
-                f" the {most} positions of {model.name} {size.name}: split the paragraph with an"
-                " empty line, or request fewer max_new_tokens"
+                f" the {most} positions of {model.name} {size.name}: shorten or split the prompt,"
+                " or request fewer max_new_tokens"
             )
     lengths = np.array([len(row) for row in rows], np.int32)
     arrays = {

@@ -89,8 +89,7 @@ def encode(
         if len(prompt.text) > positions * _LONGEST_TOKEN:
             raise UsageError(
                 f"{path}:{prompt.line}: a prompt of {len(prompt.text):,} characters, and"
-                f" {model.name} {size.name} has {positions} positions: end a prompt with an empty"
-                " line, or shorten it"
+                f" {model.name} {size.name} has {positions} positions: shorten or split it"
             )
     rows = [reader.encode(prompt.text) for prompt in prompts]
     for prompt, row in zip(prompts, rows, strict=True):
@@ -130,7 +129,7 @@ def of_one_length(
         if len(row) > most:
             text = (
                 f"the prompt has {len(row)} tokens and {model.name} {size.name} takes {most}:"
-                " shorten it, or split it by an empty line"
+                " shorten or split it"
             )
             raise UsageError(f"{path}:{prompt.line}: {text}")
         if seq_len is not None and len(row) > seq_len:

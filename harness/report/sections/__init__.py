@@ -17,6 +17,7 @@ from harness.report.sections import (
     numbers,
     resources,
     scaling,
+    serving,
     trainings,
 )
 
@@ -28,6 +29,8 @@ SECTIONS = (
     trainings.section,
     comparisons.bars,
     numbers.section,
+    serving.section,
+    serving.token_latencies,
     scaling.section,
     latencies.spread,
     comparisons.means,

@@ -27,8 +27,11 @@ def answers(content: Content) -> Section:
         common = commonest(with_rivals)  # it is in the headline, for all
     sentences = []
     for comparison in with_rivals[:MOST_SENTENCES]:
-        is_said = bool(common) and comparison.unranked == common
-        answer = comparison.finding if is_said else comparison.answer
+        answer = comparison.answer
+        if common and comparison.unranked == common:
+            answer = comparison.finding
+        if common and comparison.doubt:
+            answer = Answer.INCONCLUSIVE.format(why=comparison.doubt)
         sentences.append(f"{comparison.name}: {answer}")
     more = len(with_rivals) - MOST_SENTENCES
     if more > 0:

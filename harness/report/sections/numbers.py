@@ -11,18 +11,26 @@ from harness.report.comparison import Comparison
 from harness.report.content import Content
 from harness.report.section import Row, Section, Table
 
+_ERROR = "share of the limit"
+_MEDIAN = "latency_p50_ms"
 _COLUMNS = {
-    "50th percentile, ms": ("latency_p50_ms", 1.0),
+    "50th percentile, ms": (_MEDIAN, 1.0),
     "90th percentile, ms": ("latency_p90_ms", 1.0),
     "99th percentile, ms": ("latency_p99_ms", 1.0),
+    "answered/s": ("achieved_per_second", 1.0),
+    "within the limits/s": ("goodput_per_second", 1.0),
+    "requests a batch": ("requests_a_batch", 1.0),
     "tokens/s": ("tokens_per_second", 1.0),
     "ms/step": ("ms_per_step", 1.0),
+    "loading, s": ("load_seconds", 1.0),
     "compiling, s": ("compile_seconds", 1.0),
-    "compiling with programs on disk, s": ("cached_compile_seconds", 1.0),
+    "compiling from cache, s": ("cached_compile_seconds", 1.0),
     "memory, GB": ("peak_host_bytes", 1e-9),
     "device memory, GB": ("peak_device_bytes", 1e-9),
+    "error, % of limit": (_ERROR, 100.0),
 }
-"""Heading → (column of `harness.comparison.tables`, factor). A column without a value is left out.
+"""Heading → (column of `harness.comparison.tables` or _ERROR, factor). A column without a value is
+left out.
 """
 
 
@@ -33,9 +41,13 @@ def section(content: Content) -> Section:
 
 
 def _table(comparison: Comparison) -> Table:
-    rows = [tables.row(group) for group in comparison.good]
+    rows = [_with_error(tables.row(group)) for group in comparison.good]
     names = [name for name, (column, _) in _COLUMNS.items() if any(row[column] for row in rows)]
-    columns = ("SUT", comparison.unit, "lowest to highest", "runs", *names)
+    figure = comparison.unit
+    if all(row[_MEDIAN] == row["figure"] for row in rows):
+        names = [name for name in names if _COLUMNS[name][0] != _MEDIAN]
+        figure = "median, ms"
+    columns = ("SUT", figure, "lowest to highest", "runs", *names)
     return Table(
         title=comparison.name,
         columns=columns,
@@ -46,11 +58,18 @@ def _table(comparison: Comparison) -> Table:
     )
 
 
+def _with_error(row: dict[str, Any]) -> dict[str, Any]:
+    """The row with the error of the answers, as a share of its limit."""
+    limit = row["accuracy_limit"]
+    share = float(f"{row['accuracy'] / limit:.2g}") if limit else None
+    return row | {_ERROR: share}
+
+
 def _row(row: dict[str, Any], names: list[str]) -> Row:
     figures = row["figures"]
-    texts = [row["sut"], short(row["figure"])]
-    texts += [f"{short(min(figures))} to {short(max(figures))}", str(len(figures))]
+    spread = f"{short(min(figures))} to {short(max(figures))}" if len(figures) > 1 else "–"
+    texts = [row["sut"], short(row["figure"]), spread, str(len(figures))]
     for name in names:
         column, factor = _COLUMNS[name]
-        texts.append(short(factor * row[column]) if row[column] else "–")
+        texts.append("–" if row[column] is None else short(factor * row[column]))
     return texts

@@ -13,6 +13,7 @@ from harness.messages import Finding
 from harness.report.comparison import Comparison
 from harness.report.content import MOST_SENTENCES, Content
 from harness.report.section import Picture, Pictures, Section
+from scenarios.table import SCENARIOS
 
 _AXES = fields_with("axis")
 """Field of `Cell` that is an axis → its name in words."""
@@ -62,7 +63,8 @@ def scales(content: Content) -> list[Scale]:
         known: dict[tuple[Any, ...], Scale] = {}
         for comparison in content.conclusive:
             value = getattr(comparison.groups[0].cell, axis)
-            if not comparison.higher_is_better or not value:
+            served = SCENARIOS[comparison.groups[0].cell.scenario].serves
+            if served or not comparison.higher_is_better or not value:
                 continue
             first = comparison.groups[0]
             same = [pair for pair in first.work if pair[0] != axis]

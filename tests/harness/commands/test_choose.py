@@ -1,9 +1,21 @@
 """`choose` on the mock: which cells it measures, when it ends and what it says."""
 
+import re
+from dataclasses import replace
+
 import pytest
 
-from harness import cli
-from harness.sweep import loop
+from formats.result import Status
+from harness import cli, disturbance
+from harness.commands import choose as choose_command
+from harness.measurement import run
+from harness.report import content
+from harness.sweep import cells, loop, room
+from harness.sweep.deadline import Deadline
+from harness.sweep.schedule import RepeatPlan
+from scenarios.worker import disturbance as worker
+from tests.conftest import CACHE
+from tests.support.synthetic_runs import cell, write
 
 MOCK = ("--sut", "mock", "--size", "tiny", "--batch-size", "1")
 
@@ -41,6 +53,79 @@ def test_a_test_that_is_longer_than_planned_gets_its_time(choose):
     code, printed, said = choose(*words, "--duration", "0.01", "--within", "2m")
     assert code == 0 and "its test needs more time than planned" in said
     assert "samples/s" in printed
+
+
+def test_a_sut_that_the_time_has_no_room_for_is_named_with_the_time_that_has(choose):
+    words = ("bert", *MOCK, "--scenario", "Offline,SingleStream", "--duration", "30")
+    code, printed, said = choose(*words, "--again", "--within=12s")
+    assert code == 1
+    for scenario in ("Offline", "SingleStream"):
+        reason = r"because the time was too short for a run of mock \(more than \d s\)"
+        assert re.search(f"! no figure in {scenario}, {reason}", printed)
+    assert "--duration 30" in printed.partition("next  ")[2]
+    assert "--within 1m  (continues, with room for all)" in printed
+    assert "--again" not in printed
+    assert "it ends after 12 s" in said
+
+
+def test_a_sut_whose_turn_did_not_come_is_named_with_its_time(tmp_path, made_environment):
+    grid = {"sut": ["mock"], "model": ["bert"], "scenario": ["Offline,SingleStream"]}
+    where = {"out": [str(tmp_path)], "cache": [str(CACHE)]}
+    series = cells.make([grid], where, control=False)
+    repeats = RepeatPlan(least=1, most=1)
+    sweep = loop.Sweep.of(tmp_path / "sweeps" / "choose-1", series, repeats, Deadline(60, 0))
+    left = room.missing(sweep, {})
+    assert [cell.scenario for cell in left] == ["Offline", "SingleStream"]
+    measured = run.not_measured(series[0].request, Status.OK, "")
+    measured = replace(measured, seconds={"total": 100.0})
+    (cell,) = room.missing(sweep, {(0, 1): measured})
+    assert list(room.sentences([cell])) == [
+        "no figure in SingleStream, because the time was up before the turn of mock (about 100 s)"
+    ]
+    assert room.minutes([cell]) == 5  # no cell gets more than a third of the time
+    cut_off = replace(measured, status=Status.SKIPPED, reason="cut off after 240 s; …", seconds={})
+    offline, single = room.missing(sweep, {(0, 1): cut_off})
+    assert (offline.cut_off, offline.seconds) == (True, 240)
+    assert (single.cut_off, single.seconds) == (False, 240)
+
+
+def test_after_disturbed_runs_the_next_command_measures_all_again(tmp_path):
+    noise = {
+        "seconds": 10,
+        "stalled_seconds": 0,
+        "longest_stall_seconds": 0,
+        "other_processors": 1.5,
+        "stolen_processors": 0,
+    }
+    for sut in ("keras3-jax", "native-jax"):
+        write(tmp_path, cell(sut), [10] * 3, sweep="s-1", disturbance=noise)
+    report = content.gather(tmp_path, "here")
+    repeats = RepeatPlan(least=1, most=1)
+    sweep = loop.Sweep(folder=tmp_path, series=(), repeats=repeats, costs={})
+    hint = choose_command._next(sweep, {}, report, "./run.sh choose m")
+    assert hint == "./run.sh choose m --again  (measures all again: end other programs first)"
+
+
+def test_a_busy_machine_is_told_before_anything_is_measured(choose, monkeypatch):
+    words = ("bert", *MOCK, "--scenario", "Offline", "--duration", "0.3", "--within", "1m")
+    monkeypatch.setattr(disturbance, "now", lambda seconds: 1.37)
+    _, _, said = choose(*words, "--quiet")
+    assert (
+        "other programs take 137% of a processor now: runs that they disturb show nothing" in said
+    )
+    monkeypatch.setattr(disturbance, "now", lambda seconds: 0.0)
+    _, _, said = choose(*words)
+    assert "other programs take" not in said
+
+
+def test_processors_that_other_programs_use_are_seen(monkeypatch):
+    readings = [worker.ProcessorTimes(0, 10.0, 0.0, 1.0)]
+    readings.append(worker.ProcessorTimes(10**9, 11.5, 0.0, 1.1))
+    monkeypatch.setattr(worker, "read", lambda: readings.pop(0))
+    monkeypatch.setattr(disturbance.os, "sched_getaffinity", lambda process: {0, 1})
+    assert disturbance.now(0.0) == pytest.approx(1.4)
+    readings += [worker.ProcessorTimes(0, 10.0, 0.0, 1.0), None]
+    assert disturbance.now(0.0) == 0.0
 
 
 def test_the_model_and_the_data_are_named_once(choose, capsys):

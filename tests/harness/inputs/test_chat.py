@@ -182,6 +182,15 @@ def test_a_template_brings_its_own_marks_and_is_part_of_the_cell(chat_model, tmp
     assert thinking.cell().chat != asked.cell().chat
 
 
+def test_a_folder_with_a_template_that_is_not_applied_is_told(chat_model, tmp_path):
+    note = f"{chat_model['weights']} has a chat template, which is not applied: --chat applies it"
+    plain = request(tmp_path, **chat_model)
+    assert note in plain.reasons
+    assert note not in request(tmp_path, **chat_model, chat="default").reasons
+    assert note not in request(tmp_path, **{**chat_model, "dataset": None}).reasons
+    assert not chat.has_template(folder(tmp_path, 3))
+
+
 def test_a_sweep_and_its_commands_take_the_flags_of_a_chat(chat_model, tmp_path):
     parser = Parser(prog="./run.sh sweep", allow_abbrev=False)
     options.add_list_flags(parser)
@@ -216,10 +225,12 @@ def test_a_cell_without_a_template_has_the_digest_of_older_releases():
     [
         ({"chat_option": ("a=1",)}, "--chat-option a=1: .*give --chat too"),
         ({"chat": "default", "dataset": None}, "--chat: .*give both"),
+        ({"chat": __file__, "dataset": None}, "--chat .*: was read as the name of a template"),
         ({"chat": "default", "weights": None}, "--chat: .*give both"),
         ({"chat": "default", "model": "bert", "weights": None}, "bert does not: leave it out"),
         ({"chat": "default", "scenario": "Fit"}, "llama does not in Fit: leave it out"),
         ({"field": "x", "dataset": None}, "--field x: names the prompts in a file of rows"),
+        ({"whole": True, "dataset": None}, "--whole: makes a text file one prompt"),
     ],
 )
 def test_flags_of_a_chat_that_do_not_fit_are_refused(chat_model, tmp_path, changes, words):

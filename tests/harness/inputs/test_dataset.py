@@ -271,7 +271,7 @@ def test_a_prompt_that_becomes_no_token_is_named(tmp_path):
         (
             BERT,
             "x" * 1000,
-            r"text:1: the prompt has 1002 tokens and bert tiny takes 512: shorten it",
+            r"text:1: the prompt has 1002 tokens and bert tiny takes 512: shorten or split it",
         ),
         (MISTRAL, "x" * 40_000, "text:1: 40001 prompt tokens .* positions of mistral tiny"),
         (BERT, "x" * 10**7, "text:1: a prompt of 10,000,000 characters, .* has 512 positions"),

@@ -14,7 +14,7 @@ from harness import cli, disturbance, locks, result, summary
 from harness.errors import UsageError
 from harness.execution import loadgen_run, rundir
 from harness.execution.environments import EnvironmentFailure
-from harness.inputs import limits, models
+from harness.inputs import limits, models, prompt_files
 from harness.measurement import run
 from harness.request import plan
 from sut import variables
@@ -46,6 +46,29 @@ def test_a_second_task_is_measured_by_its_own_architecture(tmp_path, made_enviro
         "ignore",
     )
     assert found.measured["tokens"] == 45 * found.measured["samples"]
+
+
+def test_a_users_prompts_are_read_once_and_their_notes_are_in_plan_and_result(
+    tmp_path, made_environment, monkeypatch, capsys
+):
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("one\ntwo\n")
+    readings = []
+    monkeypatch.setattr(
+        prompt_files, "_text", lambda path: readings.append(path) or prompts.read_text()
+    )
+    asked = request(tmp_path, model="mistral", dataset=prompts)
+    note = (
+        "prompts.txt has 2 lines and no empty line, so each line is a prompt; --whole makes the"
+        " file one prompt"
+    )
+    assert asked.count == 2 and note in asked.reasons
+    found = run.run(asked, Reporter(), 0)
+    assert (found.status, readings) == ("ok", [prompts])
+    assert found.warnings.count(note) == 1
+    words = ["--sut", "mock", "--model", "mistral", "--scenario", "Offline", "--dry-run"]
+    assert cli.main([*words, "--dataset", str(prompts), "--cache", str(CACHE)]) == 0
+    assert note in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_sut_without_the_models_file_is_unsupported_before_anything_is_made(

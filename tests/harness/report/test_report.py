@@ -28,6 +28,7 @@ from harness.report.sections import (
     computing,
     keras,
     keras_published,
+    numbers,
     resources,
     scaling,
     trainings,
@@ -240,6 +241,34 @@ def test_a_comparison_of_disturbed_runs_is_inconclusive(tmp_path):
     assert inconclusive(tmp_path).startswith(
         "6 of 6 runs were disturbed (other programs used 150% of a processor"
     )
+
+
+def test_the_advice_on_disturbed_comparisons_is_given_once(tmp_path):
+    for sut, batch in (("keras3-jax", 1), ("keras3-jax", 8), ("mock", 1), ("mock", 8)):
+        write(tmp_path, cell(sut, batch_size=batch), [10] * 3, sweep="s-1", disturbance=NOISE)
+    report = gathered(tmp_path)
+    assert report.headline == (
+        "2 comparisons, none of them decided: 12 of 12 runs were disturbed (other programs used"
+        " 150% of a processor while it was measured); measure again (--again), at least 6 times"
+        " each, with nothing else running"
+    )
+    of_each = [text for text in sentences(report) if "inconclusive, because" in text]
+    assert len(of_each) == 2
+    assert all(text.endswith("while it was measured)") for text in of_each)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "slowest", "last_tick"),
+    [("SingleStream", 1800.0, 35), ("SingleStream", 20.0, 25), ("Offline", 1800.0, 2000)],
+)
+def test_the_axis_of_latencies_ends_before_one_that_is_far_above_the_others(
+    tmp_path, scenario, slowest, last_tick
+):
+    for sut, figure in (("keras3-jax", 4.0), ("native-jax", 5.0), ("keras3-torch", slowest)):
+        write(tmp_path, cell(sut, scenario=scenario), [figure] * 3, sweep="s-1")
+    (comparison,) = gathered(tmp_path).comparisons
+    ticks = re.findall(r">(\d+)</text>", figures.bars(comparison, "x"))
+    assert max(map(int, ticks)) == last_tick
 
 
 def test_a_comparison_whose_ratio_may_be_anything_is_inconclusive(tmp_path):
@@ -852,6 +881,53 @@ def test_a_cell_that_was_never_started_stands_beside_those_that_were(tmp_path, c
     ] and comparison.name.endswith("128 tokens")
     journal.forget_not_measured(folder)
     assert len(gathered(tmp_path).groups) == 2
+
+
+def test_a_cell_that_was_cut_off_is_in_the_comparison_of_the_other_suts(tmp_path):
+    def cut_off(sut, **changes):
+        result = Result(
+            cell=cell(sut, weights="seeded", seq_len=None, **changes),
+            sweep=SweepMark(id="sweep-1", series=2, repeat=1),
+            mode="quick",
+            round="v6.1",
+            directory="",
+            status=Status.SKIPPED,
+            reason="cut off after 80 s",
+        )
+        journal.keep_not_measured(tmp_path / "sweeps" / f"sweep-{sut}", result)
+
+    def found():
+        return [list(comparison.entries) for comparison in gathered(tmp_path).comparisons]
+
+    write(tmp_path, cell(dataset="f02d5ac20539", seq_len=32), [100, 101, 99])
+    cut_off("keras3-torch")
+    assert found() == [["keras3-jax", "keras3-torch"]]
+    cut_off("native-jax", batch_size=8)
+    assert sorted(found()) == [["keras3-jax", "keras3-torch"], ["native-jax"]]
+    write(tmp_path, cell("keras3-tensorflow", seq_len=32), [50, 51, 49])  # synthetic inputs
+    assert ["keras3-tensorflow", "keras3-torch"] in found()
+    own = cell("keras3-tensorflow", dataset="f02d5ac20539", seq_len=32)
+    write(tmp_path, own, [50, 51, 49], sweep="sweep-1")
+    assert ["keras3-jax", "keras3-tensorflow", "keras3-torch"] in found()
+
+
+def test_all_numbers_have_the_error_of_the_answers_and_the_time_of_loading(tmp_path):
+    for sut, error, seconds in (("keras3-jax", 2e-6, 3.0), ("keras3-torch", 1e-6, None)):
+        accuracy = {"value": error, "threshold": 1e-5, "metric": "logit_error", "passed": True}
+        write(
+            tmp_path,
+            cell(sut),
+            [100, 101, 99],
+            accuracy=accuracy,
+            seconds={"load": seconds} if seconds else {},
+        )
+    (table,) = numbers.section(gathered(tmp_path)).tables
+    column = {name: n for n, name in enumerate(table.columns)}
+    (rows,) = table.groups.values()
+    of_sut = {row[0]: row for row in rows}
+    for sut, loading, error in (("keras3-jax", "3", "20"), ("keras3-torch", "–", "10")):
+        assert of_sut[sut][column["loading, s"]] == loading
+        assert of_sut[sut][column["error, % of limit"]] == error
 
 
 def test_trainings_have_a_table_of_their_own(tmp_path):

@@ -82,3 +82,17 @@ def test_the_search_ends_below_the_capacity_and_tells_its_trials(tmp_path):
 def test_a_limit_that_no_request_can_meet_is_told_at_once(tmp_path):
     with pytest.raises(Refused, match="even a request that arrives alone is over them"):
         found(tmp_path, max_latency_ms=1)
+
+
+def test_a_sut_keeps_up_if_few_requests_are_left_when_the_last_one_was_issued():
+    limited = Limited(
+        Serving(max_wait_ms=0, percentile=90, max_latency_ms=1e6),
+        Responder(lambda ids, payload, indices: None, lambda ids, tokens: None),
+    )
+    limited.issue(range(9))
+    limited.last_issued()
+    assert limited.left == 9
+    assert not limited.kept_up(largest=4)
+    assert limited.kept_up(largest=5)
+    limited.answered = 180
+    assert limited.kept_up(largest=1)
