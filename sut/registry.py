@@ -481,7 +481,6 @@ SUTS["endpoint"] = SutSpec(
     devices=("cpu",),
     precisions=(UNKNOWN,),
     classes="transformers",
-    packages=("aiohttp",),
     options={
         "url": (option_kinds.http_url, "address of the API, such as http://127.0.0.1:8000/v1"),
         "api": (
