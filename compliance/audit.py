@@ -131,12 +131,11 @@ def _audit(unit: Unit, directory: Path, round: str | None, with_result: bool) ->
 
 
 def _required(check: Check, round: str) -> Check:
-    """The check with those who require it in the round. The checker does not, if it accepts every
-    fault of the check.
+    """The check with those who require it in the round. If each fault is `stricter`, only the
+    rules' text does.
     """
     required_by = registry.get(check.id).required_by(round)
-    accepted = check.faults and all(fault.stricter for fault in check.faults)
-    if accepted and required_by is RequiredBy.CHECKER:
+    if check.faults and all(fault.stricter for fault in check.faults):
         required_by = RequiredBy.RULES
     return replace(check, required_by=required_by)
 

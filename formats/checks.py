@@ -28,7 +28,9 @@ class RequiredBy(StrEnum):
     RULES = "rules"
     """The rules' text requires it, and the checker does not look."""
     LOGS = "logs"
-    """LoadGen itself: it does not write such logs in one unchanged run of the test."""
+    """The logs: they are not those of one unchanged run of the test, or they contradict what the
+    tree claims.
+    """
     AUDIT = "audit"
     """The audit itself requires it, because it could not judge otherwise."""
 
@@ -42,8 +44,8 @@ class Fault:
         expected, found: the two values, if the sentence compares two; else empty.
         file: the file that is wrong, relative to the audited directory; empty: the check's file.
         line: the number of the line in the file, from 1.
-        stricter: whether MLCommons' checker accepts this one, although it refuses others of the
-            same check.
+        stricter: whether only the rules' text refuses this one, although others of the same check
+            are also refused by MLCommons' checker, or shown by the logs.
     """
 
     text: str = field(metadata=matching(r"\S"))

@@ -211,7 +211,7 @@ def line(text: str) -> None:
 _REQUIRED_BY = {
     RequiredBy.CHECKER: "MLCommons' checker of this round refuses this",
     RequiredBy.RULES: "the rules' text requires this, and the checker does not look (--strict)",
-    RequiredBy.LOGS: "the logs are not those of one unchanged run of this test",
+    RequiredBy.LOGS: "the logs are not those of one unchanged run, or they contradict the tree",
     RequiredBy.AUDIT: "the audit cannot judge without this",
 }
 

@@ -76,7 +76,12 @@ def callbacks(
         longest_ns = form.longest_wait_ns
         requests = engine.flight(sut, limited.responder, job.answer, watch, longest_ns)
         watch.queue = requests
-        return engine.issuing(requests, qsl, limited.issue), requests.drain
+
+        def drain() -> None:
+            limited.last_issued()
+            requests.drain()
+
+        return engine.issuing(requests, qsl, limited.issue), drain
     answer = answering(sut, limited.responder, job.answer, watch)
 
     def answer_requests(requests: list[tuple[int, int]]) -> None:

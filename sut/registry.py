@@ -256,6 +256,7 @@ _TORCH_SCRIPT_LACKS = {
 _OTHER_ARCHITECTURES = "it is written for the architectures {written}, not for {architecture}"
 _NOT_WRITTEN = "nothing is written for the architecture {architecture}: {missing}"
 _NO_TRAINING = "no training is written for the architecture {architecture}: {missing}"
+_STREAM = "\n    def stream("  # the method of `sut.contract.Inference`
 _NO_FILE = "there is no {file}"
 _NO_FUNCTION = "{file} has no {function}"
 
@@ -641,13 +642,31 @@ def missing(sut: str, architecture: str, task: str) -> str | None:
     """
     module = module_of(sut, architecture)
     file = f"{module.replace('.', '/')}.py"
-    found = importlib.util.find_spec(module)
-    if found is None or found.origin is None:
+    source = _source(module)
+    if source is None:
         return _NO_FILE.format(file=file)
-    source = Path(found.origin).read_text(encoding="utf-8")
     if task == FIT and f"\ndef {LOAD_TRAINING}(" not in source:
         return _NO_FUNCTION.format(file=file, function=LOAD_TRAINING)
     return None
+
+
+def streams(sut: str, architecture: str) -> bool:
+    """Return whether a SUT can hand over each token of this architecture at once.
+
+    The file is read and not imported.
+    """
+    written = SUTS[sut].architectures
+    if written and architecture not in written:
+        return False
+    return _STREAM in (_source(module_of(sut, architecture)) or "")
+
+
+def _source(module: str) -> str | None:
+    """Return the text of a module, or None if there is no such module."""
+    found = importlib.util.find_spec(module)
+    if found is None or found.origin is None:
+        return None
+    return Path(found.origin).read_text(encoding="utf-8")
 
 
 def module_of(sut: str, architecture: str) -> str:

@@ -32,7 +32,7 @@ _ELIGIBILITY = "eligibility"
 _HEADINGS = {
     RequiredBy.AUDIT: "Failures of the audit itself",
     RequiredBy.CHECKER: "Failures that MLCommons' checker of this round refuses",
-    RequiredBy.LOGS: "Failures of logs that are not of one unchanged run",
+    RequiredBy.LOGS: "Failures of logs that are not of one unchanged run, or contradict the tree",
     RequiredBy.RULES: "Failures by the rules' text, for which the checker does not look",
 }
 

@@ -22,7 +22,8 @@ class Entry:
         level: the lowest level that requires it: `quick`, `valid` or `submission`.
         checker: whether MLCommons' submission checker refuses a failure; or the rounds whose
             checker does.
-        of_logs: whether a failure shows that the logs are not those of one unchanged run.
+        of_logs: whether a failure shows that the logs are not those of one unchanged run, or that
+            they contradict what the tree claims.
     """
 
     name: str

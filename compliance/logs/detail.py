@@ -152,6 +152,9 @@ def _oddity(entry: dict[str, Any]) -> str:
     for key in ("is_error", "is_warning"):
         if type(metadata.get(key)) is not bool:
             return f"{key} is true or false in each of LoadGen's entries"
+    for word in ("error", "warning"):
+        if entry["key"].startswith(word) and not metadata[f"is_{word}"]:
+            return f"is_{word} is false, and LoadGen logs such a key with true"
     for key in ("pid", "tid", "line_no"):
         if type(metadata.get(key)) is not int:
             return f"{key} is not a number"

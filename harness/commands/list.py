@@ -20,7 +20,7 @@ from harness.request import options
 from harness.request.flags import Parser, add_common
 from scenarios.table import SCENARIOS
 from sut.devices import HOST
-from sut.registry import ALIASES, FIT, SUTS, unsupported
+from sut.registry import ALIASES, FIT, SUTS, streams, unsupported
 
 
 def main(arguments: list[str]) -> int:
@@ -133,10 +133,15 @@ def _sut(name: str, cache: Path, round_: str) -> dict[str, Any]:
         "environment": spec.environment,
         "devices": list(spec.devices),
         "made": made_for(cache, spec.environment, round_),
+        "streams": any(streams(name, architecture) for architecture in _architectures()),
         "summary": spec.summary,
         "aliases": [alias for alias, of in ALIASES.items() if of == name],
         "options": {option: text for option, (_, text) in spec.options.items()},
     }
+
+
+def _architectures() -> set[str]:
+    return {models.load(name).architecture for name in models.names()}
 
 
 def _model(model: Model) -> dict[str, Any]:
@@ -160,12 +165,16 @@ def _size(size: Size) -> dict[str, Any]:
     }
 
 
+_WITH_BATCHES = [name for name, of in SCENARIOS.items() if not of.serves and not of.samples_a_query]
+"""Scenarios whose batch depends on the size. Server has that of Offline."""
+
+
 def show(catalogue: dict[str, Any]) -> None:
     """Print the catalogue as tables."""
     columns: tuple[str, ...] = ("name", "execution", "environment", "made", "what it is")
     suts = catalogue["suts"]
     terminal.table("SUTs", columns, map(_sut_row, suts))
-    batches = "batch\n" + " /\n".join(SCENARIOS)
+    batches = "batch\n" + " /\n".join(_WITH_BATCHES)
     columns = ("name", "task", "size", "parameters", "precision", batches, "what it is")
     rows = [_size_row(model, size) for model in catalogue["models"] for size in model["sizes"]]
     terminal.table("Models", columns, rows)
@@ -180,6 +189,8 @@ def show(catalogue: dict[str, Any]) -> None:
 def _sut_row(sut: dict[str, Any]) -> list[str]:
     made = ", ".join(sut["made"]) or "on first use"
     summary = sut["summary"]
+    if sut["streams"]:
+        summary += "; it streams tokens"
     for alias in sut["aliases"]:
         summary += f" (also called {alias})"
     return [sut["name"], sut["execution"], sut["environment"], made, summary]
@@ -187,8 +198,8 @@ def _sut_row(sut: dict[str, Any]) -> list[str]:
 
 def _size_row(model: dict[str, Any], size: dict[str, Any]) -> list[str]:
     batches = []
-    for name, scenario in SCENARIOS.items():
-        default = 1 if scenario.loadgen else "-"
+    for name in _WITH_BATCHES:
+        default = 1 if SCENARIOS[name].loadgen else "-"
         batches.append(str(size["batch_size"].get(name, default)))
     return [
         model["name"],

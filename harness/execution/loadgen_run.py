@@ -101,7 +101,7 @@ def better_calibration(job: Job, outcome: WorkerOutcome) -> tuple[dict[str, floa
     """The calibration with which a test should be repeated, and why. None: LoadGen calls it VALID,
     or another calibration does not help.
     """
-    if outcome.status != "ok":
+    if outcome.status != "ok" or job.procedure != "loadgen":
         return None
     detail = logs.read_detail(job.log_dir / "mlperf_log_detail.txt")
     if job.serving:

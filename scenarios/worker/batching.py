@@ -1,4 +1,4 @@
-"""A queue of requests, and the one thread that answers them in batches.
+"""A queue of requests, which the thread of the SUT answers in batches.
 
 A batch begins when the thread is free and either the largest batch has come together, or the oldest
 request has waited for the longest wait. The queue has a bound, so it never fills the memory.
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 Request = TypeVar("Request")
+Result = TypeVar("Result")
 
 _clock = time.perf_counter_ns
 
@@ -65,6 +66,9 @@ class Queue(Protocol):
 
     record: Record
 
+    def work(self) -> None:
+        """Answer requests until `close` is called."""
+
     def close(self) -> None:
         """Answer no further request."""
 
@@ -73,7 +77,7 @@ class Batcher(Generic[Request]):
     """Answers requests in the order in which they came."""
 
     def __init__(self, answer: Callable[[list[Request]], None], policy: Policy):
-        """`answer` answers the requests of one batch, and runs in the batcher's thread. After an
+        """`answer` answers the requests of one batch, in the thread that calls `work`. After an
         error of it nothing more is answered, and `put` and `drain` raise that error.
         """
         self.record = Record()
@@ -84,8 +88,6 @@ class Batcher(Generic[Request]):
         self._busy = False
         self._closed = False
         self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="batcher", daemon=True)
-        self._thread.start()
 
     def put(self, request: Request) -> None:
         """Add a request to the queue, and return at once. Raises Overload, or the error of an
@@ -106,12 +108,11 @@ class Batcher(Generic[Request]):
             self._raise()
 
     def close(self) -> None:
-        """End the thread after its current batch. Requests in the queue are dropped."""
+        """Let `work` return after its current batch. Requests in the queue are dropped."""
         with self._changed:
             self._closed = True
             self._queue.clear()
             self._changed.notify_all()
-        self._thread.join()
 
     @property
     def waiting(self) -> int:
@@ -134,7 +135,8 @@ class Batcher(Generic[Request]):
                 f"{len(self._queue)} requests wait, the oldest for {waited_ns / 1e9:.1f} s"
             )
 
-    def _run(self) -> None:
+    def work(self) -> None:
+        """Answer requests until the batcher is closed, or until an error."""
         try:
             while batch := self._next():
                 self._answer(batch)
@@ -167,6 +169,36 @@ class Batcher(Generic[Request]):
             self.record.taken.append(count)
             self._busy = True
             return [self._queue.popleft()[1] for _ in range(count)]
+
+
+def beside(batcher: Queue | None, call: Callable[[], Result]) -> Result:
+    """Return the result of `call`, or raise its error. With a batcher it runs in another thread,
+    while this one works.
+
+    A SUT is always called in the thread that loaded it, because frameworks keep settings and
+    recorded graphs for each thread.
+    """
+    if batcher is None:
+        return call()
+    results: list[Result] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(call())
+        # It is raised in the calling thread.
+        except BaseException as e:  # noqa: BLE001
+            errors.append(e)
+        finally:
+            batcher.close()
+
+    thread = threading.Thread(target=run, name="requests")
+    thread.start()
+    batcher.work()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
 
 
 def summary(record: Record, bins: int = 60) -> dict[str, Any]:

@@ -62,6 +62,7 @@ class Flight:
         self._changed = threading.Condition()
         self._begun: dict[int, int] = {}
         self._count = 0
+        self._closed = False
         self._error: BaseException | None = None
 
     def submit(self, key: Any, sample: Batch) -> None:
@@ -101,10 +102,18 @@ class Flight:
                 self._changed.wait()
             self._raise()
 
+    def work(self) -> None:
+        """Wait until `close` is called. The engine's thread answers."""
+        with self._changed:
+            while not self._closed:
+                self._changed.wait()
+
     def close(self) -> None:
         """Report no further answer."""
         with self._changed:
             self._error = self._error or RuntimeError("the test is over")
+            self._closed = True
+            self._changed.notify_all()
 
     def _guarded(self, function: Callable[..., None], key: Any) -> Callable[[Any], None]:
         """The function for one request. It does nothing after an error, because LoadGen may be gone

@@ -12,6 +12,7 @@ from typing import Any
 from formats.job import Job
 from scenarios.worker import host_memory
 from scenarios.worker.qsl import Qsl
+from scenarios.worker.streaming import Streamed
 from sut.contract import Batch, Evidence, Inference
 from sut.evidence import compilations
 
@@ -74,10 +75,12 @@ def watch(sut: Inference, batches: Sequence[Batch]) -> Evidence:
     prepared batches.
 
     As many batches are pending as in Offline, so that the evidence shows a SUT that computes
-    several at once. The detail "batches" is the number of batches. Raises ValueError unless the SUT
+    several at once. The detail "batches" is the number of batches, and "steps", for a SUT that
+    streams, the number of tokens that it handed over for each row. Raises ValueError unless the SUT
     made the call exactly once.
     """
     calls = 0
+    earlier = sut.steps if isinstance(sut, Streamed) else 0
 
     def call() -> None:
         nonlocal calls
@@ -98,7 +101,8 @@ def watch(sut: Inference, batches: Sequence[Batch]) -> Evidence:
             f"the SUT's evidence made the call that it was given {calls} times; it makes it once,"
             " under the framework's profiler"
         )
-    return _with(evidence, batches=len(batches))
+    steps = {"steps": sut.steps - earlier} if isinstance(sut, Streamed) else {}
+    return _with(evidence, batches=len(batches), **steps)
 
 
 def threads(evidence: Evidence) -> dict[str, int]:

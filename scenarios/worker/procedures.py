@@ -89,11 +89,10 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     beat.enter("test", _hang_limit_s(calibration, sut), plan.samples)
     energy_before, load_before = counters.read(job.workload.device), disturbance.read()
     monotonic_ns, start = time.monotonic_ns(), _clock()
-    loadgen.run(job, qsl, issue, flush, plan.trace)
+    batching.beside(watch.queue, lambda: loadgen.run(job, qsl, issue, flush, plan.trace))
     test_ns = _clock() - start
     queue: dict[str, Any] = {}
     if watch.queue and watch.limited:
-        watch.queue.close()
         queue = batching.summary(watch.queue.record)
         queue["left"] = watch.limited.left
         queue["kept_up"] = watch.limited.kept_up(job.workload.batch_size)
@@ -210,11 +209,14 @@ def calibrate(
     least = max(2 if batch > 1 else 1, sut.in_flight) * batch
     if isinstance(sut, engine.EngineSut) and SCENARIOS[job.scenario].many_at_once:
         least = engine.CALIBRATION_SAMPLES
-    windows, samples = _windows(
-        lambda rows: scenario.drive(issue, flush, rows, batch),
-        samples_like.count,
-        least,
-        job.limits.calibration_seconds * 1e9,
+    windows, samples = batching.beside(
+        watch.queue,
+        lambda: _windows(
+            lambda rows: scenario.drive(issue, flush, rows, batch),
+            samples_like.count,
+            least,
+            job.limits.calibration_seconds * 1e9,
+        ),
     )
     # An honest answer may take many times as long as the mean of a window.
     if ends and len(watch.times) > 1:

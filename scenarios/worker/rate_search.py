@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from formats.job import Job, Serving
+from scenarios.worker import batching
 from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.preflight import Refused
 from scenarios.worker.streaming import Responder
@@ -104,12 +105,15 @@ def _check_alone(begin: Begin, job: Job) -> None:
     """
     watch = Watch()
     issue, flush = begin(_NOBODY, watch)
-    limited, queue = watch.limited, watch.queue
-    assert limited and queue
-    for number in range(_ALONE):
-        issue([number], [0])
-        flush()
-    queue.close()
+    limited = watch.limited
+    assert limited
+
+    def one_by_one() -> None:
+        for number in range(_ALONE):
+            issue([number], [0])
+            flush()
+
+    batching.beside(watch.queue, one_by_one)
     if max(limited.over.values()) == _ALONE:
         raise Refused(
             f"no rate is within the limits ({_in_words(serving_of(job))}): even a request that"
@@ -157,24 +161,30 @@ def _try(
     indices = np.random.default_rng((_SEED, number)).integers(samples, size=count)
     watch = Watch()
     issue, flush = begin(_NOBODY, watch)
-    limited, queue = watch.limited, watch.queue
-    assert limited and queue
+    limited = watch.limited
+    assert limited
+
+    def requests() -> int:
+        """Issue the requests. Return how many there were."""
+        start = _clock()
+        issued = 0
+        while issued < count and limited.most_over() <= most_over:
+            due = start + int(due_ns[issued])
+            left_ns = due - _clock()
+            if left_ns > 0:
+                time.sleep(min(left_ns, _GLANCE_NS) / 1e9)
+                continue
+            limited.due[issued] = due
+            issue([issued], [int(indices[issued])])
+            issued += 1
+            beat.bump(1)
+        if issued == count:
+            flush()
+        return issued
+
     start = _clock()
-    issued = 0
-    while issued < count and limited.most_over() <= most_over:
-        due = start + int(due_ns[issued])
-        left_ns = due - _clock()
-        if left_ns > 0:
-            time.sleep(min(left_ns, _GLANCE_NS) / 1e9)
-            continue
-        limited.due[issued] = due
-        issue([issued], [int(indices[issued])])
-        issued += 1
-        beat.bump(1)
-    if issued == count:
-        flush()
+    issued = batching.beside(watch.queue, requests)
     over = limited.most_over()
-    queue.close()
     kept_up = limited.kept_up(job.workload.batch_size)
     passed = issued == count and over <= most_over and kept_up
     return Trial(rate, passed, issued, over, (_clock() - start) / 1e9)

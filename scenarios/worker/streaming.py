@@ -47,9 +47,13 @@ class TokenTimes(Protocol):
 class Streamed:
     """A SUT that streams. Its methods are those of `sut.contract.Inference`, and all that generate
     run `stream`.
+
+    Attributes:
+        steps: how often the SUT has handed over a token of each row so far.
     """
 
     in_flight = 1
+    steps = 0
 
     def __init__(self, sut: Inference, end_tokens: Sequence[int]):
         self.sut = sut
@@ -96,6 +100,7 @@ class Streamed:
 
         def on_step(following: np.ndarray) -> bool:
             nonlocal steps
+            self.steps += 1
             following = following[:count]
             tokens[:, steps] = following
             steps += 1

@@ -52,8 +52,12 @@ class KerasCausalLM:
         return inputs
 
     def predict(self, batch: Batch) -> tuple[np.ndarray, Batch]:
-        """Return (sequences [batch, prompt + new], the batch). Prompts stay padded on the right:
-        each row goes on at the end of its own prompt.
+        """Return (sequences [batch, prompt + new], the batch)."""
+        return self.model.generate(self.arranged(batch), **self.arguments)["token_ids"], batch
+
+    def arranged(self, batch: Batch) -> Batch:
+        """Return the inputs of `generate`. Prompts stay padded on the right: each row goes on at
+        the end of its own prompt.
 
         The library's loop would take an end token after a prompt for a generated one, so end tokens
         are not used as padding.
@@ -65,7 +69,7 @@ class KerasCausalLM:
         inputs = {"token_ids": ids, "padding_mask": mask}
         if self.returns_pictures:
             inputs["images"] = np.zeros((len(ids), 0, 1, 1, 3), np.float32)  # no picture a row
-        return self.model.generate(inputs, **self.arguments)["token_ids"], batch
+        return inputs
 
     def to_host(self, outputs: tuple[np.ndarray, Batch]) -> Batch:
         """Return the new tokens, and how many of each row are its answer. A shorter prompt's row

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
+
+import jax
+import keras
 
 from sut.evidence import jax_programs
 from sut.evidence.jax_programs import about, configure, matrix_flops, peak_device_bytes, product
 
 __all__ = [
     "EXECUTIONS",
+    "RUNS_AHEAD",
     "about",
+    "compiled",
     "configure",
     "matrix_flops",
     "peak_device_bytes",
@@ -20,6 +26,10 @@ __all__ = [
 ]
 
 EXECUTIONS = jax_programs.EXECUTIONS
+RUNS_AHEAD = True
+"""Whether a call returns before the device is done, and a copy to the host waits only for the
+program whose output it copies.
+"""
 
 
 def synchronise(model: Any) -> None:
@@ -30,3 +40,21 @@ def synchronise(model: Any) -> None:
 def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
     """See `jax_programs.watch`. It sees the programs of all models, and there is only one model."""
     return jax_programs.watch(call)
+
+
+def compiled(
+    model: Any, function: Callable[[Any, Any], Any]
+) -> Callable[[], Callable[[Any, Any], Any]]:
+    """Return a function that returns `function` (arguments, state) of this model, compiled as
+    KerasHub compiles `generate_step`, with the model's present weights.
+
+    The program may write into the state that it gets.
+    """
+    variables = [*model.trainable_variables, *model.non_trainable_variables]
+
+    def step(weights: Any, arguments: Any, state: Any) -> Any:
+        with keras.StatelessScope(state_mapping=zip(variables, weights, strict=True)):
+            return function(arguments, state)
+
+    program = jax.jit(step, donate_argnames="state")
+    return lambda: partial(program, [each.value for each in variables])

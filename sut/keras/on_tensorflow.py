@@ -25,6 +25,7 @@ from sut.contract import Unsupported
 from sut.evidence import matrix_library, matrix_rate, precision
 
 EXECUTIONS = ("xla", "graph")
+RUNS_AHEAD = False  # see `on_jax`
 _PRODUCTS = (
     "MatMul",
     "BatchMatMulV2",
@@ -77,6 +78,16 @@ def configure(device: str, wanted: str) -> None:
 def synchronise(model: Any) -> None:
     """Wait for all devices."""
     tf.test.experimental.sync_devices()
+
+
+def compiled(
+    model: Any, function: Callable[[Any, Any], Any]
+) -> Callable[[], Callable[[Any, Any], Any]]:
+    """Return a function that returns `function` (arguments, state) of this model, compiled as
+    KerasHub compiles `generate_step`.
+    """
+    program = tf.function(function, jit_compile=model.jit_compile)
+    return lambda: program
 
 
 def product(dtype: str) -> np.ndarray:

@@ -14,6 +14,7 @@ from sut.contract import Unsupported
 from sut.evidence import torch_products, torch_profile
 
 EXECUTIONS = ("eager",)
+RUNS_AHEAD = False  # see `on_jax`
 _scope = ExitStack()
 
 
@@ -42,6 +43,15 @@ def synchronise(model: Any) -> None:
     """Wait for the GPU; a CPU is done on return."""
     if model.weights[0].value.is_cuda:
         torch.cuda.synchronize()
+
+
+def compiled(
+    model: Any, function: Callable[[Any, Any], Any]
+) -> Callable[[], Callable[[Any, Any], Any]]:
+    """Return a function that returns `function` (arguments, state) of this model. It runs eagerly,
+    without gradients.
+    """
+    return lambda: torch.no_grad()(function)
 
 
 def product(dtype: str) -> np.ndarray:

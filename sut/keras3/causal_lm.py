@@ -9,7 +9,8 @@ this file.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import keras
@@ -21,7 +22,7 @@ from sut import adapters
 from sut.contract import Batch, Unsupported, Workload
 from sut.keras.causal_lm import KerasCausalLM, check_positions
 from sut.keras.training import KerasTraining
-from sut.keras3 import converted, exact, runtime, training
+from sut.keras3 import converted, exact, runtime, streaming, training
 from sut.registry import PER_HEAD
 
 _NO_LABEL = -100
@@ -92,7 +93,20 @@ def check(backbone: type, config: Mapping[str, Any]) -> None:
         )
 
 
-def load(workload: Workload) -> KerasCausalLM:
+class StreamingCausalLM(KerasCausalLM):
+    """A language model of KerasHub, whose tokens can be handed over one by one."""
+
+    def stream(self, batch: Batch, on_step: Callable[[np.ndarray], bool]) -> None:
+        """Run `generate_step` token by token. See `streaming`."""
+        self.stepwise.run(self.arranged(batch), int(batch["max_new_tokens"].max()), on_step)
+
+    @cached_property
+    def stepwise(self) -> streaming.Stepwise:
+        """The compiled steps, if anything is streamed."""
+        return streaming.Stepwise(self.model)
+
+
+def load(workload: Workload) -> StreamingCausalLM:
     """The checkpoint's model, compiled for greedy generation."""
     config = workload.config["model"]
     kind = getattr(keras_hub.models, workload.config["classes"]["keras_hub"])
@@ -118,7 +132,7 @@ def load(workload: Workload) -> KerasCausalLM:
     if workload.precision == "float16":
         _try(model)
     end_tokens = tuple(workload.config.get("end_tokens", ()))
-    return KerasCausalLM(model, workload, runtime, {"stop_token_ids": end_tokens or None})
+    return StreamingCausalLM(model, workload, runtime, {"stop_token_ids": end_tokens or None})
 
 
 def _try(model: Any) -> None:

@@ -6,12 +6,13 @@ Qwen 2, and heads of queries and keys may have norms, as in Qwen 3.
 
 The measured call is one compiled program, `generate`, for each shape. It reads the prompt, then
 generates one token at a time in a loop. The cache of keys and values is inside the program, so that
-no buffer has to be donated from call to call.
+no buffer has to be donated from call to call. If tokens are streamed, there are two programs:
+`prefill` for the first token, and `following` for each later one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -26,6 +27,7 @@ from sut.evidence import jax_programs
 from sut.native_jax import causal_lm_layout, runtime
 from sut.native_jax.runtime import Weights
 from sut.native_jax.training import JaxTraining, cross_entropy
+from sut.streaming import one_ahead
 
 Config = Mapping[str, Any]
 Cache = list[tuple[jax.Array, jax.Array]]
@@ -180,6 +182,16 @@ def rate(weights: Weights, hidden: jax.Array) -> jax.Array:
     return hidden @ weights["model.embed_tokens.weight"].T
 
 
+def following(
+    config: Config, weights: Weights, ids: jax.Array, cache: Cache, at: Any, begin: jax.Array
+) -> tuple[jax.Array, Cache]:
+    """Return (the token after `ids` of each row, int32 [batch, 1], the cache with their keys and
+    values). The arguments are those of `forward`.
+    """
+    hidden, cache = forward(config, weights, ids, cache, at, begin)
+    return rate(weights, hidden[:, -1:]).argmax(-1).astype(jnp.int32), cache
+
+
 def greedy(
     config: Config,
     weights: Weights,
@@ -199,12 +211,10 @@ def greedy(
         count: Any, ids: jax.Array, at: Any, tokens: jax.Array, ended: jax.Array, cache: Cache
     ) -> Any:
         """Generate the next token, which gets the number `count`."""
-        hidden, cache = forward(config, weights, ids, cache, at, begin)
-        token = rate(weights, hidden[:, -1:]).argmax(-1).astype(jnp.int32)
+        token, cache = following(config, weights, ids, cache, at, begin)
         tokens = lax.dynamic_update_slice_in_dim(tokens, token, count, axis=1)
-        following = count + 1
         is_end = jnp.isin(token, jnp.array(ends, jnp.int32))
-        return following, token, tokens, ended | is_end, cache
+        return count + 1, token, tokens, ended | is_end, cache
 
     def unfinished(state: Any) -> jax.Array:
         count, _, _, ended, _ = state
@@ -219,6 +229,17 @@ def greedy(
     none_ended = jnp.zeros((batch, 1), bool)
     state = extend(0, ids, 0, no_tokens, none_ended, cache)
     return lax.while_loop(unfinished, step, state)[2]
+
+
+def prefill(
+    config: Config, weights: Weights, ids: jax.Array, begin: jax.Array, new: int
+) -> tuple[jax.Array, Cache]:
+    """Prompts [batch, prompt], padded on the left up to column `begin` → (first token of each row,
+    int32 [batch, 1], cache with columns for `new` tokens).
+    """
+    batch, prompt = ids.shape
+    cache = empty_cache(config, batch, prompt + new, weights["model.embed_tokens.weight"].dtype)
+    return following(config, weights, ids, cache, 0, begin)
 
 
 def teacher_forced(config: Config, weights: Weights, ids: jax.Array) -> jax.Array:
@@ -247,6 +268,9 @@ class JaxCausalLM:
             return greedy(config, weights, ids, begin, new, ends)
 
         self.program = jax.jit(generate, static_argnames="new")
+        # Each step of a stream writes into the cache that it gets.
+        self.prefill = jax.jit(partial(prefill, config), static_argnames="new")
+        self.following = jax.jit(partial(following, config), donate_argnames="cache")
         self.forward_pass = jax.jit(partial(teacher_forced, config))
 
     def prepare(self, inputs: Batch) -> Batch:
@@ -258,12 +282,37 @@ class JaxCausalLM:
 
         Prompts are padded on the left, so that all rows go on at the same column.
         """
+        ids, begin, new = self._arranged(batch)
+        tokens = self.program(self.weights, ids, begin, new=new)
+        tokens.copy_to_host_async()
+        return tokens, batch["max_new_tokens"]
+
+    def stream(self, batch: Batch, on_step: Callable[[np.ndarray], bool]) -> None:
+        """Run `prefill`, which generates the first token, and `following` for each later one."""
+        for tokens in one_ahead(self._tokens(batch)):
+            if not on_step(np.asarray(tokens)[:, 0]):
+                return
+
+    def _tokens(self, batch: Batch) -> Iterator[jax.Array]:
+        """Yield the next token of each row, int32 [batch, 1], on the device."""
+        ids, begin, new = self._arranged(batch)
+        prompt = ids.shape[1]
+        begin = jax.device_put(begin)
+        tokens, cache = self.prefill(self.weights, ids, begin, new=new)
+        yield tokens
+        most = int(batch["max_new_tokens"].max())
+        for at in range(prompt, prompt + most - 1):
+            tokens, cache = self.following(self.weights, tokens, cache, at, begin)
+            yield tokens
+
+    def _arranged(self, batch: Batch) -> tuple[np.ndarray, np.ndarray, int]:
+        """Return (ids [batch, prompt], padded on the left, the first column of each row, new
+        tokens), all int32.
+        """
         prompt, new = padding.shape(batch, self.workload.config)
         lengths = batch["prompt_length"].astype(np.int32)
         ids, _ = padding.left_align(batch["input_ids"][:, :prompt], lengths)
-        tokens = self.program(self.weights, ids, prompt - lengths, new=new)
-        tokens.copy_to_host_async()
-        return tokens, batch["max_new_tokens"]
+        return ids, prompt - lengths, new
 
     def to_host(self, outputs: tuple[jax.Array, np.ndarray]) -> Batch:
         """Return the new tokens, and how many of each row are its answer."""

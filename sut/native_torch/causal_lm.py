@@ -44,12 +44,32 @@ class TorchCausalLM:
 
         Prompts are padded on the left, so that all rows go on at the same column.
         """
+        ids, mask, new = self._arranged(batch)
+        stop = {"eos_token_id": self.end_tokens} if self.end_tokens else {}
+        sequences = self._generate(ids, mask, new, **stop)
+        return sequences[:, ids.shape[1] :], batch["max_new_tokens"]
+
+    def stream(self, batch: Batch, on_step: Callable[[np.ndarray], bool]) -> None:
+        """Run the measured call. Its stopping criterion hands over each token.
+
+        End tokens are not passed to `generate`, because `on_step` judges them.
+        """
+
+        def has_stopped(so_far: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+            tokens = so_far[:, -1].to(torch.int32).cpu().numpy()
+            is_over = not on_step(tokens)
+            return torch.full((len(tokens),), is_over, device=so_far.device)
+
+        self._generate(*self._arranged(batch), stopping_criteria=[has_stopped])
+
+    def _arranged(self, batch: Batch) -> tuple[np.ndarray, np.ndarray, int]:
+        """Return (ids, mask, new tokens), of which ids and mask are int64 [batch, prompt], padded
+        on the left.
+        """
         prompt, new = padding.shape(batch, self.workload.config, eager=self.caches is None)
         lengths = batch["prompt_length"].astype(np.int64)
         ids, mask = padding.left_align(batch["input_ids"][:, :prompt], lengths)
-        stop = {"eos_token_id": self.end_tokens} if self.end_tokens else {}
-        sequences = self._generate(np.ascontiguousarray(ids), mask, new, **stop)
-        return sequences[:, prompt:], batch["max_new_tokens"]
+        return np.ascontiguousarray(ids), mask, new
 
     def _generate(
         self, ids: np.ndarray, mask: np.ndarray, new: int, **arguments: Any

@@ -5,4 +5,4 @@ from harness import result
 
 
 def test_every_cause_has_its_checks():
-    assert {*result._CAUSES, "loadgen", "audit"} == set(CAUSES)
+    assert {*result._CAUSES, "loadgen", "overload", "audit"} == set(CAUSES)

@@ -241,17 +241,21 @@ def _counts(
 ) -> Iterator[Fault | str]:
     """Yield a fault for each count of the watched call that the execution cannot have, such as
     operators that ran by themselves or separately compiled parts.
+
+    A SUT that streams calls its compiled code for each token. The limits of a batch are then those
+    of a token. In each batch it may begin one token more than it hands over.
     """
     counts = _detail(evidence)
-    units = (
-        (rule.a_batch, "batch", "batches", counts.get("batches", 1)),
-        (rule.a_pass, "pass", "passes", counts.get("forward_passes")),
-    )
-    for limits, unit, plural, number in units:
+    batches = counts.get("batches", 1)
+    calls = (rule.a_batch, "batch", "batches", batches, 0)
+    if "steps" in counts:
+        calls = (rule.a_batch, "streamed token", "streamed tokens", counts["steps"], batches)
+    units = (calls, (rule.a_pass, "pass", "passes", counts.get("forward_passes"), 0))
+    for limits, unit, plural, number, more in units:
         for judged, (least, most) in limits.items():
             name = judged if judged in counts else _OLDER.get(judged, judged)
             value = counts.get(name)
-            if value is None or number == 0 or _within(value, number, least, most):
+            if value is None or number == 0 or _within(value, number, more, least, most):
                 continue
             allowed = f"{least} or more"
             if least == most:
@@ -266,11 +270,13 @@ def _counts(
             yield Fault(text, allowed, shorten(value))
 
 
-def _within(value: Any, number: Any, least: float, most: float) -> bool:
-    """Whether a count of `number` batches or passes is within the limits of one of them."""
-    if type(value) is not int or type(number) is not int:
+def _within(value: Any, number: Any, more: Any, least: float, most: float) -> bool:
+    """Whether a count of `number` batches or passes, or of up to `more` in addition, is within the
+    limits of one of them.
+    """
+    if not all(type(each) is int for each in (value, number, more)):
         return False
-    return least * number <= value <= most * number
+    return bool(least * number <= value <= most * (number + more))
 
 
 def _constant(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:

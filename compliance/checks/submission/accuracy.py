@@ -142,7 +142,7 @@ def _hash_form(subject: Subject) -> Iterator[Fault | str]:
     if len(hashes) != 1:
         count = f"{len(hashes)} lines"
         text = f"accuracy.txt has {count} of hash=<sha256>; it must have one"
-        yield Fault(text, "one line", count, file)
+        yield Fault(text, "one line", count, file, stricter=bool(hashes))
     elif not files.is_sha256(hashes[0]):
         yield Fault("accuracy.txt: the hash is no sha256", "a sha256", shorten(hashes[0]), file)
 
@@ -163,7 +163,7 @@ def _hash(subject: Subject, whole: Path, answers: logs.Answers | None) -> Iterat
     if fault or digest != stated:
         file = subject.place.show(subject.accuracy.folder / "accuracy.txt")
         text = f"accuracy.txt says {stated}; the whole log has {digest}"
-        yield fault or Fault(text, str(digest), stated, file)
+        yield fault or Fault(text, str(digest), stated, file, stricter=True)
         return
     content, fault = files.attempt(files.whole_bytes, subject.accuracy.folder / _LOG)
     cut = subject.rules.truncation

@@ -85,6 +85,23 @@ def test_operators_that_only_move_values_may_be_any_number(execution):
     assert len(findings(RULES[execution], computing, computing, execution)) == 2
 
 
+@pytest.mark.parametrize("regions", [12, 13])
+def test_each_streamed_token_is_one_entry_into_compiled_code(regions):
+    """One more may be begun in each batch."""
+    evidence = seen(2, **{**COUNTED["xla", "JAX"], "regions": regions}, batches=1, steps=12)
+    assert findings(RULES["xla"], evidence, evidence, "xla") == []
+
+
+@pytest.mark.parametrize("regions", [1, 11, 14, 24])
+def test_other_numbers_of_entries_for_a_streamed_token_are_faults(regions):
+    evidence = seen(2, **{**COUNTED["xla", "JAX"], "regions": regions}, batches=1, steps=12)
+    found = findings(RULES["xla"], evidence, evidence, "xla")
+    assert found[0] == (
+        f"{regions} entries into compiled code in 12 streamed tokens watched before the test; xla"
+        " has 1 in each streamed token"
+    )
+
+
 def test_fewer_graphs_after_a_test_than_before_it_are_no_negative_number():
     before, after = (seen(n, **COUNTED["xla", "JAX"]) for n in (2, 1))
     assert findings(RULES["xla"], before, after, "xla", "JAX", COUNTERS["JAX"]) == [

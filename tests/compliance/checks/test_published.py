@@ -80,6 +80,19 @@ def test_the_checker_reads_a_key_twice_and_misses_one_that_is_gone(
     assert _failed(theirs)["measurements-json"].required_by is required_by
 
 
+@pytest.mark.parametrize(
+    ("hashes", "required_by"), [("", RequiredBy.LOGS), ("hash=" + "1" * 64, RequiredBy.RULES)]
+)
+def test_published_results_have_two_hashes_and_never_none(
+    theirs: Path, hashes: str, required_by: RequiredBy
+) -> None:
+    path = _scenario(theirs) / "accuracy" / "accuracy.txt"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    kept = lines if hashes else [line for line in lines if not line.startswith("hash=")]
+    path.write_text("\n".join([*kept, hashes, ""]), encoding="utf-8")
+    assert _failed(theirs)["accuracy-hash"].required_by is required_by
+
+
 @pytest.mark.parametrize(("samples", "faults"), [(7_920_000, 0), (24_576, 1)])
 def test_a_sum_of_latencies_beyond_63_bits_has_no_mean(samples: int, faults: int) -> None:
     low, high = 2_448_658_552, 1_180_000_000_000

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from scenarios.worker.batching import Batcher, Overload, Policy, Record, summary
+from scenarios.worker.batching import Batcher, Overload, Policy, Record, beside, summary
 
 
 class Gate:
@@ -20,10 +20,17 @@ class Gate:
         self.batches.append(requests)
 
 
+def started(answer, policy):
+    """A batcher that a thread of its own works for."""
+    batcher = Batcher(answer, policy)
+    threading.Thread(target=batcher.work, daemon=True).start()
+    return batcher
+
+
 def queued(policy, count):
     """A batcher that works on request 0, while `count` requests more wait."""
     gate = Gate()
-    batcher = Batcher(gate.answer, policy)
+    batcher = started(gate.answer, policy)
     batcher.put(0)
     while batcher.waiting:
         time.sleep(0.001)
@@ -45,7 +52,7 @@ def test_requests_that_wait_become_batches_in_their_order():
 def test_a_batch_waits_for_others_and_no_longer_than_the_policy_says():
     gate = Gate()
     gate.open.release(9)
-    batcher = Batcher(gate.answer, Policy(sizes=(1, 2), wait_ns=10_000_000_000))
+    batcher = started(gate.answer, Policy(sizes=(1, 2), wait_ns=10_000_000_000))
     batcher.put(1)
     time.sleep(0.05)
     assert gate.batches == []
@@ -53,7 +60,7 @@ def test_a_batch_waits_for_others_and_no_longer_than_the_policy_says():
     batcher.drain()
     assert gate.batches == [[1, 2]]
     batcher.close()
-    brief = Batcher(gate.answer, Policy(sizes=(1, 2), wait_ns=1_000_000))
+    brief = started(gate.answer, Policy(sizes=(1, 2), wait_ns=1_000_000))
     brief.put(3)
     brief.drain()
     assert gate.batches[-1] == [3]
@@ -82,7 +89,7 @@ def test_an_error_of_the_sut_reaches_whoever_issues_requests():
     def fail(requests):
         raise RuntimeError("told to fail")
 
-    batcher = Batcher(fail, Policy(sizes=(1,)))
+    batcher = started(fail, Policy(sizes=(1,)))
     batcher.put(0)
     with pytest.raises(RuntimeError, match="told to fail"):
         batcher.drain()
@@ -101,3 +108,38 @@ def test_the_summary_has_means_over_time():
     assert found["waiting"] == [3.0, 1.0]
     assert found["batch"] == [2.333, 1.0]
     assert (found["most_waiting"], found["mean_batch"]) == (5, 2.0)
+
+
+def test_the_sut_works_in_the_calling_thread_while_another_one_issues_requests():
+    threads = []
+
+    def answer(requests):
+        threads.append(threading.get_ident())
+
+    batcher = Batcher(answer, Policy(sizes=(1,)))
+
+    def issue():
+        batcher.put(1)
+        batcher.drain()
+        return threading.get_ident()
+
+    assert beside(batcher, issue) != threading.get_ident()
+    assert threads == [threading.get_ident()]
+    assert beside(None, threading.get_ident) == threading.get_ident()
+
+
+@pytest.mark.parametrize("fails", ["sut", "issuer"])
+def test_an_error_of_either_thread_is_raised(fails):
+    def answer(requests):
+        if fails == "sut":
+            raise RuntimeError("told to fail")
+
+    batcher = Batcher(answer, Policy(sizes=(1,)))
+
+    def issue():
+        batcher.put(1)
+        batcher.drain()
+        raise RuntimeError("told to fail")
+
+    with pytest.raises(RuntimeError, match="told to fail"):
+        beside(batcher, issue)
