@@ -190,10 +190,13 @@ class EngineSut:
         events = SimpleQueue()
 
         def submit(place: int, sample: Batch) -> None:
-            on_first = None
-            if self.streams:
-                on_first = lambda token: events.put((place, token, None))  # noqa: E731
-            self.engine.submit(sample, on_first, lambda found: events.put((place, None, found)))
+            def on_first(token: np.ndarray) -> None:
+                events.put((place, token, None))
+
+            def on_end(found: Batch | Exception) -> None:
+                events.put((place, None, found))
+
+            self.engine.submit(sample, on_first if self.streams else None, on_end)
 
         def answer(batch: Batch, ids: Sequence[int], indices: Sequence[int]) -> None:
             begin_ns = _clock()
