@@ -13,6 +13,8 @@ PERFORMANCE, ACCURACY = TESTS = ("performance", "accuracy")
 """The tests of every cell, in their order; compliance tests come after them."""
 REFERENCE = "reference"
 """The value of `Job.test` for the worker that creates a reference."""
+SERVE = "serve"
+"""The value of `Job.test` and of `Job.procedure` for the worker behind `./run.sh serve`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +99,7 @@ class Job:
     Attributes:
         test: one of TESTS, a compliance test (`TEST01`, …), or REFERENCE.
         procedure: a name in `procedures.PROCEDURES`: `loadgen`, `reference` (answers without
-            LoadGen) or `fit` (training).
+            LoadGen), `fit` (training) or `serve` (requests of a server).
         benchmark: the name by which LoadGen looks up its configuration.
         answer: the keys of `to_host` that form the answer, in payload order.
         inputs: .npz that the parent wrote, with the same bytes for every SUT.

@@ -9,6 +9,7 @@ Each message is a template, and `format` fills it in. `git grep NAME` finds wher
                     Inconclusive, History
     a report        Answer, ModelAnswers, Finding, KerasGenerates, SectionNote, Advice
     a sweep         SweepPlan, SweepProgress, SweepEnd
+    a server        Serve
     any command     Waiting, Ended, Files, DoctorFinding, DoctorAdvice
 
 Only these are elsewhere:
@@ -802,6 +803,44 @@ class Ended(StrEnum):
     DISK_FULL = "the disk is full ({file}): free some space, or choose another --out or --cache"
     FILE_ERROR = "{error} ({file}): see --out and --cache"
     FAULT = "this is a fault of the harness: please report the traceback above with the command"
+
+
+class Serve(StrEnum):
+    """What a server says of itself."""
+
+    SHAPES = "shapes that are run first, so that nothing compiles while requests wait: {shapes}"
+    READY = "{model} on {sut}, {precision}, {device}, {whole}: {url}"
+    STREAMS = "token by token"
+    WHOLE = "whole answers, because this SUT does not stream"
+    POLICY = (
+        "batches of {sizes}, formed within {wait_ms:g} ms; at most {queue} requests wait, each for"
+        " at most {timeout:g} s"
+    )
+    LENGTHS = (
+        "prompts of at most {prompt} tokens, padded to {buckets}; answers of at most {new}; {ends}"
+    )
+    ENDS = "they end at their end token"
+    NO_ENDS = "no end token ends them"
+    OPEN = (
+        "--host {host}: every machine that reaches this address may send requests, because the"
+        " server asks for no key"
+    )
+    CURL = (
+        "curl {url}/completions -H 'Content-Type: application/json' -d"
+        ' \'{{"model": "{model}", "prompt": "Once upon a time", "max_tokens": 16}}\''
+    )
+    END = "Ctrl-C ends it"
+    NO_TEMPLATE = (
+        "{model} has no chat template (a chat_template.jinja in the folder of --weights): use"
+        " /v1/completions"
+    )
+    SUMMARY = (
+        "{requests} requests: {answered} answered, with {prompt:,} prompt tokens and {new:,} new"
+        " ones; {left} left by their client; {refused} refused{statuses}"
+    )
+    COMPILED = "{count} programs were compiled while requests waited"
+    STOPPED = "the server was ended"
+    INTERRUPTED = "interrupted before requests were answered"
 
 
 class Files(StrEnum):

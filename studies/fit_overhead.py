@@ -123,7 +123,7 @@ def _job(request: Request, flags: argparse.Namespace, folder: Path) -> Job:
     workload = Workload(
         model=request.model.name,
         task=FIT,
-        config=reference.workload_config(request, inputs),
+        config=reference.workload_config(request, inputs.description.config),
         checkpoint=checkpoint.ensure(request.model, request.size, flags.cache).path,
         precision=request.precision,
         batch_size=request.batch_size,

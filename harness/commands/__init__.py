@@ -12,6 +12,10 @@ COMMANDS = {
         "which framework is fastest for a model, within a time: ./run.sh choose my-model/"
         " prompts.txt --within 10m"
     ),
+    "serve": (
+        "a SUT behind the OpenAI protocol: ./run.sh serve --sut native-torch-compile --weights DIR"
+        " --port 8000"
+    ),
     "weights": (
         "a folder for --weights from a GGUF file, a .bin or a LoRA: ./run.sh weights model.gguf"
         " my-model"

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from formats import reading
-from formats.job import REFERENCE, Job
+from formats.job import REFERENCE, SERVE, Job
 from formats.outcome import WorkerOutcome
 from formats.writing import write_json
 from harness.execution.environments import ROOT
@@ -199,7 +199,8 @@ def _post_mortem(
     """The outcome of a worker that wrote no outcome.json. `held_bytes`: the most memory that the
     worker used; None: not known.
     """
-    where = f"making the {job.test}" if job.test == REFERENCE else f"in the {job.test} test"
+    places = {REFERENCE: f"making the {REFERENCE}", SERVE: "while it served"}
+    where = places.get(job.test, f"in the {job.test} test")
     log = f"see {job.log_dir / 'worker.log'}"
     if hang:
         return WorkerOutcome(

@@ -26,10 +26,12 @@ _SETTINGS, _FILE, _NAMED_FILES = (
     "chat_template.jinja",
     "additional_chat_templates/*.jinja",
 )
-_DEFAULT = "default"
+DEFAULT = "default"
+"""The name of the usual template."""
 _TOKENS = tuple(f"{name}_token" for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"))
 _GIVEN = ("messages", "tools", "documents", "add_generation_prompt")
-_SECONDS = 5
+SECONDS = 5
+"""The processor's seconds that a template may take for one conversation."""
 _CONVERSATIONS_A_SECOND = 100
 
 
@@ -83,7 +85,7 @@ def _in_a_process(text: str, job: Mapping[str, Any]) -> dict[str, Any]:
         job: `conversations`, and their `variables`.
     """
     count = len(job["conversations"])
-    seconds = _SECONDS + count // _CONVERSATIONS_A_SECOND
+    seconds = SECONDS + count // _CONVERSATIONS_A_SECOND
     child = subprocess.run(
         [sys.executable, "-P", chat_render.__file__],
         input=json.dumps({"text": text, "seconds": seconds, **job}),
@@ -155,12 +157,12 @@ def _templates(path: Path, settings: Mapping[str, Any]) -> dict[str, str]:
     """Name → template. Files with templates replace those of tokenizer_config.json."""
     files = {file.stem: file for file in path.glob(_NAMED_FILES)}
     if (path / _FILE).is_file():
-        files[_DEFAULT] = path / _FILE
+        files[DEFAULT] = path / _FILE
     if files:
         return {name: user_folder.read_text(file) for name, file in files.items()}
     stored = settings.get("chat_template") or {}
     if isinstance(stored, str):
-        return {_DEFAULT: stored}
+        return {DEFAULT: stored}
     if isinstance(stored, list):
         return {str(each["name"]): str(each["template"]) for each in stored}
     return {str(name): str(text) for name, text in stored.items()}

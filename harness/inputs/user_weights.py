@@ -320,7 +320,7 @@ def _size(
     return replace(
         model.sizes["full"],
         name="user",
-        summary=f"{_title(path)}: {_extent(config)}",
+        summary=f"{title(path)}: {_extent(config)}",
         precision=precision,
         config=config,
         tensors=tensors,
@@ -328,7 +328,7 @@ def _size(
     )
 
 
-def _title(path: Path) -> str:
+def title(path: Path) -> str:
     """The name of a folder. A snapshot of the Hub's cache has that of its model."""
     if path.parent.name != "snapshots":
         return path.name

@@ -126,7 +126,10 @@ def _workload(attempt: Attempt) -> Workload:
     return Workload(
         model=request.model.name,
         task=request.task,
-        config={**workload_config(request, attempt.inputs), **engines.config(request)},
+        config={
+            **workload_config(request, attempt.inputs.description.config),
+            **engines.config(request),
+        },
         checkpoint=attempt.checkpoint.path,
         precision=request.precision,
         batch_size=request.batch_size,

@@ -193,7 +193,7 @@ def _job(request: Request, checkpoint: Checkpoint, inputs: Inputs, log_dir: Path
     workload = Workload(
         model=request.model.name,
         task=request.task,
-        config=workload_config(request, inputs),
+        config=workload_config(request, inputs.description.config),
         checkpoint=checkpoint.path,
         precision="float32",
         batch_size=batch,
@@ -220,9 +220,9 @@ def _job(request: Request, checkpoint: Checkpoint, inputs: Inputs, log_dir: Path
     )
 
 
-def workload_config(request: Request, inputs: Inputs) -> dict[str, object]:
-    """Return the description of the model for a SUT: its configuration, class names, the shapes of
-    its inputs and the end tokens.
+def workload_config(request: Request, shapes: Mapping[str, object]) -> dict[str, object]:
+    """Return the description of the model for a SUT: its configuration, class names, the `shapes`
+    of its inputs and the end tokens.
 
     `parameters` is the number of parameters of the checkpoint, if it is known. For a training the
     description also contains the optimizer and the LoRA settings.
@@ -235,7 +235,7 @@ def workload_config(request: Request, inputs: Inputs) -> dict[str, object]:
     return {
         "model": dict(request.size.config),
         "classes": dict(request.model.classes),
-        **inputs.description.config,
+        **shapes,
         **ends,
         **trains,
         **lora,

@@ -78,8 +78,8 @@ def make_weights(request: Request, reporter: Reporter) -> None:
         return
     with _machine(request, reporter):
         if request.options.python is None:
-            _environment(request, request.spec.environment, reporter, {})
-        _weights(request, reporter)
+            environment_of(request, request.spec.environment, reporter, {})
+        checkpoint_of(request, reporter)
 
 
 def _run_alone(
@@ -90,9 +90,9 @@ def _run_alone(
     started_monotonic_ns: int,
 ) -> Result:
     """Measure one cell while no other cell is prepared or measured on this machine."""
-    environment = _environment(request, request.spec.environment, reporter, setup)
+    environment = environment_of(request, request.spec.environment, reporter, setup)
     with _timed(setup, "checkpoint"):
-        weights = _weights(request, reporter)
+        weights = checkpoint_of(request, reporter)
     if inputs is None:
         with _timed(setup, "description"):
             request = trained_file.described(request, weights, environment)
@@ -251,7 +251,8 @@ def _without_figures(
     )
 
 
-def _weights(request: Request, reporter: Reporter) -> checkpoint.Checkpoint:
+def checkpoint_of(request: Request, reporter: Reporter) -> checkpoint.Checkpoint:
+    """Make the weights of a cell, unless they exist. Raises HarnessError."""
     if not request.spec.reads_weights:
         return checkpoint.NONE
     if request.model.file:
@@ -261,9 +262,12 @@ def _weights(request: Request, reporter: Reporter) -> checkpoint.Checkpoint:
     return checkpoint.ensure(request.model, request.size, request.options.cache, reporter.say)
 
 
-def _environment(
+def environment_of(
     request: Request, name: str, reporter: Reporter, setup: dict[str, float]
 ) -> Environment:
+    """Make the environment of this name, unless it exists, or adopt the interpreter of --python.
+    The seconds go into `setup`. Raises EnvironmentFailure.
+    """
     if request.options.python and name != "core":
         environment = environments.adopt(
             request.options.python, name, request.rules.round, request.device, request.options.cache
@@ -287,11 +291,11 @@ def _reference_environment(
     if name == request.spec.environment:
         return environment
     try:
-        return _environment(request, name, reporter, setup)
+        return environment_of(request, name, reporter, setup)
     except EnvironmentFailure:
         if request.options.python is None:
             raise
-        return _environment(
+        return environment_of(
             replace(request, options=replace(request.options, python=None)), name, reporter, setup
         )
 

@@ -389,9 +389,11 @@ LISTS = tuple(each.name for each in fields(Options) if each.name in fields_with(
 """The flags that may take several values in a sweep. Each value gives further cells."""
 
 
-def add_flags(parser: Parser) -> None:
-    """Add one argument for each field."""
+def add_flags(parser: Parser, only: Iterable[str] | None = None) -> None:
+    """Add one argument for each field, or for each of those in `only`."""
     for each in _flags():
+        if only is not None and each.name not in only:
+            continue
         arguments: dict[str, Any] = {"required": each.default is MISSING} | each.metadata[
             "arguments"
         ]

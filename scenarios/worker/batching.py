@@ -100,6 +100,15 @@ class Batcher(Generic[Request]):
             self._queue.append((now, request))
             self._changed.notify_all()
 
+    def withdraw(self, request: Request) -> bool:
+        """Take a request out of the queue. → whether it was still there."""
+        with self._changed:
+            for entry in self._queue:
+                if entry[1] is request:
+                    self._queue.remove(entry)
+                    return True
+        return False
+
     def drain(self) -> None:
         """Wait until every request is answered. Raises the error of an answer."""
         with self._changed:

@@ -21,6 +21,7 @@ PHASES = (
     "teacher-forced logits",
     "fresh inputs",
     "evaluation",
+    "serve",
     "done",
 )
 _PHASE, COMPLETED, _EXPECTED, _LIMIT_S = range(4)

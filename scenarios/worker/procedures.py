@@ -1,5 +1,5 @@
-"""The procedures of a worker with a loaded SUT: a LoadGen test, the computing of a reference, and a
-training.
+"""The procedures of a worker with a loaded SUT: a LoadGen test, the computing of a reference, a
+training, and serving.
 
 A job names its procedure.
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from formats.job import ACCURACY, PERFORMANCE, Job
+from formats.job import ACCURACY, PERFORMANCE, SERVE, Job
 from formats.writing import write_json
 from scenarios.table import SCENARIOS
 from scenarios.worker import (
@@ -28,6 +28,7 @@ from scenarios.worker import (
     fresh_inputs,
     preflight,
     reference,
+    serving,
     teacher_forcing,
 )
 from scenarios.worker.answers import pack
@@ -38,7 +39,7 @@ from sut.contract import Inference
 
 Procedure = Callable[[Job, Any, Heartbeat, float], dict[str, Any]]
 """(job, loaded SUT, heartbeat, nanoseconds of the slowest batch while warming up) → fields of the
-WorkerOutcome. The SUT is warm, except for `fit`, whose SUT is a `Training`.
+WorkerOutcome. The SUT is warm, except for `fit`, whose SUT is a `Training`, and for `serve`.
 """
 
 OWN_ROWS = 64
@@ -347,4 +348,5 @@ PROCEDURES: dict[str, Procedure] = {
     "loadgen": loadgen_test,
     "reference": make_reference,
     "fit": fit.train,
+    SERVE: serving.serve,
 }

@@ -131,7 +131,7 @@ ENDLESS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% 
 
 @pytest.mark.parametrize("template", [ENDLESS, "{{ 9 ** (9 ** 9) }}"])
 def test_a_template_that_does_not_end_is_stopped(tmp_path, monkeypatch, template):
-    monkeypatch.setattr(chat, "_SECONDS", 1)
+    monkeypatch.setattr(chat, "SECONDS", 1)
     with pytest.raises(UsageError, match="was stopped: it needs more than 1 s for 1 prompts"):
         rendered(folder(tmp_path, template))
 

@@ -1,0 +1,314 @@
+"""`./run.sh serve` on the mock: the protocol, its limits, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from harness.execution.environments import ROOT
+from harness.inputs import chat, checkpoint, models, tokenizer
+from sut.contract import Workload
+from sut.mock import Mock
+from tests.support import server
+from tests.support.tokens import bpe
+
+_TEMPLATE = "{% for m in messages %}<s>{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:"
+_NEW = 24
+_MESSAGES = [{"role": "user", "content": "ais bjt"}]
+_ADDS = {"beginning": True, "end": False}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Weights of a user with a tokenizer and a chat template."""
+    model = models.load("mistral")
+    path = tmp_path_factory.mktemp("weights") / "folder"
+    size = model.sizes["tiny"]
+    shutil.copytree(checkpoint.ensure(model, size, path.parent / "cache").path, path)
+    (path / "digest.json").unlink()
+    bpe(size.config["vocab_size"]).save(str(path / "tokenizer.json"))
+    (path / "chat_template.jinja").write_text(_TEMPLATE)
+    return path
+
+
+@pytest.fixture
+def short():
+    """A folder whose path is short enough for a socket."""
+    with tempfile.TemporaryDirectory() as path:
+        yield Path(path)
+
+
+@pytest.fixture(scope="module")
+def served(folder):
+    flags = (
+        "--sut",
+        "mock",
+        "--weights",
+        folder,
+        "--new-tokens",
+        _NEW,
+        "--max-request-bytes",
+        9999,
+    )
+    with tempfile.TemporaryDirectory() as path:
+        with server.running(Path(path), *flags, "--logprobs", "--max-batch", 4) as running:
+            yield running
+
+
+def own_answer(folder, ids, new):
+    """The text that the mock generates after these ids."""
+    config = json.loads((folder / "config.json").read_text())
+    mock = Mock(
+        Workload(
+            model="any",
+            task="generate",
+            config={"model": config, "prompt_buckets": [64], "new_token_buckets": [_NEW]},
+            checkpoint=folder,
+            precision="float32",
+            batch_size=1,
+            device="cpu",
+            backend=None,
+            execution="eager",
+        )
+    )
+    batch = {
+        "input_ids": np.array([ids], np.int32),
+        "prompt_length": np.array([len(ids)], np.int32),
+        "max_new_tokens": np.array([new], np.int32),
+    }
+    answer = mock.to_host(mock.predict(batch))["tokens"][0, :new].tolist()
+    reader = tokenizer.of_folder(folder, _ADDS)
+    prompt = reader.decode(ids)
+    return reader.decode([*ids, *answer]).removeprefix(prompt)
+
+
+def test_the_ready_server_says_how_it_is_called(served):
+    words = served.text
+    assert "folder on mock, float32, cpu, token by token" in words
+    assert '/v1/completions -H \'Content-Type: application/json\' -d \'{"model": "folder"' in words
+    assert served.get("/health") == (200, {"status": "ok"})
+    (model,) = served.get("/v1/models")[1]["data"]
+    assert model["id"] == "folder"
+    head = served.begin("/v1/completions", b"{}").getresponse()
+    assert head.headers["Server"] == "keras-mlperf-harness (mock float32)"
+    head.read()
+
+
+def test_an_answer_is_that_of_the_sut(served, folder):
+    ids = tokenizer.of_folder(folder, _ADDS).encode("ais bjt")
+    found = served.complete("ais bjt", max_tokens=9, temperature=0, seed=1)
+    (choice,) = found["choices"]
+    assert choice["text"] == own_answer(folder, ids, 9)
+    assert choice["text"]
+    assert choice["finish_reason"] == "length"
+    assert found["usage"] == {
+        "prompt_tokens": len(ids),
+        "completion_tokens": 9,
+        "total_tokens": len(ids) + 9,
+    }
+    assert served.complete(ids, max_tokens=9)["choices"] == [choice]
+
+
+def test_several_prompts_have_the_answers_of_single_ones(served):
+    prompts = ["ais", "bjt cks", [5, 6, 7], "dlv", "ais"]
+    single = []
+    for prompt in prompts:
+        single += [choice["text"] for choice in served.complete(prompt, max_tokens=5)["choices"]]
+    texts = prompts[:2] + prompts[3:]
+    together = served.complete(texts, max_tokens=5)["choices"]
+    assert [choice["text"] for choice in together] == single[:2] + single[3:]
+    assert [choice["index"] for choice in together] == [0, 1, 2, 3]
+    assert single[0] == single[-1] != single[1]
+
+
+def test_a_stream_has_the_same_text_in_a_part_for_each_token(served):
+    body = {"prompt": "ais bjt", "max_tokens": 12}
+    whole = served.complete(**body)
+    options = {"stream": True, "stream_options": {"include_usage": True}}
+    response = served.begin("/v1/completions", body | options).getresponse()
+    assert response.headers["Content-Type"] == "text/event-stream"
+    *parts, last = server.events(response)
+    texts = [part["choices"][0]["text"] for part in parts]
+    assert len(texts) == 12
+    assert "".join(texts) == whole["choices"][0]["text"]
+    assert [part["choices"][0]["finish_reason"] for part in parts] == [None] * 11 + ["length"]
+    assert (last["usage"], last["choices"]) == (whole["usage"], [])
+
+
+def test_a_chat_is_answered_as_its_template_says(served, folder):
+    reader = tokenizer.of_folder(folder, _ADDS)
+    text = chat.of_folder(folder, "default", ()).texts({"messages": _MESSAGES})[0]
+    plain = served.complete(reader.encode_marked(text), max_tokens=6)
+    body = {"messages": _MESSAGES, "max_completion_tokens": 6}
+    status, found = served.post("/v1/chat/completions", body)
+    (choice,) = found["choices"]
+    assert (status, found["object"], found["usage"]) == (200, "chat.completion", plain["usage"])
+    assert choice["message"] == {"role": "assistant", "content": plain["choices"][0]["text"]}
+    response = served.begin("/v1/chat/completions", body | {"stream": True}).getresponse()
+    first, *parts = server.events(response)
+    assert first["choices"][0]["delta"] == {"role": "assistant", "content": ""}
+    contents = [part["choices"][0]["delta"]["content"] for part in parts]
+    assert "".join(contents) == plain["choices"][0]["text"]
+
+
+def test_a_stop_text_ends_an_answer_and_is_not_in_it(served):
+    whole = served.complete("ais bjt", max_tokens=_NEW)["choices"][0]["text"]
+    stop = whole[len(whole) // 2 :][:3]
+    expected = whole.partition(stop)[0]
+    body = {"prompt": "ais bjt", "max_tokens": _NEW, "stop": [stop, "not there"]}
+    found = served.complete(**body)
+    assert found["choices"][0]["text"] == expected
+    assert found["choices"][0]["finish_reason"] == "stop"
+    assert found["usage"]["completion_tokens"] < _NEW
+    response = served.begin("/v1/completions", body | {"stream": True}).getresponse()
+    parts = server.events(response)
+    assert "".join(part["choices"][0]["text"] for part in parts) == expected
+
+
+def test_scores_of_a_prompt_are_those_of_the_logits(served):
+    ids = [7, 8, 9, 10]
+    found = served.complete(ids, max_tokens=1, logprobs=2, echo=True)["choices"][0]["logprobs"]
+    assert [len(found[name]) for name in found] == [5, 5, 5, 5]
+    assert found["token_logprobs"][0] is None
+    # The mock's logits are 10 for its own next token and 0 for the others.
+    others = -np.log(np.exp(10) + 999)
+    for score, top in zip(found["token_logprobs"][1:], found["top_logprobs"][1:], strict=True):
+        assert score == pytest.approx(others) or score == pytest.approx(10 + others)
+        assert max(top.values()) == pytest.approx(10 + others)
+    assert found["token_logprobs"][-1] == max(found["top_logprobs"][-1].values())
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        ({"prompt": "a", "temperature": 0.5}, 400, "temperature 0.5: answers are greedy"),
+        ({"prompt": "a", "n": 2}, 400, "n: a prompt has one greedy answer"),
+        ({"prompt": "a", "max_tokens": 25}, 400, "at most 24"),
+        ({"prompt": "a", "max_tokens": 0}, 400, "max_tokens: at least 1"),
+        ({"prompt": "a", "max_tokens": "b"}, 400, "Expected `int | null`, got `str`"),
+        ({"prompt": []}, 400, "prompt: a text or a list of ids"),
+        ({"prompt": [1, "a"]}, 400, "prompt: is neither texts nor ids"),
+        ({"prompt": [1000]}, 400, "ids are from 0 to 999"),
+        ({"prompt": [1] * 500}, 400, "prompt: 500 tokens, and at most 488"),
+        ({"prompt": "a", "logprobs": 1}, 400, "give echo"),
+        ({"prompt": "a", "tools": [1]}, 400, "tools: is not supported"),
+        ({"prompt": "a", "model": "b"}, 404, "model 'b': there is only 'folder' here"),
+        (b"{", 400, "the request is not understood"),
+        (b"[]", 400, "the request is not understood"),
+        ({"prompt": "a" * 10_000}, 413, "more than 9999 bytes"),
+    ],
+)  # fmt: skip
+def test_a_request_that_cannot_be_answered_is_refused_in_one_sentence(served, body, status, words):
+    found, document = served.post("/v1/completions", body)
+    assert (found, set(document["error"])) == (status, {"message", "type", "param", "code"})
+    assert words in document["error"]["message"]
+
+
+def test_other_addresses_are_refused_in_the_same_format(served):
+    assert served.get("/v1/models/other")[0] == 404
+    assert served.get("/other")[1]["error"]["message"] == "GET /other: Not Found"
+    assert served.get("/v1/completions")[0] == 405
+    image = [{"role": "user", "content": [{"type": "image_url"}]}]
+    status, found = served.post("/v1/chat/completions", {"messages": image})
+    assert (status, found["error"]["message"]) == (400, "messages: only texts are read here")
+
+
+def test_a_client_that_leaves_frees_its_place(short):
+    """Each token takes half a second, so that the first request would take twenty seconds."""
+    flags = ("--model", "mistral", "--new-tokens", 40, "--max-batch", 1, "--max-queue", 1)
+    with server.running(short, "--sut", "mock", *flags, "--sut-option", "latency-ms=20000") as slow:
+        start = time.monotonic()
+        running = slow.begin("/v1/completions", {"prompt": "a", "max_tokens": 40, "stream": True})
+        running.getresponse().readline()
+        waiting = slow.begin("/v1/completions", {"prompt": "a", "max_tokens": 1})
+        time.sleep(1)
+        status, refused = slow.post("/v1/completions", {"prompt": "a"})
+        assert (status, refused["error"]["code"]) == (429, "queue_full")
+        waiting.close()
+        running.close()
+        time.sleep(1)
+        slow.complete("a", max_tokens=1)
+        assert time.monotonic() - start < 18
+        code, out, _ = slow.end(signal.SIGINT)
+    assert code == 0
+    assert "4 requests: 1 answered" in out
+    assert "2 left by their client; 1 refused (1 × 429)" in out
+
+
+def test_a_request_that_takes_too_long_is_refused(short):
+    flags = ("--model", "mistral", "--sut-option", "latency-ms=20000", "--timeout-s", 0.5)
+    with server.running(short, "--sut", "mock", *flags) as slow:
+        status, found = slow.post("/v1/completions", {"prompt": "a"})
+        assert (status, found["error"]["code"]) == (503, "timeout")
+        response = slow.begin("/v1/completions", {"prompt": "a", "stream": True}).getresponse()
+        assert (response.status, server.events(response)[-1]["error"]["code"]) == (200, "timeout")
+
+
+def test_a_killed_worker_is_told_to_clients_and_ends_the_command(short):
+    flags = ("--model", "mistral", "--sut-option", "latency-ms=20000")
+    with server.running(short, "--sut", "mock", *flags) as slow:
+        asked = slow.begin("/v1/completions", {"prompt": "a"})
+        time.sleep(0.5)
+        slow.worker().kill()
+        response = asked.getresponse()
+        document = json.loads(response.read())
+        _, error = slow.process.communicate(timeout=60)
+    assert response.status == 503
+    assert "killed while it served by signal SIGKILL" in document["error"]["message"]
+    assert slow.process.returncode == 1
+    assert "error: the worker was killed while it served" in error
+
+
+def test_ctrl_c_leaves_no_process_and_no_file(short):
+    with server.running(short, "--sut", "mock", "--model", "mistral") as running:
+        worker = running.worker()
+        running.complete("a", max_tokens=3)
+        code, out, _ = running.end(signal.SIGINT)
+    assert (code, "1 requests: 1 answered, with 2 prompt tokens and 3 new ones" in out) == (0, True)
+    assert not psutil.pid_exists(worker.pid)
+    assert not list(short.iterdir())
+
+
+def call(short, *flags):
+    words = server.command("--sut", "mock", "--quiet", *flags)
+    env = {"PYTHONPATH": str(ROOT), "TMPDIR": str(short), "PATH": "/usr/bin:/bin"}
+    return subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_the_load_test_compares_equal_prompts(short):
+    ended = call(short, "--model", "mistral", "--self-test", 10)
+    assert ended.returncode == 0, ended.stderr
+    assert "10 of 10 requests answered" in ended.stdout
+    assert "equal prompts with equal answers: 5 of 5" in ended.stdout
+
+
+def test_an_error_of_the_sut_ends_the_command_with_its_words(short):
+    flags = ("--model", "mistral", "--self-test", 8, "--sut-option", "raise-at=2")
+    ended = call(short, *flags)
+    assert ended.returncode == 1
+    assert "error: RuntimeError: told to raise at batch 2" in ended.stderr
+    assert "nothing is answered any more: RuntimeError: told to raise" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--model", "bert"), "serve: bert-tiny generates no tokens"),
+        (("--model", "mistral", "--new-tokens", 512), "--new-tokens 512: from 1 to 511"),
+        (("--model", "mistral", "--max-tokens", 1 << 20), "--max-tokens 1048576: from 2 to the "),
+        (("--model", "mistral", "--max-queue", 0), "--max-queue 0: more than 0"),
+        (("--model", "mistral", "--host", "no.such.host.invalid"), "give another --port"),
+    ],
+)
+def test_flags_that_make_no_sense_are_refused(short, flags, words):
+    ended = call(short, *flags)
+    assert (ended.returncode, words in ended.stderr) == (2, True), ended.stderr
