@@ -57,7 +57,7 @@ _HEAD = """# benchmarks/disagreement.py wrote this file: how far honest SUTs are
 def main() -> int:
     """Run the selected measurements, and write the file after each cell. Return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    every = [name for name, spec in SUTS.items() if spec.reads_weights]
+    every = [name for name, spec in SUTS.items() if spec.runs_models]
     parser.add_argument("--suts", nargs="+", default=every)
     parser.add_argument("--models", nargs="+", default=models.names())
     parser.add_argument("--task", help="of models that have several; default: the first of each")

@@ -16,6 +16,8 @@ MODES = ("quick", "valid", "submission")
 SIZES = ("tiny", "base", "full")
 TASKS = ("predict", "generate")
 PRECISIONS = ("float32", "tf32", "bfloat16", "float16")
+UNKNOWN = "unknown"
+"""The precision of an engine that the harness cannot look into."""
 END_TOKENS = ("stop", "ignore")
 LORA = ("own", "matched")
 STANDARD_INPUTS = ("synthetic", "uneven")
@@ -84,7 +86,9 @@ class Cell:
     )
     scenario: str = field(metadata=about("Offline, SingleStream or Fit", sweeps=4, sorts=4))
     precision: str = field(
-        metadata=about("", choices(PRECISIONS), sweeps=9, shared=True, sorts=5, words="{precision}")
+        metadata=about(
+            "", choices((*PRECISIONS, UNKNOWN)), sweeps=9, shared=True, sorts=5, words="{precision}"
+        )
     )
     batch_size: int = field(
         metadata=about(

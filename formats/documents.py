@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from formats.cell import UNKNOWN
 from formats.record import Record
 
 LABEL = "Unofficial: not verified by MLCommons, not an MLPerf result."
@@ -36,6 +37,9 @@ def measurements(record: Record) -> dict[str, str]:
         digests.weights_source or "seeded", f"the user's {digests.weights_folder}"
     )
     dtype = _HELD.get(precision, precision)
+    cast = f"cast to {dtype} on loading; names and layouts mapped to the framework's own"
+    if precision == UNKNOWN:
+        cast = "those of the engine, which are not known"
     products = "; matrix products in tf32" if precision == "tf32" else ""
     kind = _WEIGHT_FILES.get(record.architecture, "safetensors")
     input_types = sorted({array.dtype for array in record.inputs.values()})
@@ -46,9 +50,7 @@ def measurements(record: Record) -> dict[str, str]:
         "starting_weights_filename": (
             f"{kind} ({source}, digest with config.json {digests.weights})"
         ),
-        "weight_transformations": (
-            f"cast to {dtype} on loading; names and layouts mapped to the framework's own{products}"
-        ),
+        "weight_transformations": f"{cast}{products}",
     }
 
 

@@ -15,6 +15,9 @@ from formats.fields import choices, least, matching
 from formats.outcome import WorkerOutcome
 
 SCHEMA = "record-2"
+ENGINE = "engine"
+"""The execution of a SUT that sends its requests to an engine, of which nothing else is known."""
+EXECUTIONS = ("eager", "compile", "script", "graph", "xla", ENGINE)
 WEIGHTS_SOURCES = ("seeded", "user", "none")
 _SHA256 = "^[0-9a-f]{64}$"
 _WORD = r"\S"
@@ -246,7 +249,7 @@ class Record:
     submitter: str = ""
     benchmark: BenchmarkNames
     architecture: str = field(metadata=matching(_WORD))
-    execution: str = field(metadata=choices(("eager", "compile", "script", "graph", "xla")))
+    execution: str = field(metadata=choices(EXECUTIONS))
     framework: str = field(
         default="", metadata=choices(("PyTorch", "JAX", "TensorFlow", "OpenVINO", ""))
     )

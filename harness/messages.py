@@ -49,6 +49,22 @@ class PlanReason(StrEnum):
         "size tiny: the memory of the GPU is not known (--size base or full to choose)"
     )
     SIZE_NO_ACCELERATOR = "size tiny: no accelerator in use (--size base or full to choose)"
+    ENGINE_PRECISION = (
+        "precision unknown: the engine does not report it, so its answers are judged by the limits"
+        " of {like}"
+    )
+    ENGINE_DEVICE = (
+        "the machine and the device are those that send the requests; of those that answer them"
+        " nothing is known"
+    )
+    ENGINE_TEMPLATE = (
+        "the engine applies its own chat template; answers are comparable only if it is that of"
+        " --weights"
+    )
+    ENGINE_WITHOUT_CHAT = (
+        "the engine applies its chat template, and the reference does not: give --chat too, or the"
+        " answers differ"
+    )
     PRECISION = "precision {precision}: {sut} does not compute in {usual}, the default of this size"
     VARIABLES = (
         "these environment variables may change the figures, so they are part of the cell:"
@@ -146,6 +162,26 @@ class Note(StrEnum):
         " that LoadGen's least duration was not reached; the earlier test is in raw/{earlier}"
     )
     NOT_JUDGED = "accuracy not judged: {why}"
+    ENGINE_TOKENS = (
+        "the engine counts {engines:,} tokens where the tokenizer of --weights counts {ours:,}; in"
+        " one answer they differ by {most}"
+    )
+    ENGINE_WEIGHTS = (
+        "the answers may differ because the engine has quantised weights: then give --sut-option"
+        " weights=other, and they are not judged"
+    )
+    ENGINE_NO_USAGE = (
+        "the engine reports no usage, so the tokens are only those that the tokenizer of --weights"
+        " makes of its texts"
+    )
+    ENGINE_PROMPTS = (
+        "{other} of {all} prompts have another number of tokens by the engine's count: it has"
+        " another tokenizer or chat template, or adds a mark"
+    )
+    ENGINE_LOAD = (
+        "an engine on this machine looks like any other program, so a disturbance by other programs"
+        " is not noticed"
+    )
     PROCESSES = (
         "the SUT ran in {processes}, which used {share:.0%} of a processor; their memory is not"
         " counted"

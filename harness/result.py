@@ -20,9 +20,9 @@ from formats import figures
 from formats.checks import Check, Verdict
 from formats.job import TESTS
 from formats.outcome import WorkerOutcome
-from formats.record import Record
+from formats.record import ENGINE, Record
 from formats.result import Result, Status
-from harness import disturbance
+from harness import disturbance, engine_notes
 from harness.comparison.runs import find
 from harness.comparison.tables import table
 from harness.execution import loadgen_run
@@ -133,7 +133,14 @@ def _judged(
     including the figures.
     """
     threads = record.machine.usable_threads or 1
-    disturbances, notes = disturbance.sentences(values["disturbance"], threads)
+    noise = values["disturbance"]
+    if record.execution == ENGINE:
+        # An engine on this machine is another program.
+        noise = {**noise, "other_processors": None}
+        warnings = [*warnings, *engine_notes.warnings(values["evidence"])]
+        if isinstance(score, accuracy.Accuracy) and not score.passed:
+            warnings = [*warnings, Note.ENGINE_WEIGHTS]
+    disturbances, notes = disturbance.sentences(noise, threads)
     checks = audit.checks_for(record.mode)
     verdicts = [check.verdict for check in checks]
     counts = {verdict.value: verdicts.count(verdict) for verdict in Verdict}
@@ -302,6 +309,8 @@ def _evidence(
 ) -> dict[str, Any]:
     before = performance.evidence_before or {}
     after = performance.evidence_after or {}
+    if record.execution == ENGINE:
+        return {"sentence": engine_notes.sentence(after.get("detail", {})), "after": after}
     graphs = after.get("graphs")
     facts = ["eager: no graph" if graphs == 0 else f"{graphs} graph{'s' * (graphs != 1)}"]
     if "operators_per_batch" in metrics:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from formats.job import Job
+from scenarios.worker import engine
 from scenarios.worker.answers import pack
 from scenarios.worker.qsl import Qsl
 from scenarios.worker.streaming import Responder, answering
@@ -82,6 +83,8 @@ def callbacks(
     """
     size = job.workload.batch_size
     keys = job.answer
+    if isinstance(sut, engine.EngineSut):
+        return _all_at_once(sut, qsl, respond, keys, watch), lambda: None
     answer = answering(sut, respond, keys, watch)
     pending: deque[tuple[Sequence[int], Sequence[int], Any]] = deque()
 
@@ -105,6 +108,21 @@ def callbacks(
             finish()
 
     return issue, lambda: None
+
+
+def _all_at_once(
+    sut: Any, qsl: Qsl, respond: Responder, keys: Sequence[str], watch: Watch
+) -> Callable[..., None]:
+    """LoadGen's `issue` for an engine: all samples are submitted, and it waits for the answers."""
+    requests = engine.flight(sut, respond, keys, watch)
+    submit = engine.issuing(requests, qsl)
+
+    def issue(ids: Sequence[int], indices: Sequence[int]) -> None:
+        watch.start()
+        submit(ids, indices)
+        requests.drain()
+
+    return issue
 
 
 def drive(

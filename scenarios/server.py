@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from formats.job import Job
-from scenarios.worker import rate_search
+from scenarios.worker import engine, rate_search
 from scenarios.worker.batching import Batcher, Policy
 from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.latency_limits import Limited
@@ -70,8 +70,19 @@ def callbacks(
     that an error of the SUT ends the test. Else LoadGen would wait for ever.
     """
     limited = Limited(serving_of(job), respond)
-    answer = answering(sut, limited.responder, job.answer, watch)
+    watch.limited = limited
     form = policy(job)
+    if isinstance(sut, engine.EngineSut):
+        longest_ns = form.longest_wait_ns
+        requests = engine.flight(sut, limited.responder, job.answer, watch, longest_ns)
+        watch.queue = requests
+
+        def drain() -> None:
+            limited.last_issued()
+            requests.drain()
+
+        return engine.issuing(requests, qsl, limited.issue), drain
+    answer = answering(sut, limited.responder, job.answer, watch)
 
     def answer_requests(requests: list[tuple[int, int]]) -> None:
         ids, indices = zip(*requests, strict=True)
@@ -79,7 +90,6 @@ def callbacks(
 
     batcher = Batcher(answer_requests, form)
     watch.queue = batcher
-    watch.limited = limited
 
     def issue(ids: Sequence[int], indices: Sequence[int]) -> None:
         limited.issue(ids)

@@ -78,6 +78,11 @@ class Scenario:
         """
         return self.figure.one_query
 
+    @property
+    def many_at_once(self) -> bool:
+        """True if samples may be issued before earlier ones are answered."""
+        return self.loadgen and not self.one_sample_a_query and self.samples_a_query is None
+
     def load(self) -> ModuleType:
         """The scenario's module, imported on first use."""
         return importlib.import_module(self.module)

@@ -108,13 +108,16 @@ class Inference(Protocol):
 
 class Engine(Inference, Protocol):
     """A SUT that forms its own batches, such as a server behind a network. The scenarios hand it
-    each sample at once.
+    each sample at once. `scenarios.worker.engine` gives it `predict` and `to_host`.
     """
+
+    silence_s: float
+    """Seconds after which it gives up if none of its requests is answered."""
 
     def submit(
         self,
         sample: Batch,
-        on_first: Callable[[np.ndarray], None],
+        on_first: Callable[[np.ndarray], None] | None,
         on_end: Callable[[Batch | Exception], None],
     ) -> None:
         """Begin to answer one prepared sample, with axis 0 of length 1, and return at once.
@@ -122,8 +125,8 @@ class Engine(Inference, Protocol):
         Both functions are called from one thread of the SUT.
 
         Args:
-            on_first: call it with the first token, int32 [1, 1], when it has arrived. A SUT that
-                does not stream never calls it.
+            on_first: call it with the first token, int32 [1, 1], when it has arrived; None: the
+                whole answer is requested.
             on_end: call it once, with the complete answer as `to_host` returns it, or with an
                 error, which ends the test.
         """

@@ -13,6 +13,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from formats.cell import UNKNOWN
+from formats.record import ENGINE
+from sut import option_kinds
 from sut.devices import DEVICES
 
 REFERENCE = "plain-transformers"
@@ -67,7 +70,7 @@ class SutSpec:
         unsupported: "model", "model/task", "model/precision", "model/task/precision" or an
             architecture → the reason. The model `*` is every model.
         architectures: the architectures that it supports; empty: those for which it has a file.
-        options: name of each `--sut-option` → (its type or its words, its description).
+        options: name of each `--sut-option` → (its reader or its words, its description).
         precisions: the precisions it can compute in on some device.
         reads_weights: whether it needs a checkpoint.
         current: whether people choose it today. The other SUTs are here to be compared with
@@ -83,6 +86,8 @@ class SutSpec:
         without_keras: for Keras only, the SUT that computes the same on the same framework.
         on_keras2: for Keras 3 only, the SUT of Keras 2 with the same framework and execution.
         lora: the layout of the factors of its library's LoRA: MATRIX or PER_HEAD.
+        remote: whether it sends its requests to an engine, wherever that runs. It forms its own
+            batches, and neither its execution nor its precision is known.
         no_fit: why it trains no model; empty: it trains.
     """
 
@@ -94,7 +99,9 @@ class SutSpec:
     process_env: Mapping[str, str] = field(default_factory=dict)
     unsupported: Mapping[str, str] = field(default_factory=dict)
     architectures: tuple[str, ...] = ()
-    options: Mapping[str, tuple[type | tuple[str, ...], str]] = field(default_factory=dict)
+    options: Mapping[str, tuple[Callable[[str], Any] | tuple[str, ...], str]] = field(
+        default_factory=dict
+    )
     reference: str = REFERENCE
     references: Mapping[str, str] = field(default_factory=dict)
     devices: tuple[str, ...] = tuple(DEVICES)
@@ -109,6 +116,12 @@ class SutSpec:
     on_keras2: str | None = None
     lora: str = MATRIX
     no_fit: str = ""
+    remote: bool = False
+
+    @property
+    def runs_models(self) -> bool:
+        """Whether it runs a model by itself, and not the mock's arithmetic or another's engine."""
+        return self.reads_weights and not self.remote
 
 
 _IN_FLIGHT = {
@@ -458,6 +471,43 @@ SUTS: dict[str, SutSpec] = {
         summary="TensorFlow models of Transformers 4 on Keras 2, compiled by XLA",
     ),
 }
+
+SUTS["endpoint"] = SutSpec(
+    module="sut.endpoint.{architecture}",
+    environment="core",
+    execution=ENGINE,
+    summary="an engine behind the OpenAI protocol, such as vLLM or llama.cpp, wherever it runs",
+    current=False,
+    remote=True,
+    devices=("cpu",),
+    precisions=(UNKNOWN,),
+    classes="transformers",
+    options={
+        "url": (option_kinds.http_url, "address of the API, such as http://127.0.0.1:8000/v1"),
+        "api": (
+            ("completions", "chat"),
+            "/completions or /chat/completions (default chat with --chat, else completions)",
+        ),
+        "model": (str, "name of the model (default: the first that the engine lists)"),
+        "key-env": (str, "name of the environment variable with the API key"),
+        "key-file": (option_kinds.file, "file with the API key"),
+        "timeout-s": (
+            option_kinds.positive,
+            "seconds without any part of an answer, after which the test ends (default 120)",
+        ),
+        "in_flight": (
+            option_kinds.count,
+            "requests that are sent at a time (default: as many as the scenario issues)",
+        ),
+        "weights": (
+            ("same", "other"),
+            (
+                "other: the engine has other weights than --weights, such as quantised ones, so its"
+                " answers are not judged (default same)"
+            ),
+        ),
+    },
+)
 
 REFERENCES: dict[str, SutSpec] = {
     REFERENCE: _native_torch(

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from compliance.scoring import arrays, logits, own_choice, tokens
+from compliance.scoring import arrays, logits, own_choice, text, tokens
 from compliance.scoring.value import Accuracy as Accuracy
 from compliance.scoring.value import Arrays as Arrays
 
@@ -44,6 +44,11 @@ SCORES = {
     "tokens": Score(
         take=tokens.score,
         arrays=("n_tokens", "top_ids", "top_logits", "logits"),
+        together=("end_tokens", "max_new_tokens"),
+    ),
+    "text": Score(
+        take=text.score,
+        arrays=("n_tokens", "top_ids", "top_logits", "logits", "token_texts", "token_starts"),
         together=("end_tokens", "max_new_tokens"),
     ),
     "arrays": Score(take=arrays.score, kinds="bfiu"),

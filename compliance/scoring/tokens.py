@@ -14,7 +14,7 @@ from compliance.scoring.value import Accuracy, Arrays, spread
 
 TOKEN_BYTES = 4
 """The size of a token, an int32, in a payload."""
-_LEADING = 64
+LEADING = 64
 """`compared_fraction` uses only the first so many tokens of an answer. The place where two honest
 SUTs first differ does not depend on the number of tokens that follow.
 """
@@ -56,14 +56,14 @@ def score(
     wrong_counts = sum(r is None for r in rows)
     possible = [row for row in rows if row is not None]
     equal, compared, gaps = (np.array([row[k] for row in possible]) for k in range(3))
-    leading = np.minimum(counts, _LEADING).sum()
+    leading = np.minimum(counts, LEADING).sum()
     detail = {
         "samples": len(rows),
         "tokens": sum(map(len, payloads)),
         "reference_tokens": int(counts.sum()),
         "rows_of_wrong_length": wrong_counts,
         "equal_fraction": float(equal.sum() / counts.sum()),
-        "compared_fraction": float(np.minimum(compared, _LEADING).sum() / leading),
+        "compared_fraction": float(np.minimum(compared, LEADING).sum() / leading),
         "compared_fraction_limit": tolerance["compared_fraction"],
         "logit_gap": float(gaps.max(initial=0) / deviation),
         "logit_gap_limit": tolerance["logit_gap"],

@@ -67,7 +67,7 @@ def matrix(folder: Path) -> list[dict[str, str]]:
     for run in sorted(find(folder)[0], key=lambda run: (run.status is Status.OK, run.started)):
         runs[run.cell.sut, run.cell.model, run.cell.task] = run
     rows = []
-    suts = [name for name, spec in SUTS.items() if spec.reads_weights]
+    suts = [name for name, spec in SUTS.items() if spec.runs_models]
     for sut, (model, task) in product(suts, _works()):
         reason = unsupported(
             sut,

@@ -7,7 +7,7 @@ import csv
 import io
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,12 +71,14 @@ class Prompt:
     Attributes:
         line: its first line, from 1.
         label: the value in the file.
+        messages: the conversation of which `text` was made; a text is one message of the user.
     """
 
     text: str
     line: int
     max_new_tokens: int | None = None
     label: Any = None
+    messages: Sequence[Mapping[str, Any]] = ()
 
 
 def read(
@@ -176,9 +178,12 @@ def _of_text(path: Path, text: str, options: PromptOptions) -> tuple[list[Prompt
         parts = _lines(*parts[0])
         if len(parts) > 1:
             notes.append(InputNote.LINES.format(file=path.name, lines=len(parts)))
-    texts = _texts({f"{path}:{line}": _by_user(text) for text, line in parts}, options)
-    lines_of_prompts = [line for _, line in parts]
-    prompts = [Prompt(*each) for each in zip(texts, lines_of_prompts, strict=True)]
+    conversations = {f"{path}:{line}": _by_user(text) for text, line in parts}
+    texts = _texts(conversations, options)
+    prompts = [
+        Prompt(text, line, messages=_by_user(part))
+        for text, (part, line) in zip(texts, parts, strict=True)
+    ]
     return prompts, tuple(notes)
 
 
@@ -348,7 +353,8 @@ def _prompts(
                 f"{where}: the prompt contains half of a surrogate pair, which is no character:"
                 " write it as UTF-8"
             )
-        prompts.append(Prompt(text, line, _max_new_tokens(where, row), row.get("label")))
+        new = _max_new_tokens(where, row)
+        prompts.append(Prompt(text, line, new, row.get("label"), conversations[where]))
     return prompts
 
 

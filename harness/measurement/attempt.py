@@ -17,6 +17,7 @@ from harness.execution import kernels, loadgen_run, machine
 from harness.execution.environments import Environment
 from harness.inputs.checkpoint import Checkpoint
 from harness.inputs.dataset import Inputs
+from harness.measurement import engines
 from harness.measurement.reference import Reference, logits_rows, workload_config
 from harness.request.request import Request
 from sut import variables as environment_variables
@@ -105,7 +106,7 @@ def make_job(
         limits=request.limits(inputs.count, inputs.description.uneven or bool(request.end_tokens)),
         log_dir=directory / "raw" / test,
         reference=attempt.reference.path,
-        logits_rows=logits_rows(request, inputs),
+        logits_rows=0 if request.spec.remote else logits_rows(request, inputs),
         calibration=calibration,
         known=attempt.known,
         stream=request.stream,
@@ -125,7 +126,10 @@ def _workload(attempt: Attempt) -> Workload:
     return Workload(
         model=request.model.name,
         task=request.task,
-        config=workload_config(request, attempt.inputs.description.config),
+        config={
+            **workload_config(request, attempt.inputs.description.config),
+            **engines.config(request),
+        },
         checkpoint=attempt.checkpoint.path,
         precision=request.precision,
         batch_size=request.batch_size,

@@ -19,6 +19,7 @@ from formats.record import (
 from harness.execution import kernels
 from harness.inputs import limits
 from harness.inputs.architectures.text import SEED
+from harness.measurement import engines
 from harness.measurement.attempt import Attempt
 from harness.request.request import Request
 from sut import variables as environment_variables
@@ -101,6 +102,10 @@ def _accuracy(attempt: Attempt) -> Judged:
     if answers := attempt.inputs.description.config.get("new_token_buckets"):
         # Prompts of a file may request longer answers than those of the size.
         size = replace(size, inputs={**size.inputs, "new_tokens": max(answers)})
+    keys = tuple(model.answer_keys)
+    if request.spec.remote:
+        of_text = engines.tolerance(model, size, request.device)
+        return Judged(score=engines.SCORE, keys=keys, tolerance=of_text, reason=reason)
     place = (model, size, request.precision, request.device)
     if request.trains:
         tolerance = attempt.reference.limits or limits.of_training(*place)
@@ -108,7 +113,6 @@ def _accuracy(attempt: Attempt) -> Judged:
     of_answers = attempt.reference.limits or limits.limits(
         *place, request.options.sut, attempt.inputs.count
     )
-    keys = tuple(model.answer_keys)
     return Judged(score=model.score, keys=keys, tolerance=of_answers, reason=reason)
 
 

@@ -20,6 +20,7 @@ from harness.execution.environments import ROOT, Environment, lock_files
 from harness.inputs.checkpoint import Checkpoint
 from harness.inputs.dataset import Inputs
 from harness.locks import held
+from harness.measurement import engines
 from harness.request.plan import memory_shortage
 from harness.request.request import Request
 from scenarios.worker.heartbeat import Beat
@@ -122,6 +123,8 @@ def ensure(
     If float32 does not fit into the memory of an accelerator, the host computes it. A training is
     excepted, because it may take hours there.
     """
+    if other := engines.not_judged(request):
+        return Reference(None, reason=other)
     if lacks := missing(request.reference, request.model.architecture, request.task):
         return Reference(None, reason=f"no reference: {lacks}")
     final = directory(request, checkpoint.digest, inputs, environment)
@@ -164,6 +167,7 @@ def ensure(
                 return Reference(None, reason=f"no reference: {outcome.status}: {outcome.reason}")
             shutil.rmtree(final, ignore_errors=True)
             scratch.rename(final)
+        path = engines.with_texts(request, path)
     with path.open("rb") as f:
         digest = hashlib.file_digest(f, "sha256").hexdigest()
     if request.architecture.limits is None:

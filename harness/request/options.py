@@ -364,9 +364,11 @@ def read_sut_options(sut: str, texts: Iterable[str]) -> dict[str, Any]:
             continue
         try:
             values[name] = kind(value)
-        except ValueError:
-            number = "a number" if kind is float else "a whole number"
-            raise UsageError(f"--sut-option {text}: the value is {number}") from None
+        except ValueError as e:
+            rule = str(e)
+            if kind in (int, float):
+                rule = "the value is a number" if kind is float else "the value is a whole number"
+            raise UsageError(f"--sut-option {text}: {rule}") from None
     return values
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from compliance import rules
+from formats.cell import UNKNOWN
 from harness.errors import UsageError
 from harness.execution import machine
 from harness.execution.environments import LOCKS
@@ -21,7 +22,7 @@ from harness.inputs.dataset import UserInputs
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import PromptOptions
 from harness.messages import KerasGenerates, NotRun, PlanReason
-from harness.request import serving
+from harness.request import engines, serving
 from harness.request.options import Options
 from harness.request.request import STEPS, Request
 from scenarios.table import SCENARIOS
@@ -64,6 +65,8 @@ def resolve(options: Options) -> Request:
     reasons += _of_training(options, model)
     reasons += _of_first_token(options, model, size)
     end_tokens, why = _end_tokens(options, model, weights)
+    if spec.remote:
+        reasons += engines.check(options, weights)
     round_ = rules.load(rules.CURRENT)
     official = model.benchmark.get(round_.round, "")
     generates = architectures.of(model, options.trains).generates_tokens
@@ -85,7 +88,7 @@ def resolve(options: Options) -> Request:
         rules=round_,
         serving=serves,
         stream=streams,
-        sut_options=options.sut_options,
+        sut_options=engines.with_api(options),
         end_tokens=end_tokens,
         weights=weights,
         chat=chat,
@@ -257,6 +260,12 @@ def _no_tokens(flag: str, options: Options, model: Model) -> UsageError:
 def _precision(
     options: Options, spec: SutSpec, model: Model, size: Size, reasons: list[str]
 ) -> str:
+    if spec.remote:
+        if options.precision is not None:
+            raise UsageError(
+                f"--precision {options.precision}: the engine decides it: leave it out"
+            )
+        return UNKNOWN
     precision = options.precision or size.precision
     if options.precision is None and precision not in spec.precisions:
         precision = spec.precisions[0]
@@ -314,7 +323,8 @@ def _inputs_on_host(
 
     On the host a batch is at most as large, because more only repeats inputs.
     """
-    is_chosen = options.batch_size is not None or SCENARIOS[options.scenario].one_sample_a_query
+    is_chosen = options.batch_size is not None or SUTS[options.sut].remote
+    is_chosen = is_chosen or SCENARIOS[options.scenario].one_sample_a_query
     if options.dataset is None or options.trains or is_chosen or DEVICES[device].accelerator:
         return None
     if given:
@@ -332,6 +342,8 @@ def _batch_size(options: Options, size: Size, most: int | None, reasons: list[st
                 f" {scenario.samples_a_query} samples, which are one batch: leave it out"
             )
         return scenario.samples_a_query
+    if SUTS[options.sut].remote:
+        return 1
     if batch_size is None:
         usual = size.batch_size.get("Offline" if scenario.serves else options.scenario, 1)
         if most and most < usual:

@@ -162,7 +162,7 @@ def _each(name: str, texts: list[str]) -> list[str]:
     every model without a group. The name of a group means all its models.
     """
     every = {
-        "sut": [sut for sut, spec in SUTS.items() if spec.reads_weights],
+        "sut": [sut for sut, spec in SUTS.items() if spec.runs_models],
         "model": models.in_group(""),
         "scenario": list(SCENARIOS),
     }

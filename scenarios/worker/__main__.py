@@ -28,18 +28,14 @@ from typing import Any
 from formats.job import SERVE, Job, read_job
 from formats.outcome import WorkerOutcome
 from formats.writing import write_json
-from scenarios.worker import host_memory, preflight, procedures, streaming
+from scenarios.worker import engine, failures, host_memory, preflight, procedures, streaming
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
 from scenarios.worker.warm_up import warm_up
 from sut.contract import Unsupported
-from sut.devices import DEVICES, HOST
 from sut.evidence import compilations, generated_files, matrix_rate
-from sut.evidence.out_of_memory import asked_bytes
-from sut.registry import FIT, REFERENCES, SUTS, loader
+from sut.registry import FIT, loader
 
 _clock = time.perf_counter_ns
-# Python's and numpy's own words; those of a framework are in the registry.
-_OUT_OF_MEMORY = ("MemoryError", "Out of memory")
 
 
 @dataclass(frozen=True)
@@ -104,7 +100,7 @@ def run(job: Job, loaded: Loaded | None) -> tuple[WorkerOutcome, Loaded | None]:
     # Whatever a framework raises becomes a status. The traceback stays in worker.log.
     except Exception as e:  # noqa: BLE001
         traceback.print_exc()
-        outcome = failure(e, job.sut, job.workload.device)
+        outcome = failures.outcome_of(e, job.sut, job.workload.device)
     beat.enter("done", 60)
     return outcome, loaded
 
@@ -121,42 +117,6 @@ def die_with_parent(parent: int) -> None:
             Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
     if os.getppid() != parent:  # the parent died before the call above
         os._exit(1)
-
-
-def failure(error: Exception, sut: str, device: str = HOST) -> WorkerOutcome:
-    """The outcome of a worker in which an error was raised: out of memory, in the words of Python
-    or the framework, or another error.
-
-    For out of memory, the reason contains the requested bytes, if the framework reports them, and
-    the bytes that the machine still had. The free bytes of an accelerator are added only by its
-    framework.
-    """
-    known, kind = SUTS | REFERENCES, type(error).__name__
-    words = (*_OUT_OF_MEMORY, *(known[sut].out_of_memory if sut in known else ()))
-    first, *others = f"{kind}: {error}".strip().split("\n")
-    # For a traced function, TensorFlow lists each line of source, and the innermost error last.
-    if first.endswith("in user code:"):
-        first = next(
-            (line.strip() for line in reversed(others) if line.strip().startswith(f"{kind}: ")),
-            first,
-        )
-    if not any(word in f"{kind} {error}" for word in words):
-        return WorkerOutcome("error", first[:500])
-    lines = [first, *(f"{kind}: {line.strip()}" for line in others)]
-    line, asked = next(
-        ((line, asked) for line in lines if (asked := asked_bytes(line))), (first, None)
-    )
-    available = None if DEVICES[device].accelerator else preflight.free_memory_bytes()
-    told = {"asked for": asked, "available": available}
-    return WorkerOutcome(
-        "oom",
-        "; ".join(
-            [
-                line[:400],
-                *(f"{name} {count:,} bytes" for name, count in told.items() if count is not None),
-            ]
-        ),
-    )
 
 
 def measure(
@@ -187,7 +147,9 @@ def load_and_warm_up(job: Job, beat: Heartbeat) -> Loaded:
     start = _clock()
     sut = load(job.workload)
     check_in_flight(job, sut)
-    if job.stream:
+    if engine.is_engine(sut):
+        sut = engine.EngineSut(sut, job.stream)
+    elif job.stream:
         if not hasattr(sut, "stream"):
             raise Unsupported("--stream: this SUT hands over only whole answers: leave it out")
         sut = streaming.Streamed(sut, job.workload.config.get("end_tokens", ()))
@@ -209,6 +171,8 @@ def check_in_flight(job: Job, sut: Any) -> None:
     model.
     """
     kept = getattr(sut, "in_flight", 1)
+    if engine.is_engine(sut):
+        return
     if "in_flight" in job.workload.options and job.workload.in_flight != kept:
         raise Unsupported(
             f"--sut-option in_flight={job.workload.in_flight}: for {job.workload.model} this SUT"

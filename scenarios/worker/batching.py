@@ -12,7 +12,7 @@ from array import array
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 Request = TypeVar("Request")
 Result = TypeVar("Result")
@@ -59,6 +59,18 @@ class Record:
     begun_ns: array[int] = field(default_factory=lambda: array("q"))
     waiting: array[int] = field(default_factory=lambda: array("q"))
     taken: array[int] = field(default_factory=lambda: array("q"))
+
+
+class Queue(Protocol):
+    """Requests that are not yet answered."""
+
+    record: Record
+
+    def work(self) -> None:
+        """Answer requests until `close` is called."""
+
+    def close(self) -> None:
+        """Answer no further request."""
 
 
 class Batcher(Generic[Request]):
@@ -168,7 +180,7 @@ class Batcher(Generic[Request]):
             return [self._queue.popleft()[1] for _ in range(count)]
 
 
-def beside(batcher: Batcher[Any] | None, call: Callable[[], Result]) -> Result:
+def beside(batcher: Queue | None, call: Callable[[], Result]) -> Result:
     """Return the result of `call`, or raise its error. With a batcher it runs in another thread,
     while this one works.
 

@@ -13,6 +13,7 @@ import numpy as np
 from formats.figures import TOKEN_BYTES
 from formats.job import ACCURACY, Job
 from scenarios.table import SCENARIOS
+from scenarios.worker import failures
 from scenarios.worker.answers import Payload
 from scenarios.worker.heartbeat import COMPLETED, Heartbeat
 from scenarios.worker.qsl import Qsl
@@ -162,7 +163,8 @@ def run(
     log = lg.LogSettings()
     log.log_output.outdir = str(job.log_dir)
     log.enable_trace = trace
-    sut = lg.ConstructFastSUT(issue, flush)
+    callbacks = [failures.reported(job, callback) for callback in (issue, flush)]
+    sut = lg.ConstructFastSUT(*callbacks)
     library = lg.ConstructQSL(qsl.count, job.limits.performance_sample_count, qsl.load, qsl.unload)
     lg.StartTestWithLogSettings(sut, library, settings, log, str(job.audit_config))
     lg.DestroyQSL(library)

@@ -22,6 +22,7 @@ from scenarios.worker import (
     batching,
     counters,
     disturbance,
+    engine,
     evidence,
     fit,
     fresh_inputs,
@@ -86,7 +87,7 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     beat.allow(LOAD_LIMIT_S)  # a profiler of a GPU may take a minute to start and to read
     watched = evidence.batches(job, sut)
     begun = evidence.begin(sut, watched)
-    beat.enter("test", _hang_limit_s(calibration), plan.samples)
+    beat.enter("test", _hang_limit_s(calibration, sut), plan.samples)
     energy_before, load_before = counters.read(job.workload.device), disturbance.read()
     monotonic_ns, start = time.monotonic_ns(), _clock()
     batching.beside(watch.queue, lambda: loadgen.run(job, qsl, issue, flush, plan.trace))
@@ -147,19 +148,23 @@ def _find_rate(
     qsl = Qsl(job.inputs, sut.prepare)
     qsl.load(range(qsl.count))
     seed = loadgen.test_settings(job).schedule_rng_seed
-    beat.enter("rate", _hang_limit_s(calibration))
+    beat.enter("rate", _hang_limit_s(calibration, sut))
     found: dict[str, Any] = scenario.find_rate(
         sut, qsl, job, 1e9 / calibration["median_sample_ns"], seed, beat
     )
     return found
 
 
-def _hang_limit_s(calibration: Mapping[str, float]) -> float:
+def _hang_limit_s(calibration: Mapping[str, float], sut: Inference) -> float:
     """Seconds without an answer after which a test counts as hung. Between requests nothing is
-    answered.
+    answered. An engine gives up by itself, with a better reason.
     """
     between_s = 10 / calibration["rate"] if "rate" in calibration else 0
-    return hang_limit_s(calibration["slowest_batch_ns"]) + between_s
+    return hang_limit_s(calibration["slowest_batch_ns"]) + between_s + _silence_s(sut)
+
+
+def _silence_s(sut: Inference) -> float:
+    return sut.silence_s if isinstance(sut, engine.EngineSut) else 0
 
 
 def _look_back(job: Job, sut: Inference, qsl: Qsl, watch: Watch, beat: Heartbeat) -> dict[str, Any]:
@@ -195,7 +200,7 @@ def calibrate(
         else Qsl(job.synthetic, sut.prepare, start=job.warmup_rows)
     )
     samples_like.load(range(samples_like.count))
-    beat.enter("calibrate", hang_limit_s(slowest_ns))
+    beat.enter("calibrate", hang_limit_s(slowest_ns) + _silence_s(sut))
     respond = loadgen.responder(beat, watch, dry=True)
     issue, flush = scenario.callbacks(sut, samples_like, respond, job, watch)
     batch = job.workload.batch_size
@@ -203,6 +208,8 @@ def calibrate(
     # A window has at least as many batches as the SUT keeps in flight. A single batch of two that
     # overlap would look twice as slow.
     least = max(2 if batch > 1 else 1, sut.in_flight) * batch
+    if isinstance(sut, engine.EngineSut) and SCENARIOS[job.scenario].many_at_once:
+        least = engine.CALIBRATION_SAMPLES
     windows, samples = batching.beside(
         watch.queue,
         lambda: _windows(

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from scenarios.worker.batching import Batcher
+from scenarios.worker.batching import Queue
 from scenarios.worker.latency_limits import Limited
 
 KEPT = 256
@@ -45,7 +45,7 @@ class Watch:
             `start`.
         indices: the samples' indices in the query sample library, in the order of the answers.
         next_kept: the number of the next answer to keep.
-        queue, limited: the batcher and the limits of a scenario in which requests wait; None: none
+        queue, limited: the queue and the limits of a scenario in which requests wait; None: none
             wait.
         first_ns: nanoseconds from the beginning of a streamed batch to its first tokens, one entry
             a batch.
@@ -60,7 +60,7 @@ class Watch:
     times: array[int] = field(default_factory=lambda: array("q"))
     indices: array[int] = field(default_factory=lambda: array("q"))
     kept: list[tuple[int, bytes]] = field(default_factory=list)
-    queue: Batcher[Any] | None = None
+    queue: Queue | None = None
     limited: Limited | None = None
     first_ns: array[float] = field(default_factory=lambda: array("d"))
     later_ns: array[float] = field(default_factory=lambda: array("d"))

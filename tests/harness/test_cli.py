@@ -475,7 +475,7 @@ def test_the_matrix_is_read_from_the_registry_and_from_finished_runs(tmp_path):
         and told["hf-tensorflow", "bert", "fit"][0] == "unsupported"
     )
     works = sum(len(model.tasks) + bool(model.fit) for model in map(models.load, models.names()))
-    assert len(told) == len(rows) == works * sum(spec.reads_weights for spec in SUTS.values())
+    assert len(told) == len(rows) == works * sum(spec.runs_models for spec in SUTS.values())
     shown = run_sh("list", "--matrix", tmp_path).stdout
     assert f"({told['keras3-jax', 'mistral', 'generate'][1]})" in shown
 

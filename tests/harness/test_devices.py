@@ -15,8 +15,7 @@ from harness.execution.environments import ROOT
 from harness.inputs import models
 from harness.request import plan
 from harness.submission import inference
-from scenarios.worker import __main__ as worker
-from scenarios.worker import preflight
+from scenarios.worker import failures, preflight
 from sut import registry, variables
 from sut.devices import DEVICES, HOST, Device, accelerators
 from sut.evidence import device_memory
@@ -201,7 +200,7 @@ def test_the_packages_of_a_new_framework_stand_in_the_systems_description(monkey
     ],
 )
 def test_running_out_of_memory_is_told_in_the_frameworks_own_words(sut, error, status):
-    assert worker.failure(error, sut).status == status
+    assert failures.outcome_of(error, sut).status == status
 
 
 @pytest.mark.parametrize(
@@ -249,14 +248,15 @@ def test_out_of_memory_says_how_many_bytes_were_asked_for_and_how_many_there_wer
 ):
     available = preflight.free_memory_bytes()
     told = re.search(
-        r"asked for ([\d,]+) bytes; available ([\d,]+) bytes$", worker.failure(error, sut).reason
+        r"asked for ([\d,]+) bytes; available ([\d,]+) bytes$",
+        failures.outcome_of(error, sut).reason,
     )
-    assert told, worker.failure(error, sut).reason
+    assert told, failures.outcome_of(error, sut).reason
     assert [int(told[1].replace(",", "")), int(told[2].replace(",", ""))] == [
         asked,
         pytest.approx(available, rel=0.5),
     ]
-    assert worker.failure(error, sut, "cuda").reason.endswith(f"asked for {asked:,} bytes")
+    assert failures.outcome_of(error, sut, "cuda").reason.endswith(f"asked for {asked:,} bytes")
 
 
 def test_a_containers_limit_counts_and_what_it_keeps_of_files_does_not(tmp_path, monkeypatch):
@@ -284,9 +284,9 @@ def test_the_error_of_a_traced_function_is_told_by_its_innermost_line():
         f'in user code:\n\n    File "lm.py", line 3, in call  *\n{layer}\n        {inner}\n\n   '
         " Call arguments received:\n"
     )
-    assert worker.failure(error, "hf-tensorflow").reason == inner
+    assert failures.outcome_of(error, "hf-tensorflow").reason == inner
     assert (
-        worker.failure(TypeError("in user code:\n"), "hf-tensorflow").reason
+        failures.outcome_of(TypeError("in user code:\n"), "hf-tensorflow").reason
         == "TypeError: in user code:"
     )
 

@@ -10,8 +10,9 @@ from typing import Any
 from compliance.findings.check import judge, not_applicable, shorten
 from compliance.rules import EvidenceRule, Rules
 from compliance.subject import NO_EVIDENCE, LoadGenRun, Subject
+from formats.cell import UNKNOWN
 from formats.checks import Check, Fault
-from formats.record import Record
+from formats.record import ENGINE, Record
 
 _FIX = "raw/<test>/worker.log shows what the framework ran; correct it, and measure again"
 _WORDS = {
@@ -45,6 +46,8 @@ def checks(subject: Subject) -> list[Check]:
     after_test = (outcome.evidence_after if outcome else None) or {}
     graphs = f"{after_test.get('graphs')} graphs, none new while measuring"
     good = f"{record.execution}: {graphs}{_more(after_test, record)}"
+    if record.execution == ENGINE:
+        good = "an engine, of which only the answers are seen"
     results = []
     for test in subject.tests:
         faults = _graphs(test, record, subject.rules)
@@ -96,8 +99,25 @@ def _graphs(test: LoadGenRun, record: Record, rules: Rules) -> Iterator[Fault | 
         yield test.no_evidence
         return
     yield from _contradictions(rule, *evidence, execution)
+    yield from _of_engine(record)
     counters = rules.evidence_counters.get(record.framework, ())
     yield from _uncounted(rule, *evidence, record.framework, counters)
+
+
+def _of_engine(record: Record) -> Iterator[Fault]:
+    """Yield a fault if a SUT whose framework or precision is known is called an engine, which would
+    spare it all other evidence, or if only its precision is unknown.
+    """
+    precision, framework = record.cell.precision, record.framework
+    if (record.execution == ENGINE) != (precision == UNKNOWN):
+        text = (
+            f"the execution is {record.execution} and the precision {shorten(precision)}; that of"
+            f" an {ENGINE} is {UNKNOWN}, and no other is"
+        )
+        yield Fault(text, UNKNOWN, shorten(precision))
+    if record.execution == ENGINE and framework:
+        text = f"the execution is {ENGINE}, and {framework} computes in the worker"
+        yield Fault(text, "no framework", framework)
 
 
 def findings(

@@ -13,11 +13,13 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+from formats.cell import UNKNOWN
 from harness.inputs.models import drawn
 from harness.inputs.models.drawn import Parts, Rule, Tensor
 
 _HERE = Path(__file__).parent
-ITEM_BYTES = {"float32": 4, "tf32": 4, "bfloat16": 2, "float16": 2}
+ITEM_BYTES = {"float32": 4, "tf32": 4, "bfloat16": 2, "float16": 2, UNKNOWN: 0}
+"""Precision → bytes of a parameter. Those of an engine are not in our memory."""
 
 
 @dataclass(frozen=True)

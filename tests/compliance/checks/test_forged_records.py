@@ -369,6 +369,16 @@ def test_a_score_or_a_precision_without_a_tolerance_fails(
     assert "has no tolerance for" in _told(run, "tolerance")[1]
 
 
+def test_a_sut_of_a_known_precision_is_no_engine(run: Path) -> None:
+    _of_record(run, execution="engine")
+    verdict_, detail_ = _told(run, "performance-evidence")
+    assert verdict_ is FAIL
+    assert "the precision float32; that of an engine is unknown, and no other is" in detail_
+    _of_record(run, "cell", precision="unknown")
+    _of_record(run, framework="PyTorch")
+    assert "PyTorch computes in the worker" in _told(run, "performance-evidence")[1]
+
+
 def test_the_rounds_tolerances_are_the_largest_of_the_harness() -> None:
     for round in rules.rounds():
         limits = rules.load(round).project_limits.tolerance

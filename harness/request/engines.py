@@ -1,0 +1,61 @@
+"""The flags of a SUT that sends its requests to an engine (`SutSpec.remote`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from harness.errors import UsageError
+from harness.inputs.user_weights import Folder
+from harness.messages import PlanReason
+from harness.request.options import Options
+from scenarios.table import SCENARIOS
+from sut.registry import SUTS
+
+LIKE = "bfloat16"
+"""The precision by whose limits answers are judged. No other precision has looser ones."""
+CHAT = "chat"
+
+
+def check(options: Options, weights: Folder | None) -> Iterator[str]:
+    """Yield notes for a reader. Raises UsageError for flags that do not fit an engine."""
+    sut, given = options.sut, options.sut_options
+    if "url" not in given:
+        raise UsageError(f"--sut {sut}: which engine? Give --sut-option url=http://HOST:PORT/v1")
+    tokenizer = weights.tokenizer if weights else None
+    if tokenizer is None or tokenizer.encode_marked is None or options.dataset is None:
+        raise UsageError(
+            f"--sut {sut}: needs the folder of the engine's model with its tokenizer.json"
+            " (--weights DIR), and your prompts (--dataset FILE)"
+        )
+    many = SCENARIOS[options.scenario].samples_a_query is None
+    if options.batch_size is not None and many:
+        raise UsageError(
+            f"--batch-size {options.batch_size}: the engine forms its own batches: leave it out;"
+            " --sut-option in_flight=N limits the requests that are sent at a time"
+        )
+    if options.max_wait_ms:
+        raise UsageError(
+            f"--max-wait-ms {options.max_wait_ms:g}: the engine forms its own batches: leave it out"
+        )
+    key = given.get("key-env")
+    if key and not os.environ.get(key):
+        raise UsageError(f"--sut-option key-env={key}: there is no such environment variable")
+    if given.get("weights") != "other":
+        yield PlanReason.ENGINE_PRECISION.format(like=LIKE)
+    yield PlanReason.ENGINE_DEVICE
+    if api(options) == CHAT:
+        yield PlanReason.ENGINE_TEMPLATE if options.chat else PlanReason.ENGINE_WITHOUT_CHAT
+
+
+def api(options: Options) -> str:
+    """`chat` or `completions`."""
+    usual = CHAT if options.chat else "completions"
+    return str(options.sut_options.get("api", usual))
+
+
+def with_api(options: Options) -> Mapping[str, Any]:
+    """The options of the SUT, with the API that is used if it is not named."""
+    given = options.sut_options
+    return {**given, "api": api(options)} if SUTS[options.sut].remote else given

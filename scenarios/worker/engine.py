@@ -1,0 +1,295 @@
+"""Hands samples to an engine, which forms its own batches, and reports its answers.
+
+Each sample is submitted as soon as the scenario issues it. Offline, SingleStream and MultiStream
+wait for the answers in the issuing thread. Server waits in `flush`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+
+from scenarios.worker.answers import pack
+from scenarios.worker.batching import Overload, Record
+from scenarios.worker.qsl import Qsl
+from scenarios.worker.streaming import Answer, Responder, TokenTimes
+from sut.contract import Batch, Engine
+
+Key = tuple[int, int, int]
+"""(id, index of the sample, nanoseconds when it was issued)."""
+
+CALIBRATION_SAMPLES = 16
+"""The least samples that calibration submits at once. An engine answers one sample after the other
+more slowly than many.
+"""
+
+_clock = time.perf_counter_ns
+
+
+class Flight:
+    """The requests that an engine is answering.
+
+    Attributes:
+        record: one entry for each request: when it was submitted, and how many were open then, with
+            this one.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        on_first: Callable[[Any, np.ndarray], None] | None,
+        on_end: Callable[[Any, Batch], None],
+        longest_ns: int = 0,
+    ):
+        """Both functions get the key of a request first, and run in the engine's thread.
+
+        Args:
+            on_first: gets the first token, int32 [1, 1]; None: whole answers are requested.
+            on_end: gets the answer, as `to_host` returns it.
+            longest_ns: if a request is open for so long, the next one is refused with Overload; 0:
+                no limit.
+        """
+        self.record = Record()
+        self._engine = engine
+        self._on_first = on_first
+        self._on_end = on_end
+        self._longest_ns = longest_ns
+        self._changed = threading.Condition()
+        self._begun: dict[int, int] = {}
+        self._count = 0
+        self._closed = False
+        self._error: BaseException | None = None
+
+    def submit(self, key: Any, sample: Batch) -> None:
+        """Submit one sample, with axis 0 of length 1, and return at once. Raises Overload, or the
+        error of an earlier request.
+        """
+        now = _clock()
+        with self._changed:
+            self._raise()
+            self._check(now)
+            number = self._count
+            self._count += 1
+            self._begun[number] = now
+            self.record.begun_ns.append(now)
+            self.record.waiting.append(len(self._begun))
+            self.record.taken.append(1)
+        on_first = None
+        if self._on_first:
+            on_first = self._guarded(self._on_first, key)
+        report = self._guarded(self._on_end, key)
+
+        def on_end(answer: Batch | Exception) -> None:
+            if isinstance(answer, Exception):
+                self._fail(answer)
+            else:
+                report(answer)
+            with self._changed:
+                del self._begun[number]
+                self._changed.notify_all()
+
+        self._engine.submit(sample, on_first, on_end)
+
+    def drain(self) -> None:
+        """Wait until every request is answered. Raises the error of a request."""
+        with self._changed:
+            while self._error is None and self._begun:
+                self._changed.wait()
+            self._raise()
+
+    def work(self) -> None:
+        """Wait until `close` is called. The engine's thread answers."""
+        with self._changed:
+            while not self._closed:
+                self._changed.wait()
+
+    def close(self) -> None:
+        """Report no further answer."""
+        with self._changed:
+            self._error = self._error or RuntimeError("the test is over")
+            self._closed = True
+            self._changed.notify_all()
+
+    def _guarded(self, function: Callable[..., None], key: Any) -> Callable[[Any], None]:
+        """The function for one request. It does nothing after an error, because LoadGen may be gone
+        then.
+        """
+
+        def call(value: Any) -> None:
+            if self._error is not None:
+                return
+            try:
+                function(key, value)
+            # The error is passed on to the thread that issues requests.
+            except Exception as e:  # noqa: BLE001
+                self._fail(e)
+
+        return call
+
+    def _fail(self, error: Exception) -> None:
+        with self._changed:
+            self._error = self._error or error
+            self._changed.notify_all()
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _check(self, now: int) -> None:
+        if not self._longest_ns or not self._begun:
+            return
+        waited_ns = now - next(iter(self._begun.values()))
+        if waited_ns > self._longest_ns:
+            raise Overload(
+                f"{len(self._begun)} requests wait for the engine, the oldest for"
+                f" {waited_ns / 1e9:.1f} s"
+            )
+
+
+class EngineSut:
+    """An engine with all methods of `sut.contract.Inference`."""
+
+    in_flight = 1
+
+    def __init__(self, engine: Engine, streams: bool):
+        """`streams`: whether first tokens are reported."""
+        self.engine = engine
+        self.streams = streams
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
+
+    def predict(self, batch: Batch) -> Batch:
+        """Submit all rows at once and wait for them. Returns the answers, as `to_host` does."""
+        answers: dict[int, Batch] = {}
+        on_first = _ignore if self.streams else None
+        flight = Flight(self.engine, on_first, answers.__setitem__)
+        rows = len(next(iter(batch.values())))
+        for row in range(rows):
+            flight.submit(row, _row(batch, row))
+        flight.drain()
+        return _stacked([answers[row] for row in range(rows)])
+
+    def to_host(self, outputs: Batch) -> Batch:
+        """Return the answers unchanged."""
+        return outputs
+
+    def answering(self, respond: Responder, keys: Sequence[str], times: TokenTimes) -> Answer:
+        """Return the function that submits all rows of a batch, waits for them, and reports them in
+        the issuing thread, because LoadGen issues the next query when this one is reported.
+
+        The first token of a sample and its answer must be reported by one thread. LoadGen reads the
+        logs of its threads one after the other, and forgets an answered sample.
+        """
+        events: SimpleQueue[tuple[int, np.ndarray | None, Batch | Exception | None]]
+        events = SimpleQueue()
+
+        def submit(place: int, sample: Batch) -> None:
+            def on_first(token: np.ndarray) -> None:
+                events.put((place, token, None))
+
+            def on_end(found: Batch | Exception) -> None:
+                events.put((place, None, found))
+
+            self.engine.submit(sample, on_first if self.streams else None, on_end)
+
+        def answer(batch: Batch, ids: Sequence[int], indices: Sequence[int]) -> None:
+            begin_ns = _clock()
+            first_ns = [begin_ns] * len(ids)
+            for place in range(len(ids)):
+                submit(place, _row(batch, place))
+            left = len(ids)
+            while left:
+                place, token, found = events.get()
+                if isinstance(found, Exception):
+                    raise found
+                if token is not None:
+                    first_ns[place] = _clock()
+                    times.first_ns.append(first_ns[place] - begin_ns)
+                    respond.first([ids[place]], token)
+                if found is not None:
+                    left -= 1
+                    end_ns = _clock()
+                    respond.complete([ids[place]], pack(found, keys), [indices[place]])
+                    later = int(found["n_tokens"][0]) - 1
+                    if self.streams and later:
+                        times.later_ns.append((end_ns - first_ns[place]) / later)
+
+        return answer
+
+
+def flight(
+    sut: EngineSut,
+    respond: Responder,
+    keys: Sequence[str],
+    times: TokenTimes,
+    longest_ns: int = 0,
+) -> Flight:
+    """Return the flight that reports to LoadGen, in the engine's thread.
+
+    Args:
+        keys: the arrays of an answer, in payload order.
+        times: records when tokens came, if first tokens are reported.
+        longest_ns: see `Flight`.
+    """
+    first_ns: dict[int, int] = {}
+
+    def on_first(key: Key, token: np.ndarray) -> None:
+        number, _, begin_ns = key
+        first_ns[number] = _clock()
+        times.first_ns.append(first_ns[number] - begin_ns)
+        respond.first([number], token)
+
+    def on_end(key: Key, answer: Batch) -> None:
+        number, index, _ = key
+        end_ns = _clock()
+        respond.complete([number], pack(answer, keys), [index])
+        later = int(answer["n_tokens"][0]) - 1
+        first = first_ns.pop(number, None)
+        if first is not None and later:
+            times.later_ns.append((end_ns - first) / later)
+
+    return Flight(sut.engine, on_first if sut.streams else None, on_end, longest_ns)
+
+
+def issuing(
+    requests: Flight, qsl: Qsl, on_issue: Callable[[Sequence[int]], None] | None = None
+) -> Callable[[Sequence[int], Sequence[int]], None]:
+    """Return LoadGen's `issue`, which submits each sample of a query and does not wait. `on_issue`
+    gets the ids first.
+    """
+
+    def issue(ids: Sequence[int], indices: Sequence[int]) -> None:
+        if on_issue:
+            on_issue(ids)
+        for number, index in zip(ids, indices, strict=True):
+            requests.submit((number, index, _clock()), qsl.one(index))
+
+    return issue
+
+
+def is_engine(sut: Any) -> bool:
+    """Whether a SUT forms its own batches."""
+    return hasattr(sut, "submit")
+
+
+def _row(batch: Batch, row: int) -> Batch:
+    return {name: array[row : row + 1] for name, array in batch.items()}
+
+
+def _ignore(key: Any, token: np.ndarray) -> None:
+    """Report no first token."""
+
+
+def _stacked(answers: Sequence[Batch]) -> Batch:
+    """The answers of several samples as one batch of tokens, padded to the longest."""
+    longest = max(answer["tokens"].shape[1] for answer in answers)
+    tokens = np.zeros((len(answers), longest), np.int32)
+    for row, answer in enumerate(answers):
+        tokens[row, : answer["tokens"].shape[1]] = answer["tokens"][0]
+    return {"tokens": tokens, "n_tokens": np.concatenate([a["n_tokens"] for a in answers])}

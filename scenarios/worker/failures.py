@@ -1,0 +1,69 @@
+"""Converts an error that was raised in a worker to the worker's outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from formats.job import Job
+from formats.outcome import WorkerOutcome
+from formats.writing import write_json
+from scenarios.worker import preflight
+from sut.devices import DEVICES, HOST
+from sut.evidence.out_of_memory import asked_bytes
+from sut.registry import REFERENCES, SUTS
+
+# Python's and numpy's own words; those of a framework are in the registry.
+_OUT_OF_MEMORY = ("MemoryError", "Out of memory")
+
+
+def reported(job: Job, callback: Callable[..., None]) -> Callable[..., None]:
+    """Return a callback of LoadGen that writes the outcome of an error before it raises the error.
+    LoadGen's logger may crash the process after an exception.
+    """
+
+    def call(*arguments: Any) -> None:
+        try:
+            callback(*arguments)
+        except Exception as e:
+            outcome = outcome_of(e, job.sut, job.workload.device)
+            write_json(job.log_dir / "outcome.json", outcome)
+            raise
+
+    return call
+
+
+def outcome_of(error: Exception, sut: str, device: str = HOST) -> WorkerOutcome:
+    """The outcome of a worker in which an error was raised: out of memory, in the words of Python
+    or the framework, or another error.
+
+    For out of memory, the reason contains the requested bytes, if the framework reports them, and
+    the bytes that the machine still had. The free bytes of an accelerator are added only by its
+    framework.
+    """
+    known, kind = SUTS | REFERENCES, type(error).__name__
+    words = (*_OUT_OF_MEMORY, *(known[sut].out_of_memory if sut in known else ()))
+    first, *others = f"{kind}: {error}".strip().split("\n")
+    # For a traced function, TensorFlow lists each line of source, and the innermost error last.
+    if first.endswith("in user code:"):
+        first = next(
+            (line.strip() for line in reversed(others) if line.strip().startswith(f"{kind}: ")),
+            first,
+        )
+    if not any(word in f"{kind} {error}" for word in words):
+        return WorkerOutcome("error", first[:500])
+    lines = [first, *(f"{kind}: {line.strip()}" for line in others)]
+    line, asked = next(
+        ((line, asked) for line in lines if (asked := asked_bytes(line))), (first, None)
+    )
+    available = None if DEVICES[device].accelerator else preflight.free_memory_bytes()
+    told = {"asked for": asked, "available": available}
+    return WorkerOutcome(
+        "oom",
+        "; ".join(
+            [
+                line[:400],
+                *(f"{name} {count:,} bytes" for name, count in told.items() if count is not None),
+            ]
+        ),
+    )

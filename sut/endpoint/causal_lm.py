@@ -1,0 +1,311 @@
+"""An engine behind the OpenAI protocol, wherever it runs. It gets prompts and returns text. The
+tokens of an answer are those of the model's own tokenizer.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import statistics
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from formats.cell import UNKNOWN
+from sut.contract import Batch, Evidence, Workload
+from sut.endpoint.client import Client
+from sut.endpoint.replies import EndpointError, Reply, shown
+
+TIMEOUT_S = 120.0
+_PINGS = 9
+_FILES = 1 << 16
+_LARGEST_DIFFERENCE = 0.1
+"""The share by which the engine's count of tokens may differ from ours."""
+_FEW_TOKENS = 100
+
+
+class Endpoint:
+    """An engine. Its methods are those of `sut.contract.Engine`."""
+
+    in_flight = 1
+
+    def __init__(self, workload: Workload):
+        options = workload.options
+        self.config = workload.config
+        self.ends = tuple(workload.config.get("end_tokens", ()))
+        self.tokenizer = _tokenizer(workload.config["tokenizer"])
+        self.chat = options.get("api") == "chat"
+        self.path = "/chat/completions" if self.chat else "/completions"
+        self.silence_s = float(options.get("timeout-s", TIMEOUT_S))
+        _allow_files()
+        most = options.get("in_flight")
+        self.client = Client(options["url"], _key(options), self.silence_s, most)
+        self.facts = _facts(self.client)
+        self.model = options.get("model") or _first_model(self.client)
+        self.messages = _messages(workload.config)
+        self.begin = self._added_beginning()
+        self.sends_ids = False
+        self.fixed: dict[str, Any] = {}
+        self._try()
+        self.counts = _Counts()
+
+    def prepare(self, inputs: Batch) -> Batch:
+        """Return the inputs unchanged."""
+        return inputs
+
+    def submit(
+        self,
+        sample: Batch,
+        on_first: Callable[[np.ndarray], None] | None,
+        on_end: Callable[[Batch | Exception], None],
+    ) -> None:
+        """Send one sample, and return at once."""
+        ids = sample["input_ids"][0, : int(sample["prompt_length"][0])].tolist()
+        most = int(sample["max_new_tokens"][0])
+        body = self._body(ids, most, streams=on_first is not None)
+        told = False
+
+        def on_text(text: str) -> None:
+            nonlocal told
+            assert on_first
+            told = True
+            on_first(np.array([self._encode(text)[:1]], np.int32))
+
+        def on_reply(reply: Reply | Exception) -> None:
+            try:
+                if isinstance(reply, Exception):
+                    raise reply
+                answer = self._answer(reply, ids, most)
+            except EndpointError as e:
+                on_end(e)
+                return
+            if on_first and not told:  # an answer that is only an end token
+                on_first(np.ascontiguousarray(answer["tokens"][:, :1]))
+            on_end(answer)
+
+        self.client.begin(self.path, body, on_text if on_first else None, on_reply, most)
+
+    def synchronise(self) -> None:
+        """Return at once: what the engine does is over when it has answered."""
+
+    def evidence(self, call: Callable[[], Any]) -> Evidence:
+        """Report what the engine says of itself, how far away it is, and whether it counts tokens
+        as its tokenizer does. Raises EndpointError if the counts differ by more than a tenth.
+        """
+        self.counts.check()
+        counts = self.counts.facts()
+        call()
+        self.counts = _Counts()  # those of synthetic prompts do not count
+        network_ms = _network_ms(self.client)
+        detail = {
+            **self.facts,
+            "model": self.model,
+            "prompts": "messages" if self.chat else "ids" if self.sends_ids else "text",
+            "network_ms": network_ms,
+            **counts,
+        }
+        return Evidence(graphs=0, graph_breaks=None, precision=UNKNOWN, detail=detail)
+
+    def _body(self, ids: list[int], most: int, streams: bool) -> dict[str, Any]:
+        body: dict[str, Any] = {"model": self.model, "max_tokens": most, "temperature": 0}
+        body |= self.fixed
+        if self.chat:
+            body["messages"] = self._conversation(ids)
+        else:
+            body["prompt"] = ids if self.sends_ids else self._text(ids)
+        if streams:
+            body |= {"stream": True, "stream_options": {"include_usage": True}}
+        return body
+
+    def _conversation(self, ids: list[int]) -> list[dict[str, str]]:
+        """The messages of a prompt of the user. Another prompt is one message."""
+        known = self.messages.get(tuple(ids))
+        return known or [{"role": "user", "content": self.tokenizer.decode(ids)}]
+
+    def _text(self, ids: list[int]) -> str:
+        """The text of a prompt, without the mark that the engine adds itself."""
+        if ids[:1] == self.begin:
+            ids = ids[1:]
+        return str(self.tokenizer.decode(ids, skip_special_tokens=False))
+
+    def _encode(self, text: str) -> list[int]:
+        return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def _answer(self, reply: Reply, ids: list[int], most: int) -> Batch:
+        """The answer in tokens. Raises EndpointError if there is none."""
+        tokens = self._encode(reply.text)
+        self.counts.add(len(tokens), reply, len(ids), self.chat)
+        if reply.finish == "stop" and not self.ends:
+            raise EndpointError(
+                f"an answer ended after {len(tokens)} of {most} tokens, and --eos ignore gives"
+                " every answer all its tokens: the engine takes no ignore_eos; use --eos stop"
+            )
+        if reply.finish == "stop":
+            tokens.append(self.ends[0])
+        if not tokens:
+            raise EndpointError("an answer without a token")
+        return {
+            "tokens": np.array([tokens], np.int32),
+            "n_tokens": np.array([len(tokens)], np.int32),
+        }
+
+    def _added_beginning(self) -> list[int]:
+        """The mark that the tokenizer adds before each text; empty: it adds none."""
+        return list(self.tokenizer.encode("").ids)[:1]
+
+    def _try(self) -> None:
+        """Find out which requests the engine takes. Raises EndpointError if it takes none."""
+        ids = self._encode("The quick brown fox jumps over the lazy dog")
+        if not self.chat:
+            self.sends_ids = True
+            try:
+                reply = self._ask(ids)
+                self.sends_ids = reply.prompt_tokens in (None, len(ids))
+            except EndpointError:
+                self.sends_ids = False
+        self._ask(ids)
+        if self.ends:
+            return
+        self.fixed = {"ignore_eos": True}
+        try:
+            self._ask(ids)
+        except EndpointError:
+            self.fixed = {}
+
+    def _ask(self, ids: list[int]) -> Reply:
+        return self.client.ask(self.path, self._body(ids, 2, streams=False), self.chat)
+
+
+class _Counts:
+    """The tokens of answers: by the model's tokenizer, and by the engine."""
+
+    def __init__(self) -> None:
+        self.ours = 0
+        self.engines = 0
+        self.most = 0
+        self.silent = 0
+        self.prompts = 0
+        self.other_prompts = 0
+
+    def add(self, tokens: int, reply: Reply, prompt: int, chat: bool) -> None:
+        """Add an answer of so many tokens to a prompt of so many."""
+        if reply.prompt_tokens is not None:
+            self.prompts += 1
+            self.other_prompts += reply.prompt_tokens != prompt
+        if reply.completion_tokens is None:
+            self.silent += 1
+            return
+        # An engine may count the end token or not.
+        difference = reply.completion_tokens - tokens
+        if reply.finish == "stop" and difference == 1:
+            difference = 0
+        self.ours += tokens
+        self.engines += tokens + difference
+        self.most = max(self.most, abs(difference))
+
+    def check(self) -> None:
+        """Raises EndpointError if the counts differ too much."""
+        if abs(self.engines - self.ours) > _LARGEST_DIFFERENCE * max(self.ours, _FEW_TOKENS):
+            raise EndpointError(
+                f"the engine counts {self.engines:,} tokens, and its texts have {self.ours:,} by"
+                " the tokenizer of --weights: it has another tokenizer, or tokens that it does not"
+                " send"
+            )
+
+    def facts(self) -> dict[str, int]:
+        """The counts, by name."""
+        return {
+            "tokens": self.ours,
+            "tokens_by_engine": self.engines,
+            "largest_difference_of_tokens": self.most,
+            "answers_without_usage": self.silent,
+            "prompts_counted_by_engine": self.prompts,
+            "prompts_of_other_length": self.other_prompts,
+        }
+
+
+def _tokenizer(path: str) -> Tokenizer:
+    tokenizer = Tokenizer.from_file(path)
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def _key(options: Mapping[str, Any]) -> str:
+    """The bearer token; empty: none."""
+    if name := options.get("key-env"):
+        return os.environ.get(name, "")
+    if path := options.get("key-file"):
+        return Path(path).read_text(encoding="utf-8").strip()
+    return ""
+
+
+def _allow_files() -> None:
+    """Allow a connection for each request in flight."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
+    if soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _messages(config: Mapping[str, Any]) -> dict[tuple[int, ...], list[dict[str, str]]]:
+    """Prompt → its messages, if the engine gets messages."""
+    return {tuple(ids): messages for ids, messages in config.get("conversations", ())}
+
+
+def _first_model(client: Client) -> str:
+    """The first model that the engine names. Raises EndpointError."""
+    reply, _, _ = client.get("/models")
+    data = reply.get("data")
+    first = data[0] if isinstance(data, list) and data else None
+    name = first.get("id") if isinstance(first, dict) else None
+    if not isinstance(name, str):
+        raise EndpointError(
+            f"GET {client.url}/models names no model ({shown(reply)}): give --sut-option model=NAME"
+        )
+    return name
+
+
+def _facts(client: Client) -> dict[str, Any]:
+    """What the engine says of itself: `url`, `server` and `version`, as far as it does. Raises
+    EndpointError if nothing answers.
+    """
+    facts: dict[str, Any] = {"url": client.url}
+    parts = urlsplit(client.url)
+    origin = f"{parts.scheme}://{parts.netloc}"
+    for name, path in (("models", "/models"), ("version", f"{origin}/version")):
+        try:
+            reply, headers, _ = client.get(path)
+        except EndpointError as e:
+            if "HTTP " not in str(e) and name == "models":
+                raise
+            continue
+        if "Server" in headers:
+            facts["server"] = headers["Server"][:100]
+        if name == "version" and isinstance(reply.get("version"), str):
+            facts["version"] = reply["version"][:100]
+    return facts
+
+
+def _network_ms(client: Client) -> float | None:
+    """The median time of requests that need no model, in milliseconds. None: the engine has none of
+    them.
+    """
+    seconds = []
+    try:
+        for _ in range(_PINGS):
+            seconds.append(client.get("/models")[2])
+    except EndpointError:
+        return None
+    return round(1e3 * statistics.median(seconds), 3)
+
+
+def load(workload: Workload) -> Endpoint:
+    """Connect to the engine. Raises EndpointError if it does not answer as the protocol says."""
+    return Endpoint(workload)

@@ -1,0 +1,112 @@
+"""Reads the replies of the OpenAI protocol: whole answers and streams of events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+SHOWN = 200
+"""The characters of a wrong reply that an error quotes."""
+_ENDS = ("stop", "length")
+"""The reasons that an answer may end for. Others, such as `content_filter`, are errors."""
+
+
+class EndpointError(Exception):
+    """The engine did not answer as the protocol says. The message says how."""
+
+
+@dataclass
+class Reply:
+    """One answer of the engine.
+
+    Attributes:
+        finish: `stop` or `length`; empty: it has not ended.
+        prompt_tokens, completion_tokens: the engine's own counts; None: it reports none.
+    """
+
+    text: str = ""
+    finish: str = ""
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+    def add(self, document: Mapping[str, Any], chat: bool, streamed: bool) -> str:
+        """Add a document of the engine, and return its text. Raises EndpointError."""
+        if "error" in document:
+            raise EndpointError(f"the engine reports an error: {shown(document['error'])}")
+        self._count(document.get("usage"))
+        choices = document.get("choices")
+        if not isinstance(choices, list):
+            raise EndpointError(f"a reply without `choices`: {shown(document)}")
+        text = ""
+        for choice in choices[:1]:  # a stream's last document has the usage and no choice
+            text = _text(choice, chat, streamed)
+            finish = choice.get("finish_reason")
+            if finish and finish not in _ENDS:
+                raise EndpointError(f"an answer ended with finish_reason {shown(finish)}")
+            self.finish = finish or self.finish
+        self.text += text
+        return text
+
+    def check(self) -> None:
+        """Raises EndpointError if the answer has not ended."""
+        if not self.finish:
+            raise EndpointError(
+                f"a reply ended without a finish_reason, after {len(self.text)} characters"
+            )
+
+    def _count(self, usage: Any) -> None:
+        if not isinstance(usage, dict):
+            return
+        for name in ("prompt_tokens", "completion_tokens"):
+            value = usage.get(name)
+            if type(value) is int:
+                setattr(self, name, value)
+
+
+def document(raw: bytes) -> dict[str, Any]:
+    """The JSON object of a reply. Raises EndpointError."""
+    try:
+        value = json.loads(raw)
+    except ValueError:
+        raise EndpointError(f"a reply that is not JSON: {shown(raw)}") from None
+    if not isinstance(value, dict):
+        raise EndpointError(f"a reply that is no JSON object: {shown(raw)}")
+    return value
+
+
+def event(line: bytes) -> bytes | None:
+    """The data of one line of a stream; None: the line has none. Raises EndpointError."""
+    line = line.strip()
+    if not line or line.startswith((b":", b"event:", b"id:", b"retry:")):
+        return None
+    if not line.startswith(b"data:"):
+        raise EndpointError(f"a stream that has no server-sent events: {shown(line)}")
+    return line.removeprefix(b"data:").strip()
+
+
+def shown(value: Any) -> str:
+    """The beginning of a value, on one line."""
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", errors="replace")
+    elif not isinstance(value, str):
+        value = json.dumps(value)
+    return " ".join(value[:SHOWN].split())
+
+
+def _text(choice: Any, chat: bool, streamed: bool) -> str:
+    """The text of a choice. A part of a stream may have none."""
+    if not isinstance(choice, dict):
+        raise EndpointError(f"a choice that is no JSON object: {shown(choice)}")
+    holder: Any = choice
+    key = "text"
+    if chat:
+        holder = choice.get("delta" if streamed else "message")
+        key = "content"
+    text = holder.get(key) if isinstance(holder, dict) else None
+    if text is None and streamed:
+        return ""
+    if not isinstance(text, str):
+        raise EndpointError(f"a reply without `{key}`: {shown(choice)}")
+    return text

@@ -1,0 +1,243 @@
+"""A cell of an engine that answers well, wrongly, late, or not at all."""
+
+import json
+import threading
+import time
+
+import pytest
+
+from formats import reading
+from harness.errors import UsageError
+from harness.measurement import engines, run
+from harness.request import plan
+from harness.request.options import Options
+from tests.conftest import CACHE
+from tests.harness.inputs.test_chat import THINKING, folder
+from tests.support.cells import Reporter
+from tests.support.engine import KEY, running
+from tests.support.tokens import bpe
+from tests.support.weights_folders import made
+
+VOCABULARY = 300
+TIMEOUT_S = 1.5
+
+
+@pytest.fixture
+def model(made, tmp_path):
+    """Flags of a cell of a small model with a tokenizer, a chat template and eight prompts."""
+    path = folder(made("llama"), THINKING)
+    bpe(VOCABULARY).save(str(path / "tokenizer.json"))
+    rows = [{"prompt": f"ais bjt {n}", "max_new_tokens": 4 + n} for n in range(8)]
+    (tmp_path / "prompts.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return {"weights": path, "dataset": tmp_path / "prompts.jsonl"}
+
+
+def request(engine, out, model, *, scenario="SingleStream", options=None, **flags):
+    scenario, options = model.pop("scenario", scenario), model.pop("options", options)
+    options = {"url": engine.url, "weights": "other", "timeout-s": TIMEOUT_S, **(options or {})}
+    given = tuple(f"{name}={value}" for name, value in options.items())
+    return plan.resolve(
+        Options(
+            sut="endpoint",
+            scenario=scenario,
+            sut_option=given,
+            out=out,
+            cache=CACHE,
+            duration=0.5,
+            command="./run.sh …",
+            **model,
+            **flags,
+        )
+    )
+
+
+def measured(engine, tmp_path, model, **changes):
+    asked = request(engine, tmp_path / "runs", model, **changes)
+    return run.run(asked, Reporter(), time.monotonic_ns())
+
+
+@pytest.mark.parametrize("stream", ["off", "on"])
+@pytest.mark.parametrize("scenario", ["SingleStream", "MultiStream", "Offline"])
+def test_an_engine_is_measured_in_every_scenario(
+    tmp_path, model, made_environment, scenario, stream
+):
+    with running(bpe(VOCABULARY)) as engine:
+        found = measured(engine, tmp_path, model, scenario=scenario, stream=stream)
+    assert (found.status, found.reason) == ("ok", "")
+    assert found.measured["tokens"] == 7.5 * found.measured["samples"]
+    assert f"an engine at {engine.url}, server fake/1, version 1.2.3, model small" in str(
+        found.evidence["sentence"]
+    )
+    assert found.evidence["after"]["detail"]["network_ms"] > 0
+    (why,) = [note for note in found.warnings if "accuracy not judged" in note]
+    assert "the engine has other weights than --weights" in why
+    assert (found.cell.precision, found.cell.batch_size) == (
+        "unknown",
+        8 if scenario == "MultiStream" else 1,
+    )
+    assert found.cell.stream == (stream == "on")
+    streamed = [bool(each.get("stream")) for each in engine.requests[3:]]
+    assert all(streamed) if stream == "on" else not any(streamed)
+
+
+def test_a_server_sends_each_request_when_it_arrives(tmp_path, model, made_environment):
+    with running(bpe(VOCABULARY)) as engine:
+        found = measured(
+            engine, tmp_path, model, scenario="Server", max_latency_ms=2000.0, rate=40.0
+        )
+    assert (found.status, found.reason) == ("ok", "")
+    assert found.cell.rate == 40.0
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("500", 'HTTP 500: {"error": "no memory left, and the key is …"}'),
+        ("garbage", "a reply that is not JSON: <html>hello</html>"),
+        ("no choices", "a reply without `choices`"),
+        ("half", "the engine closed the connection in the middle of a reply"),
+        ("closed", "the engine closed the connection"),
+        ("silence", "sent no part of an answer for 1.5 s (timeout-s), and 1 request waited"),
+    ],
+)
+@pytest.mark.parametrize("scenario", ["SingleStream", "Offline"])
+def test_a_wrong_answer_ends_the_run_with_its_reason(
+    tmp_path, model, made_environment, monkeypatch, fault, words, scenario
+):
+    monkeypatch.setenv("ENGINE_KEY", KEY)
+    with running(bpe(VOCABULARY)) as engine:
+        engine.fault, engine.after = fault, 30  # in calibration or in the test
+        start = time.monotonic()
+        found = measured(
+            engine, tmp_path, model, scenario=scenario, options={"key-env": "ENGINE_KEY"}
+        )
+    assert found.status == "error"
+    assert words.replace("1 request waited", "") in found.reason
+    assert found.reason.startswith("EndpointError: ")
+    assert time.monotonic() - start < 60
+    assert engine.keys == {f"Bearer {KEY}"}
+    for path in (tmp_path / "runs").rglob("*"):
+        assert not path.is_file() or KEY.encode() not in path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("endless", "a stream goes on after"),
+        ("early end", "a reply ended without a finish_reason, after"),
+    ],
+)
+def test_a_broken_stream_ends_the_run_with_its_reason(
+    tmp_path, model, made_environment, fault, words
+):
+    with running(bpe(VOCABULARY)) as engine:
+        engine.fault, engine.after = fault, 30
+        found = measured(engine, tmp_path, model, stream="on")
+    assert found.status == "error"
+    assert words in found.reason
+
+
+def test_an_engine_that_is_killed_in_the_middle_of_a_test_ends_it(
+    tmp_path, model, made_environment
+):
+    with running(bpe(VOCABULARY)) as engine:
+
+        def kill():
+            while len(engine.requests) < 60:
+                time.sleep(0.01)
+            engine.fault = "closed"
+            engine.shutdown()
+            engine.socket.close()
+
+        threading.Thread(target=kill, daemon=True).start()
+        found = measured(engine, tmp_path, model, scenario="Offline")
+    assert found.status == "error"
+    assert "the engine closed the connection" in found.reason or "Connect" in found.reason
+
+
+def test_no_engine_at_the_address_is_said(tmp_path, model, made_environment):
+    with running(bpe(VOCABULARY)) as engine:
+        pass
+    found = measured(engine, tmp_path, model)
+    assert found.status == "error"
+    assert f"GET {engine.url}/models: Cannot connect to host" in found.reason
+
+
+def test_requests_in_flight_are_limited_if_the_user_says_so(tmp_path, model, made_environment):
+    with running(bpe(VOCABULARY)) as engine:
+        measured(engine, tmp_path, model, scenario="Offline", options={"in_flight": 2})
+    assert engine.most_open == 2
+    with running(bpe(VOCABULARY)) as engine:
+        measured(engine, tmp_path, model, scenario="Offline")
+    assert engine.most_open > 2
+
+
+def test_an_engine_without_ids_gets_the_text_of_which_it_makes_the_same_ids(
+    tmp_path, model, made_environment
+):
+    for takes_ids in (True, False):
+        with running(bpe(VOCABULARY), takes_ids=takes_ids) as engine:
+            found = measured(engine, tmp_path / str(takes_ids), model)
+        detail = found.evidence["after"]["detail"]
+        assert detail["prompts"] == ("ids" if takes_ids else "text")
+        assert detail["prompts_of_other_length"] == 0
+    assert " ais bjt 3" in [each["prompt"] for each in engine.requests]
+
+
+def test_an_engine_with_chat_gets_the_messages_of_the_prompts(tmp_path, model, made_environment):
+    with running(bpe(VOCABULARY)) as engine:
+        found = measured(engine, tmp_path, model, chat="default")
+    assert (found.status, found.reason) == ("ok", "")
+    sent = [each["messages"] for each in engine.requests]
+    assert [{"role": "user", "content": "ais bjt 3"}] in sent
+    assert any("applies its own chat template" in note for note in found.warnings)
+
+
+def test_tokens_that_the_engine_counts_otherwise_are_reported_or_end_the_run(
+    tmp_path, model, made_environment
+):
+    with running(bpe(VOCABULARY)) as engine:
+        engine.more_tokens = 5
+        found = measured(engine, tmp_path, model)
+    assert found.status == "error"
+    assert "it has another tokenizer, or tokens that it does not send" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"options": {"url": "127.0.0.1:8000"}}, "is not an address such as http://127.0.0.1"),
+        ({"options": {"url": "http://user:word@host/v1"}}, "a key is given by key-env or key-file"),
+        ({"options": {"key-env": "NO_SUCH"}}, "there is no such environment variable"),
+        ({"options": {"key-file": "/no/such"}}, "there is no such file"),
+        ({"options": {"in_flight": 0}}, "is not a whole number above 0"),
+        ({"options": {"timeout-s": "x"}}, "is not a number above 0"),
+        ({"precision": "float32"}, "the engine decides it"),
+        ({"scenario": "Offline", "batch_size": 4}, "the engine forms its own batches"),
+        ({"weights": None, "model": "llama"}, "needs the folder of the engine's model"),
+    ],
+)
+def test_flags_that_do_not_fit_are_refused(tmp_path, model, change, words):
+    engine = type("Engine", (), {"url": "http://127.0.0.1:1/v1"})
+    with pytest.raises(UsageError, match=words):
+        request(engine, tmp_path, {**model, **change})
+
+
+def test_the_texts_of_tokens_are_those_in_the_middle_of_a_text(model, tmp_path):
+    tokenizer = bpe(VOCABULARY)
+    engine = type("Engine", (), {"url": "http://127.0.0.1:1/v1"})
+    asked = request(engine, tmp_path, model)
+    texts = engines.token_texts(asked.weights.tokenizer)
+    ids = tokenizer.encode("ais bjt", add_special_tokens=False).ids
+    assert "".join(texts[i] for i in ids) == " ais bjt"
+    assert (texts[2], len(texts)) == ("</s>", VOCABULARY)
+
+
+def test_a_record_of_an_engine_is_read_again(tmp_path, model, made_environment):
+    with running(bpe(VOCABULARY)) as engine:
+        found = measured(engine, tmp_path, model)
+    path = next((tmp_path / "runs").rglob("record.json"))
+    record = reading.from_file(path, reading.record)
+    assert (record.execution, record.framework, record.accuracy.score) == ("engine", "", "text")
+    assert set(record.accuracy.tolerance) == {"logit_gap", "compared_fraction"}
+    assert (found.status, found.audit["FAIL"]) == ("ok", 0)

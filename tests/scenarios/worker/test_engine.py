@@ -1,0 +1,120 @@
+"""Requests to an engine: how they are reported, and how an error ends the test."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from scenarios.worker import engine
+from scenarios.worker.batching import Overload
+
+SAMPLE = {"input_ids": np.array([[3, 4]], np.int32)}
+
+
+def answer(*tokens):
+    return {
+        "tokens": np.array([tokens], np.int32),
+        "n_tokens": np.array([len(tokens)], np.int32),
+    }
+
+
+class Held:
+    """An engine that answers when `release` is called."""
+
+    silence_s = 1.0
+
+    def __init__(self):
+        self.waiting = []
+
+    def submit(self, sample, on_first, on_end):
+        self.waiting.append((sample, on_first, on_end))
+
+    def release(self, result, place=0):
+        _, on_first, on_end = self.waiting.pop(place)
+        if on_first:
+            on_first(result["tokens"][:, :1])
+        on_end(result)
+
+
+class AtOnce(Held):
+    """An engine whose answer is the sample's first id, as often as its place in the batch says."""
+
+    def submit(self, sample, on_first, on_end):
+        first = int(sample["input_ids"][0, 0])
+        on_end(answer(*[first] * first))
+
+
+def test_each_request_is_reported_once_in_the_order_of_the_answers():
+    held, reports = Held(), []
+    flight = engine.Flight(
+        held, None, lambda key, found: reports.append((key, len(found["tokens"])))
+    )
+    for key in "ab":
+        flight.submit(key, SAMPLE)
+    assert not reports
+    held.release(answer(1), place=1)
+    held.release(answer(1))
+    flight.drain()
+    assert reports == [("b", 1), ("a", 1)]
+    assert list(flight.record.waiting) == [1, 2]
+
+
+def test_first_tokens_come_before_their_answers_and_only_if_they_are_requested():
+    held, reports = Held(), []
+    flight = engine.Flight(
+        held,
+        lambda key, token: reports.append((key, token.tolist())),
+        lambda key, found: reports.append((key, found["n_tokens"].tolist())),
+    )
+    flight.submit("a", SAMPLE)
+    held.release(answer(5, 6))
+    assert reports == [("a", [[5]]), ("a", [2])]
+    engine.Flight(held, None, print).submit("b", SAMPLE)
+    assert held.waiting[0][1] is None
+
+
+def test_an_error_ends_the_wait_and_refuses_further_requests_and_reports():
+    held, reports = Held(), []
+    flight = engine.Flight(held, None, lambda key, found: reports.append(key))
+    for key in "abc":
+        flight.submit(key, SAMPLE)
+    thread = threading.Timer(0.05, held.release, [ValueError("HTTP 500")])
+    thread.start()
+    with pytest.raises(ValueError, match="HTTP 500"):
+        flight.drain()
+    with pytest.raises(ValueError, match="HTTP 500"):
+        flight.submit("d", SAMPLE)
+    held.release(answer(1))
+    assert reports == []
+
+
+def test_an_error_of_a_report_ends_the_test():
+    held = Held()
+
+    def report(key, found):
+        raise RuntimeError("LoadGen refuses it")
+
+    flight = engine.Flight(held, None, report)
+    flight.submit("a", SAMPLE)
+    held.release(answer(1))
+    with pytest.raises(RuntimeError, match="LoadGen refuses it"):
+        flight.drain()
+
+
+def test_a_request_that_waits_too_long_is_an_overload():
+    held = Held()
+    flight = engine.Flight(held, None, print, longest_ns=1_000_000)
+    flight.submit("a", SAMPLE)
+    time.sleep(0.01)
+    with pytest.raises(Overload, match="1 requests wait for the engine, the oldest for 0.0 s"):
+        flight.submit("b", SAMPLE)
+
+
+def test_an_engine_answers_whole_batches_padded_to_the_longest_answer():
+    sut = engine.EngineSut(AtOnce(), streams=True)
+    batch = {"input_ids": np.array([[1, 9], [3, 9]], np.int32)}
+    found = sut.to_host(sut.predict(batch))
+    assert found["tokens"].tolist() == [[1, 0, 0], [3, 3, 3]]
+    assert found["n_tokens"].tolist() == [1, 3]
+    assert (sut.silence_s, sut.in_flight) == (1.0, 1)
