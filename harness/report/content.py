@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from formats.cell import STANDARD_INPUTS, Cell
+from formats.record import ENGINE
 from formats.result import Result
 from harness.comparison import compare, tables
 from harness.comparison.runs import find
@@ -21,6 +23,8 @@ MOST_SENTENCES = 12
 """The most sentences of one kind in an answer."""
 NATIVE_TORCH = "native-torch-eager"
 """The SUT that others are compared with, if it was measured."""
+_OF_ENGINE = ("precision", "batch_size", "max_wait_ms")
+"""Fields of a cell that the engine decides."""
 _WIDE = 0.1  # half the width of an interval around 1; above it more repeats are advised
 
 
@@ -51,10 +55,12 @@ class Content:
             near = group
             if not group.good and not group.last.machine:
                 near = _started(group, self.groups)
+            elif group.execution == ENGINE:
+                near = _of_sut(group, self.groups)
             key = (near.work, near.last.result.mode, near.last.machine)
             keyed.setdefault(key, []).append(group)
         for of_one in keyed.values():  # the comparison gets the name of the first
-            of_one.sort(key=lambda g: not g.last.machine)
+            of_one.sort(key=lambda g: (not g.last.machine, g.execution == ENGINE))
         named: dict[str, list[Group]] = {}
         for first, *_ in keyed.values():
             named.setdefault(compare.describe(first), []).append(first)
@@ -276,6 +282,23 @@ def _started(group: Group, groups: Sequence[Group]) -> Group:
         return _sweep_of(other) == _sweep_of(group), len(mine & set(other.work))
 
     return max(alike, key=nearness, default=group)
+
+
+def _of_sut(engine: Group, groups: Sequence[Group]) -> Group:
+    """Return a group of a SUT that did the same work as an engine. Return `engine` itself if there
+    is none, or if such groups differ among themselves.
+
+    An engine forms its own batches, and its precision is not known.
+    """
+
+    def of_both(group: Group) -> tuple[Any, ...]:
+        work = [pair for pair in group.work if pair[0] not in _OF_ENGINE]
+        return (*work, group.last.result.mode, group.last.machine)
+
+    others = [g for g in groups if g.execution != ENGINE and of_both(g) == of_both(engine)]
+    if len({other.work for other in others}) != 1:
+        return engine
+    return others[0]
 
 
 def _sweep_of(group: Group) -> str:

@@ -235,6 +235,18 @@ def inconclusive(root):
     return comparison.inconclusive
 
 
+def test_an_engine_is_compared_with_suts_of_the_same_work(tmp_path):
+    write(tmp_path, cell("keras3-jax"), [100, 101, 99])
+    engine = cell("endpoint", precision="unknown", batch_size=1)
+    write(tmp_path, engine, [50, 51, 49], record={"execution": "engine"})
+    (comparison,) = content.gather(tmp_path, "runs").comparisons
+    assert [group.sut for group in comparison.good] == ["keras3-jax", "endpoint"]
+    assert "batch 32" in comparison.name
+    # With two batches it is not clear which of them is the engine's.
+    write(tmp_path, cell("keras3-jax", batch_size=8), [90, 91, 89])
+    assert len(content.gather(tmp_path, "runs").comparisons) == 3
+
+
 def test_a_comparison_of_disturbed_runs_is_inconclusive(tmp_path):
     for sut, figure in (("keras3-jax", 280), ("native-torch-eager", 10)):
         write(tmp_path, cell(sut), [figure] * 3, sweep="s-1", disturbance=NOISE)
