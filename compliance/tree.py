@@ -22,9 +22,10 @@ from formats.checks import Check, Fault, ResultLine
 
 # The official figure if token latencies are measured (constants.py,
 # RESULT_FIELD_BENCHMARK_OVERWRITE).
-_TOKEN_RATES = {
-    "Offline": "result_tokens_per_second",
-    "Server": "result_completed_tokens_per_second",
+_WITH_TOKENS = {
+    "Offline": ("result_tokens_per_second", "tokens/s"),
+    "Server": ("result_completed_tokens_per_second", "tokens/s"),
+    "SingleStream": ("result_90.00_percentile_latency_ns", "ns"),
 }
 
 COPY = "replace the link by its folder: cp -rL copies the files behind links"
@@ -211,8 +212,8 @@ def completed(line: ResultLine, subject: Subject) -> ResultLine:
     detail = subject.performance.detail
     metric = subject.rules.scenarios[subject.place.scenario].metric
     key, unit = metric.key, metric.unit
-    if counts.has_token_latencies(detail) and subject.scenario in _TOKEN_RATES:
-        key, unit = _TOKEN_RATES[subject.scenario], "tokens/s"
+    if counts.has_token_latencies(detail):
+        key, unit = _WITH_TOKENS.get(subject.scenario, (key, unit))
     figure = f"{shorten(detail.get(key))} {unit}" if key in detail.values else ""
     return replace(
         line,
