@@ -22,6 +22,11 @@ LATENCIES = {
     **{f"latency_{p}_ms": f"result_{of}_percentile_latency_ns" for p, of in _PERCENTILES.items()},
 }
 """Name in `metrics` → key of LoadGen's detail log."""
+_OF_QUERIES = {
+    f"latency_{p}_ms": f"result_{of}_percentile_per_query_latency_ns"
+    for p, of in _PERCENTILES.items()
+} | {"latency_mean_ms": "result_mean_query_latency_ns"}
+"""The same of MultiStream, whose queries have several samples."""
 TOKEN_LATENCIES = {
     **{
         f"ttft_{p}_ms": f"result_first_token_{of}_percentile_latency_ns"
@@ -131,7 +136,7 @@ def of_loadgen(
     measured = _measured(log, record, outcome, figure)
     metrics: dict[str, float] = {}
     if not figure.one_query:
-        metrics |= _milliseconds(log, LATENCIES)
+        metrics |= _milliseconds(log, LATENCIES) | _milliseconds(log, _OF_QUERIES)
     metrics |= _milliseconds(log, TOKEN_LATENCIES) or _in_batches(outcome)
     metrics |= _serving(log, outcome)
     rate = _rate(log, outcome)

@@ -98,6 +98,10 @@ class PlanReason(StrEnum):
 class NotRun(StrEnum):
     """Why a cell is unsupported or skipped, in addition to the reasons of `sut/registry.py`."""
 
+    NO_STREAM = (
+        "{sut} hands over only whole answers, and token latencies (--stream, --max-ttft-ms,"
+        " --max-tpot-ms, Interactive) need each token"
+    )
     NO_FIT = "{model}.toml has no [fit], which says how the model is trained"
     UNLISTED = (
         "{model} has no file here, and this SUT has no general class that loads it: take"
@@ -150,11 +154,11 @@ class Note(StrEnum):
     OVER_LIMITS = "LoadGen: INVALID: {over:.3g}% of the requests were over their limits"
     OVERLOAD = (
         "{issued:.4g} requests/s arrived and {achieved:.4g}/s were answered, so {left} requests"
-        " were left at the end: give a lower --rate, or a longer --duration"
+        " were left at the end"
     )
     BY_DISTURBANCE = "{reason}. The test was disturbed, which may be why: {disturbance}"
     LOWER_RATE = (
-        "LoadGen called the rate that the search found INVALID, so a lower one was measured; the"
+        "the SUT did not hold the rate that the search found, so a lower one was measured; the"
         " earlier test is in raw/{earlier}"
     )
     MEASURED_AGAIN = (
@@ -547,7 +551,7 @@ class Finding(StrEnum):
     PAYS_AFTER = "{batches} instead of {eager}"
     PAYS_NOT = "not here: {eager} is as fast"
     BEST_BATCHES = "{work}: of the batches {batches} the fastest of each SUT, by medians: {fastest}"
-    HELD = "{work}: within {limits}, {rates}"
+    HELD = "{work}: within {limits} for {share}% of the requests, {rates}"
     UNSEEN_TIMES = "; no single times of {suts}"
 
 

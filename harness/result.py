@@ -204,9 +204,8 @@ def _verdict(mode: str, values: dict[str, Any], checks: list[Check]) -> tuple[st
     # A rate is only a result if the latencies are within their limits at it.
     required = mode != "quick" or SCENARIOS[values["cell"].scenario].serves
     if required and values.get("loadgen", "VALID") != "VALID":
-        metrics = values["metrics"]
-        if "goodput_per_second" in metrics:
-            over = 100 * (1 - metrics["goodput_per_second"] / metrics["achieved_per_second"])
+        over = 100 * (1 - values.get("serving", {}).get("queue", {}).get("good_fraction", 1.0))
+        if over:
             return "loadgen", Note.OVER_LIMITS.format(over=over)
         return "loadgen", f"LoadGen: {values['loadgen']}"
     for cause, ids in _CAUSES.items():

@@ -142,8 +142,10 @@ def serving(result: Result) -> str:
     rates = f"issued {m['issued_per_second']:.4g}/s, answered {m['achieved_per_second']:.4g}/s"
     good = f"within the limits {m['goodput_per_second']:.4g}/s"
     batches = f"{m['requests_a_batch']:.3g} requests a batch of at most {result.cell.batch_size}"
-    queue = f"{m['requests_waiting']:.3g} in the queue, {m['requests_waiting_most']:.0f} at most"
-    parts = [f"{rates}, {good}", batches, queue]
+    others = f"{m['requests_waiting']:.3g} others, {m['requests_waiting_most']:.0f} at most"
+    parts = [f"{rates}, {good}", batches, f"in the queue when a batch began {others}"]
+    if result.cell.precision == UNKNOWN:  # an engine forms its own batches
+        parts[1:] = [f"open when a request was sent {others}"]
     trials = [
         f"{trial['rate']:.4g} {'passed' if trial['passed'] else 'failed'}"
         for trial in result.serving["search"]

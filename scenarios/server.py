@@ -13,7 +13,7 @@ from scenarios.worker.batching import Batcher, Policy
 from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.latency_limits import Limited
 from scenarios.worker.qsl import Qsl
-from scenarios.worker.rate_search import LEAST_REQUESTS, serving_of
+from scenarios.worker.rate_search import least_requests, serving_of
 from scenarios.worker.streaming import Responder, answering
 from scenarios.worker.watch import Watch
 from sut.contract import Inference
@@ -37,14 +37,14 @@ def user_conf(job: Job, calibration: Mapping[str, float], in_flight: int) -> dic
         conf["tpot_latency"] = serving.max_tpot_ms or _UNLIMITED_MS
     if job.limits.quick:
         conf["min_duration"] = job.limits.planned_ms
-        conf["min_query_count"] = LEAST_REQUESTS[serving.percentile]
+        conf["min_query_count"] = least_requests(job)
         conf["target_latency_percentile"] = serving.percentile
     return conf
 
 
 def least(job: Job) -> str:
     """Return the least that a quick test needs, in words."""
-    return f"{LEAST_REQUESTS[serving_of(job).percentile]} requests"
+    return f"{least_requests(job)} requests"
 
 
 def policy(job: Job) -> Policy:
@@ -73,8 +73,7 @@ def callbacks(
     watch.limited = limited
     form = policy(job)
     if isinstance(sut, engine.EngineSut):
-        longest_ns = form.longest_wait_ns
-        requests = engine.flight(sut, limited.responder, job.answer, watch, longest_ns)
+        requests = engine.flight(sut, limited.responder, job.answer, watch)
         watch.queue = requests
 
         def drain() -> None:

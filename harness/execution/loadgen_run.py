@@ -110,9 +110,9 @@ def better_calibration(job: Job, outcome: WorkerOutcome) -> tuple[dict[str, floa
             return None
         rate = outcome.calibration["rate"]
         lower = _LOWER * rate
+        why = "within the limits" if outcome.queue["kept_up"] else "without a growing queue"
         reason = (
-            f"the SUT did not hold {rate:.4g} requests/s within the limits; measured once more at"
-            f" {lower:.4g}"
+            f"the SUT did not hold {rate:.4g} requests/s {why}; measured once more at {lower:.4g}"
         )
         return {**outcome.calibration, "rate": lower}, reason
     rate = detail.get("result_samples_per_second") or detail.get(

@@ -20,7 +20,7 @@ from harness.execution import rundir
 from harness.execution.environments import is_made
 from harness.messages import NotRun
 from harness.request.request import Request
-from harness.request.serving import USUAL_TRIALS
+from harness.request.serving import OFFICIAL_S, USUAL_TRIALS
 from scenarios.table import SCENARIOS
 from sut.devices import DEVICES
 from sut.registry import spec_of
@@ -37,6 +37,7 @@ _EFFICIENCY, _GENERATING_EFFICIENCY = 0.3, 0.15
 _PARAMETERS_A_SECOND = 50e6  # to draw and write them
 _COPIED_A_SECOND = 300e6  # bytes
 _LOGS = {"quick": 3_000_000, "valid": 300_000_000, "submission": 600_000_000}
+_LEAST_REQUESTS = 100  # of a trial of Server, about
 _SETUP = ("waiting", "inputs", "checkpoint", "reference")
 _SUMS = ("until_measuring", "total")
 
@@ -160,8 +161,11 @@ def _by_rule(request: Request) -> Cost:
         performance_s = samples * sample_s
     elif not SCENARIOS[request.options.scenario].one_sample_a_query:
         performance_s = max(performance_s, 3 * request.batch_size * sample_s)
+    if request.serving:
+        performance_s = max(performance_s, _LEAST_REQUESTS * sample_s)
     if request.serving and request.serving.rate is None:
-        performance_s *= 1 + USUAL_TRIALS
+        trial_s = performance_s if limits.quick else OFFICIAL_S
+        performance_s += USUAL_TRIALS * trial_s
     worker_s = (
         start_s
         + weights / 200e6

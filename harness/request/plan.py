@@ -603,6 +603,8 @@ def unsupported(request: Request) -> str | None:
     )
     if reason:
         return reason
+    if request.stream and not registry.streams(request.options.sut, model.architecture):
+        return NotRun.NO_STREAM.format(sut=request.options.sut)
     if request.trains and not model.fit:
         return NotRun.NO_FIT.format(model=model.name)
     if model.like and request.spec.reads_weights and request.spec.classes not in model.classes:

@@ -4,6 +4,7 @@ round's limits as defaults.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 from compliance.rules import Rules
@@ -46,8 +47,9 @@ def of(
             )
         return None
     for name, value in given.items():
-        if value < 0 or (value == 0 and name != "max_wait_ms"):
-            raise UsageError(f"{flag(name)} {value:g}: give a number above 0")
+        least = 0 if name == "max_wait_ms" else math.ulp(0.0)
+        if not least <= value < math.inf:
+            raise UsageError(f"{flag(name)} {value:g}: give a finite number above 0")
     limits = _limits(options, stream, official, rules, reasons)
     quick = options.mode == "quick"
     if "rate" not in given:
@@ -67,8 +69,14 @@ def streams(options: Options, generates: bool) -> bool:
 
     Args:
         generates: whether the model generates tokens.
+
+    Raises UsageError for flags that contradict each other.
     """
     limited = options.max_ttft_ms is not None or options.max_tpot_ms is not None
+    if limited and options.stream == "off":
+        raise UsageError(
+            "--stream off: --max-ttft-ms and --max-tpot-ms need streamed answers: leave it out"
+        )
     if options.stream is not None or limited:
         return options.stream == "on" or limited
     return options.scenario == "Interactive" and generates and options.max_latency_ms is None

@@ -144,13 +144,16 @@ def _expand(grid: Values) -> Iterator[tuple[str, ...]]:
     lists = {name: _each(name, grid[name]) for name in _ORDER if name in grid}
     others = (*lists, *_WHERE)
     rest = {name: values for name, values in grid.items() if name not in others}
+    # If no scenario takes a flag, its refusal says so.
+    scenarios = [SCENARIOS[name] for name in lists.get("scenario", ()) if name in SCENARIOS]
+    served = any(scenario.serves for scenario in scenarios)
     for values in product(*lists.values()):
         cell = dict(zip(lists, values, strict=True))
         scenario = SCENARIOS.get(cell.get("scenario", ""))
         if scenario and (scenario.one_sample_a_query or scenario.samples_a_query):
             cell.pop("batch_size", None)
         given = {name: [cell[name]] for name in options.LISTS if name in cell} | rest
-        if scenario and not scenario.serves:
+        if scenario and not scenario.serves and served:
             given = {name: value for name, value in given.items() if name not in OF_SERVING}
         yield tuple(_flags(given))
 

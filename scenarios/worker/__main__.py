@@ -147,7 +147,7 @@ def load_and_warm_up(job: Job, beat: Heartbeat) -> Loaded:
     start = _clock()
     sut = load(job.workload)
     check_in_flight(job, sut)
-    if engine.is_engine(sut):
+    if engine.is_engine(job):
         sut = engine.EngineSut(sut, job.stream)
     elif job.stream:
         if not hasattr(sut, "stream"):
@@ -171,7 +171,7 @@ def check_in_flight(job: Job, sut: Any) -> None:
     model.
     """
     kept = getattr(sut, "in_flight", 1)
-    if engine.is_engine(sut):
+    if engine.is_engine(job):
         return
     if "in_flight" in job.workload.options and job.workload.in_flight != kept:
         raise Unsupported(

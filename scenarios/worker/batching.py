@@ -52,7 +52,7 @@ class Record:
 
     Attributes:
         begun_ns: `perf_counter_ns` when the batch began.
-        waiting: the requests in the queue then, with those of the batch.
+        waiting: the requests in the queue then, without those of the batch.
         taken: the requests of the batch.
     """
 
@@ -162,19 +162,19 @@ class Batcher(Generic[Request]):
         """Wait for a batch and take it. Empty: the batcher is closed."""
         largest = self._policy.sizes[-1]
         with self._changed:
-            while not self._closed and not self._queue:
-                self._changed.wait()
             while not self._closed and len(self._queue) < largest:
+                if not self._queue:  # a request that waited may have been withdrawn
+                    self._changed.wait()
+                    continue
                 left_ns = self._queue[0][0] + self._policy.wait_ns - _clock()
                 if left_ns <= 0:
                     break
                 self._changed.wait(left_ns / 1e9)
             if self._closed:
                 return []
-            waiting = len(self._queue)
-            count = min(waiting, largest)
+            count = min(len(self._queue), largest)
             self.record.begun_ns.append(_clock())
-            self.record.waiting.append(waiting)
+            self.record.waiting.append(len(self._queue) - count)
             self.record.taken.append(count)
             self._busy = True
             return [self._queue.popleft()[1] for _ in range(count)]

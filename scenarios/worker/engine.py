@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from formats.job import Job
+from formats.record import ENGINE
 from scenarios.worker.answers import pack
 from scenarios.worker.batching import Overload, Record
 from scenarios.worker.qsl import Qsl
@@ -28,6 +30,7 @@ CALIBRATION_SAMPLES = 16
 more slowly than many.
 """
 
+_MOST_OPEN = 1 << 16
 _clock = time.perf_counter_ns
 
 
@@ -35,8 +38,8 @@ class Flight:
     """The requests that an engine is answering.
 
     Attributes:
-        record: one entry for each request: when it was submitted, and how many were open then, with
-            this one.
+        record: one entry for each request: when it was submitted, and how many others were open
+            then.
     """
 
     def __init__(
@@ -44,21 +47,17 @@ class Flight:
         engine: Engine,
         on_first: Callable[[Any, np.ndarray], None] | None,
         on_end: Callable[[Any, Batch], None],
-        longest_ns: int = 0,
     ):
         """Both functions get the key of a request first, and run in the engine's thread.
 
         Args:
             on_first: gets the first token, int32 [1, 1]; None: whole answers are requested.
             on_end: gets the answer, as `to_host` returns it.
-            longest_ns: if a request is open for so long, the next one is refused with Overload; 0:
-                no limit.
         """
         self.record = Record()
         self._engine = engine
         self._on_first = on_first
         self._on_end = on_end
-        self._longest_ns = longest_ns
         self._changed = threading.Condition()
         self._begun: dict[int, int] = {}
         self._count = 0
@@ -72,12 +71,13 @@ class Flight:
         now = _clock()
         with self._changed:
             self._raise()
-            self._check(now)
+            if len(self._begun) >= _MOST_OPEN:
+                raise Overload(f"{len(self._begun)} requests wait for the engine, and no more may")
             number = self._count
             self._count += 1
             self._begun[number] = now
             self.record.begun_ns.append(now)
-            self.record.waiting.append(len(self._begun))
+            self.record.waiting.append(len(self._begun) - 1)
             self.record.taken.append(1)
         on_first = None
         if self._on_first:
@@ -103,9 +103,11 @@ class Flight:
             self._raise()
 
     def work(self) -> None:
-        """Wait until `close` is called. The engine's thread answers."""
+        """Wait until `close` is called and the engine has ended every request. The engine's thread
+        answers.
+        """
         with self._changed:
-            while not self._closed:
+            while self._begun or not self._closed:
                 self._changed.wait()
 
     def close(self) -> None:
@@ -139,16 +141,6 @@ class Flight:
     def _raise(self) -> None:
         if self._error is not None:
             raise self._error
-
-    def _check(self, now: int) -> None:
-        if not self._longest_ns or not self._begun:
-            return
-        waited_ns = now - next(iter(self._begun.values()))
-        if waited_ns > self._longest_ns:
-            raise Overload(
-                f"{len(self._begun)} requests wait for the engine, the oldest for"
-                f" {waited_ns / 1e9:.1f} s"
-            )
 
 
 class EngineSut:
@@ -228,14 +220,12 @@ def flight(
     respond: Responder,
     keys: Sequence[str],
     times: TokenTimes,
-    longest_ns: int = 0,
 ) -> Flight:
     """Return the flight that reports to LoadGen, in the engine's thread.
 
     Args:
         keys: the arrays of an answer, in payload order.
         times: records when tokens came, if first tokens are reported.
-        longest_ns: see `Flight`.
     """
     first_ns: dict[int, int] = {}
 
@@ -254,7 +244,7 @@ def flight(
         if first is not None and later:
             times.later_ns.append((end_ns - first) / later)
 
-    return Flight(sut.engine, on_first if sut.streams else None, on_end, longest_ns)
+    return Flight(sut.engine, on_first if sut.streams else None, on_end)
 
 
 def issuing(
@@ -273,9 +263,11 @@ def issuing(
     return issue
 
 
-def is_engine(sut: Any) -> bool:
-    """Whether a SUT forms its own batches."""
-    return hasattr(sut, "submit")
+def is_engine(job: Job) -> bool:
+    """Whether the job's SUT forms its own batches. Others are handed batches, even if they have
+    `submit`.
+    """
+    return job.workload.execution == ENGINE
 
 
 def _row(batch: Batch, row: int) -> Batch:

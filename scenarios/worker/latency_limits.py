@@ -6,6 +6,7 @@ request is good if none of its latencies is over its limit.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,10 @@ from scenarios.worker.answers import Payload
 from scenarios.worker.streaming import Responder
 
 _clock = time.perf_counter_ns
-_LEFT = 0.05
+_LEFT, _SPARE = 0.05, 1.5
+"""The share of all requests that may be left at the end, and the factor on those that the rate and
+the shortest latency explain.
+"""
 
 
 @dataclass
@@ -41,24 +45,38 @@ class Limited:
     answered: int = 0
     left: int = 0
     _first: dict[int, int] = field(default_factory=dict)
+    _begun_ns: int = 0
+    _issued_ns: int = 0
+    _least_ns: float = math.inf
 
     def issue(self, ids: Sequence[int]) -> None:
         """Note that these requests are due now, unless a time is known for them."""
         now = _clock()
+        self._begun_ns = self._begun_ns or now
         for number in ids:
             self.due.setdefault(number, now)
 
     def last_issued(self) -> None:
         """Note that no more requests are issued."""
         self.left = len(self.due)
+        self._issued_ns = _clock() - self._begun_ns
 
     def kept_up(self, largest: int) -> bool:
-        """Return whether the SUT kept up with the requests: few were left at the end. In a short
-        test a queue may grow within the limits.
+        """Return whether the SUT kept up with the requests: not many more were left at the end than
+        the rate and the shortest latency explain (Little's law). In a short test a queue may grow
+        within the limits.
 
-        `largest`: the requests of the largest batch.
+        Args:
+            largest: the requests of the largest batch.
         """
-        return self.left <= max(2 * largest, _LEFT * self.answered)
+        rate = self.answered / max(1, self._issued_ns)
+        usual = _SPARE * rate * self._least_ns
+        return self.left <= usual + largest + _LEFT * self.answered
+
+    @property
+    def least_ns(self) -> float:
+        """The shortest latency."""
+        return self._least_ns
 
     @property
     def responder(self) -> Responder:
@@ -115,5 +133,6 @@ class Limited:
         ]
         for name in over:
             self.over[name] += 1
+        self._least_ns = min(self._least_ns, now - due)
         self.bad += bool(over)
         self.answered += 1

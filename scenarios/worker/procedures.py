@@ -145,13 +145,16 @@ def _find_rate(
 
     if job.serving and job.serving.rate:
         return {"rate": job.serving.rate}
+    capacity = 1e9 / calibration["median_sample_ns"]
+    at_capacity = scenario.user_conf(job, {**calibration, "rate": capacity}, sut.in_flight)
+    settings = loadgen.settings(job, at_capacity)
+    plan = preflight.performance(job, settings, calibration["median_sample_ns"])
+    preflight.check_time(plan, job, scenario.least(job))
     qsl = Qsl(job.inputs, sut.prepare)
     qsl.load(range(qsl.count))
     seed = loadgen.test_settings(job).schedule_rng_seed
     beat.enter("rate", _hang_limit_s(calibration, sut))
-    found: dict[str, Any] = scenario.find_rate(
-        sut, qsl, job, 1e9 / calibration["median_sample_ns"], seed, beat
-    )
+    found: dict[str, Any] = scenario.find_rate(sut, qsl, job, capacity, seed, beat)
     return found
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from formats.job import Job, Serving
 from scenarios.worker import batching
+from scenarios.worker.engine import is_engine
 from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.preflight import Refused
 from scenarios.worker.streaming import Responder
@@ -34,6 +35,14 @@ _CLOSE = 1.05
 _ALONE = 3
 """Requests that are answered one by one before the search."""
 _START, _CONFIDENCE, _SEED = 0.6, 0.99, 20261126
+_ALMOST_ALONE, _OVER_CAPACITY = 0.2, 1.25
+"""If requests come so seldom that one in five waits for another, a lower rate helps no more. Rates
+are tried up to so many times the capacity, because a calibration may be disturbed.
+"""
+LEAST_BATCHES = 10
+"""The least batches of a test, in requests. In fewer a growing queue cannot be told from a full
+batch.
+"""
 _OFFICIAL_S = 60
 """The seconds of a trial if the test itself takes ten minutes."""
 
@@ -48,6 +57,12 @@ def serving_of(job: Job) -> Serving:
     """The job's way of serving, which every job of Server has."""
     assert job.serving
     return job.serving
+
+
+def least_requests(job: Job) -> int:
+    """The least requests of a test."""
+    batches = LEAST_BATCHES * job.workload.batch_size
+    return max(LEAST_REQUESTS[serving_of(job).percentile], batches)
 
 
 @dataclass(frozen=True)
@@ -80,28 +95,31 @@ def find(
         capacity: samples a second that the SUT answers if all are there at once.
         seed: LoadGen's seed of the schedule.
     """
-    serving = serving_of(job)
     trials: list[Trial] = []
-    low, high = 0.0, capacity
-    _check_alone(begin, job)
+    alone_s = _alone_s(begin, job)
     expected = job.known.rate if job.known else None
-    rate = min(expected or _START * capacity, capacity)
-    while len(trials) < MOST_TRIALS and (not low or high > _CLOSE * low):
+    # The windows of a calibration are too short for an engine to fill its batches.
+    most = math.inf if is_engine(job) else _OVER_CAPACITY * capacity
+    low, high = 0.0, math.inf
+    rate = expected or _START * capacity
+    while len(trials) < MOST_TRIALS:
         trial = _try(begin, count, job, beat, rate, len(trials), seed)
         trials.append(trial)
         if trial.passed:
             low = rate
         else:
             high = rate
-        rate = _next(low, high, bool(expected))
+        if min(high, most) <= _CLOSE * low or (not low and rate * alone_s < _ALMOST_ALONE):
+            break
+        rate = min(_next(low, high, bool(expected)), most)
     if not low:
-        raise Refused(_hopeless(serving, trials, capacity))
+        raise Refused(_hopeless(serving_of(job), trials, capacity))
     return {"rate": low, "trials": [asdict(trial) for trial in trials]}
 
 
-def _check_alone(begin: Begin, job: Job) -> None:
-    """Raises Refused if requests that arrive alone are over the limits: then no rate is within
-    them.
+def _alone_s(begin: Begin, job: Job) -> float:
+    """Return the shortest latency of requests that arrive alone, in seconds. Raises Refused if all
+    of them are over a limit: then no rate is within the limits.
     """
     watch = Watch()
     issue, flush = begin(_NOBODY, watch)
@@ -119,14 +137,23 @@ def _check_alone(begin: Begin, job: Job) -> None:
             f"no rate is within the limits ({_in_words(serving_of(job))}): even a request that"
             " arrives alone is over them: give a higher limit"
         )
+    return limited.least_ns / 1e9
 
 
 def _next(low: float, high: float, is_expected: bool) -> float:
-    """The next rate to try. Near an expected rate small steps find both ends of the bracket."""
+    """The next rate to try. Near an expected rate small steps find both ends of the bracket.
+
+    Args:
+        low: the highest rate that passed; 0: none.
+        high: the lowest rate that failed; infinite: none.
+    """
+    step = 1.1 if is_expected else 2.0
     if not low:
-        return high / (1.1 if is_expected else 2)
+        return high / step
+    if math.isinf(high):
+        return low * step
     middle = math.sqrt(low * high)
-    return min(middle, 1.1 * low) if is_expected else middle
+    return min(middle, low * step)
 
 
 def _in_words(serving: Serving) -> str:
@@ -155,7 +182,7 @@ def _try(
     """
     serving = serving_of(job)
     length_s = job.limits.planned_ms / 1e3 or _OFFICIAL_S
-    count = max(LEAST_REQUESTS[serving.percentile], math.ceil(rate * length_s))
+    count = max(least_requests(job), math.ceil(rate * length_s))
     most_over = allowed(count, serving.percentile / 100)
     due_ns = arrivals(rate, count, seed)
     indices = np.random.default_rng((_SEED, number)).integers(samples, size=count)
@@ -173,6 +200,7 @@ def _try(
             left_ns = due - _clock()
             if left_ns > 0:
                 time.sleep(min(left_ns, _GLANCE_NS) / 1e9)
+                beat.bump(1)
                 continue
             limited.due[issued] = due
             issue([issued], [int(indices[issued])])

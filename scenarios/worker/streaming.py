@@ -154,9 +154,9 @@ def answering(sut: Inference, respond: Responder, keys: Sequence[str], times: To
             payload = tokens, [count * tokens.itemsize] * len(rows)
             complete([ids[row] for row in rows], payload, [indices[row] for row in rows])
             if count > 1:
-                times.later_ns.append((end - first) / (count - 1))
+                times.later_ns.extend([(end - first) / (count - 1)] * len(rows))
 
         sut.generate(batch, len(ids), on_first, on_end)
-        times.first_ns.append(first - begin)
+        times.first_ns.extend([first - begin] * len(ids))
 
     return streamed

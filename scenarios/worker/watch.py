@@ -48,9 +48,8 @@ class Watch:
         queue, limited: the queue and the limits of a scenario in which requests wait; None: none
             wait.
         first_ns: nanoseconds from the beginning of a streamed batch to its first tokens, one entry
-            a batch.
-        later_ns: nanoseconds a later token of a streamed answer, one entry for the answers of a
-            batch that ended together.
+            an answer.
+        later_ns: nanoseconds a later token of a streamed answer, one entry an answer.
         kept: (number, bytes) of each kept answer.
     """
 

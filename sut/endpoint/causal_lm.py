@@ -72,17 +72,19 @@ class Endpoint:
 
         def on_text(text: str) -> None:
             nonlocal told
-            assert on_first
-            told = True
-            on_first(np.array([self._encode(text)[:1]], np.int32))
+            first = self._encode(text)[:1]
+            if first and on_first and not told:
+                told = True
+                on_first(np.array([first], np.int32))
 
         def on_reply(reply: Reply | Exception) -> None:
             try:
                 if isinstance(reply, Exception):
                     raise reply
                 answer = self._answer(reply, ids, most)
-            except EndpointError as e:
-                on_end(e)
+            # Text may be anything, such as half of a surrogate pair.
+            except Exception as e:  # noqa: BLE001
+                on_end(e if isinstance(e, EndpointError) else EndpointError(f"a reply: {e}"))
                 return
             if on_first and not told:  # an answer that is only an end token
                 on_first(np.ascontiguousarray(answer["tokens"][:, :1]))

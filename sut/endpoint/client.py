@@ -116,6 +116,9 @@ class Client:
                 result = e
             except asyncio.CancelledError:
                 result = self._silence()
+            # Without an end the request would be waited for.
+            except Exception as e:  # noqa: BLE001
+                result = self._error(f"{path}: {type(e).__name__}: {e}")
             on_end(result)
 
         task = self._loop.create_task(work())

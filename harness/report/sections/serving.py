@@ -103,8 +103,11 @@ def _held(comparison: Comparison) -> str:
         " a later token": cell.max_tpot_ms,
     }
     limits = [f"{limit:g} ms{words}" for words, limit in named.items() if limit is not None]
+    share = "90" if comparison.groups[0].last.result.mode == "quick" else "99"
     work = compare.describe(comparison.groups[0], (*_LIMITS, *comparison.shared))
-    return Finding.HELD.format(work=work, limits=" and ".join(limits), rates=", ".join(each))
+    return Finding.HELD.format(
+        work=work, limits=" and ".join(limits), share=share, rates=", ".join(each)
+    )
 
 
 def _median(group: Group) -> float:
@@ -149,12 +152,14 @@ def _point(result: Result) -> tuple[float, float] | None:
     batch.
     """
     metrics = result.metrics
+    if result.status != "ok" and result.cause not in ("loadgen", "overload"):
+        return None
     if _serves(result.cell):
         name = "ttft" if result.cell.stream else "latency"
         percentile = "p90" if result.mode == "quick" else "p99"
         y = metrics.get(f"{name}_{percentile}_ms")
         x = metrics.get("achieved_per_second")
-    elif result.cell.scenario == "Offline" and result.status == "ok":
+    elif result.cell.scenario == "Offline":
         y = metrics.get("ms_per_step")
         x = metrics.get("tokens_per_second") or metrics.get("samples_per_second")
     else:

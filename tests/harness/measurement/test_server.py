@@ -24,7 +24,7 @@ def test_server_finds_a_rate_and_reports_queue_and_limits(tmp_path, capsys):
     assert (cell["status"], cell["loadgen"]) == ("ok", "VALID")
     assert cell["metric"]["unit"] == "requests/s"
     metrics = cell["metrics"]
-    assert cell["metric"]["value"] <= metrics["capacity_per_second"] * 1.01
+    assert cell["metric"]["value"] <= metrics["capacity_per_second"] * 1.26
     assert 0 < metrics["goodput_per_second"] <= metrics["achieved_per_second"]
     assert 1 <= metrics["requests_a_batch"] <= 2
     assert cell["serving"]["search"][0]["passed"]
@@ -52,7 +52,9 @@ def test_token_latencies_are_in_the_result(scenario, tmp_path, capsys):
     ("flags", "words"),
     [
         ({"scenario": "Offline", "rate": 3.0}, "--rate 3: is for --scenario Server"),
-        ({"scenario": "Server", "rate": -1.0}, "--rate -1: give a number above 0"),
+        ({"scenario": "Server", "rate": -1.0}, "--rate -1: give a finite number above 0"),
+        ({"scenario": "Server", "rate": float("nan")}, "--rate nan: give a finite number above 0"),
+        ({"scenario": "Server", "stream": "off", "max_ttft_ms": 5.0}, "need streamed answers"),
         (
             {"scenario": "Server", "max_latency_ms": 5.0, "max_ttft_ms": 5.0},
             "LoadGen judges a streamed answer by its first token",

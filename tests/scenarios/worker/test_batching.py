@@ -45,7 +45,7 @@ def test_requests_that_wait_become_batches_in_their_order():
     batcher.drain()
     batcher.close()
     assert gate.batches == [[0], [1, 2, 3, 4], [5, 6]]
-    assert list(batcher.record.waiting) == [1, 6, 2]
+    assert list(batcher.record.waiting) == [0, 2, 0]
     assert list(batcher.record.taken) == [1, 4, 2]
 
 
@@ -143,3 +143,17 @@ def test_an_error_of_either_thread_is_raised(fails):
 
     with pytest.raises(RuntimeError, match="told to fail"):
         beside(batcher, issue)
+
+
+def test_a_request_that_is_withdrawn_while_it_waits_for_others_leaves_the_queue_at_work():
+    gate = Gate()
+    gate.open.release(9)
+    batcher = started(gate.answer, Policy(sizes=(1, 2), wait_ns=20_000_000))
+    request = object()
+    batcher.put(request)
+    assert batcher.withdraw(request)
+    time.sleep(0.05)
+    batcher.put("another")
+    batcher.drain()
+    assert gate.batches == [["another"]]
+    batcher.close()

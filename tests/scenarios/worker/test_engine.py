@@ -1,7 +1,6 @@
 """Requests to an engine: how they are reported, and how an error ends the test."""
 
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -57,7 +56,7 @@ def test_each_request_is_reported_once_in_the_order_of_the_answers():
     held.release(answer(1))
     flight.drain()
     assert reports == [("b", 1), ("a", 1)]
-    assert list(flight.record.waiting) == [1, 2]
+    assert list(flight.record.waiting) == [0, 1]
 
 
 def test_first_tokens_come_before_their_answers_and_only_if_they_are_requested():
@@ -102,13 +101,26 @@ def test_an_error_of_a_report_ends_the_test():
         flight.drain()
 
 
-def test_a_request_that_waits_too_long_is_an_overload():
-    held = Held()
-    flight = engine.Flight(held, None, print, longest_ns=1_000_000)
+def test_too_many_open_requests_are_an_overload(monkeypatch):
+    monkeypatch.setattr(engine, "_MOST_OPEN", 1)
+    flight = engine.Flight(Held(), None, print)
     flight.submit("a", SAMPLE)
-    time.sleep(0.01)
-    with pytest.raises(Overload, match="1 requests wait for the engine, the oldest for 0.0 s"):
+    with pytest.raises(Overload, match="1 requests wait for the engine, and no more may"):
         flight.submit("b", SAMPLE)
+
+
+def test_work_ends_when_the_engine_has_ended_every_request():
+    held = Held()
+    flight = engine.Flight(held, None, print)
+    flight.submit("a", SAMPLE)
+    flight.close()
+    thread = threading.Thread(target=flight.work)
+    thread.start()
+    thread.join(0.05)
+    assert thread.is_alive()
+    held.release(answer(1))
+    thread.join(5)
+    assert not thread.is_alive()
 
 
 def test_an_engine_answers_whole_batches_padded_to_the_longest_answer():

@@ -84,15 +84,24 @@ def test_a_limit_that_no_request_can_meet_is_told_at_once(tmp_path):
         found(tmp_path, max_latency_ms=1)
 
 
-def test_a_sut_keeps_up_if_few_requests_are_left_when_the_last_one_was_issued():
+@pytest.mark.parametrize(
+    ("left", "largest", "keeps_up"),
+    [(4, 4, True), (24, 4, True), (30, 4, False), (30, 10, True)],
+)
+def test_a_sut_keeps_up_if_no_more_are_left_than_its_shortest_latency_explains(
+    left, largest, keeps_up
+):
     limited = Limited(
         Serving(max_wait_ms=0, percentile=90, max_latency_ms=1e6),
         Responder(lambda ids, payload, indices: None, lambda ids, tokens: None),
     )
-    limited.issue(range(9))
-    limited.last_issued()
-    assert limited.left == 9
-    assert not limited.kept_up(largest=4)
-    assert limited.kept_up(largest=5)
-    limited.answered = 180
-    assert limited.kept_up(largest=1)
+    # 100 requests in 10 s, none faster than a second: about ten are open at any time.
+    limited.answered, limited._least_ns, limited._issued_ns = 100, 1e9, 10_000_000_000
+    limited.left = left
+    assert limited.kept_up(largest) is keeps_up
+
+
+def test_a_test_has_ten_batches_at_least(tmp_path):
+    job = mock_job.make(tmp_path, scenario="Server", batch=32)
+    job = dataclasses.replace(job, serving=Serving(max_wait_ms=0, percentile=90.0))
+    assert rate_search.least_requests(job) == 320
