@@ -76,7 +76,7 @@ def answered(
         workload = Workload(
             model=cell.model.name,
             task="predict",
-            config=reference.workload_config(cell, inputs),
+            config=reference.workload_config(cell, inputs.description.config),
             checkpoint=checkpoint.of_file(cell.model, files / "cache").path,
             precision=precision,
             batch_size=ROWS,
