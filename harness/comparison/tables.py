@@ -133,11 +133,11 @@ COLUMNS = {
 """Column → its content, with its unit. A row has all columns; unknown values are None."""
 
 _MEDIANS = (
-    *_OF_REQUESTS,
     "samples_per_second",
     "ms_per_step",
     "ms_per_denoising_step",
     "tokens_per_second",
+    *_OF_REQUESTS,
     "flops_per_second",
     "matrix_share",
     "operators_per_batch",

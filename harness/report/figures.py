@@ -27,11 +27,11 @@ from harness.report.section import Bar
 from sut.registry import SUTS
 
 # Colours that readers with any colour vision can distinguish: six of Okabe and Ito 2008, "Color
-# universal design", and seven of the schemes "muted" and "bright" of Tol 2021, "Colour schemes".
+# universal design", and eight of the schemes "muted" and "bright" of Tol 2021, "Colour schemes".
 # They are in the order of the registry. The mock is grey.
 _PALETTE = (
     *("#0072b2", "#e69f00", "#d55e00", "#cc79a7", "#332288", "#999933", "#aa4499"),
-    *("#009e73", "#56b4e9", "#ee6677", "#44aa99", "#882255", "#ddcc77"),
+    *("#009e73", "#56b4e9", "#ee6677", "#44aa99", "#882255", "#ddcc77", "#117733"),
 )
 _MOCK = "#808890"
 # Figures are drawn in these colours, which are then replaced by the page's own variables.

@@ -165,7 +165,7 @@ def test_answers_and_references_that_do_not_fit_are_told_in_one_sentence(spoil, 
 
 
 def test_every_score_judges_answers_of_its_own_kind_only():
-    assert set(accuracy.SCORES) == {"logits", "tokens", "arrays"}
+    assert set(accuracy.SCORES) == {"logits", "tokens", "text", "arrays"}
     with pytest.raises(ValueError, match="the reference's mask has no real numbers"):
         accuracy.score(
             "logits", packed(REFERENCE), REFERENCE, {"logit_error": 1.0}, ("mask",), None

@@ -20,7 +20,7 @@ TORCH = ("native-torch-eager", "native-torch-compile")
 KERAS = ("keras3-jax", "keras3-tensorflow", "keras3-tensorflow-graph", "keras3-torch")
 QUICK = ("native-torch-eager", "gemma3")
 CELLS = [
-    *((sut, "qwen3") for sut in (*TORCH, *KERAS, "native-jax")),
+    *((sut, "qwen3") for sut in ("native-torch-eager", *KERAS, "native-jax")),
     *((sut, "gemma3") for sut in (*TORCH, *KERAS)),
     *((sut, "mistral") for sut in (*TORCH, *KERAS, "native-jax")),
     *((sut, FOLDER) for sut in TORCH),
