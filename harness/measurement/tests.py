@@ -66,7 +66,9 @@ def _run_test(job: Job, worker: Worker, reporter: Reporter) -> WorkerOutcome:
     test ended much sooner than calibrated, or latencies were over their limits at the found rate.
     """
     outcome = loadgen_run.run(job, worker, reporter)
-    for _ in range(_AGAIN if job.test == PERFORMANCE else 0):
+    if job.test != PERFORMANCE:
+        return outcome
+    for _ in range(_AGAIN):
         better = loadgen_run.better_calibration(job, outcome)
         if better is None:
             break

@@ -180,7 +180,7 @@ class Batcher(Generic[Request]):
             return [self._queue.popleft()[1] for _ in range(count)]
 
 
-def beside(batcher: Queue | None, call: Callable[[], Result]) -> Result:
+def answer_while(batcher: Queue | None, call: Callable[[], Result]) -> Result:
     """Return the result of `call`, or raise its error. With a batcher it runs in another thread,
     while this one works.
 

@@ -90,7 +90,7 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     beat.enter("test", _hang_limit_s(calibration, sut), plan.samples)
     energy_before, load_before = counters.read(job.workload.device), disturbance.read()
     monotonic_ns, start = time.monotonic_ns(), _clock()
-    batching.beside(watch.queue, lambda: loadgen.run(job, qsl, issue, flush, plan.trace))
+    batching.answer_while(watch.queue, lambda: loadgen.run(job, qsl, issue, flush, plan.trace))
     test_ns = _clock() - start
     queue: dict[str, Any] = {}
     if watch.queue and watch.limited:
@@ -213,7 +213,7 @@ def calibrate(
     least = max(2 if batch > 1 else 1, sut.in_flight) * batch
     if isinstance(sut, engine.EngineSut) and SCENARIOS[job.scenario].many_at_once:
         least = engine.CALIBRATION_SAMPLES
-    windows, samples = batching.beside(
+    windows, samples = batching.answer_while(
         watch.queue,
         lambda: _windows(
             lambda rows: scenario.drive(issue, flush, rows, batch),

@@ -103,7 +103,7 @@ def find(
     low, high = 0.0, math.inf
     rate = expected or _START * capacity
     while len(trials) < MOST_TRIALS:
-        trial = _try(begin, count, job, beat, rate, len(trials), seed)
+        trial = _try(begin, job, beat, samples=count, rate=rate, number=len(trials), seed=seed)
         trials.append(trial)
         if trial.passed:
             low = rate
@@ -131,7 +131,7 @@ def _alone_s(begin: Begin, job: Job) -> float:
             issue([number], [0])
             flush()
 
-    batching.beside(watch.queue, one_by_one)
+    batching.answer_while(watch.queue, one_by_one)
     if max(limited.over.values()) == _ALONE:
         raise Refused(
             f"no rate is within the limits ({_in_words(serving_of(job))}): even a request that"
@@ -175,7 +175,7 @@ def _hopeless(serving: Serving, trials: Sequence[Trial], capacity: float) -> str
 
 
 def _try(
-    begin: Begin, samples: int, job: Job, beat: Heartbeat, rate: float, number: int, seed: int
+    begin: Begin, job: Job, beat: Heartbeat, *, samples: int, rate: float, number: int, seed: int
 ) -> Trial:
     """Issue requests at this rate until there are enough of them, or until too many are over their
     limit.
@@ -211,7 +211,7 @@ def _try(
         return issued
 
     start = _clock()
-    issued = batching.beside(watch.queue, requests)
+    issued = batching.answer_while(watch.queue, requests)
     over = limited.most_over()
     kept_up = limited.kept_up(job.workload.batch_size)
     passed = issued == count and over <= most_over and kept_up

@@ -126,10 +126,12 @@ def curves(content: Content) -> list[Curve]:
             curve = known.get(key) or known.setdefault(key, _curve(group, comparison))
             x, y = (median(values) for values in zip(*every, strict=True))
             curve.points.setdefault(group.sut, []).append((x, y))
-    several = [c for c in known.values() if any(len(points) > 1 for points in c.points.values())]
-    for curve in several:
+    several = []
+    for curve in known.values():
         for points in curve.points.values():
             points.sort()
+        if max(map(len, curve.points.values())) > 1:
+            several.append(curve)
     return several
 
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from scenarios.worker.batching import Batcher, Overload, Policy, Record, beside, summary
+from scenarios.worker.batching import Batcher, Overload, Policy, Record, answer_while, summary
 
 
 class Gate:
@@ -123,9 +123,9 @@ def test_the_sut_works_in_the_calling_thread_while_another_one_issues_requests()
         batcher.drain()
         return threading.get_ident()
 
-    assert beside(batcher, issue) != threading.get_ident()
+    assert answer_while(batcher, issue) != threading.get_ident()
     assert threads == [threading.get_ident()]
-    assert beside(None, threading.get_ident) == threading.get_ident()
+    assert answer_while(None, threading.get_ident) == threading.get_ident()
 
 
 @pytest.mark.parametrize("fails", ["sut", "issuer"])
@@ -142,7 +142,7 @@ def test_an_error_of_either_thread_is_raised(fails):
         raise RuntimeError("told to fail")
 
     with pytest.raises(RuntimeError, match="told to fail"):
-        beside(batcher, issue)
+        answer_while(batcher, issue)
 
 
 def test_a_request_that_is_withdrawn_while_it_waits_for_others_leaves_the_queue_at_work():
