@@ -175,9 +175,7 @@ def _worker(environment: Environment, machine: Machine, device: str) -> dict[str
         if done.returncode:
             lines = done.stderr.strip().splitlines()[-_LAST_LINES:]
             code = f"exit code {done.returncode}"
-            raise EnvironmentFailure(
-                f"limits of {environment.name}: {' / '.join(lines) or code}"
-            )
+            raise EnvironmentFailure(f"limits of {environment.name}: {' / '.join(lines) or code}")
         document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return document
 
