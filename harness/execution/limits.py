@@ -145,20 +145,23 @@ def _worker(environment: Environment, machine: Machine, device: str) -> dict[str
     """Run `sut.limits` in the environment. → the `limits` and `lacking` that it wrote."""
     suts = suts_of(environment.name)
     sut, spec = next(iter(suts.items()))
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "limits.json"
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        found = folder / "limits.json"
         job = {
             "framework": framework_of(sut),
             "environment": environment.name,
             "device": device,
             "precisions": _precisions(suts, device),
             "sizes": {"array_bytes": _array_bytes(machine, device)},
-            "file": str(path),
+            "file": str(found),
         }
+        path = folder / "job.json"
+        write_json(path, job)
         own = {**DEVICES[device].environment(os.environ), **spec.process_env}
         try:
             done = subprocess.run(
-                [str(environment.python), "-P", "-m", "sut.limits", json.dumps(job)],
+                [str(environment.python), "-P", "-m", "sut.limits", str(path)],
                 cwd=folder,
                 env={**own, "PYTHONPATH": str(ROOT)},
                 capture_output=True,
@@ -174,9 +177,9 @@ def _worker(environment: Environment, machine: Machine, device: str) -> dict[str
             ) from None
         if done.returncode:
             lines = done.stderr.strip().splitlines()[-_LAST_LINES:]
-            code = f"exit code {done.returncode}"
-            raise EnvironmentFailure(f"limits of {environment.name}: {' / '.join(lines) or code}")
-        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            words = " / ".join(lines) or f"exit code {done.returncode}"
+            raise EnvironmentFailure(f"limits of {environment.name}: {words}")
+        document: dict[str, Any] = json.loads(found.read_text(encoding="utf-8"))
         return document
 
 

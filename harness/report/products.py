@@ -13,7 +13,8 @@ from harness.report.comparison import listed
 from harness.summary import library
 from sut.evidence.matrix_library import UNKNOWN, unused_avx512
 
-_CLEARLY = 1.2  # times as fast; smaller differences give no warning
+CLEARLY = 1.2
+"""Times as fast. Smaller differences give no sentence."""
 
 
 @dataclass
@@ -24,11 +25,13 @@ class Products:
         rates: floating-point operations a second of a large product, of each run.
         libraries: the library with instructions and threads, in words, of each run that names it.
         narrow: the instructions that MKL used, if an AMD processor has wider ones; otherwise empty.
+        ways: name of another way to multiply in the same process → its rate.
     """
 
     rates: list[float] = field(default_factory=list)
     libraries: list[str] = field(default_factory=list)
     narrow: str = ""
+    ways: dict[str, float] = field(default_factory=dict)
 
     @property
     def rate(self) -> float:
@@ -46,14 +49,17 @@ class Products:
 
 
 def meaning(precision: str, of_one: Mapping[str, Products]) -> Iterator[str]:
-    """Yield a sentence on each framework whose MKL leaves instructions unused, if others are
-    faster.
+    """Yield a sentence on each framework whose MKL leaves instructions unused, if other frameworks
+    or other libraries of the same framework are faster.
     """
     for name, products in of_one.items():
         faster = {}
         for other, others in fastest_first(of_one):
-            if others.rate > _CLEARLY * products.rate and not others.narrow:
+            if others.rate > CLEARLY * products.rate and not others.narrow:
                 faster[other] = f"{others.rate / products.rate:.1f}"
+        for way, rate in products.ways.items():
+            if rate > CLEARLY * products.rate:
+                faster[f"{way} in the same process"] = f"{rate / products.rate:.1f}"
         if products.narrow and faster:
             multiply = "multiply" if len(faster) > 1 else "multiplies"
             yield Finding.MKL_WITHOUT_AVX512.format(
@@ -66,4 +72,5 @@ def meaning(precision: str, of_one: Mapping[str, Products]) -> Iterator[str]:
 
 
 def fastest_first(of_one: Mapping[str, Products]) -> list[tuple[str, Products]]:
+    """Return (name, products) of each framework, the fastest first."""
     return sorted(of_one.items(), key=lambda item: (item[1].rate, item[0]), reverse=True)

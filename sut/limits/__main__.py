@@ -1,6 +1,6 @@
 """The worker of `./run.sh limits`: `python -m sut.limits JOB` measures one framework on one device.
 
-JOB is a JSON object with the fields of `Job`.
+JOB is a JSON file with the fields of `Job`.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Job:
     file: str
 
 
-def main(text: str) -> None:
-    """Measure what the job says, and write its file."""
-    job = Job(**json.loads(text))
+def main(path: Path) -> None:
+    """Measure what the job at this path says, and write its file."""
+    job = Job(**json.loads(path.read_text(encoding="utf-8")))
     framework = cast(Framework, importlib.import_module(MODULES[job.framework]))
     limits, lacking = measures.measure(
         framework,
@@ -53,4 +53,4 @@ def main(text: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(Path(sys.argv[1]))
