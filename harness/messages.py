@@ -889,7 +889,7 @@ class MachineLimits(StrEnum):
         " one number; ±: the repeat that is furthest from the median"
     )
     LACKING = "{environment} has no matrix product in {precision} on {device}: {words}"
-    ABSENT = "{environment} on {device}, compiled call: {words}"
+    ABSENT = "{environment} on {device}, {name}: {words}"
     DIFFER = "large matrix products on {device}: {precisions}"
     DIFFER_IN = "in {precision} {fastest} is {times} times as fast as {slowest}"
     WAY = "{framework} multiplies {precision} matrices {times} times as fast through {way}"

@@ -75,7 +75,7 @@ def main(arguments: list[str]) -> int:
         )
         reporter.say(begins)
         try:
-            with locks.machine(reporter.warn, command, seconds):
+            with locks.machine(reporter.warn, command, _USUAL_S):
                 kept[place] = limits.measure(cache, place.environment, here, place.device)
         except EnvironmentFailure as e:
             failed = True
@@ -336,6 +336,10 @@ def _lacking(measured: Measured) -> Iterator[str]:
         yield MachineLimits.LACKING.format(
             environment=environment, precision=precision, device=device, words=words
         )
-    absent = set().union(*(limits.absent.values() for limits in measured.limits))
-    for words in sorted(absent):
-        yield MachineLimits.ABSENT.format(environment=environment, device=device, words=words)
+    absent: dict[str, str] = {}
+    for of_precision in measured.limits:
+        absent |= of_precision.absent
+    for name, words in absent.items():
+        yield MachineLimits.ABSENT.format(
+            environment=environment, device=device, name=name, words=words
+        )

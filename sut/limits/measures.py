@@ -74,6 +74,7 @@ class _Products:
     layer: Measure
     thin: Measure
     others: Mapping[str, Measure]
+    absent: Mapping[str, str]
     about: Mapping[str, Any]
 
 
@@ -128,6 +129,7 @@ def measure(
                 version=framework.version(),
                 **_of_products(precision, of_one),
                 **_of_all(common),
+                absent={**common.absent, **of_one.absent},
             )
         )
     return limits, lacking
@@ -149,14 +151,20 @@ def _products(framework: Framework, precision: str, sizes: Sizes) -> _Products:
     side = matrix_rate.largest(waiting).side
     square = measured(side, side, side)
     others = {}
+    absent = {}
     for name, run in framework.other_products(precision, side).items():
-        others[name] = _begun(framework, Measure(precision, run, square.work))
+        try:
+            others[name] = _begun(framework, Measure(precision, run, square.work))
+        # A compiler may lack a precision that the framework has otherwise.
+        except Exception as e:  # noqa: BLE001
+            absent[f"{precision} through {name}"] = _words(e)
     return _Products(
         side=side,
         square=square,
         layer=measured(*LAYER_SHAPE),
         thin=measured(1, _INNER, columns),
         others=others,
+        absent=absent,
         about=framework.about_products(precision, square.run),
     )
 
@@ -174,7 +182,7 @@ def _common(framework: Framework, device: str, sizes: Sizes) -> _Common:
             compiled = _begun(framework, Measure(_ANY, run, None))
     # A compiler may be missing, and each framework reports it by its own error.
     except Exception as e:  # noqa: BLE001
-        absent["compiled_dispatch_seconds"] = _words(e)
+        absent["compiled call"] = _words(e)
     to_device = None
     if device != "cpu":
         array = np.ones(_TO_DEVICE_BYTES // 4, np.float32)
@@ -221,7 +229,6 @@ def _of_all(common: _Common) -> dict[str, Any]:
         "dispatch_seconds": common.smallest.spread(),
         "compiled_dispatch_seconds": common.compiled and common.compiled.spread(),
         "to_device_bytes_per_second": common.to_device and common.to_device.spread(),
-        "absent": common.absent,
     }
 
 
