@@ -898,6 +898,11 @@ class MachineLimits(StrEnum):
         " memory: {names}"
     )
     BOUND_IN = "{framework} in {precision} ({share})"
+    DISTURBED = (
+        "repeats of the same product differ from their median by more than {most}: {names}; other"
+        " programs or the host disturbed them, so `./run.sh limits --again` on a quiet machine"
+        " gives better figures"
+    )
 
 
 class Next(StrEnum):

@@ -9,6 +9,7 @@ import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from statistics import median
 
 from compliance.rules import CURRENT
 from formats.limits import LAYER_SHAPE, Limits, Measured, Spread
@@ -28,6 +29,7 @@ from sut.registry import SUTS, framework_of
 
 _USUAL_S = 60  # of one environment on one device
 _HALF = 0.5
+_QUIET = 0.15  # the part of the median by which repeats may differ on a quiet machine
 
 
 @dataclass(frozen=True)
@@ -193,8 +195,8 @@ def show(measured: Sequence[Measured], here: Machine) -> None:
         _show_products(device, of_device)
         _show_memory(device, of_device)
         sentences = [*_differences(device, of_device, here), *_bound(of_device)]
-        for sentence in sentences:
-            terminal.line(f"- {sentence}")
+        for sentence in (*sentences, *_disturbed(of_device)):
+            terminal.line(f"- {terminal.typed_here(sentence)}")
     for of_one in measured:
         for sentence in _lacking(of_one):
             terminal.line(f"- {sentence}")
@@ -258,10 +260,14 @@ def _text(spread: Spread | None, scale: float) -> str:
     """`471 ±2%`: the median, and the distance of the repeat that is furthest from it."""
     if spread is None:
         return "–"
+    return f"{_three_digits(spread.median / scale)} ±{_furthest(spread):.0%}"
+
+
+def _furthest(spread: Spread) -> float:
+    """The distance of the furthest repeat from the median, as a part of the median."""
     above = spread.maximum - spread.median
     below = spread.median - spread.minimum
-    furthest = max(above, below) / spread.median
-    return f"{_three_digits(spread.median / scale)} ±{furthest:.0%}"
+    return max(above, below) / spread.median
 
 
 def _three_digits(value: float) -> str:
@@ -276,7 +282,8 @@ def _differences(device: str, rows: Sequence[Limits], here: Machine) -> Iterator
         products = of_one.setdefault(row.framework, Products())
         products.add(row.matrix_flops.median, row.matrix_products, here)
         for way, spread in row.other_matrix_flops.items():
-            products.ways[way] = spread.median
+            times = spread.median / row.matrix_flops.median
+            products.ways.setdefault(way, []).append(times)
     apart = []
     for precision, of_one in by_precision.items():
         order = fastest_first(of_one)
@@ -301,12 +308,12 @@ def _other_ways(precision: str, of_one: Mapping[str, Products]) -> Iterator[str]
     `products.meaning` has one.
     """
     for framework, products in of_one.items():
-        for way, rate in products.ways.items():
-            if rate > CLEARLY * products.rate and not products.narrow:
+        for way, times in products.ways.items():
+            if median(times) > CLEARLY and not products.narrow:
                 yield MachineLimits.WAY.format(
                     framework=framework,
                     precision=precision,
-                    times=short(round(rate / products.rate, 1)),
+                    times=short(round(median(times), 1)),
                     way=way,
                 )
 
@@ -326,6 +333,17 @@ def _bound(rows: Iterable[Limits]) -> Iterator[str]:
         names.append(name)
     if names:
         yield MachineLimits.BOUND.format(names=", ".join(names))
+
+
+def _disturbed(rows: Iterable[Limits]) -> Iterator[str]:
+    """Yield a sentence on environments whose large products were disturbed."""
+    furthest: dict[str, float] = {}
+    for row in rows:
+        part = _furthest(row.matrix_flops)
+        furthest[row.environment] = max(part, furthest.get(row.environment, 0.0))
+    names = [name for name, part in furthest.items() if part > _QUIET]
+    if names:
+        yield MachineLimits.DISTURBED.format(most=share(_QUIET), names=", ".join(names))
 
 
 def _lacking(measured: Measured) -> Iterator[str]:

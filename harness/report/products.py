@@ -25,13 +25,14 @@ class Products:
         rates: floating-point operations a second of a large product, of each run.
         libraries: the library with instructions and threads, in words, of each run that names it.
         narrow: the instructions that MKL used, if an AMD processor has wider ones; otherwise empty.
-        ways: name of another way to multiply in the same process → its rate.
+        ways: name of another way to multiply in the same process → how many times as fast it is,
+            in each process.
     """
 
     rates: list[float] = field(default_factory=list)
     libraries: list[str] = field(default_factory=list)
     narrow: str = ""
-    ways: dict[str, float] = field(default_factory=dict)
+    ways: dict[str, list[float]] = field(default_factory=dict)
 
     @property
     def rate(self) -> float:
@@ -57,9 +58,9 @@ def meaning(precision: str, of_one: Mapping[str, Products]) -> Iterator[str]:
         for other, others in fastest_first(of_one):
             if others.rate > CLEARLY * products.rate and not others.narrow:
                 faster[other] = f"{others.rate / products.rate:.1f}"
-        for way, rate in products.ways.items():
-            if rate > CLEARLY * products.rate:
-                faster[f"{way} in the same process"] = f"{rate / products.rate:.1f}"
+        for way, times in products.ways.items():
+            if median(times) > CLEARLY:
+                faster[f"{way} in the same process"] = f"{median(times):.1f}"
         if products.narrow and faster:
             multiply = "multiply" if len(faster) > 1 else "multiplies"
             yield Finding.MKL_WITHOUT_AVX512.format(

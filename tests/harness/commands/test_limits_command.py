@@ -133,10 +133,29 @@ def test_a_faster_way_of_another_framework_is_named(capsys):
     assert "- JAX multiplies float32 matrices 3 times as fast through XLA" in text
 
 
+def test_another_way_is_compared_with_the_usual_one_of_its_own_process(capsys):
+    faster = replace(IN_JAX, other_matrix_flops={"XLA": spread(2 * 440e9)})
+    slower = replace(
+        IN_JAX,
+        environment="slower",
+        matrix_flops=spread(100e9),
+        other_matrix_flops={"XLA": spread(200e9)},
+    )
+    text = shown(capsys, measured(faster), measured(slower))
+    assert "JAX multiplies float32 matrices 2 times as fast through XLA" in text
+
+
 def test_a_product_of_one_row_that_does_not_reach_the_bandwidth_is_named(capsys):
     slow = replace(IN_JAX, precision="float16", thin_bytes_per_second=spread(3e9))
     text = shown(capsys, measured(IN_TORCH), measured(IN_JAX, slow))
     assert "so computing binds and not memory: JAX in float16 (10%)" in text
+
+
+def test_repeats_that_are_far_apart_are_a_disturbance(capsys):
+    disturbed = replace(IN_JAX, matrix_flops=spread(440e9, 0.3))
+    text = shown(capsys, measured(IN_TORCH), measured(disturbed))
+    assert "by more than 15%: keras3-jax; other programs" in text
+    assert "disturbed" not in shown(capsys, measured(IN_TORCH), measured(IN_JAX))
 
 
 def test_the_words_of_a_framework_stand_below_the_tables(capsys):
