@@ -282,8 +282,8 @@ def _differences(device: str, rows: Sequence[Limits], here: Machine) -> Iterator
         products = of_one.setdefault(row.framework, Products())
         products.add(row.matrix_flops.median, row.matrix_products, here)
         for way, spread in row.other_matrix_flops.items():
-            times = spread.median / row.matrix_flops.median
-            products.ways.setdefault(way, []).append(times)
+            ratio = spread.median / row.matrix_flops.median
+            products.ways.setdefault(way, []).append(ratio)
     apart = []
     for precision, of_one in by_precision.items():
         order = fastest_first(of_one)
