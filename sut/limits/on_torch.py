@@ -52,7 +52,7 @@ def product(precision: str, rows: int, inner: int, columns: int) -> Run:
 def other_products(precision: str, side: int) -> Mapping[str, Run]:
     """Return oneDNN's product if `linear` uses another library on this processor.
 
-    The operator is the one that Inductor calls with frozen weights.
+    The operator and the order of its weight are those of Inductor with frozen weights.
     """
     is_host = _device[0] == "cpu"
     if not is_host or not torch.backends.mkldnn.is_available() or precision != "float32":
@@ -60,7 +60,7 @@ def other_products(precision: str, side: int) -> Mapping[str, Run]:
     if torch_products.about("cpu", _dtype(precision), {})["library"] == _ONEDNN:
         return {}
     values = _random(precision, side, side)
-    weight = _random(precision, side, side)
+    weight = torch.ops.mkldnn._reorder_linear_weight(_random(precision, side, side), side)
     multiply = torch.ops.mkldnn._linear_pointwise
     return {_ONEDNN: lambda: multiply(values, weight, None, "none", [], "")}
 
