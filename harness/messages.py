@@ -197,6 +197,7 @@ class Note(StrEnum):
         " its device"
     )
     ENERGY_ABSENT = "{source} not measured: {why}"
+    NOT_COUNTED = "the model's operations are not counted: {why}"
 
 
 class InputNote(StrEnum):
