@@ -102,9 +102,7 @@ class Roof:
     Attributes:
         matrix_flops: floating-point operations a second of a large matrix product.
         read_bytes_per_second: bytes that are read from memory a second.
-        started: when they were measured.
     """
 
     matrix_flops: float
     read_bytes_per_second: float
-    started: str = ""
