@@ -93,7 +93,6 @@ COLUMNS = {
         "bytes_per_second over those that the same framework reads from memory, as a fraction,"
         " median of the repeats; None if it would be above 1, or `./run.sh limits` was not run"
     ),
-    "binds": "the limit with the larger share in the last run: matrix products or memory",
     "operators_per_batch": (
         "operators that Python calls for a batch of an eager SUT, median of the repeats; None for"
         " other SUTs"
@@ -117,6 +116,9 @@ COLUMNS = {
         "the time of the last third of a training's steps over that of the first, minus 1"
     ),
     "trained_parameters": "the number of parameters that a training changes",
+    "binds": (
+        "the limit of the machine with the larger share in the last run: matrix products or memory"
+    ),
     "compile_seconds": (
         "seconds of the first calls of all shapes minus those of the second calls, if no program"
         " was kept on disk, median of the repeats; None for an eager SUT"
