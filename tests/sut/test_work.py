@@ -138,19 +138,17 @@ def mistral_by_hand(tokens: int, before: int) -> Part:
     queries = c["num_attention_heads"] * c["head_dim"]
     keys = c["num_key_value_heads"] * c["head_dim"]
     head = c["vocab_size"] * hidden
-    frequencies = c["head_dim"] // 2
     of_layer = 2 * hidden * queries + 2 * hidden * keys + 3 * hidden * wide
     past = before + tokens
-    products = 2 * tokens * (layers * of_layer + frequencies) + 2 * head
+    products = 2 * tokens * layers * of_layer + 2 * head
     # The cache is read once, although several heads of queries share its heads.
     of_tokens = 4 * hidden + 4 * queries + 2 * keys + 3 * wide
     of_cache = 2 * past * keys
     of_logits = hidden + c["vocab_size"]
-    of_positions = tokens + frequencies * tokens
     return Part(
         flops={MATRIX: products, ATTENTION: layers * 2 * 2 * tokens * past * queries},
-        weights=layers * of_layer + head + frequencies,
-        activations=layers * (tokens * of_tokens + of_cache) + of_logits + of_positions,
+        weights=layers * of_layer + head,
+        activations=layers * (tokens * of_tokens + of_cache) + of_logits,
         passes=1,
     )
 
