@@ -17,9 +17,9 @@ from formats.writing import write_json
 from harness.execution.environments import ROOT, is_made
 from harness.request.request import Request
 from scenarios.worker.work import FILE
-from sut.registry import REFERENCE, spec_of
+from sut.registry import COUNTER, REFERENCE, spec_of
 
-_SOURCE = ("scenarios/worker/work.py", "sut/evidence/torch_work.py")
+_MODULES = ("scenarios.worker.work", COUNTER)
 
 
 def keep(folder: Path) -> None:
@@ -56,8 +56,9 @@ def of(
 def _name() -> str:
     """The final name of the file. It has a digest of the source that counts."""
     total = hashlib.sha256()
-    for name in _SOURCE:
-        total.update((ROOT / name).read_bytes())
+    for module in _MODULES:
+        path = ROOT / f"{module.replace('.', '/')}.py"
+        total.update(path.read_bytes())
     return f"work-{total.hexdigest()[:8]}.json"
 
 

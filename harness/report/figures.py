@@ -17,7 +17,7 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from harness.comparison.statistics import Estimate
 from harness.comparison.tables import Group
@@ -299,7 +299,9 @@ def roofline(
         axes.set_xlim(*ends)
         axes.set_ylim(min(reached) / _BESIDE / 1e9, 2 * max(*rates, *reached) / 1e9)
         for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+            axis.set_minor_formatter(NullFormatter())
         axes.set_xlabel("operations a byte")
         axes.set_ylabel("GFLOP/s")
         axes.grid(True)

@@ -5,8 +5,9 @@ The reference answers some inputs, or trains on them, one at a time.
 
 from __future__ import annotations
 
+import importlib
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from formats.job import Job
 from formats.work import NOTHING, Counted, Part, Work
 from formats.writing import write_json
 from sut.contract import Batch
-from sut.registry import FIT, REFERENCE
+from sut.registry import COUNTER, FIT, REFERENCE
 
 FILE = "work.json"
 _MOST_SHAPES = 6
@@ -64,20 +65,21 @@ def _count(job: Job, sut: Any) -> Work:
 
 def _of_answer(sut: Any, batch: Batch) -> tuple[Part, Batch]:
     """The work of one answer, and the answer."""
-    from sut.evidence import torch_work  # the other references' environments lack PyTorch
-
     outputs: list[Any] = []
-    part = torch_work.count(lambda: outputs.append(sut.predict(batch)))
+    part = _counted(lambda: outputs.append(sut.predict(batch)))
     return part, sut.to_host(outputs[0])
 
 
 def _of_step(sut: Any, batch: Batch) -> Part:
     """The work of a step of a training."""
-    from sut.evidence import torch_work
-
-    part = torch_work.count(lambda: sut.fit([batch], 1, lambda loss: None))
+    part = _counted(lambda: sut.fit([batch], 1, lambda loss: None))
     optimizer = Part(flops={}, weights=_ADAMW * sut.trainable, activations=0, passes=0)
     return part.plus(optimizer, 1)
+
+
+def _counted(call: Callable[[], object]) -> Part:
+    part: Part = importlib.import_module(COUNTER).count(call)
+    return part
 
 
 def _rows(inputs: Mapping[str, np.ndarray]) -> Iterator[tuple[int, float]]:

@@ -168,7 +168,7 @@ class _Counter(TorchDispatchMode):
         """Forget the storage that had the address of a new one."""
         address = _address(tensor)
         for facts in (self._kinds, self._distinct, self._read):
-            facts.pop(address, None)  # type: ignore[attr-defined]
+            facts.pop(address, None)
 
     def _kind(self, tensor: torch.Tensor) -> str | None:
         return self._kinds.get(_address(tensor))
