@@ -29,10 +29,6 @@ _COLUMNS = (
     "binds",
     "operators a batch",
 )
-_SHARES = {
-    "matrix_share": Finding.MATRIX_SHARES,
-    "bandwidth_share": Finding.BANDWIDTH_SHARES,
-}
 _NONE = "–"
 _MOST_PICTURES = 12
 
@@ -70,18 +66,29 @@ def _sentences(comparison: Comparison) -> list[str]:
     There is no sentence for a figure that fewer than two SUTs have.
     """
     sentences = []
-    for column, finding in _SHARES.items():
-        shares = _rows(comparison, column)
-        shares.sort(key=itemgetter(column), reverse=True)
-        if len(shares) > 1:
-            each = [f"{row['sut']} {share(row[column])}" for row in shares]
-            sentences.append(finding.format(shares=", ".join(each)))
+    shares = _listed(comparison, "matrix_share")
+    if shares:
+        sentences.append(Finding.MATRIX_SHARES.format(shares=shares))
+    shares = _listed(comparison, "bandwidth_share")
+    if shares:
+        sentences.append(Finding.BANDWIDTH_SHARES.format(shares=shares))
     operators = _rows(comparison, "operators_per_batch")
     operators.sort(key=itemgetter("operators_per_batch"))
     if len(operators) > 1:
         each = [f"{row['sut']} {short(row['operators_per_batch'])}" for row in operators]
         sentences.append(Finding.OPERATORS.format(numbers=", ".join(each)))
     return sentences
+
+
+def _listed(comparison: Comparison, column: str) -> str:
+    """Return `native-jax 75%, keras3-jax 50%`, the largest share first. Empty if fewer than two
+    SUTs have one.
+    """
+    rows = _rows(comparison, column)
+    if len(rows) < 2:
+        return ""
+    rows.sort(key=itemgetter(column), reverse=True)
+    return ", ".join(f"{row['sut']} {share(row[column])}" for row in rows)
 
 
 def _rows(comparison: Comparison, column: str) -> list[dict[str, Any]]:
