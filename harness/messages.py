@@ -627,8 +627,9 @@ class SectionNote(StrEnum):
         " the operators that Python calls for a batch of an eager SUT."
     )
     ROOFLINE = (
-        "A line is what a framework reaches on this machine: on the left it reads memory at its"
-        " full bandwidth, on the right it multiplies matrices at its full rate. A dot is a SUT."
+        "A line of a picture is what a framework reaches on this machine: on the left it reads"
+        " memory at its full bandwidth, on the right it multiplies matrices at its full rate. A"
+        " dot is a SUT."
     )
     GRID = (
         "In brackets the 95 % interval, and after it over how many cells. Few models take long"

@@ -49,10 +49,13 @@ def section(content: Content) -> Section:
         rows = [_texts(row) for row in _rows(comparison, "flops_per_second")]
         if rows:
             groups[comparison.name] = rows
+    note = str(SectionNote.MACHINE_SHARE)
+    if any(map(_roofs, content.comparisons)):
+        note = f"{note} {SectionNote.ROOFLINE}"
     table = Table(columns=_COLUMNS, numbers=range(1, len(_COLUMNS)), groups=groups, most=200)
     return Section(
         title="How much of what its framework can do",
-        note=SectionNote.MACHINE_SHARE,
+        note=note,
         sentences=[*own, *product_sentences(content.current)],
         tables=[table],
         pictures=partial(_pictures, content),
@@ -137,9 +140,8 @@ def _picture(comparison: Comparison) -> Picture:
         row["sut"]: (row["flops_per_byte"], row["flops_per_second"])
         for row in _rows(comparison, "flops_per_byte")
     }
-    caption = f"{comparison.name}: {SectionNote.ROOFLINE}"
     draw = partial(figures.roofline, dots, _roofs(comparison), title=comparison.name)
-    return Picture(caption=caption, draw=draw)
+    return Picture(caption=comparison.name, draw=draw)
 
 
 def _roofs(comparison: Comparison) -> dict[str, tuple[float, float]]:
