@@ -20,7 +20,8 @@ def configure(device: str) -> None:
 
 def version() -> str:
     """Return the framework's version."""
-    return str(openvino.get_version())
+    version, _, _ = str(openvino.get_version()).partition("-")  # without the build
+    return version
 
 
 def use(precision: str) -> None:

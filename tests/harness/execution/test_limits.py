@@ -28,7 +28,7 @@ def keep(cache, environment, here, device="cpu", **others):
     made_with = limits.facts(environment, here, device)
     path = limits.file(cache, made_with)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, measured(values(**others), made_with=made_with))
+    write_json(path, measured(values(device=device, **others), made_with=made_with))
     return path
 
 
@@ -41,7 +41,7 @@ def test_kept_limits_are_found_by_their_precision(tmp_path, here):
 
 def test_limits_of_a_machine_with_a_gpu_are_found_again(tmp_path, here):
     with_gpu = replace(here, accelerators=(GPU,), cpu_quota=1.5)
-    keep(tmp_path, TORCH, with_gpu, "cuda", device="cuda")
+    keep(tmp_path, TORCH, with_gpu, "cuda")
     assert limits.known(tmp_path, TORCH, with_gpu, "cuda", "float32")
 
 
@@ -101,7 +101,11 @@ def test_a_record_and_the_command_have_the_same_limits(tmp_path, here, monkeypat
     monkeypatch.setenv("XLA_FLAGS", "--x")
     own = Environment("native-torch (--python)", Path("python"), "0" * 64)
     path = keep(tmp_path, limits.recorded(own), here)
-    assert json.loads(path.read_text())["made_with"]["variables"] == {"OMP_NUM_THREADS": "2"}
+    kept = json.loads(path.read_text())["made_with"]["variables"]
+    assert kept["OMP_NUM_THREADS"] == "2"
+    assert "XLA_FLAGS" not in kept
+    record = replace(limits.recorded(own), versions={"torch": "2"}, python="")
+    assert limits.read(tmp_path, record, here, "cpu")
 
 
 def worker(tmp_path, body):
