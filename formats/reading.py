@@ -20,6 +20,7 @@ from formats.limits import Measured
 from formats.outcome import WorkerOutcome
 from formats.record import Record
 from formats.result import Result
+from formats.work import Counted
 
 T = TypeVar("T")
 _CELL_FIELDS = {field.name for field in dataclasses.fields(Cell)}
@@ -58,6 +59,13 @@ def outcome(document: Any) -> WorkerOutcome:
     anything else.
     """
     return _converted(document, WorkerOutcome)
+
+
+def counted(document: Any) -> Counted:
+    """The work that a parsed work.json holds. Raises ValueError with one sentence for anything
+    else.
+    """
+    return _converted(document, Counted)
 
 
 def limits(document: Any) -> Measured:

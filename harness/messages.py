@@ -198,6 +198,23 @@ class Note(StrEnum):
         " its device"
     )
     ENERGY_ABSENT = "{source} not measured: {why}"
+    NOT_COUNTED = "the model's operations are not counted: {why}"
+    NO_ROOF = (
+        "no share of the memory bandwidth: ./run.sh limits measures it, and later runs have the"
+        " share"
+    )
+    OVER_MATRIX_RATE = (
+        "no share of the matrix rate: the model's {reached:,.0f} GFLOP/s are more than the"
+        " {limit:,.0f} GFLOP/s of a large matrix product of this framework; either that was"
+        " measured while other programs ran (./run.sh limits measures it again), or this SUT"
+        " computes fewer operations than are counted"
+    )
+    OVER_BANDWIDTH = (
+        "no share of the memory bandwidth: the {reached:,.1f} GB/s that the batches move are more"
+        " than the {limit:,.1f} GB/s that this framework reads; either that was measured while"
+        " other programs ran (./run.sh limits measures it again), or weights and activations stay"
+        " in the processor's caches ({caches})"
+    )
 
 
 class InputNote(StrEnum):
@@ -532,8 +549,12 @@ class Finding(StrEnum):
     P90_NOT_HIGHER = "not shown to be higher"
     P90_HIGHER = "{ratio:.3g} times as long, {interval}"
     MATRIX_SHARES = (
-        "the model's products reach, of the rate of a large matrix product of the same framework,"
-        " at least: {shares}"
+        "the model's products reach, of the rate of a large matrix product of the same framework:"
+        " {shares}"
+    )
+    BANDWIDTH_SHARES = (
+        "the batches move, of the bytes a second that the same framework reads from memory, at"
+        " least: {shares}"
     )
     OPERATORS = "Python calls operators for a batch of eager SUTs: {numbers}"
     MATRIX_PRODUCTS = (
@@ -595,14 +616,20 @@ class SectionNote(StrEnum):
         " the beginning of its batch. Later: the time from the first token to the last one, divided"
         " by the number of later tokens. These are MLPerf's definitions."
     )
-    MATRIX_SHARE = (
-        "Operations a second of the model's products with weights, compared with those of a large"
-        " matrix product of the same framework (of TensorFlow without XLA) in the same process. The"
-        " share is a lower bound, because attention's own products and padding are not counted. The"
-        " rest of the time goes to these, to reading weights (if a model generates a token at a"
-        " time), to small operations and to Python. In one comparison the same operations are"
-        " counted for every SUT. The last column counts the operators that Python calls for a batch"
-        " of an eager SUT."
+    MACHINE_SHARE = (
+        "Operations: the products of the model, counted once on the reference, for every SUT"
+        " alike. Their share is that of a large matrix product of the same framework (of"
+        " TensorFlow without XLA). Bytes: what a batch must move at least, with each weight read"
+        " once a forward pass. Their share is that of the bytes a second that the same framework"
+        " reads from memory. The larger share binds. If neither is large, the time goes to small"
+        " operations, to padding or to Python. If the operations are not counted, those of"
+        " products with weights are used, and their share is a lower bound. The last column counts"
+        " the operators that Python calls for a batch of an eager SUT."
+    )
+    ROOFLINE = (
+        "A line of a picture is what a framework reaches on this machine: on the left it reads"
+        " memory at its full bandwidth, on the right it multiplies matrices at its full rate. A"
+        " dot is a SUT."
     )
     GRID = (
         "In brackets the 95 % interval, and after it over how many cells. Few models take long"

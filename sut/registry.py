@@ -23,6 +23,9 @@ REFERENCE = "plain-transformers"
 its library: config.json names its classes.
 """
 
+COUNTER = "sut.evidence.torch_work"
+"""The module that counts the work of REFERENCE. It needs the reference's environment."""
+
 FIT = "fit"
 """The task of training; the others are `predict` and `generate`."""
 

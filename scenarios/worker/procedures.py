@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from formats.job import ACCURACY, PERFORMANCE, SERVE, Job
+from formats.job import ACCURACY, COUNT, PERFORMANCE, REFERENCE, SERVE, Job
 from formats.writing import write_json
 from scenarios.table import SCENARIOS
 from scenarios.worker import (
@@ -31,6 +31,7 @@ from scenarios.worker import (
     reference,
     serving,
     teacher_forcing,
+    work,
 )
 from scenarios.worker.answers import pack
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
@@ -295,7 +296,7 @@ def _plan(
 
 
 def make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
-    """Answer every input without LoadGen, and write reference.npz."""
+    """Answer every input without LoadGen, and write reference.npz and work.json."""
     qsl = Qsl(job.inputs, sut.prepare)
     qsl.load(range(qsl.count))
     size = job.workload.batch_size
@@ -313,10 +314,27 @@ def make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float)
         end_tokens=job.workload.config.get("end_tokens", ()),
         mask=job.workload.config.get("mask"),
     )
+    spent_ns = _clock() - start
+    count_work(job, sut, beat, slowest_ns)
     return {
-        "test_ns": _clock() - start,
+        "test_ns": spent_ns,
         "evidence_after": dataclasses.asdict(evidence.watch(sut, evidence.batches(job, sut))),
     }
+
+
+def train(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
+    """Train. A reference also writes work.json."""
+    fields = fit.train(job, sut, beat, slowest_ns)
+    if job.test == REFERENCE:
+        count_work(job, sut, beat, slowest_ns)
+    return fields
+
+
+def count_work(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
+    """Write work.json of a reference."""
+    beat.allow(LOAD_LIMIT_S)
+    work.write(job, sut)
+    return {}
 
 
 def _write_forced_logits(job: Job, sut: Inference, beat: Heartbeat) -> None:
@@ -356,6 +374,7 @@ def _write_own_logits(job: Job, sut: Inference) -> None:
 PROCEDURES: dict[str, Procedure] = {
     "loadgen": loadgen_test,
     "reference": make_reference,
-    "fit": fit.train,
+    "fit": train,
+    COUNT: count_work,
     SERVE: serving.serve,
 }

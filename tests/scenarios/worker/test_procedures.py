@@ -42,7 +42,7 @@ def test_an_unknown_procedure_ends_the_worker_with_those_there_are(tmp_path):
     outcome = process.run(job, sys.executable, {}, lambda beat: None)
     assert (outcome.status, outcome.reason) == (
         "error",
-        "ValueError: there is no procedure 'profile'; there are loadgen, reference, fit, serve",
+        "ValueError: there is no procedure 'profile'; there are loadgen, reference, fit, work, serve",
     )
 
 
