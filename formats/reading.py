@@ -17,6 +17,7 @@ from formats import record as records
 from formats.cell import Cell
 from formats.job import Job
 from formats.outcome import WorkerOutcome
+from formats.profile import StepProfile, Work
 from formats.record import Record
 from formats.result import Result
 
@@ -57,6 +58,18 @@ def outcome(document: Any) -> WorkerOutcome:
     anything else.
     """
     return _converted(document, WorkerOutcome)
+
+
+def step_profile(document: Any) -> StepProfile:
+    """The profile that a worker wrote. Raises ValueError with one sentence for anything else."""
+    return _converted(document, StepProfile)
+
+
+def work(document: Any) -> Work:
+    """The operations that a worker counted. Raises ValueError with one sentence for anything
+    else.
+    """
+    return _converted(document, Work)
 
 
 def from_file(path: Path, read: Callable[[Any], T]) -> T:

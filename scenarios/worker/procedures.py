@@ -1,5 +1,5 @@
 """The procedures of a worker with a loaded SUT: a LoadGen test, the computing of a reference, a
-training, and serving.
+training, serving, a profile, and a count of operations.
 
 A job names its procedure.
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from formats.job import ACCURACY, PERFORMANCE, SERVE, Job
+from formats.job import ACCURACY, COUNT, PERFORMANCE, PROFILE, SERVE, Job
 from formats.writing import write_json
 from scenarios.table import SCENARIOS
 from scenarios.worker import (
@@ -27,6 +27,7 @@ from scenarios.worker import (
     fit,
     fresh_inputs,
     preflight,
+    profile,
     reference,
     serving,
     teacher_forcing,
@@ -39,7 +40,7 @@ from sut.contract import Inference
 
 Procedure = Callable[[Job, Any, Heartbeat, float], dict[str, Any]]
 """(job, loaded SUT, heartbeat, nanoseconds of the slowest batch while warming up) → fields of the
-WorkerOutcome. The SUT is warm, except for `fit`, whose SUT is a `Training`, and for `serve`.
+WorkerOutcome. The SUT is warm, except for a `Training`, for `serve` and for `count`.
 """
 
 OWN_ROWS = 64
@@ -352,4 +353,6 @@ PROCEDURES: dict[str, Procedure] = {
     "reference": make_reference,
     "fit": fit.train,
     SERVE: serving.serve,
+    PROFILE: profile.profile,
+    COUNT: profile.count,
 }
