@@ -84,10 +84,11 @@ def _steps(job: Job, sut: Inference | Training) -> Steps:
     batch = qsl.batch(rows, size)
     if job.workload.task == FIT:
         return lambda steps, window: _train(sut, batch, steps, window)
-    return lambda steps, window: _answer(sut, batch, steps, window)
+    return lambda steps, window: answer(sut, batch, steps, window)
 
 
-def _answer(sut: Inference, batch: Batch, steps: int, window: Window) -> None:
+def answer(sut: Inference, batch: Batch, steps: int, window: Window) -> None:
+    """Answer the batch several times within the context."""
     with window():
         evidence.answer(sut, itertools.repeat(batch, steps))
 
