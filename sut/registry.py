@@ -574,6 +574,7 @@ _PROFILERS = {
     "JAX": "sut.evidence.jax_timeline",
     "TensorFlow": "sut.evidence.tensorflow_timeline",
     "PyTorch": "sut.evidence.torch_timeline",
+    "OpenVINO": "sut.evidence.openvino_timeline",
 }
 
 

@@ -61,6 +61,16 @@ def profile(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> dict[str,
     return {}
 
 
+def prepare(job: Job) -> None:
+    """Prepare the profiler of the SUT's framework, if it must know of a profile before the SUT is
+    loaded.
+    """
+    name = profiler_of(job.sut)
+    module = importlib.import_module(name) if name else None
+    if hasattr(module, "prepare"):
+        module.prepare()
+
+
 def count(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
     """Count the operations of a step of the reference, and write profile.json, a `Work`."""
     run = _steps(job, sut)
