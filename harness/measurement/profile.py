@@ -20,7 +20,7 @@ from harness.measurement.reference import Reference
 from harness.messages import Profiled
 from harness.request.plan import memory_shortage, unsupported
 from harness.request.request import Request
-from sut.registry import REFERENCE, profiler_of, spec_of
+from sut.registry import REFERENCE, profiler_of, recorded_names, spec_of
 
 _FILE = "profile.json"
 _RAW = "raw"
@@ -51,8 +51,8 @@ def profile(request: Request, directory: Path, reporter: Reporter) -> ProfiledSu
     if outcome.status != "ok":
         return found
     step = reading.from_file(job.log_dir / _FILE, reading.step_profile)
-    packages = request.spec.packages
-    versions = {name: outcome.versions[name] for name in packages if name in outcome.versions}
+    names = recorded_names(request.spec.packages, outcome.versions)
+    versions = {package: outcome.versions[name] for package, name in names.items()}
     return replace(found, step=step, versions=versions)
 
 
