@@ -17,8 +17,8 @@ SERVE = "serve"
 """The value of `Job.test` and of `Job.procedure` for the worker behind `./run.sh serve`."""
 PROFILE = "profile"
 """The value of `Job.test` and of `Job.procedure` for a worker whose steps are profiled."""
-COUNT = "count"
-"""The value of `Job.procedure` for the worker that counts the operations of a reference's step."""
+OPERATIONS = "operations"
+"""The value of `Job.procedure` for a worker that counts the operations of a reference's step."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +104,8 @@ class Job:
         test: one of TESTS, a compliance test (`TEST01`, …), or REFERENCE.
         procedure: a name in `procedures.PROCEDURES`: `loadgen`, `reference` (answers without
             LoadGen), `fit` (training), `serve` (requests of a server), `profile` (the time of a
-            step by class of operation) or `count` (the operations of a step).
+            step by class of operation) or `operations` (the floating-point
+            operations of a step).
         benchmark: the name by which LoadGen looks up its configuration.
         answer: the keys of `to_host` that form the answer, in payload order.
         inputs: .npz that the parent wrote, with the same bytes for every SUT.

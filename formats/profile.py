@@ -84,7 +84,7 @@ class StepProfile:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Work:
+class StepOperations:
     """The floating-point operations of a step of the reference.
 
     Attributes:
@@ -127,14 +127,14 @@ class Profile:
     Attributes:
         title: the work in a few words.
         suts: in the order of the command.
-        work: the operations that the work needs; None: they were not counted.
-        no_work: why they were not counted.
+        operations: those that the work needs; None: they were not counted.
+        no_operations: why they were not counted.
     """
 
     command: str
     title: str
     machine: str
     suts: tuple[ProfiledSut, ...]
-    work: Work | None = None
-    no_work: str = ""
+    operations: StepOperations | None = None
+    no_operations: str = ""
     schema: str = SCHEMA

@@ -17,7 +17,7 @@ from formats import record as records
 from formats.cell import Cell
 from formats.job import Job
 from formats.outcome import WorkerOutcome
-from formats.profile import StepProfile, Work
+from formats.profile import StepOperations, StepProfile
 from formats.record import Record
 from formats.result import Result
 
@@ -65,11 +65,11 @@ def step_profile(document: Any) -> StepProfile:
     return _converted(document, StepProfile)
 
 
-def work(document: Any) -> Work:
+def step_operations(document: Any) -> StepOperations:
     """The operations that a worker counted. Raises ValueError with one sentence for anything
     else.
     """
-    return _converted(document, Work)
+    return _converted(document, StepOperations)
 
 
 def from_file(path: Path, read: Callable[[Any], T]) -> T:

@@ -830,7 +830,7 @@ class Profiled(StrEnum):
         "{sut}: {share:.0%} of the time is in operators that are in no class, such as {names}, so"
         " the shares of the classes are too small"
     )
-    NO_WORK = "the floating-point operations were not counted: {reason}"
+    NO_OPERATIONS = "the floating-point operations were not counted: {reason}"
     NO_PROFILE = "{sut}: {status}: {reason}"
     COUNTED = (
         "The operations are those of the reference in float32. A product counts two for each"

@@ -117,7 +117,7 @@ def _folder(request: Request) -> Path:
 def _measure(
     requests: Sequence[Request], directory: Path, reporter: Terminal, command: str
 ) -> Profile:
-    from formats.profile import Profile, Work
+    from formats.profile import Profile, StepOperations
     from harness import locks
     from harness.execution import machine, rundir
     from harness.measurement import profile
@@ -128,14 +128,15 @@ def _measure(
     directory.mkdir(parents=True)
     with locks.machine(reporter.warn, command, _SECONDS * len(requests)):
         suts = [profile.profile(request, directory, reporter) for request in requests]
-        work = profile.work(requests, directory, reporter)
+        operations = profile.operations(requests, directory, reporter)
+    counted = isinstance(operations, StepOperations)
     return Profile(
         command=command,
         title=profile.title_of(requests[0]),
         machine=machine.describe().cpu,
         suts=tuple(suts),
-        work=work if isinstance(work, Work) else None,
-        no_work="" if isinstance(work, Work) else work,
+        operations=operations if counted else None,
+        no_operations="" if counted else operations,
     )
 
 

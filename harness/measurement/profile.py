@@ -8,8 +8,8 @@ from pathlib import Path
 
 from formats import reading
 from formats.cell import cell_words
-from formats.job import COUNT, PERFORMANCE, PROFILE, Job
-from formats.profile import ProfiledSut, Work
+from formats.job import OPERATIONS, PERFORMANCE, PROFILE, Job
+from formats.profile import ProfiledSut, StepOperations
 from formats.result import Status
 from harness.execution import kernels, process
 from harness.execution.environments import Environment
@@ -56,7 +56,9 @@ def profile(request: Request, directory: Path, reporter: Reporter) -> ProfiledSu
     return replace(found, step=step, versions=versions)
 
 
-def work(requests: Sequence[Request], directory: Path, reporter: Reporter) -> Work | str:
+def operations(
+    requests: Sequence[Request], directory: Path, reporter: Reporter
+) -> StepOperations | str:
     """Return the operations of a step, counted on the reference, or why they are not known.
 
     `requests`: of all SUTs, which do the same work.
@@ -67,7 +69,7 @@ def work(requests: Sequence[Request], directory: Path, reporter: Reporter) -> Wo
     return Profiled.NOT_COUNTED
 
 
-def _count(request: Request, directory: Path, reporter: Reporter) -> Work | str:
+def _count(request: Request, directory: Path, reporter: Reporter) -> StepOperations | str:
     shortage = reference.shortage(request)
     if shortage:
         return shortage
@@ -82,12 +84,12 @@ def _count(request: Request, directory: Path, reporter: Reporter) -> Work | str:
         execution=spec.execution,
         options={},
     )
-    job = replace(job, sut=request.reference, workload=workload, procedure=COUNT)
+    job = replace(job, sut=request.reference, workload=workload, procedure=OPERATIONS)
     watch = reporter.watch(request.reference)
     outcome = process.run(job, environment.python, spec.process_env, watch)
     if outcome.status != "ok":
         return f"{outcome.status}: {outcome.reason}"
-    return reading.from_file(job.log_dir / _FILE, reading.work)
+    return reading.from_file(job.log_dir / _FILE, reading.step_operations)
 
 
 def _refused(request: Request) -> ProfiledSut | None:

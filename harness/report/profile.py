@@ -28,7 +28,7 @@ def by_class(found: Profile, suts: Sequence[str] | None = None) -> Table:
     shown = steps(found)
     if suts is not None:
         shown = {label: shown[label] for label in suts}
-    flops = found.work.shares if found.work else {}
+    flops = found.operations.shares if found.operations else {}
     rows: list[Row] = []
     for kind in CLASSES:
         times = [step.seconds[kind] for step in shown.values()]
@@ -36,19 +36,19 @@ def by_class(found: Profile, suts: Sequence[str] | None = None) -> Table:
         if not any(times) and not share:
             continue
         row = [kind]
-        if found.work:
+        if found.operations:
             row.append(_percent_of_flops(share))
         for step in shown.values():
             row += [_ms(step.seconds[kind]), _percent(step.shares[kind])]
         rows.append(row)
     whole = ["profiled step"]
-    if found.work:
-        whole.append(f"{short(sum(found.work.flops.values()) / 1e9)} G")
+    if found.operations:
+        whole.append(f"{short(sum(found.operations.flops.values()) / 1e9)} G")
     for step in shown.values():
         whole += [_ms(step.profiled_seconds), "100 %"]
     rows.append(whole)
     columns = ["class"]
-    if found.work:
+    if found.operations:
         columns.append("FLOPs %")
     for label in shown:
         columns += [f"{label}, ms", "%"]
@@ -57,7 +57,9 @@ def by_class(found: Profile, suts: Sequence[str] | None = None) -> Table:
         columns=columns,
         numbers=range(1, len(columns)),
         groups={"": rows},
-        note=f"{Profiled.DIVIDED} {Profiled.COUNTED}" if found.work else str(Profiled.DIVIDED),
+        note=f"{Profiled.DIVIDED} {Profiled.COUNTED}"
+        if found.operations
+        else str(Profiled.DIVIDED),
     )
 
 
@@ -114,7 +116,7 @@ def largest(found: Profile) -> Table:
 
 def sentences(found: Profile) -> Iterator[str]:
     """Yield what the profile says in words."""
-    flops = found.work.shares if found.work else None
+    flops = found.operations.shares if found.operations else None
     for label, step in steps(found).items():
         shares = step.shares
         of_time = sum(shares[kind] for kind in PRODUCTS)
@@ -142,8 +144,8 @@ def sentences(found: Profile) -> Iterator[str]:
             listed = ", ".join(names[:_NAMES])
             yield Profiled.OTHER.format(sut=label, share=share, names=listed)
         yield from (f"{label}: {note}" for note in step.notes)
-    if found.no_work:
-        yield Profiled.NO_WORK.format(reason=found.no_work)
+    if found.no_operations:
+        yield Profiled.NO_OPERATIONS.format(reason=found.no_operations)
     for each in found.suts:
         if each.step is None:
             yield Profiled.NO_PROFILE.format(sut=each.label, status=each.status, reason=each.reason)

@@ -51,8 +51,8 @@ def _drawing(found: Profile) -> str:
     if not steps:
         return ""
     rows = {}
-    if found.work:
-        rows[_FLOPS] = found.work.shares
+    if found.operations:
+        rows[_FLOPS] = found.operations.shares
     for label, step in steps.items():
         rows[f"{label}\n{1e3 * step.unprofiled_seconds:,.4g} ms"] = step.shares
     title = f"Share of each class of operation in a step of {found.title}"

@@ -24,7 +24,7 @@ PHASES = (
     "serve",
     "time",
     "profile",
-    "count",
+    "operations",
     "done",
 )
 _PHASE, COMPLETED, _EXPECTED, _LIMIT_S = range(4)

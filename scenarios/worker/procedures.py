@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from formats.job import ACCURACY, COUNT, PERFORMANCE, PROFILE, SERVE, Job
+from formats.job import ACCURACY, OPERATIONS, PERFORMANCE, PROFILE, SERVE, Job
 from formats.writing import write_json
 from scenarios.table import SCENARIOS
 from scenarios.worker import (
@@ -40,7 +40,7 @@ from sut.contract import Inference
 
 Procedure = Callable[[Job, Any, Heartbeat, float], dict[str, Any]]
 """(job, loaded SUT, heartbeat, nanoseconds of the slowest batch while warming up) → fields of the
-WorkerOutcome. The SUT is warm, except for a `Training`, for `serve` and for `count`.
+WorkerOutcome. The SUT is warm, except for a `Training`, for `serve` and for `operations`.
 """
 
 OWN_ROWS = 64
@@ -354,5 +354,5 @@ PROCEDURES: dict[str, Procedure] = {
     "fit": fit.train,
     SERVE: serving.serve,
     PROFILE: profile.profile,
-    COUNT: profile.count,
+    OPERATIONS: profile.operations,
 }

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from formats.job import Job
-from formats.profile import CLASSES, Work
+from formats.profile import CLASSES, StepOperations
 from formats.writing import write_json
 from scenarios.worker import evidence
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
@@ -31,7 +31,7 @@ Steps = Callable[[int, Window], None]
 _FILE = "profile.json"
 _SECONDS, _LEAST, _MOST = 3.0, 3, 20
 _FIRST_STEPS = 2  # of a training: one compiles, and the next may record CUDA graphs
-_COUNTER = "sut.reference.operations"
+_COUNTER = "sut.evidence.torch_operations"
 _NO_OPERATIONS = ("data movement", "embedding and gather", "launch and host overhead", "other")
 
 
@@ -71,17 +71,17 @@ def prepare(job: Job) -> None:
         module.prepare()
 
 
-def count(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
-    """Count the operations of a step of the reference, and write profile.json, a `Work`."""
+def operations(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
+    """Count the operations of a step of the reference, and write profile.json, a `StepOperations`."""
     run = _steps(job, sut)
-    beat.enter("count", LOAD_LIMIT_S)
+    beat.enter("operations", LOAD_LIMIT_S)
     counter = importlib.import_module(_COUNTER)
     flops = dict.fromkeys(CLASSES, 0.0)
-    for operator, operations in counter.by_operator(lambda window: run(1, window)).items():
+    for operator, number in counter.by_operator(lambda window: run(1, window)).items():
         kind = operation_classes.of_torch(operator)
         if kind not in _NO_OPERATIONS:
-            flops[kind] += operations
-    write_json(job.log_dir / _FILE, Work(flops=flops))
+            flops[kind] += number
+    write_json(job.log_dir / _FILE, StepOperations(flops=flops))
     return {}
 
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from formats.profile import CLASSES, HOST, Operation, Profile, ProfiledSut, StepProfile, Work
+from formats.profile import (
+    CLASSES,
+    HOST,
+    Operation,
+    Profile,
+    ProfiledSut,
+    StepOperations,
+    StepProfile,
+)
 from harness.commands.profile import _narrow
 from harness.report import profile, profile_page
 
@@ -32,8 +40,8 @@ def found(*suts: ProfiledSut, flops: dict[str, float] | None = None) -> Profile:
         title="bert base",
         machine="a processor",
         suts=suts,
-        work=Work(flops=flops) if flops else None,
-        no_work="" if flops else "no reference",
+        operations=StepOperations(flops=flops) if flops else None,
+        no_operations="" if flops else "no reference",
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from formats import reading
-from formats.job import COUNT, PROFILE, Job
+from formats.job import OPERATIONS, PROFILE, Job
 from scenarios.worker import profile
 from scenarios.worker.heartbeat import Heartbeat
 from sut import mock
@@ -119,9 +119,9 @@ def test_operations_are_counted_by_class(
     module.by_operator = by_operator  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "a_counter", module)
     monkeypatch.setattr(profile, "_COUNTER", "a_counter")
-    job = _job(tmp_path, COUNT)
-    profile.count(job, mock.load(job.workload), beat, 0)
-    work = reading.from_file(job.log_dir / "profile.json", reading.work)
+    job = _job(tmp_path, OPERATIONS)
+    profile.operations(job, mock.load(job.workload), beat, 0)
+    work = reading.from_file(job.log_dir / "profile.json", reading.step_operations)
     assert {kind: flops for kind, flops in work.flops.items() if flops} == {
         "matrix product": 100,
         "normalisation": 3,
