@@ -72,7 +72,7 @@ def prepare(job: Job) -> None:
 
 
 def operations(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
-    """Count the operations of a step of the reference, and write profile.json, a `StepOperations`."""
+    """Count the operations of a step of the reference. Write profile.json, a `StepOperations`."""
     run = _steps(job, sut)
     beat.enter("operations", LOAD_LIMIT_S)
     counter = importlib.import_module(_COUNTER)
