@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from formats.profile import HOST, OTHER
 
@@ -42,13 +43,18 @@ def of_torch(name: str) -> str:
 def of_kernel(table: str, names: Iterable[str], scopes: Iterable[str]) -> str:
     """Return the class of a kernel that runs several operators.
 
-    The first class of the table that one of the operators has is the class of the kernel. A kernel
-    that only maps or moves elements is a part of a norm if one of its scopes says so.
+    The first class of the table that one of the operators has is the class of the kernel, unless
+    `together` has another one. A kernel that only maps or moves elements is a part of a norm if one
+    of its scopes says so.
 
     Args:
         names: the operators' names.
         scopes: where the model's code made these operators, such as `encoder/layer_norm/mul`.
     """
+    names = set(names)
+    for kind, needed in _together().get(table, {}).items():
+        if names.issuperset(needed):
+            return kind
     found = {of(table, name) for name in names}
     kinds = [kind for kind, _ in _patterns(table) if kind in found]
     kind = kinds[0] if kinds else OTHER
@@ -62,10 +68,21 @@ def of_kernel(table: str, names: Iterable[str], scopes: Iterable[str]) -> str:
 
 
 @cache
+def _tables() -> dict[str, Any]:
+    with _TABLE.open("rb") as file:
+        return tomllib.load(file)
+
+
+def _together() -> Mapping[str, Mapping[str, Sequence[str]]]:
+    """Return table → class → the names of which a kernel of this class runs all."""
+    together: Mapping[str, Mapping[str, Sequence[str]]] = _tables()["together"]
+    return together
+
+
+@cache
 def _patterns(table: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
     """Return (class, expression) of a table, in its order."""
-    with _TABLE.open("rb") as file:
-        classes = tomllib.load(file)[table]
+    classes = _tables()[table]
     around = r"(?<![A-Za-z])(?:{})(?![A-Za-z])" if table in _OF_WORDS else r"^(?:{})$"
     found = []
     for kind, names in classes.items():

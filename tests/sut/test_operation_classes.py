@@ -17,7 +17,8 @@ MOVED, GATHER, ATTENTION = "data movement", "embedding and gather", "attention"
 
 def test_the_table_has_only_our_classes():
     table = Path(operation_classes.__file__).with_name("operations.toml")
-    for classes in tomllib.loads(table.read_text(encoding="utf-8")).values():
+    tables = tomllib.loads(table.read_text(encoding="utf-8"))
+    for classes in (*tables.pop("together").values(), *tables.values()):
         assert set(classes) <= set(CLASSES) - {OTHER}
 
 
@@ -90,6 +91,7 @@ def test_kernels_for_gpus(name, kind):
         (["fusion", "exponential", "subtract"], "jit(f)/jit(softmax)/exp", NORM),
         (["fusion", "multiply", "erf", "parameter"], "jit(f)/dense/erf", POINTWISE),
         (["multiply"], "jit(f)/normal/mul", POINTWISE),
+        (["fusion", "dot", "reduce", "exponential", "multiply"], "jit(f)/dot_general", ATTENTION),
         (["transpose", "bitcast"], "jit(f)/transpose", MOVED),
         (["fusion", "gather", "add"], "jit(f)/embedding/gather", GATHER),
         (["while"], "jit(f)/while", HOST),

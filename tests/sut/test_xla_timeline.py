@@ -11,6 +11,21 @@ from sut.evidence.xla_timeline import WINDOW, Event, Program, trace_of
 
 TEXT = """HloModule jit_step, is_scheduled=true, entry_computation_layout={(f32[8,64]{1,0})->f32[8,64]{1,0}}
 
+FileNames
+1 "layers.py"
+
+FunctionNames
+1 "dense"
+2 "norm"
+
+FileLocations
+1 {file_name_id=1 function_name_id=1 line=14 end_line=14 column=2 end_column=104}
+2 {file_name_id=1 function_name_id=2 line=15 end_line=15 column=2 end_column=104}
+
+StackFrames
+1 {file_location_id=1 parent_frame_id=1}
+2 {file_location_id=2 parent_frame_id=1}
+
 %region_0.4 (a.1: f32[], b.1: f32[]) -> f32[] {
   %a.1 = f32[] parameter(0)
   %b.1 = f32[] parameter(1)
@@ -35,6 +50,8 @@ ENTRY %main.7 (Arg_0.1: f32[8,64]) -> (f32[8,64], /*index=1*/f32[8]) {
   %dot.1 = f32[8,64]{1,0} dot(%Arg_0.1, %Arg_0.1), metadata={op_name="jit(step)/dense/dot_general"}
   %call.2 = f32[8,64]{0,1} call(%dot.1), to_apply=%parallel_copy.1
   %mul_fusion = f32[8,64]{1,0} fusion(%dot.1, %Arg_0.1), kind=kLoop, calls=%fused_computation.1
+  %mul.5 = f32[8,64]{1,0} multiply(%dot.1, %dot.1), metadata={op_name="jit(step)/mul" stack_frame_id=2}
+  %add.6 = f32[8,64]{1,0} add(%dot.1, %dot.1), metadata={op_name="jit(step)/add" stack_frame_id=1}
   %exp.3 = f32[8,64]{1,0} exponential(%dot.1), metadata={op_name="jit(step)/jit(_softmax)/exp"}
   %gemm.1 = (f32[8,64]{1,0}, s8[64]{0}) custom-call(%dot.1), custom_call_target="__cublas$gemm"
   ROOT %tuple.1 = (f32[8,64]{1,0}, /*index=1*/f32[8]{0}) tuple(%mul_fusion, %Arg_0.1)
@@ -46,6 +63,7 @@ def test_the_text_of_a_program_says_the_class_of_each_instruction():
     classes = hlo.classes(hlo.read(TEXT))
     assert classes["dot.1"] == classes["gemm.1"] == "matrix product"
     assert classes["mul_fusion"] == classes["exp.3"] == "normalisation"
+    assert (classes["mul.5"], classes["add.6"]) == ("normalisation", "pointwise")
     assert classes["copy.9"] == "data movement"
     assert classes["call.2"] == classes["tuple.1"] == HOST
 

@@ -88,8 +88,8 @@ def test_the_first_step_of_a_training_is_left_out(
 ):
     job = _job(tmp_path, task=FIT)
     rows = mock_job.SAMPLES
-    arrays = {**mock_job.arrays("predict", rows, 0), "label": np.zeros(rows, np.int32)}
-    np.savez(job.inputs, **arrays)
+    ids = np.ones((rows, 8), np.int32)
+    np.savez(job.inputs, input_ids=ids, attention_mask=ids, label=np.zeros(rows, np.int32))
     optimizer = {"beta_1": 0.9, "beta_2": 0.99, "epsilon": 1e-8, "weight_decay": 0.0}
     optimizer["learning_rate"] = 0.1
     config = {**job.workload.config, "optimizer": optimizer}
