@@ -830,6 +830,10 @@ class Profiled(StrEnum):
         "{sut}: {share:.0%} of the time is in operators that are in no class, such as {names}, so"
         " the shares of the classes are too small"
     )
+    BUSY = (
+        "{sut}: the profiled steps were faster than those without the profiler, so other programs"
+        " slowed the machine down: repeat the command"
+    )
     NO_OPERATIONS = "the floating-point operations were not counted: {reason}"
     NO_PROFILE = "{sut}: {status}: {reason}"
     COUNTED = (

@@ -13,6 +13,7 @@ from sut.registry import SUTS, framework_of
 _NORMS, _POINTWISE = "normalisation", "pointwise"
 _LARGEST = 10  # operations of a SUT that the page shows
 _NAMES = 3
+_FASTER = 0.9  # a profiled step below this share of the other one
 
 
 def steps(found: Profile) -> dict[str, StepProfile]:
@@ -138,6 +139,8 @@ def sentences(found: Profile) -> Iterator[str]:
             )
     yield from _fused(found.suts)
     for label, step in steps(found).items():
+        if step.profiled_seconds < _FASTER * step.unprofiled_seconds:
+            yield Profiled.BUSY.format(sut=label)
         share = step.shares[OTHER]
         if share > MOST_OTHER:
             names = [each.name for each in step.operations if each.kind == OTHER]
@@ -153,16 +156,10 @@ def sentences(found: Profile) -> Iterator[str]:
 
 def _fused(suts: Sequence[ProfiledSut]) -> Iterator[str]:
     """Yield the kernels of each compiled SUT compared with the eager one of its framework."""
-    eager = {
-        framework_of(each.sut): each
-        for each in suts
-        if each.step and SUTS[each.sut].execution == "eager"
-    }
+    eager = {_library(each): each for each in suts if SUTS[each.sut].execution == "eager"}
     for each in suts:
-        other = eager.get(framework_of(each.sut))
-        if not each.step or not other or not other.step or other is each:
-            continue
-        if SUTS[each.sut].execution == "eager":
+        other = eager.get(_library(each))
+        if not other or other is each or not other.step or not each.step:
             continue
         yield Profiled.FUSED.format(
             compiled=each.label,
@@ -175,6 +172,11 @@ def _fused(suts: Sequence[ProfiledSut]) -> Iterator[str]:
 def _percent_of_flops(share: float) -> str:
     """A share of the operations. The small ones matter, so it has more digits."""
     return f"{100 * share:.2f}" if share else ""
+
+
+def _library(sut: ProfiledSut) -> tuple[str, str]:
+    """The framework and the library of models. SUTs with the same ones differ in the execution."""
+    return framework_of(sut.sut), SUTS[sut.sut].classes
 
 
 def _ms(seconds: float) -> str:

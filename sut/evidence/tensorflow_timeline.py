@@ -5,14 +5,16 @@ and when, with TensorFlow's profiler.
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.compiler.xla.service.hlo_pb2 import HloProto
 
-# The public profiler writes its trace to files.
+# The public profiler has no options for these levels.
 from tensorflow.python.profiler.internal._pywrap_profiler import ProfilerSession
 from tensorflow.tsl.profiler.protobuf.xplane_pb2 import XSpace
 
@@ -25,16 +27,20 @@ Window = Callable[[], AbstractContextManager[Any]]
 # At level 2 the executor marks each operator as `scope/name:Type`.
 _OPTIONS = {"host_tracer_level": 2, "python_tracer_level": 0, "device_tracer_level": 1}
 _OPERATOR = re.compile(r"(?P<scope>[\w./\-<>^]+):(?P<type>\w+)")
+_FILE = "*.xplane.pb"
 _METADATA = "/host:metadata"
 
 
 def record(call: Callable[[Window], None]) -> Trace:
     """Run the call under the profiler. It enters the given context around the steps to look at."""
     session = ProfilerSession()
-    session.start("", _OPTIONS)
-    call(lambda: tf.profiler.experimental.Trace(WINDOW))
-    tf.test.experimental.sync_devices()
-    space = XSpace.FromString(session.stop())
+    with tempfile.TemporaryDirectory() as folder:
+        session.start(folder, _OPTIONS)
+        call(lambda: tf.profiler.experimental.Trace(WINDOW))
+        tf.test.experimental.sync_devices()
+        session.export_to_tb()
+        (file,) = Path(folder).rglob(_FILE)
+        space = XSpace.FromString(file.read_bytes())
     return trace_of("tf.profiler", _events(space), _programs(space), _class_of)
 
 
