@@ -129,14 +129,14 @@ def _measure(
     with locks.machine(reporter.warn, command, _SECONDS * len(requests)):
         suts = [profile.profile(request, directory, reporter) for request in requests]
         operations = profile.operations(requests, directory, reporter)
-    counted = isinstance(operations, StepOperations)
+    counted = operations if isinstance(operations, StepOperations) else None
     return Profile(
         command=command,
         title=profile.title_of(requests[0]),
         machine=machine.describe().cpu,
         suts=tuple(suts),
-        operations=operations if counted else None,
-        no_operations="" if counted else operations,
+        operations=counted,
+        no_operations=operations if isinstance(operations, str) else "",
     )
 
 
@@ -163,7 +163,8 @@ def _show(found: Profile, directory: Path) -> None:
         terminal.table(Profiled.TABLE, columns, rows)
     whole = profile.whole_steps(found)
     if suts:
-        terminal.table(whole.title, whole.columns, whole.groups[""])
+        rows = [[str(cell) for cell in row] for row in whole.groups[""]]
+        terminal.table(whole.title, whole.columns, rows)
     for sentence in profile.sentences(found):
         terminal.line(f"- {sentence}")
     terminal.line(f"\npage  {terminal.near(str(directory / _PAGE))}")

@@ -66,9 +66,9 @@ def prepare(job: Job) -> None:
     loaded.
     """
     name = profiler_of(job.sut)
-    module = importlib.import_module(name) if name else None
-    if hasattr(module, "prepare"):
-        module.prepare()
+    if name:
+        module = importlib.import_module(name)
+        getattr(module, "prepare", lambda: None)()
 
 
 def operations(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
@@ -85,8 +85,11 @@ def operations(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> dict[s
     return {}
 
 
-def _steps(job: Job, sut: Inference | Training) -> Steps:
-    """Return the function that runs steps on the first batch of the job's inputs."""
+def _steps(job: Job, sut: Any) -> Steps:
+    """Return the function that runs steps on the first batch of the job's inputs.
+
+    `sut`: an `Inference` or a `Training`.
+    """
     size = job.workload.batch_size
     qsl = Qsl(job.inputs, sut.prepare)
     rows = range(min(size, qsl.count))
