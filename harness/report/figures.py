@@ -232,11 +232,13 @@ def shares(rows: Mapping[str, Mapping[str, float]], name: str, title: str) -> st
                 label = None if n else part
                 axes.barh(n, share, 0.62, left=start, color=colours[part], label=label)
                 if share > 100 * _NARROW:
-                    _inside(axes, f"{share:.0f}", start + share / 2, n)
+                    # The little that is missing to 100 % matters.
+                    digits = 1 if share > 99 else 0
+                    _inside(axes, f"{share:.{digits}f}", start + share / 2, n)
                 start += share
         axes.set_yticks(range(len(rows)), list(rows)[::-1], fontsize=8)
         axes.tick_params(axis="y", length=0, labelcolor=_INK)
-        axes.set_xlim(0, 100)
+        axes.set_xlim(0, 102)  # a mark on the edge would be cut in half
         axes.set_xlabel("%")
         axes.spines[["top", "right", "bottom"]].set_visible(False)
         _legend(figure)
