@@ -78,7 +78,8 @@ def test_a_step_of_inference_is_a_batch(tmp_path: Path, beat: Heartbeat, profile
     assert profiler.windows == ["begin", "end"]
     assert (step.profiler, step.steps, step.kernels) == ("a profiler", 3, 1)
     assert step.seconds["matrix product"] == 0.5 and step.profiled_seconds == 1
-    assert 0.001 <= step.unprofiled_seconds < 0.1
+    # Two batches of a millisecond overlap.
+    assert 0.0003 <= step.unprofiled_seconds < 0.1
     # Two to warm up, one to choose the number, three timed and three profiled.
     assert sut.calls == 2 + 1 + 3 + 3
 
