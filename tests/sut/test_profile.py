@@ -68,12 +68,11 @@ def test_each_norm_is_seen(profiles: Profiles, sut: str):
 def test_a_copy_in_each_layer_is_data_movement(profiles: Profiles, sut: str):
     honest, slow = profiles(sut)["honest"], profiles(sut)["copies_in_each_layer"]
     assert calls(slow, "aten::copy_") == calls(honest, "aten::copy_") + LAYERS
-    assert slow.seconds[MOVED] > 2 * honest.seconds[MOVED]
-    assert slow.shares[MOVED] > honest.shares[MOVED] + 0.1
+    assert slow.shares[MOVED] > 0.5 > honest.shares[MOVED]
 
 
 @pytest.mark.parametrize("sut", [TORCH])
-def test_a_norm_in_float64_is_normalisation(profiles: Profiles, sut: str):
+def test_norms_in_float64_are_normalisation(profiles: Profiles, sut: str):
     honest, slow = profiles(sut)["honest"], profiles(sut)["norms_in_float64"]
-    assert slow.seconds[NORM] > 1.2 * honest.seconds[NORM]
     assert calls(slow, "aten::copy_") == calls(honest, "aten::copy_") + 2 * NORMS
+    assert slow.shares[NORM] > 0.5 > honest.shares[NORM]
