@@ -16,6 +16,7 @@ import msgspec
 from formats import record as records
 from formats.cell import Cell
 from formats.job import Job
+from formats.limits import Measured
 from formats.outcome import WorkerOutcome
 from formats.profile import StepOperations, StepProfile
 from formats.record import Record
@@ -70,6 +71,13 @@ def step_operations(document: Any) -> StepOperations:
     else.
     """
     return _converted(document, StepOperations)
+
+
+def limits(document: Any) -> Measured:
+    """The limits that a parsed limits.json holds. Raises ValueError with one sentence for anything
+    else.
+    """
+    return _converted(document, Measured)
 
 
 def from_file(path: Path, read: Callable[[Any], T]) -> T:

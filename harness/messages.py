@@ -11,6 +11,7 @@ Each message is a template, and `format` fills it in. `git grep NAME` finds wher
     a sweep         SweepPlan, SweepProgress, SweepEnd
     a server        Serve
     a profile       Profiled
+    limits          MachineLimits
     any command     Waiting, Ended, Files, DoctorFinding, DoctorAdvice
 
 Only these are elsewhere:
@@ -915,6 +916,37 @@ class Files(StrEnum):
     REMOVED_INPUTS = "made again in seconds"
     REMOVED_REFERENCES = "computed again by the reference's framework"
     REMOVED_COMPILED = "compiled again by JAX and torch"
+    REMOVED_LIMITS = "measured again by `limits`"
+
+
+class MachineLimits(StrEnum):
+    """What `limits` does, and what its figures mean."""
+
+    PLAN = "{count} to measure, about {duration}, until {time}; {kept} kept from earlier"
+    BEGINS = "[{number}/{all}] {environment} on {device}"
+    PRODUCTS = "Matrix products on {device}: {unit}, the median of the repeats"
+    MEMORY = "Memory and calls on {device}"
+    OTHER_WAY = "  through {way}"
+    LEGEND = (
+        "large: two square matrices; layer: {layer}; one row: with a matrix larger than the"
+        " last-level cache, as decoding needs it, and the bytes that it reads; operation: adds 1 to"
+        " one number; ±: the repeat that is furthest from the median"
+    )
+    LACKING = "{environment} has no matrix product in {precision} on {device}: {words}"
+    ABSENT = "{environment} on {device}, {name}: {words}"
+    DIFFER = "large matrix products on {device}: {precisions}"
+    DIFFER_IN = "in {precision} {fastest} is {times} times as fast as {slowest}"
+    WAY = "{framework} multiplies {precision} matrices {times} times as fast through {way}"
+    BOUND = (
+        "one row times a matrix reads less than half of the bandwidth, so computing binds and not"
+        " memory: {names}"
+    )
+    BOUND_IN = "{framework} in {precision} ({share})"
+    DISTURBED = (
+        "repeats of the same product differ from their median by more than {most}: {names}; other"
+        " programs or the host disturbed them, so `./run.sh limits --again` on a quiet machine"
+        " gives better figures"
+    )
 
 
 class Next(StrEnum):

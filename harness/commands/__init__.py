@@ -45,6 +45,7 @@ COMMANDS = {
         " keras3-jax"
     ),
     "clean": "what the cache holds, in sizes; --yes removes it",
+    "limits": "what each framework reaches here: matrix products, memory, calls",
     "doctor": "is this machine fit to measure on?",
     "test": "the harness' own tests (arguments go to pytest)",
 }

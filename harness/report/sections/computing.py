@@ -2,55 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 from operator import itemgetter
-from statistics import median
 from typing import Any
 
-from formats.record import Machine
 from harness.comparison import tables
 from harness.comparison.tables import Group
 from harness.figure import short
 from harness.messages import Finding, SectionNote
-from harness.report.comparison import Comparison, listed
+from harness.report.comparison import Comparison
 from harness.report.content import Content
+from harness.report.products import Products, fastest_first, meaning
 from harness.report.section import Row, Section, Table
-from harness.summary import flops, library, matrix_products, share
-from sut.evidence.matrix_library import UNKNOWN, unused_avx512
+from harness.summary import flops, matrix_products, share
 from sut.registry import framework_of
 
 _COLUMNS = ("SUT", "the model's products", "share", "a large product", "operators a batch")
-_CLEARLY = 1.2  # times as fast; smaller differences give no warning
-
-
-@dataclass
-class _Products:
-    """How one framework multiplied matrices in one place.
-
-    Attributes:
-        rates: floating-point operations a second of a large product, of each run.
-        libraries: the library with instructions and threads, in words, of each run that names it.
-        narrow: the instructions that MKL used, if an AMD processor has wider ones; otherwise empty.
-    """
-
-    rates: list[float] = field(default_factory=list)
-    libraries: list[str] = field(default_factory=list)
-    narrow: str = ""
-
-    @property
-    def rate(self) -> float:
-        """The median of the rates."""
-        return median(self.rates)
-
-    def add(self, rate: float, fact: Mapping[str, Any], machine: Machine | None) -> None:
-        """Add one run: its rate, the evidence of its library, and the machine it ran on."""
-        self.rates.append(rate)
-        if fact.get("library", UNKNOWN) == UNKNOWN:
-            return
-        self.libraries.append(library(fact))
-        if machine and not self.narrow:
-            self.narrow = unused_avx512(fact, machine.cpu, machine.cpu_flags)
 
 
 _Place = tuple[str, ...]
@@ -130,13 +97,13 @@ def product_sentences(groups: Iterable[Group]) -> list[str]:
                 precision=precision, device=device, apart=apart, rates=rates
             )
         )
-        sentences += _meaning(precision, of_one)
+        sentences += meaning(precision, of_one)
     return sentences
 
 
-def _places(groups: Iterable[Group]) -> dict[_Place, dict[str, _Products]]:
+def _places(groups: Iterable[Group]) -> dict[_Place, dict[str, Products]]:
     """Return place → framework → its products."""
-    places: dict[_Place, dict[str, _Products]] = {}
+    places: dict[_Place, dict[str, Products]] = {}
     for group in groups:
         cell = group.cell
         framework = framework_of(cell.sut)
@@ -148,41 +115,17 @@ def _places(groups: Iterable[Group]) -> dict[_Place, dict[str, _Products]]:
             rate = run.result.evidence.get("after", {}).get("matrix_flops")
             if framework and rate:
                 of_one = places.setdefault(place, {})
-                products = of_one.setdefault(framework, _Products())
+                products = of_one.setdefault(framework, Products())
                 products.add(rate, matrix_products(run.result), machine)
     return places
 
 
-def _rates(of_one: Mapping[str, _Products]) -> list[str]:
+def _rates(of_one: Mapping[str, Products]) -> list[str]:
     """Return `PyTorch 184 GFLOP/s (MKL, AVX2, 2 threads)` for each framework, the fastest first."""
     is_known = any(products.libraries for products in of_one.values())
     texts = []
-    for name, products in _fastest_first(of_one):
+    for name, products in fastest_first(of_one):
         libraries = " or ".join(dict.fromkeys(products.libraries)) or "library not reported"
         remark = f" ({libraries})" if is_known else ""
         texts.append(f"{name} {products.rate / 1e9:,.0f} GFLOP/s{remark}")
     return texts
-
-
-def _meaning(precision: str, of_one: Mapping[str, _Products]) -> Iterator[str]:
-    """Yield a sentence on each framework whose MKL leaves instructions unused, if others are
-    faster.
-    """
-    for name, products in of_one.items():
-        faster = {}
-        for other, others in _fastest_first(of_one):
-            if others.rate > _CLEARLY * products.rate and not others.narrow:
-                faster[other] = f"{others.rate / products.rate:.1f}"
-        if products.narrow and faster:
-            multiply = "multiply" if len(faster) > 1 else "multiplies"
-            yield Finding.MKL_WITHOUT_AVX512.format(
-                framework=name,
-                precision=precision,
-                path=products.narrow,
-                others=f"{listed(list(faster))} {multiply}",
-                times=listed(list(faster.values())),
-            )
-
-
-def _fastest_first(of_one: Mapping[str, _Products]) -> list[tuple[str, _Products]]:
-    return sorted(of_one.items(), key=lambda item: (item[1].rate, item[0]), reverse=True)
