@@ -18,6 +18,7 @@ from formats.cell import Cell
 from formats.job import Job
 from formats.limits import Measured
 from formats.outcome import WorkerOutcome
+from formats.profile import StepOperations, StepProfile
 from formats.record import Record
 from formats.result import Result
 from formats.work import Counted
@@ -66,6 +67,18 @@ def counted(document: Any) -> Counted:
     else.
     """
     return _converted(document, Counted)
+
+
+def step_profile(document: Any) -> StepProfile:
+    """The profile that a worker wrote. Raises ValueError with one sentence for anything else."""
+    return _converted(document, StepProfile)
+
+
+def step_operations(document: Any) -> StepOperations:
+    """The operations that a worker counted. Raises ValueError with one sentence for anything
+    else.
+    """
+    return _converted(document, StepOperations)
 
 
 def limits(document: Any) -> Measured:

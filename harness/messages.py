@@ -10,6 +10,7 @@ Each message is a template, and `format` fills it in. `git grep NAME` finds wher
     a report        Answer, ModelAnswers, Finding, KerasGenerates, SectionNote, Advice
     a sweep         SweepPlan, SweepProgress, SweepEnd
     a server        Serve
+    a profile       Profiled
     limits          MachineLimits
     any command     Waiting, Ended, Files, DoctorFinding, DoctorAdvice
 
@@ -840,6 +841,44 @@ class Ended(StrEnum):
     DISK_FULL = "the disk is full ({file}): free some space, or choose another --out or --cache"
     FILE_ERROR = "{error} ({file}): see --out and --cache"
     FAULT = "this is a fault of the harness: please report the traceback above with the command"
+
+
+class Profiled(StrEnum):
+    """What a profile says of the time of a step."""
+
+    TABLE = "Time of a step by class of operation: milliseconds, percent"
+    PLANNED = "some steps are timed, and as many run under the framework's profiler"
+    NO_PROFILER = "nothing is written for the profiler of the framework of {sut}"
+    NOT_COUNTED = "the operations are counted only on a reference of PyTorch, and there is none"
+    SHARES = (
+        "{sut}: products are {flops:.1%} of the floating-point operations and {time:.0%} of the"
+        " time; norms, softmax and sums take {norms:.0%}, pointwise operators {pointwise:.0%}"
+    )
+    TIME_SHARES = (
+        "{sut}: products take {time:.0%} of the time, norms, softmax and sums {norms:.0%},"
+        " pointwise operators {pointwise:.0%}"
+    )
+    FUSED = "{compiled} runs {few:,.0f} kernels a step, and {eager} {many:,.0f}"
+    OTHER = (
+        "{sut}: {share:.0%} of the time is in operators that are in no class, such as {names}, so"
+        " the shares of the classes are too small"
+    )
+    BUSY = (
+        "{sut}: the profiled steps were faster than those without the profiler, so other programs"
+        " slowed the machine down: repeat the command"
+    )
+    NO_OPERATIONS = "the floating-point operations were not counted: {reason}"
+    NO_PROFILE = "{sut}: {status}: {reason}"
+    COUNTED = (
+        "The operations are those of the reference in float32. A product counts two for each"
+        " multiplication with its addition, and every other operator one for each element that it"
+        " writes."
+    )
+    DIVIDED = (
+        "The classes of a row add up to the profiled step. If several operators run at once, each"
+        " gets an equal part of the time. If none runs, the time is overhead. A sum over an axis"
+        " counts as a norm."
+    )
 
 
 class Serve(StrEnum):

@@ -12,6 +12,10 @@ COMMANDS = {
         "which framework is fastest for a model, within a time: ./run.sh choose my-model/"
         " prompts.txt --within 10m"
     ),
+    "profile": (
+        "in which operations the time of a step goes: ./run.sh profile --sut"
+        " native-torch-eager,keras3-jax --model bert --size base"
+    ),
     "serve": (
         "a SUT behind the OpenAI protocol: ./run.sh serve --sut native-torch-compile --weights DIR"
         " --port 8000"

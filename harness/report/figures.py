@@ -210,6 +210,48 @@ def stacks(rows: Mapping[str, Mapping[str, float]], name: str, x: str, title: st
         return _svg(figure, name, title)
 
 
+_NARROW = 0.055  # a part of a smaller share has no number in it
+
+
+def shares(rows: Mapping[str, Mapping[str, float]], name: str, title: str) -> str:
+    """Draw one bar a row, which consists of the shares of the same parts in the same order, the
+    first row on top. The last part is grey, and a part that is nowhere is left out.
+
+    Args:
+        rows: row → part → its share; the shares of a row add up to 1.
+        name: the beginning of the ids in the SVG.
+    """
+    every = list(next(iter(rows.values())))
+    colours = dict(zip(every, (*_PALETTE[: len(every) - 1], _MOCK), strict=True))
+    parts = [part for part in every if any(values[part] for values in rows.values())]
+    with rc_context(_STYLE):
+        height = 0.1 + 0.5 * len(rows)
+        figure, axes = _canvas(height, left=0.27, below=0.45 + _legend_height(parts))
+        for n, values in enumerate(list(rows.values())[::-1]):
+            start = 0.0
+            for part in parts:
+                share = 100 * values[part]
+                label = None if n else part
+                axes.barh(n, share, 0.62, left=start, color=colours[part], label=label)
+                if share > 100 * _NARROW:
+                    # The little that is missing to 100 % matters.
+                    digits = 1 if share > 99 else 0
+                    _inside(axes, f"{share:.{digits}f}", start + share / 2, n)
+                start += share
+        axes.set_yticks(range(len(rows)), list(rows)[::-1], fontsize=8)
+        axes.tick_params(axis="y", length=0, labelcolor=_INK)
+        axes.set_xlim(0, 102)  # a mark on the edge would be cut in half
+        axes.set_xlabel("%")
+        axes.spines[["top", "right", "bottom"]].set_visible(False)
+        _legend(figure)
+        return _svg(figure, name, title)
+
+
+def _inside(axes: Axes, text: str, x: float, y: float) -> None:
+    """Write a number into a bar."""
+    axes.annotate(text, (x, y), ha="center", va="center", fontsize=8, color="#ffffff")
+
+
 def as_file(svg: str) -> str:
     """Return a figure as a separate file, for a README or a slide. It has a title, and colours for
     light and dark surroundings.

@@ -1,5 +1,5 @@
 """The procedures of a worker with a loaded SUT: a LoadGen test, the computing of a reference, a
-training, and serving.
+training, serving, a profile, and a count of operations.
 
 A job names its procedure.
 """
@@ -15,7 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from formats.job import ACCURACY, COUNT, PERFORMANCE, REFERENCE, SERVE, Job
+from formats.job import (
+    ACCURACY,
+    COUNT,
+    OPERATIONS,
+    PERFORMANCE,
+    PROFILE,
+    REFERENCE,
+    SERVE,
+    Job,
+)
 from formats.writing import write_json
 from scenarios.table import SCENARIOS
 from scenarios.worker import (
@@ -27,6 +36,7 @@ from scenarios.worker import (
     fit,
     fresh_inputs,
     preflight,
+    profile,
     rate_search,
     reference,
     serving,
@@ -41,7 +51,7 @@ from sut.contract import Inference
 
 Procedure = Callable[[Job, Any, Heartbeat, float], dict[str, Any]]
 """(job, loaded SUT, heartbeat, nanoseconds of the slowest batch while warming up) → fields of the
-WorkerOutcome. The SUT is warm, except for `fit`, whose SUT is a `Training`, and for `serve`.
+WorkerOutcome. The SUT is warm, except for a `Training`, for `serve` and for `operations`.
 """
 
 OWN_ROWS = 64
@@ -377,4 +387,6 @@ PROCEDURES: dict[str, Procedure] = {
     "fit": train,
     COUNT: count_work,
     SERVE: serving.serve,
+    PROFILE: profile.profile,
+    OPERATIONS: profile.operations,
 }
