@@ -21,6 +21,8 @@ UNKNOWN = "unknown"
 END_TOKENS = ("stop", "ignore")
 LORA = ("own", "matched")
 STANDARD_INPUTS = ("synthetic", "uneven")
+NOTHING = "nothing"
+"""A tuned cell is called `tuned=nothing` if no switch helps its SUT."""
 
 
 def about(text: str, constraint: Mapping[str, Any] = NONE, **roles: Any) -> Mapping[str, Any]:
@@ -74,6 +76,8 @@ class Cell:
             found.
         variables: environment variables that may change the figure, which the user has set; most
             cells have none.
+        tuned: whether `--tuned` applied switches of `sut/tuning.toml`, perhaps none.
+        switches: their names, sorted.
         chat: the first 12 hex digits of the digest of the chat template and its variables; None: no
             template was applied to the prompts.
     """
@@ -252,6 +256,19 @@ class Cell:
             late=True,
             shared=True,
         ),
+    )
+    tuned: bool = field(
+        default=False,
+        metadata=about(
+            "whether switches of the SUT were applied that are not its defaults",
+            late=True,
+            sweeps=13,
+            sorts=11,
+            words="tuned",
+        ),
+    )
+    switches: tuple[str, ...] = field(
+        default=(), metadata=about("names of these switches", late=True, not_work=True)
     )
 
     @property

@@ -19,6 +19,7 @@ from formats.job import Job
 from formats.outcome import WorkerOutcome
 from formats.record import Record
 from formats.result import Result
+from formats.tuning import Gain
 
 T = TypeVar("T")
 _CELL_FIELDS = {field.name for field in dataclasses.fields(Cell)}
@@ -57,6 +58,13 @@ def outcome(document: Any) -> WorkerOutcome:
     anything else.
     """
     return _converted(document, WorkerOutcome)
+
+
+def gains(document: Any) -> tuple[Gain, ...]:
+    """The gains that a parsed tuning-gains.json holds. Raises ValueError with one sentence for
+    anything else.
+    """
+    return _converted(document, tuple[Gain, ...])
 
 
 def from_file(path: Path, read: Callable[[Any], T]) -> T:

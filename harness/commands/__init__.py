@@ -12,6 +12,10 @@ COMMANDS = {
         "which framework is fastest for a model, within a time: ./run.sh choose my-model/"
         " prompts.txt --within 10m"
     ),
+    "tune": (
+        "what each documented switch gives, alone and together: ./run.sh tune --sut all --scenario"
+        " Offline --model bert --size base"
+    ),
     "serve": (
         "a SUT behind the OpenAI protocol: ./run.sh serve --sut native-torch-compile --weights DIR"
         " --port 8000"

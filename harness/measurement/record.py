@@ -59,7 +59,10 @@ def make(attempt: Attempt) -> Record:
             python=str(environment.python),
             lock_sha256=environment.lock_sha256,
             versions={},
-            variables=environment_variables.read_by_any(os.environ),
+            variables={
+                **environment_variables.read_by_any(os.environ),
+                **request.tuned.variables,
+            },
         ),
         notes=tuple(dict.fromkeys(notes)),
         setup_seconds=dict(attempt.setup_seconds),
