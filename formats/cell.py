@@ -198,7 +198,6 @@ class Cell:
             late=True,
             not_work=True,
             sweeps=12,
-            words="streamed",
         ),
     )
     max_wait_ms: float | None = field(
@@ -333,7 +332,7 @@ def cell_words(cell: Cell, without: Collection[str] = ()) -> list[str]:
     texts = {name: "…" if name in without else getattr(cell, name) for name in defaults}
     named = []
     for name, template in fields_with("words").items():
-        needed = {field for _, field, _, _ in Formatter().parse(template) if field}
+        needed = {field for _, field, _, _ in Formatter().parse(template) if field} or {name}
         if not needed <= set(without) and getattr(cell, name) != defaults[name]:
             named.append(template.format(**texts))
     return named

@@ -109,7 +109,7 @@ def _measured_best(
             return [], PlanReason.TUNED_NOTHING.format(sut=options.sut, machine=place)
         note = PlanReason.TUNED.format(
             switches=", ".join(best.switches),
-            ratio=best.ratio,
+            ratio=best.ratio or 0.0,
             work=f"{best.model} {best.size} {best.scenario}",
             machine=place,
         )

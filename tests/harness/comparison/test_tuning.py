@@ -69,7 +69,7 @@ def test_a_report_says_what_the_switches_give(runs):
     (section,) = [each for each in sections.of(report) if each.title == "Tuned"]
     rows = [row for rows in section.tables[0].groups.values() for row in rows]
     shown = {row[1]: (*row[2:4], row[4]) for row in rows}
-    assert shown["to-mkldnn"] == ("100 samples/s", "200 samples/s", ("2 ×", "(2–2)"))
+    assert shown["to-mkldnn"] == ("100 samples/s", "200 samples/s", ("2 ×", "(2.00–2.00)"))
     assert shown["omp-bind"] == ("100 samples/s", "", "oom: the kernel killed the worker")
     assert len(rows) == len(shown) == 3
 

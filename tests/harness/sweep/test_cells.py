@@ -245,8 +245,13 @@ def test_both_is_each_cell_as_it_comes_and_tuned_and_only_equal_ones_are_compare
     assert other.comparison == on.comparison
 
 
-def test_each_is_the_cell_as_it_comes_and_with_each_switch_of_its_sut():
-    series = make({"sut": ["mock,native-torch-script"], "tuned": ["each"]})
+def test_each_is_the_cell_as_it_comes_and_with_each_switch_of_its_sut(monkeypatch):
+    for switch in tuning.switches().values():
+        for name in switch.variables:
+            monkeypatch.delenv(name, raising=False)
+    grid = {"sut": ["mock,native-torch-script"], "tuned": ["each"]}
+    series = make(grid)
+    assert not any(s.obstacle for s in series)
     tuned = [(s.request.options.sut, s.request.options.tuned) for s in series]
     names = [each.name for each in tuning.candidates("native-torch-script", "bert", "cpu")]
     assert tuned == [
