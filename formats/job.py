@@ -34,6 +34,8 @@ class Limits:
         planned_ms: quick: the planned length of the test; 0: the length is that of LoadGen's own
             arithmetic.
         longest_ms: quick: a test is refused if its least count takes longer than this; 0: no limit.
+        rival_sample_ns: nanoseconds of a sample of the fastest rival. A SUT that is far slower in
+            its calibration is put off. 0: none is.
     """
 
     min_duration_ms: int
@@ -45,6 +47,7 @@ class Limits:
     trace_bytes: int = 32 << 20
     planned_ms: int = 0
     longest_ms: int = 0
+    rival_sample_ns: float = 0.0
 
     @property
     def quick(self) -> bool:

@@ -740,6 +740,11 @@ class NoRoom(StrEnum):
     NOT_BEGUN = "no figure in {scenario}, because the time was up before the turn of {suts}"
     MORE_THAN = "{sut} (more than {duration})"
     ABOUT = "{sut} (about {duration})"
+    PUT_OFF = (
+        "no figure in {scenario}, because calibrations were less than half as fast as the fastest"
+        " SUT: {suts}"
+    )
+    CALIBRATED = "{sut} ({rate} samples/s)"
 
 
 class Converted(StrEnum):

@@ -84,7 +84,8 @@ def _parser() -> argparse.ArgumentParser:
         usage="./run.sh choose MODEL [DATA] [--within TIME] [flags]",
         description=(
             "Find the SUT that is fastest for a model: all SUTs once, then repeats where they"
-            " decide. The same command continues."
+            " decide, one scenario after the other. A SUT that is less than half as fast in its"
+            " calibration is measured at the end. The same command continues."
         ),
         allow_abbrev=False,
     )
@@ -192,7 +193,7 @@ def _show(sweep: Sweep, results: Results, as_json: bool, command: str) -> None:
 
     path = sweep.folder / _PAGE
     report = content.of_results(list(results.values()), terminal.near(str(sweep.folder)))
-    no_room = list(room.sentences(room.missing(sweep, results)))
+    no_room = [*room.sentences(room.missing(sweep, results)), *room.put_off(results)]
     report = replace(report, no_room=no_room, not_measured=_obstacles(sweep))
     parts = sections.of(report)
     page = drawing("choose", "page")

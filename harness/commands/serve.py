@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import shlex
 import shutil
 import tempfile
@@ -17,6 +18,7 @@ from harness.request import options
 from harness.request.flags import Parser
 
 if TYPE_CHECKING:
+    from harness.serving.load_test import Outcome
     from harness.serving.preparation import Flags, Served
     from harness.serving.server import Service
     from harness.terminal import Terminal
@@ -62,7 +64,8 @@ def main(arguments: list[str]) -> int:
     checkpoint = run.checkpoint_of(request, reporter)
     directory = Path(tempfile.mkdtemp(prefix="serve-"))
     url = f"http://{_spelt(flags.host)}:{bound.getsockname()[1]}"
-    on_ready = _on_ready(served, flags, url)
+    tested: list[Outcome] = []
+    on_ready = _on_ready(served, flags, url, tested)
     service = server.Service(served.settings, bound, directory / SOCKET, on_ready)
     job = served.job(directory, checkpoint)
     process_env = served.process_env(environment)
@@ -79,7 +82,7 @@ def main(arguments: list[str]) -> int:
         terminal.error(outcome.reason)  # it names the folder's worker.log
         return 1
     service.check()
-    return 0
+    return 0 if all(found.good for found in tested) else 1
 
 
 def _until_the_end(
@@ -115,15 +118,18 @@ def _watch(reporter: Terminal) -> Callable[[Beat], None]:
 
 
 def _on_ready(
-    served: Served, flags: argparse.Namespace, url: str
+    served: Served, flags: argparse.Namespace, url: str, tested: list[Outcome]
 ) -> Callable[[dict[str, Any]], Awaitable[None] | None]:
-    """Return the function that says how the server is called, or that runs the load test."""
+    """Return the function that says how the server is called, or that runs the load test and
+    appends its outcome to `tested`.
+    """
     from harness import terminal
     from harness.serving import load_test, preparation
 
     async def test() -> None:
         limits = served.settings.limits
         found = await load_test.run(url, limits.model, flags.self_test, limits.new_tokens)
+        tested.append(found)
         for line in found.lines():
             terminal.line(line)
 
@@ -172,11 +178,11 @@ def _check(flags: argparse.Namespace) -> None:
     """Raises UsageError for a number that makes no sense."""
     if not 0 <= flags.port <= _MOST_PORT:
         raise UsageError(f"--port {flags.port}: from 0 (any free port) to {_MOST_PORT}")
-    if flags.max_wait_ms < 0:
+    if not 0 <= flags.max_wait_ms < math.inf:
         raise UsageError(f"--max-wait-ms {flags.max_wait_ms:g}: at least 0")
     for name in ("max_queue", "timeout_s", "max_request_bytes", "self_test"):
         value = getattr(flags, name)
-        if value is not None and value <= 0:
+        if value is not None and not 0 < value < math.inf:
             raise UsageError(f"{options.flag(name)} {value:g}: more than 0")
 
 
@@ -267,7 +273,10 @@ def _parser() -> argparse.ArgumentParser:
         "--self-test",
         type=int,
         metavar="N",
-        help="send N requests at once to itself, print the outcome, and end",
+        help=(
+            "send N requests at once to itself, print the outcome, and end; exit code 1 if one is"
+            " not answered, or if equal prompts have different answers"
+        ),
     )
     parser.add_argument("--quiet", action="store_true", help="no progress")
     return parser

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
@@ -39,14 +40,24 @@ def check(options: Options, weights: Folder | None) -> Iterator[str]:
         raise UsageError(
             f"--max-wait-ms {options.max_wait_ms:g}: the engine forms its own batches: leave it out"
         )
-    key = given.get("key-env")
-    if key and not os.environ.get(key):
-        raise UsageError(f"--sut-option key-env={key}: there is no such environment variable")
+    _check_key(given.get("key-env"), given.get("key-file"))
     if given.get("weights") != "other":
         yield PlanReason.ENGINE_PRECISION.format(like=LIKE)
     yield PlanReason.ENGINE_DEVICE
     if api(options) == CHAT:
         yield PlanReason.ENGINE_TEMPLATE if options.chat else PlanReason.ENGINE_WITHOUT_CHAT
+
+
+def _check_key(variable: str | None, path: str | None) -> None:
+    """Raises UsageError if the key is given twice, or is empty."""
+    if variable and path:
+        raise UsageError(
+            f"--sut-option key-env={variable} key-file={path}: a key is given once: leave one out"
+        )
+    if variable and not os.environ.get(variable):
+        raise UsageError(f"--sut-option key-env={variable}: there is no such environment variable")
+    if path and not Path(path).read_text(encoding="utf-8").strip():
+        raise UsageError(f"--sut-option key-file={path}: the file has no key")
 
 
 def api(options: Options) -> str:

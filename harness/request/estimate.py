@@ -18,6 +18,7 @@ from formats.cell import STANDARD_INPUTS, Cell, fields_with
 from formats.result import Result, Status
 from harness.execution import rundir
 from harness.execution.environments import is_made
+from harness.execution.loadgen_run import SHORT_TEST
 from harness.messages import NotRun
 from harness.request.request import Request
 from harness.request.serving import OFFICIAL_S, USUAL_TRIALS
@@ -172,12 +173,18 @@ def _by_rule(request: Request) -> Cost:
         + layers * _COMPILE_S_A_LAYER.get(request.spec.execution, 1.0) * len(request.batch_sizes)
         + 2 * request.batch_size * sample_s
     )
+    compliance_s = 0.0
+    if request.options.mode == "submission" and not request.trains:
+        # At most: whether a test applies follows from the answers' task.
+        tests = [name for name in request.rules.compliance_tests if name != SHORT_TEST]
+        compliance_s = len(tests) * performance_s
     workers = 2 if request.trains else 1
     answers_s = max(samples, request.batch_size) * sample_s
     return Cost(
         seconds=workers * worker_s
         + limits.calibration_seconds
         + performance_s
+        + compliance_s
         + 1.5 * answers_s
         + 1,
         disk_bytes=_LOGS[request.options.mode],

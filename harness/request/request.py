@@ -55,6 +55,7 @@ class Request:
     """One requested cell, before the digests of its weights and inputs are known.
 
     Attributes:
+        rival_sample_ns: see `Limits`.
         given: the user's prompts, which are read to find faults in them. None: there are none, or
             `--dataset` holds pictures or arrays, which are read later.
         reasons: notes for a reader on defaults, flags and the user's files.
@@ -67,6 +68,7 @@ class Request:
     batch_size: int
     device: str
     duration: float
+    rival_sample_ns: float = 0.0
     rules: rules.Rules
     sut_options: Mapping[str, Any]
     end_tokens: tuple[int, ...] = ()
@@ -326,6 +328,7 @@ class Request:
                 trace_bytes=pace.trace_bytes,
                 planned_ms=planned_ms,
                 longest_ms=LONGEST_TIMES * planned_ms,
+                rival_sample_ns=self.rival_sample_ns,
             )
         scenario = self.rules.scenarios[self.options.scenario]
         return Limits(

@@ -50,6 +50,11 @@ class Outcome:
     prompts: int
     agreeing: int
 
+    @property
+    def good(self) -> bool:
+        """Whether all requests were answered, and equal prompts have equal answers."""
+        return self.answered == self.requests and self.agreeing == self.prompts
+
     def lines(self) -> list[str]:
         """The outcome in words."""
         rate = self.answered / self.seconds

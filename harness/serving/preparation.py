@@ -183,14 +183,18 @@ def _tokenizer(request: Request) -> Tokenizer:
 
 def _most_tokens(request: Request, flags: Flags) -> int:
     positions = request.size.config["max_position_embeddings"]
-    tokens = flags.max_tokens or min(_TOKENS, positions)
+    tokens = flags.max_tokens
+    if tokens is None:
+        tokens = min(_TOKENS, positions)
     if not 2 <= tokens <= positions:
         raise UsageError(f"--max-tokens {tokens}: from 2 to the {positions} positions of the model")
     return int(tokens)
 
 
 def _most_new(tokens: int, flags: Flags) -> int:
-    new = flags.new_tokens or min(_ANSWER_TOKENS, max(1, tokens // _ANSWER_SHARE))
+    new = flags.new_tokens
+    if new is None:
+        new = min(_ANSWER_TOKENS, max(1, tokens // _ANSWER_SHARE))
     if not 1 <= new < tokens:
         raise UsageError(
             f"--new-tokens {new}: from 1 to {tokens - 1}, because a prompt and its answer have at"

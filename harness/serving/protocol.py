@@ -224,7 +224,8 @@ def completion(
     if len(stop) > _MOST_STOPS:
         raise Refusal(400, f"stop: at most {_MOST_STOPS} texts", param="stop")
     options = body.stream_options
-    top = None if chat or body.logprobs is None else int(body.logprobs)
+    # OpenAI's chat protocol has `false` for none. 0 asks for the scores of the prompt's own tokens.
+    top = None if chat or body.logprobs in (None, False) else int(body.logprobs)
     new = _new_tokens(body, limits, chat)
     if chat and body.logprobs:
         raise Refusal(400, "logprobs: only /v1/completions has them here", param="logprobs")

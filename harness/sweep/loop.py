@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -31,6 +31,8 @@ AGAIN_A_REPEAT = 2
 FAILED = (Status.INVALID, Status.OOM, Status.ERROR, Status.SKIPPED)
 # The end of a message of `scenarios.worker.preflight`.
 _TOO_SHORT = re.compile(r"give --duration ([\d.]+)$")
+# The beginning of another one.
+PUT_OFF = re.compile(r"put off: (\S+) samples/s")
 _AGAIN = (Status.ERROR, Status.OOM, Status.SKIPPED)
 _FIRST_REPEAT = ("waiting", "checkpoint", "reference", "compile", "calibration")
 """Phases of a measurement that are short or absent in later repeats of the cell."""
@@ -135,7 +137,8 @@ def measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> Results:
     """Return the results of all measurements, including those of earlier commands.
 
     Measurements that failed in earlier commands, and cells that are often cut off, are tried at the
-    end.
+    end. So are, in a decisive sweep, those that were put off because their calibration was far
+    slower than the fastest SUT.
 
     Raises EnvironmentFailure if another process measures this sweep.
     """
@@ -159,7 +162,14 @@ def _measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> Results:
     often_cut = journal.often_cut_off(sweep.folder)
     first = [one for one in sweep.series if one.number not in often_cut]
     sweep.after_each(earlier)
-    for again, series in ((noisy, first), (failed, sweep.series)):
+
+    def phases() -> Iterator[tuple[list[tuple[int, int]], Sequence[Series]]]:
+        yield noisy, first
+        yield failed, sweep.series
+        put_off = [key for key, result in known.results.items() if PUT_OFF.match(result.reason)]
+        yield put_off, sweep.series
+
+    for again, series in phases():
         for key in again:
             known.results.pop(key)
         while not sweep.time_is_up:
@@ -211,7 +221,12 @@ def _one(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: Ter
     request = series.request
     seconds = known.durations.get(series.number, request.duration)
     mark = journal.mark(sweep.folder.name, series, repeat)
-    request = replace(request, duration=seconds, options=replace(request.options, sweep=mark))
+    request = replace(
+        request,
+        duration=seconds,
+        rival_sample_ns=_rival_sample_ns(sweep, series, repeat, known),
+        options=replace(request.options, sweep=mark),
+    )
     start_ns = time.monotonic_ns()
     result = _result(sweep, series.number, request, reporter)
     if not result.directory:
@@ -222,6 +237,19 @@ def _one(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: Ter
     results[series.number, repeat] = result
     reporter.say(f"    {_outcome(series, sweep.series, results, result)}")
     return result
+
+
+def _rival_sample_ns(sweep: Sweep, series: Series, repeat: int, known: _Known) -> float:
+    """The nanoseconds of a sample of the fastest SUT so far, if a decisive sweep tries a cell for
+    the first time; otherwise 0.
+    """
+    if not sweep.repeats.decisive or known.attempts[series.number, repeat]:
+        return 0.0
+    rivals = {s.number for s in sweep.series if s.comparison == series.comparison}
+    of_rivals = [r for (number, _), r in known.results.items() if number in rivals]
+    rates = [r.metrics.get("samples_per_second", 0) for r in of_rivals if r.status is Status.OK]
+    fastest = max(rates, default=0)
+    return 1e9 / fastest if fastest else 0.0
 
 
 def _result(sweep: Sweep, number: int, request: Request, reporter: Terminal) -> Result:

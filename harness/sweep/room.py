@@ -11,7 +11,7 @@ from formats.result import Result, Status
 from harness.messages import NoRoom
 from harness.report.comparison import listed
 from harness.sweep.deadline import LONGEST_CELL
-from harness.sweep.loop import Sweep
+from harness.sweep.loop import PUT_OFF, Sweep
 from harness.sweep.schedule import Results
 from harness.terminal import duration
 
@@ -76,6 +76,18 @@ def sentences(cells: Sequence[Missing]) -> Iterator[str]:
             yield NoRoom.CUT_OFF.format(scenario=scenario, suts=suts)
         else:
             yield NoRoom.NOT_BEGUN.format(scenario=scenario, suts=suts)
+
+
+def put_off(results: Results) -> Iterator[str]:
+    """Yield a sentence for each scenario in which SUTs were put off and not measured later."""
+    grouped: dict[str, list[str]] = {}
+    for result in results.values():
+        match = PUT_OFF.match(result.reason)
+        if match:
+            text = NoRoom.CALIBRATED.format(sut=result.cell.sut, rate=match[1])
+            grouped.setdefault(result.cell.scenario, []).append(text)
+    for scenario, suts in grouped.items():
+        yield NoRoom.PUT_OFF.format(scenario=scenario, suts=listed(suts))
 
 
 def _cut_off_s(result: Result) -> float:

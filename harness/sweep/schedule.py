@@ -57,7 +57,8 @@ def next_step(
     series: Sequence[Series], results: Results, repeats: RepeatPlan
 ) -> tuple[Series, int] | None:
     """The next measurement. All cells are measured once, then all again, so that a drift affects
-    all of them. None: all are done.
+    all of them. A decisive sweep does so comparison by comparison, so that the first question is
+    answered first. None: all are done.
 
     Each round has another order. So an effect of one cell on the next, such as heat, does not
     affect the same cell in every round.
@@ -79,12 +80,21 @@ def steps(
         targets |= {each.number: 1 for each in rivals}
         targets |= {each.number: target for each in repeated}
     left = []
-    for repeat in range(1, max(targets.values(), default=0) + 1):
-        for each in _order(series, repeats, repeat):
-            is_planned = repeat <= targets.get(each.number, 0)
-            if is_planned and (each.number, repeat) not in results:
-                left.append((each, repeat))
+    for together in _in_turns(series, repeats):
+        for repeat in range(1, max(targets.values(), default=0) + 1):
+            for each in _order(together, repeats, repeat):
+                is_planned = repeat <= targets.get(each.number, 0)
+                if is_planned and (each.number, repeat) not in results:
+                    left.append((each, repeat))
     return left
+
+
+def _in_turns(series: Sequence[Series], repeats: RepeatPlan) -> list[Sequence[Series]]:
+    """The groups of series that are measured in turns, one group after the other."""
+    if not repeats.decisive:
+        return [series]
+    comparisons = dict.fromkeys(each.comparison for each in series)
+    return [[s for s in series if s.comparison == comparison] for comparison in comparisons]
 
 
 def _order(series: Sequence[Series], repeats: RepeatPlan, repeat: int) -> Iterator[Series]:

@@ -17,6 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 Request = TypeVar("Request")
 Result = TypeVar("Result")
 
+_FEW = 2
 _clock = time.perf_counter_ns
 
 
@@ -208,6 +209,21 @@ def answer_while(batcher: Queue | None, call: Callable[[], Result]) -> Result:
     if errors:
         raise errors[0]
     return results[0]
+
+
+def full_rate(record: Record, largest: int) -> float | None:
+    """Return the requests a second of full batches of `largest` that followed one another without
+    a pause. None: there were fewer than two.
+    """
+    durations_ns = []
+    # A batch begins when the one before it ends if enough requests wait for it then.
+    for number in range(len(record.begun_ns) - 1):
+        is_full = record.taken[number] == largest
+        if is_full and record.waiting[number] >= largest:
+            durations_ns.append(record.begun_ns[number + 1] - record.begun_ns[number])
+    if len(durations_ns) < _FEW:
+        return None
+    return largest * len(durations_ns) * 1e9 / sum(durations_ns)
 
 
 def summary(record: Record, bins: int = 60) -> dict[str, Any]:

@@ -22,6 +22,8 @@ from scenarios.table import SCENARIOS
 _MEMORY_BYTES, _ACCURACY_ROW_BYTES = 300, 70
 _DISK_RESERVE_BYTES, _MEMORY_RESERVE_BYTES = 64 << 20, 256 << 20
 _GROUP = Path("/sys/fs/cgroup")
+_FAR_SLOWER = 2.0
+"""A calibration is rough: two of one SUT may differ by 20 %."""
 
 
 class Refused(Exception):
@@ -107,6 +109,21 @@ def check_time(plan: Plan, job: Job, least: str) -> None:
             f" {plan.seconds:.3g} s, and --duration {asked_s:g} allows {longest_s:g} s: give"
             f" --duration {float(f'{1.1 * needed_s:.2g}'):g}"
         )
+
+
+def check_rival(sample_ns: float, job: Job) -> None:
+    """Raises Refused if the SUT is far slower in its calibration than its fastest rival."""
+    rival_ns = job.limits.rival_sample_ns
+    if rival_ns and sample_ns > _FAR_SLOWER * rival_ns:
+        raise Refused(
+            f"put off: {_rate(sample_ns)} samples/s in its calibration, and the fastest SUT has"
+            f" {_rate(rival_ns)} samples/s"
+        )
+
+
+def _rate(sample_ns: float) -> str:
+    rate = 1e9 / sample_ns
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
 def check_machine(plan: Plan, log_dir: Path) -> None:

@@ -27,6 +27,7 @@ from scenarios.worker import (
     fit,
     fresh_inputs,
     preflight,
+    rate_search,
     reference,
     serving,
     teacher_forcing,
@@ -67,6 +68,8 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     scenario = SCENARIOS[job.scenario].load()
     qsl = Qsl(job.inputs, sut.prepare)
     calibration = job.calibration or calibrate(job, sut, scenario, beat, slowest_ns)
+    if job.test == PERFORMANCE:
+        preflight.check_rival(calibration["median_sample_ns"], job)
     found: dict[str, Any] = {}
     if job.serving and "rate" not in calibration:
         found = _find_rate(job, sut, scenario, beat, calibration)
@@ -96,7 +99,10 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     if watch.queue and watch.limited:
         queue = batching.summary(watch.queue.record)
         queue["left"] = watch.limited.left
-        queue["kept_up"] = watch.limited.kept_up(job.workload.batch_size)
+        capacity = 1e9 / calibration["median_sample_ns"]
+        queue["kept_up"] = rate_search.kept_up(
+            watch.limited, watch.queue.record, job, calibration["rate"], capacity
+        )
         queue["good_fraction"] = 1 - watch.limited.bad / max(1, watch.limited.answered)
     disturbances = disturbance.between(
         load_before,

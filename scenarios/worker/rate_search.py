@@ -19,6 +19,7 @@ from formats.job import Job, Serving
 from scenarios.worker import batching
 from scenarios.worker.engine import is_engine
 from scenarios.worker.heartbeat import Heartbeat
+from scenarios.worker.latency_limits import Limited
 from scenarios.worker.preflight import Refused
 from scenarios.worker.streaming import Responder
 from scenarios.worker.watch import Watch
@@ -43,6 +44,8 @@ LEAST_BATCHES = 10
 """The least batches of a test, in requests. In fewer a growing queue cannot be told from a full
 batch.
 """
+_BEYOND = 1.05
+"""No SUT keeps up with so many times the rate of its full batches."""
 _OFFICIAL_S = 60
 """The seconds of a trial if the test itself takes ten minutes."""
 
@@ -103,7 +106,7 @@ def find(
     low, high = 0.0, math.inf
     rate = expected or _START * capacity
     while len(trials) < MOST_TRIALS:
-        trial = _try(begin, job, beat, samples=count, rate=rate, number=len(trials), seed=seed)
+        trial = _try(begin, job, beat, count, rate, capacity, number=len(trials), seed=seed)
         trials.append(trial)
         if trial.passed:
             low = rate
@@ -174,8 +177,35 @@ def _hopeless(serving: Serving, trials: Sequence[Trial], capacity: float) -> str
     )
 
 
+def kept_up(
+    limited: Limited, record: batching.Record, job: Job, rate: float, capacity: float
+) -> bool:
+    """Return whether the SUT kept up with `rate` requests a second, so that a longer test would not
+    be another one.
+
+    Args:
+        limited: the requests of the finished test or trial.
+        record: its batches.
+        capacity: the requests a second of full batches in the calibration. Those of the test count
+            instead if they are more, because a calibration may be disturbed.
+    """
+    largest = job.workload.batch_size
+    reached = batching.full_rate(record, largest)
+    if reached and rate > _BEYOND * max(reached, capacity):
+        return False
+    return limited.kept_up(largest)
+
+
 def _try(
-    begin: Begin, job: Job, beat: Heartbeat, *, samples: int, rate: float, number: int, seed: int
+    begin: Begin,
+    job: Job,
+    beat: Heartbeat,
+    samples: int,
+    rate: float,
+    capacity: float,
+    *,
+    number: int,
+    seed: int,
 ) -> Trial:
     """Issue requests at this rate until there are enough of them, or until too many are over their
     limit.
@@ -189,7 +219,8 @@ def _try(
     watch = Watch()
     issue, flush = begin(_NOBODY, watch)
     limited = watch.limited
-    assert limited
+    queue = watch.queue
+    assert limited and queue
 
     def requests() -> int:
         """Issue the requests. Return how many there were."""
@@ -211,10 +242,10 @@ def _try(
         return issued
 
     start = _clock()
-    issued = batching.answer_while(watch.queue, requests)
+    issued = batching.answer_while(queue, requests)
     over = limited.most_over()
-    kept_up = limited.kept_up(job.workload.batch_size)
-    passed = issued == count and over <= most_over and kept_up
+    held = issued == count and kept_up(limited, queue.record, job, rate, capacity)
+    passed = held and over <= most_over
     return Trial(rate, passed, issued, over, (_clock() - start) / 1e9)
 
 

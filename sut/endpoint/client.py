@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import aiohttp
@@ -79,7 +80,7 @@ class Client:
         Args:
             path: appended to `url`, if it is no address itself.
         """
-        return self.run(self._get(path))
+        return self.run(self._watched(self._get(path)))
 
     def ask(self, path: str, body: Mapping[str, Any], chat: bool) -> Reply:
         """Return the whole answer to one request. Raises EndpointError."""
@@ -155,24 +156,9 @@ class Client:
 
     async def _get(self, path: str) -> tuple[Any, Mapping[str, str], float]:
         start = time.perf_counter()
-        raw, headers = await self._watched(self._request("GET", path, None))
-        return document(raw), headers, time.perf_counter() - start
-
-    async def _request(
-        self, method: str, path: str, body: Mapping[str, Any] | None
-    ) -> tuple[bytes, Mapping[str, str]]:
-        address = path if "://" in path else self.url + path
-        try:
-            async with self._session.request(
-                method, address, json=body, allow_redirects=False
-            ) as response:
-                await self._check(response)
-                raw = await _whole(response)
-                return raw, response.headers
-        except (aiohttp.ClientError, OSError, ValueError) as e:
-            raise self._error(f"{method} {address}: {_words(e)}") from None
-        except EndpointError as e:
-            raise self._error(f"{method} {address}: {e}") from None
+        async with self._response("GET", path, None) as response:
+            reply = document(await _whole(response))
+            return reply, response.headers, time.perf_counter() - start
 
     async def _post(
         self,
@@ -183,27 +169,36 @@ class Client:
         most_parts: int,
     ) -> Reply:
         reply = Reply()
-        if on_text is None:
-            raw, _ = await self._request("POST", path, body)
-            self._heard = time.monotonic()
-            try:
+        async with self._response("POST", path, body) as response:
+            if on_text is None:
+                raw = await _whole(response)
+                self._heard = time.monotonic()
                 reply.add(document(raw), chat, streamed=False)
-                reply.check()
-            except EndpointError as e:
-                raise self._error(f"POST {self.url}{path}: {e}") from None
-            return reply
-        try:
-            async with self._session.post(
-                self.url + path, json=body, allow_redirects=False
-            ) as response:
-                await self._check(response)
+            else:
                 await self._stream(response, reply, chat, on_text, most_parts)
-                reply.check()
-        except (aiohttp.ClientError, OSError, ValueError) as e:
-            raise self._error(f"POST {self.url}{path}: {_words(e)}") from None
-        except EndpointError as e:
-            raise self._error(f"POST {self.url}{path}: {e}") from None
+            reply.check()
         return reply
+
+    @asynccontextmanager
+    async def _response(
+        self, method: str, path: str, body: Mapping[str, Any] | None
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The response to a request. An error in the block becomes an EndpointError that names the
+        request, and so does any status but 200.
+        """
+        address = path if "://" in path else self.url + path
+        try:
+            async with self._session.request(
+                method, address, json=body, allow_redirects=False
+            ) as response:
+                if response.status != 200:
+                    raw = await response.content.read(1 << 12)
+                    raise EndpointError(f"HTTP {response.status}: {shown(raw)}")
+                yield response
+        except (aiohttp.ClientError, OSError, ValueError) as e:
+            raise self._error(f"{method} {address}: {_words(e)}") from None
+        except EndpointError as e:
+            raise self._error(f"{method} {address}: {e}") from None
 
     async def _stream(
         self,
@@ -231,12 +226,6 @@ class Client:
                 raise EndpointError(
                     f"a stream goes on after {parts} parts, and {most_parts} tokens were requested"
                 )
-
-    async def _check(self, response: aiohttp.ClientResponse) -> None:
-        """Raises EndpointError for any status but 200."""
-        if response.status != 200:
-            raw = await response.content.read(1 << 12)
-            raise EndpointError(f"HTTP {response.status}: {shown(raw)}")
 
     def _error(self, text: str) -> EndpointError:
         """An error without the key."""

@@ -28,7 +28,6 @@ KERAS = ("keras3-jax", "keras3-tensorflow", "keras3-tensorflow-graph", "keras3-t
 CELLS = [
     *((sut, "mistral") for sut in (*TORCH, *KERAS, "native-jax") if sut != "keras3-tensorflow"),
     ("keras3-tensorflow", "gpt2"),
-    ("keras3-jax", "gemma3"),
     ("keras3-jax", "qwen2"),
     ("native-torch-eager", "qwen3"),
     ("native-torch-eager", FOLDER),

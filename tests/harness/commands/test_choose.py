@@ -13,6 +13,7 @@ from harness.report import content
 from harness.sweep import cells, loop, room
 from harness.sweep.deadline import Deadline
 from harness.sweep.schedule import RepeatPlan
+from harness.terminal import Terminal
 from scenarios.worker import disturbance as worker
 from tests.conftest import CACHE
 from tests.support.synthetic_runs import cell, write
@@ -87,6 +88,38 @@ def test_a_sut_whose_turn_did_not_come_is_named_with_its_time(tmp_path, made_env
     offline, single = room.missing(sweep, {(0, 1): cut_off})
     assert (offline.cut_off, offline.seconds) == (True, 240)
     assert (single.cut_off, single.seconds) == (False, 240)
+
+
+def test_a_sut_that_is_far_slower_in_its_calibration_is_measured_at_the_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "AGAIN_A_REPEAT", 0)
+    grids = []
+    for latency in (1, 10):
+        option = [f"latency-ms={latency}"]
+        cell = {"sut": ["mock"], "model": ["bert"], "scenario": ["Offline"], "sut_option": option}
+        grids.append(cell | {"duration": ["0.3"]})
+    where = {"out": [str(tmp_path)], "cache": [str(CACHE)]}
+    series = cells.make(grids, where, control=False)
+    repeats = RepeatPlan(least=1, most=1, as_listed=True, decisive=True)
+    sweep = loop.Sweep.of(tmp_path / "sweeps" / "choose-1", series, repeats, None)
+    sweep.folder.mkdir(parents=True)
+    measured = []
+    original = run.run
+
+    def one(*arguments):
+        measured.append(original(*arguments))
+        return measured[-1]
+
+    monkeypatch.setattr(loop.run, "run", one)
+    results = loop.measure(sweep, Terminal(quiet=True), fail_fast=False)
+    assert [r.status for r in measured] == [Status.OK, Status.SKIPPED, Status.OK]
+    assert measured[1].reason.startswith("put off: ")
+    (sentence,) = room.put_off({(1, 1): measured[1]})
+    assert re.fullmatch(
+        "no figure in Offline, because calibrations were less than half as fast as the fastest"
+        r" SUT: mock \(\S+ samples/s\)",
+        sentence,
+    )
+    assert not list(room.put_off(results))
 
 
 def test_after_disturbed_runs_the_next_command_measures_all_again(tmp_path):

@@ -305,7 +305,9 @@ def test_an_error_of_the_sut_ends_the_command_with_its_words(short):
         (("--model", "bert"), "serve: bert-tiny generates no tokens"),
         (("--model", "mistral", "--new-tokens", 512), "--new-tokens 512: from 1 to 511"),
         (("--model", "mistral", "--max-tokens", 1 << 20), "--max-tokens 1048576: from 2 to the "),
+        (("--model", "mistral", "--max-tokens", 0), "--max-tokens 0: from 2 to the "),
         (("--model", "mistral", "--max-queue", 0), "--max-queue 0: more than 0"),
+        (("--model", "mistral", "--timeout-s", "nan"), "--timeout-s nan: more than 0"),
         (("--model", "mistral", "--host", "no.such.host.invalid"), "give another --port"),
     ],
 )

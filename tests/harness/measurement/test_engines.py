@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +21,7 @@ from tests.support.weights_folders import made
 
 VOCABULARY = 300
 TIMEOUT_S = 1.5
+_EMPTY = str(Path(__file__).with_name("__init__.py"))
 
 
 @pytest.fixture
@@ -210,6 +212,8 @@ def test_tokens_that_the_engine_counts_otherwise_are_reported_or_end_the_run(
         ({"options": {"url": "http://user:word@host/v1"}}, "a key is given by key-env or key-file"),
         ({"options": {"key-env": "NO_SUCH"}}, "there is no such environment variable"),
         ({"options": {"key-file": "/no/such"}}, "there is no such file"),
+        ({"options": {"key-file": _EMPTY}}, "the file has no key"),
+        ({"options": {"key-file": __file__, "key-env": "PATH"}}, "a key is given once"),
         ({"options": {"in_flight": 0}}, "is not a whole number above 0"),
         ({"options": {"timeout-s": "x"}}, "is not a number above 0"),
         ({"precision": "float32"}, "the engine decides it"),

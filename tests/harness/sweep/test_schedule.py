@@ -207,3 +207,15 @@ def test_drift_that_hits_both_alike_leaves_the_ratio_alone():
     }
     ratio = schedule.ratio_to_first(series[1], series, results)
     assert (ratio.value, ratio.spread) == (pytest.approx(2.0), pytest.approx(0.0, abs=1e-12))
+
+
+def test_a_decisive_sweep_decides_one_comparison_before_the_next():
+    grid = {"sut": ["mock"], "model": ["bert"], "scenario": ["Offline", "SingleStream"]}
+    grids = [grid | {"sut_option": [f"latency-ms={n}"]} for n in (1, 2)]
+    series = cells.make(grids, WHERE, control=False)
+    order, _ = play(series, RepeatPlan(least=2, most=2), lambda one, repeat: ended(one))
+    assert [repeat for _, repeat in order] == [1, 1, 1, 1, 2, 2, 2, 2]
+    decisive = RepeatPlan(least=2, most=2, as_listed=True, decisive=True)
+    order, _ = play(series, decisive, lambda one, repeat: ended(one))
+    scenarios = [series[number].request.options.scenario for number, _ in order]
+    assert scenarios == ["Offline"] * 4 + ["SingleStream"] * 4

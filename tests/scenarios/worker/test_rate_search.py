@@ -9,7 +9,7 @@ from compliance import rules
 from compliance.loadgen import early_stopping, schedule
 from formats.job import Limits, Serving
 from scenarios import server
-from scenarios.worker import rate_search
+from scenarios.worker import batching, rate_search
 from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.latency_limits import Limited
 from scenarios.worker.preflight import Refused
@@ -99,6 +99,25 @@ def test_a_sut_keeps_up_if_no_more_are_left_than_its_shortest_latency_explains(
     limited.answered, limited._least_ns, limited._issued_ns = 100, 1e9, 10_000_000_000
     limited.left = left
     assert limited.kept_up(largest) is keeps_up
+
+
+@pytest.mark.parametrize(("rate", "keeps_up"), [(8.3, True), (8.5, False)])
+def test_no_rate_is_kept_up_with_that_is_above_that_of_full_batches(tmp_path, rate, keeps_up):
+    job = mock_job.make(tmp_path, scenario="Server", batch=8)
+    limited = Limited(
+        Serving(max_wait_ms=0, percentile=90, max_latency_ms=1e6),
+        Responder(lambda ids, payload, indices: None, lambda ids, tokens: None),
+    )
+    limited.answered, limited._least_ns, limited._issued_ns = 80, 1e9, 10_000_000_000
+    record = batching.Record()
+    # Batches of a second, and a pause before the last one.
+    for begun_s, waiting, taken in ((0, 0, 1), (1, 8, 8), (2, 9, 8), (3, 1, 8), (9, 0, 1)):
+        record.begun_ns.append(begun_s * 10**9)
+        record.waiting.append(waiting)
+        record.taken.append(taken)
+    assert batching.full_rate(record, 8) == 8
+    assert rate_search.kept_up(limited, record, job, rate, 7.0) is keeps_up
+    assert rate_search.kept_up(limited, record, job, rate, 9.0)
 
 
 def test_a_test_has_ten_batches_at_least(tmp_path):
