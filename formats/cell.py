@@ -21,6 +21,8 @@ UNKNOWN = "unknown"
 END_TOKENS = ("stop", "ignore")
 LORA = ("own", "matched")
 STANDARD_INPUTS = ("synthetic", "uneven")
+NOTHING = "nothing"
+"""A tuned cell is called `tuned=nothing` if no switch helps its SUT."""
 
 
 def about(text: str, constraint: Mapping[str, Any] = NONE, **roles: Any) -> Mapping[str, Any]:
@@ -74,6 +76,8 @@ class Cell:
             found.
         variables: environment variables that may change the figure, which the user has set; most
             cells have none.
+        tuned: whether `--tuned` applied switches of `sut/tuning.toml`, perhaps none.
+        switches: their names, sorted.
         chat: the first 12 hex digits of the digest of the chat template and its variables; None: no
             template was applied to the prompts.
     """
@@ -194,7 +198,6 @@ class Cell:
             late=True,
             not_work=True,
             sweeps=12,
-            words="streamed",
         ),
     )
     max_wait_ms: float | None = field(
@@ -252,6 +255,19 @@ class Cell:
             late=True,
             shared=True,
         ),
+    )
+    tuned: bool = field(
+        default=False,
+        metadata=about(
+            "whether switches of the SUT were applied that are not its defaults",
+            late=True,
+            sweeps=13,
+            sorts=11,
+            words="tuned",
+        ),
+    )
+    switches: tuple[str, ...] = field(
+        default=(), metadata=about("names of these switches", late=True, not_work=True)
     )
 
     @property
@@ -316,7 +332,7 @@ def cell_words(cell: Cell, without: Collection[str] = ()) -> list[str]:
     texts = {name: "…" if name in without else getattr(cell, name) for name in defaults}
     named = []
     for name, template in fields_with("words").items():
-        needed = {field for _, field, _, _ in Formatter().parse(template) if field}
+        needed = {field for _, field, _, _ in Formatter().parse(template) if field} or {name}
         if not needed <= set(without) and getattr(cell, name) != defaults[name]:
             named.append(template.format(**texts))
     return named

@@ -132,6 +132,7 @@ class Job:
             arrivals.
         reference: reference.npz. Teacher-forced logits are computed for its first `logits_rows`
             answers.
+        variables: environment variables that the switches of `--tuned` set.
     """
 
     sut: str
@@ -157,6 +158,7 @@ class Job:
     stream: bool = False
     batch_sizes: tuple[int, ...] = ()
     serving: Serving | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def audit_config(self) -> Path:
@@ -173,6 +175,7 @@ def read_job(path: Path) -> Job:
     d = json.loads(path.read_text(encoding="utf-8"))
     workload = d.pop("workload")
     workload["checkpoint"] = Path(workload["checkpoint"])
+    workload["switches"] = tuple(workload.get("switches", ()))
     d.pop("audit_config", None)  # of an older job
     for key in ("inputs", "synthetic", "log_dir", "reference", "fresh"):
         d[key] = d.get(key) and Path(d[key])

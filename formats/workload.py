@@ -28,6 +28,8 @@ class Workload:
         backend: Keras' backend, else None.
         execution: `eager`, `compile`, `script`, `graph` or `xla`.
         options: the SUT's own `--sut-option`s, already checked against the registry.
+        switches: names of the switches of `--tuned`, sorted (`sut/tuning.toml`).
+        settings: what these switches set in the SUT's own code, by name.
     """
 
     model: str
@@ -40,6 +42,8 @@ class Workload:
     backend: str | None
     execution: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    switches: tuple[str, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def dtype(self) -> str:

@@ -72,6 +72,18 @@ class PlanReason(StrEnum):
         "these environment variables may change the figures, so they are part of the cell:"
         " {variables}"
     )
+    TUNED = (
+        "tuned: {switches}, which made it {ratio:.3g} times as fast in {work} (measured on"
+        " {machine})"
+    )
+    TUNED_NOTHING = (
+        "tuned: no switch was shown to make {sut} faster, so none is applied (measured on"
+        " {machine})"
+    )
+    TUNED_NOT_MEASURED = (
+        "tuned: no switch of {sut} was measured with {architecture} in {precision} on {device}, so"
+        " none is applied: ./run.sh tune measures them"
+    )
     EOS_STOP = (
         "--eos stop: an answer ends at its end token ({tokens}), and only the tokens that were"
         " produced count"
@@ -574,6 +586,7 @@ class Finding(StrEnum):
     PAYS_AFTER = "{batches} instead of {eager}"
     PAYS_NOT = "not here: {eager} is as fast"
     BEST_BATCHES = "{work}: of the batches {batches} the fastest of each SUT, by medians: {fastest}"
+    TUNED = "tuned, compared with the same SUT as it comes, {work}: {gains}"
     HELD = "{work}: within {limits} for {share}% of the requests, {rates}"
     UNSEEN_TIMES = "; no single times of {suts}"
 
@@ -659,6 +672,11 @@ class SectionNote(StrEnum):
         "Compile time is the time of the first calls of all shapes minus that of the second calls,"
         " if no compiled program was kept on disk. Compiling pays as soon as the saved time is"
         " longer."
+    )
+    TUNED = (
+        "A tuned cell has switches that its framework documents and does not use by default"
+        " (docs/tuning.md). The gain is its speed over that of the same cell without them, repeat"
+        " by repeat."
     )
     TRAININGS = (
         "A step is one batch: forward, backward and update. Two steps come first and are not timed;"
@@ -812,6 +830,12 @@ class SweepEnd(StrEnum):
   copies. An embedding that is not the head, keys and values are not counted. It needs at least
   8 new tokens.
 """
+
+
+class Tune(StrEnum):
+    """What `tune` prints."""
+
+    KEPT = "\n--tuned on applies the best set of each SUT: {file}"
 
 
 class Waiting(StrEnum):

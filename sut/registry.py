@@ -139,7 +139,7 @@ _IN_FLIGHT = {
 _KERAS = {"HF_HUB_OFFLINE": "1"}
 _TORCH = {"KINETO_LOG_LEVEL": "99"}  # torch.profiler, which evidence uses, logs less
 _NATIVE_TORCH = {"HF_HUB_OFFLINE": "1", **_TORCH}
-_TORCH_VARIABLES = (r"TORCH\w*?", "PYTORCH", "INDUCTOR", "TRITON")
+_TORCH_VARIABLES = (r"TORCH\w*?", "PYTORCH", "INDUCTOR", "TRITON", "THP")
 _TENSORFLOW_VARIABLES = ("TF(?!_CLI)", "XLA")
 # KerasNLP uses the Keras of TensorFlow.
 _KERAS2 = {"TF_USE_LEGACY_KERAS": "1", "KERAS_BACKEND": "tensorflow"}

@@ -16,6 +16,10 @@ COMMANDS = {
         "in which operations the time of a step goes: ./run.sh profile --sut"
         " native-torch-eager,keras3-jax --model bert --size base"
     ),
+    "tune": (
+        "what each documented switch gives, alone and together: ./run.sh tune --sut all --scenario"
+        " Offline --model bert --size base"
+    ),
     "serve": (
         "a SUT behind the OpenAI protocol: ./run.sh serve --sut native-torch-compile --weights DIR"
         " --port 8000"

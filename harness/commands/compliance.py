@@ -122,7 +122,8 @@ def comply(
         official = record.benchmark.official
         device = job.workload.device
         folder = kernels.folder(cache, environment, record.machine, device)
-        process_env = {**kernels.variables(folder), **SUTS[job.sut].process_env}
+        own = SUTS[job.sut].process_env
+        process_env = {**kernels.variables(folder), **job.variables, **own}
         with Worker(environment.python, process_env) as worker:
             for name in tests:  # each of them, whatever became of those before it
                 _, record = measurement.run(

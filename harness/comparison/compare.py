@@ -12,7 +12,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from formats.cell import LORA, STANDARD_INPUTS, Cell, cell_words, fields_with
+from formats.cell import LORA, NOTHING, STANDARD_INPUTS, Cell, cell_words, fields_with
 from formats.result import Result
 from harness.comparison import statistics, tables
 from harness.comparison.runs import Run, find, read
@@ -142,8 +142,10 @@ def with_published(groups: Iterable[Group]) -> list[Comparison]:
 
 def published_for(cell: Cell) -> dict[str, Published]:
     """SUT → its published figure for a cell's model, task and batch. A training is published for
-    one batch, which is shown for all of ours.
+    one batch, which is shown for all of ours. Empty for a tuned cell.
     """
+    if cell.tuned:
+        return {}
     same = [p for p in published() if (p.model, p.task) == (cell.model, cell.task)]
     return {p.sut: p for p in same if p.batch_size == cell.batch_size or p.task == FIT}
 
@@ -233,6 +235,9 @@ def differences(a: Group, b: Group) -> list[str]:
     sentences = conditions(a, b)
     if other_factors((a.cell, b.cell)):
         sentences.append(Differs.LORA)
+    one, other = (", ".join(group.cell.switches) or NOTHING for group in (a, b))
+    if a.cell.sut == b.cell.sut and one != other:
+        sentences.append(Differs.SETTING.format(name="switches", a=one, b=other))
     x = a.last.versions
     y = b.last.versions
     for name in dict.fromkeys([*x, *y]):

@@ -72,6 +72,7 @@ class Attempt:
             "environment": self.environment.lock_sha256,
             "source": self.git.worker_source_sha256,
             "variables": json.dumps(environment_variables.read_by_any(os.environ)),
+            "switches": json.dumps(self.request.tuned.variables),
             "inputs": files.sha256(self.inputs.path),
             "synthetic": files.sha256(self.inputs.synthetic),
             "fresh": files.sha256(self.inputs.fresh),
@@ -113,6 +114,7 @@ def make_job(
         batch_sizes=request.batch_sizes,
         serving=request.serving,
         made_with=attempt.made_with,
+        variables=request.tuned.variables,
     )
     return (
         job
@@ -137,4 +139,6 @@ def _workload(attempt: Attempt) -> Workload:
         backend=request.spec.backend,
         execution=request.spec.execution,
         options=dict(request.sut_options),
+        switches=request.tuned.names,
+        settings=request.tuned.settings,
     )

@@ -63,7 +63,7 @@ def make(attempt: Attempt) -> Record:
         machine=attempt.machine,
         git=attempt.git,
         process_id=os.getpid(),
-        environment=recorded,
+        environment=replace(recorded, variables={**recorded.variables, **request.tuned.variables}),
         notes=tuple(dict.fromkeys(notes)),
         setup_seconds=dict(attempt.setup_seconds),
         started=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
@@ -77,7 +77,8 @@ def _roof(attempt: Attempt, environment: SutEnvironment) -> Roof | None:
     """The kept limits of the SUT's framework in the precision of the cell.
 
     The bandwidth is that of the faster of the two measured ways to read: a sum over an array, and a
-    product of one row with a matrix.
+    product of one row with a matrix. A switch of a tuned cell may take another way to multiply, so
+    its matrix rate is that of the fastest way.
     """
     request = attempt.request
     found = machine_limits.known(
@@ -85,11 +86,12 @@ def _roof(attempt: Attempt, environment: SutEnvironment) -> Roof | None:
     )
     if found is None:
         return None
+    rates = [found.matrix_flops.median]
+    if request.tuned.switches:
+        rates += [spread.median for spread in found.other_matrix_flops.values()]
     of_sum = found.read_bytes_per_second.median
     of_product = found.thin_bytes_per_second.median
-    return Roof(
-        matrix_flops=found.matrix_flops.median, read_bytes_per_second=max(of_sum, of_product)
-    )
+    return Roof(matrix_flops=max(rates), read_bytes_per_second=max(of_sum, of_product))
 
 
 def _training(request: Request) -> Trained | None:

@@ -211,7 +211,11 @@ def _run_tests(
             names = ", ".join(compliance)
             reporter.say(f"after the accuracy test: {names}, about {more} more")
 
-    process_env = {**kernels.variables(attempt.kernels), **request.spec.process_env}
+    process_env = {
+        **kernels.variables(attempt.kernels),
+        **request.tuned.variables,
+        **request.spec.process_env,
+    }
     with Worker(attempt.environment.python, process_env) as worker:
         return tests.run(
             (*TESTS, *compliance),

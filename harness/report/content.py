@@ -78,8 +78,12 @@ class Content:
 
     @cached_property
     def conclusive(self) -> list[Comparison]:
-        """The comparisons whose runs may show which SUT is faster. Only these give ratios."""
-        return [comparison for comparison in self.comparisons if not comparison.inconclusive]
+        """The comparisons whose runs may show which SUT is faster. Only these give ratios.
+
+        Tuned cells are left out, because sections never mix them with SUTs as they come.
+        """
+        plain = [each for each in self.comparisons if not each.groups[0].cell.tuned]
+        return [comparison for comparison in plain if not comparison.inconclusive]
 
     @cached_property
     def current(self) -> list[Group]:

@@ -27,8 +27,13 @@ from harness.execution.environments import ROOT
 from harness.inputs import keras_file
 from harness.request.flags import Parser, did_you_mean, known_name, model_names, sut_name
 from scenarios.table import SCENARIOS
+from sut import tuning
 from sut.devices import DEVICES, accelerators
 from sut.registry import SUTS
+
+OFF, ON = "off", "on"
+BOTH, EACH = "both", "each"
+"""Values of `--tuned`. The last two are for a sweep."""
 
 
 def _name(value: str) -> str:
@@ -63,6 +68,16 @@ def _model(value: str) -> str:
         f" {', '.join(model_names())}. Any other model: --weights DIR, a Hugging Face folder,"
         " without --model; or --model FILE.keras"
     )
+
+
+def _tuned(value: str) -> str:
+    """`off`, `on`, or the names of switches joined by `+`."""
+    if value.lower() in (OFF, ON):
+        return value.lower()
+    if value.lower() in (BOTH, EACH):
+        raise UsageError(f"--tuned {value}: gives several cells: use it with ./run.sh sweep")
+    names = [known_name(name, tuning.switches(), "--tuned") for name in value.split("+")]
+    return "+".join(sorted(set(names)))
 
 
 def _one_of(names: Callable[[], Iterable[str]], flag: str) -> Callable[[str], str]:
@@ -295,6 +310,14 @@ class Options:
         default=(),
         action="append",
         metavar="NAME=VALUE",
+    )
+    tuned: str = _flag(
+        "on: apply the switches of the SUT that were measured to help (sut/tuning.toml);"
+        " NAME+NAME: apply these switches; off (default): the SUT as it comes. In a sweep also"
+        " both: off and on; each: off, and each switch alone",
+        read=_tuned,
+        metavar="SET",
+        default=OFF,
     )
     out: Path = _flag(
         "folder for run directories (default: runs/ next to run.sh)",

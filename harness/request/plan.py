@@ -22,7 +22,7 @@ from harness.inputs.dataset import UserInputs
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import PromptOptions
 from harness.messages import KerasGenerates, NotRun, PlanReason
-from harness.request import engines, serving
+from harness.request import engines, serving, tuning
 from harness.request.options import Options
 from harness.request.request import STEPS, Request
 from scenarios.table import SCENARIOS
@@ -77,11 +77,14 @@ def resolve(options: Options) -> Request:
     given = _prompts(options, model, size, weights, chat)
     reasons += given.notes if given else ()
     few = _inputs_on_host(options, model, device, given)
+    precision = _precision(options, spec, model, size, reasons)
+    tuned = tuning.of(options, model.architecture, precision, device)
+    reasons += tuned.notes
     return Request(
         options=options,
         model=model,
         size=size,
-        precision=_precision(options, spec, model, size, reasons),
+        precision=precision,
         batch_size=_batch_size(options, size, few, reasons),
         device=device,
         duration=_DURATION_S if options.duration is None else options.duration,
@@ -93,6 +96,7 @@ def resolve(options: Options) -> Request:
         weights=weights,
         chat=chat,
         given=given,
+        tuned=tuned,
         variables=set_by_user,
         reasons=(*reasons, *why),
     )

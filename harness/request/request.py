@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from compliance import rules
-from formats.cell import LORA, Cell
+from formats.cell import LORA, NOTHING, Cell
 from formats.job import Limits, Serving
 from harness.inputs import architectures, user_weights
 from harness.inputs.architectures import Architecture
@@ -16,6 +16,7 @@ from harness.inputs.dataset import UserInputs
 from harness.inputs.models import ITEM_BYTES, Model, Size
 from harness.inputs.prompt_files import PromptOptions
 from harness.request.options import Options
+from harness.request.tuning import Tuned
 from scenarios.table import UNTIMED_STEPS
 from sut import adapters, registry
 from sut.registry import SUTS, SutSpec
@@ -76,6 +77,7 @@ class Request:
     serving: Serving | None = None
     stream: bool = False
     given: UserInputs | None = None
+    tuned: Tuned = Tuned()
     variables: Mapping[str, str] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
 
@@ -126,6 +128,8 @@ class Request:
             self.precision,
         )
         more = [self.model.second_task]
+        if self.tuned.on:
+            more.append(f"tuned={'+'.join(self.tuned.names) or NOTHING}")
         if self.stream:
             more.append("streamed")
         if self.options.rate:
@@ -191,6 +195,8 @@ class Request:
             chat=self.chat.digest[:12] if self.chat else None,
             custom=self.model.file.code_digest if self.model.file else None,
             stream=self.stream,
+            tuned=self.tuned.on,
+            switches=self.tuned.names,
             **self._limits(),
         )
 

@@ -5,7 +5,7 @@ measured.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import chain, product
@@ -19,6 +19,7 @@ from harness.request.request import Request
 from harness.request.serving import OF_SERVING
 from harness.sweep.recipe import Values
 from scenarios.table import SCENARIOS
+from sut import tuning
 from sut.registry import SUTS
 
 # Rivals are neighbours in this order, so that they are measured one right after the other.
@@ -63,6 +64,14 @@ class Series:
         so the ratio of their figures says which is faster.
         """
         r = self.request
+        return () if r is None else (*self.rivals, r.tuned.on)
+
+    @cached_property
+    def rivals(self) -> tuple[object, ...]:
+        """The key of the series that are measured one after the other: those of a comparison, and
+        the tuned cells of the same work.
+        """
+        r = self.request
         if r is None:
             return ()
         options = replace(
@@ -70,6 +79,7 @@ class Series:
             sut="",
             sut_option=(),
             stream=None,
+            tuned="",
             command="",
             precision=None,
             batch_size=None,
@@ -86,8 +96,9 @@ def make(grids: Iterable[Values], where: Values, control: bool) -> list[Series]:
 
     Raises UsageError for an unknown name, and if all cells are impossible.
     """
-    cells = dict.fromkeys(words for grid in grids for words in _expand(grid))
     places = _flags({name: where[name] for name in _WHERE if name in where})
+    expanded = (words for grid in grids for words in _expand(grid))
+    cells = dict.fromkeys(cell for words in expanded for cell in _switched(words, places))
     every: list[Series] = []
     first_error: UsageError | None = None
     for words in cells:
@@ -105,6 +116,28 @@ def make(grids: Iterable[Values], where: Values, control: bool) -> list[Series]:
     if first_error and all(series.request is None for series in every):
         raise first_error
     return every
+
+
+def _switched(words: tuple[str, ...], places: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """The flags of each cell, with `--tuned each` replaced by `off` and by each switch of the
+    SUT.
+    """
+    flag = options.flag("tuned")
+    if (flag, options.EACH) not in zip(words, words[1:], strict=False):
+        yield words
+        return
+    place = words.index(flag) + 1
+    plain = (*words[:place], options.OFF, *words[place + 1 :])
+    yield plain
+    try:
+        request = plan.resolve(options.parse([*plain, *places]))
+    except UsageError:  # `make` shows it
+        return
+    if plan.unsupported(request):
+        return
+    sut, architecture = request.options.sut, request.model.architecture
+    for switch in tuning.candidates(sut, architecture, request.device):
+        yield (*words[:place], switch.name, *words[place + 1 :])
 
 
 def _flags(values: Values) -> list[str]:
@@ -164,6 +197,8 @@ def _each(name: str, texts: list[str]) -> list[str]:
     `all` as the only value means every scenario, every SUT that reads weights (not the mock), or
     every model without a group. The name of a group means all its models.
     """
+    if name == "tuned":
+        return _each_set(texts)
     every = {
         "sut": [sut for sut, spec in SUTS.items() if spec.runs_models],
         "model": models.in_group(""),
@@ -178,3 +213,18 @@ def _each(name: str, texts: list[str]) -> list[str]:
         ]
         values = list(chain(*each_model))
     return list(dict.fromkeys(options.spelt(name, value) for value in values))
+
+
+def _each_set(texts: list[str]) -> list[str]:
+    """The values of `--tuned`, without duplicates. `both` is `off` and `on`; `each` depends on the
+    SUT and stays.
+    """
+    values: list[str] = []
+    for value in [value.strip() for text in texts for value in text.split(",")]:
+        if value.lower() == options.BOTH:
+            values += [options.OFF, options.ON]
+        elif value.lower() == options.EACH:
+            values.append(options.EACH)
+        else:
+            values.append(options.spelt("tuned", value))
+    return list(dict.fromkeys(values))

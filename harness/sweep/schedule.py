@@ -109,7 +109,7 @@ def _order(series: Sequence[Series], repeats: RepeatPlan, repeat: int) -> Iterat
         return
     rivals: dict[tuple[object, ...], list[Series]] = {}
     for each in series:
-        rivals.setdefault(each.comparison, []).append(each)
+        rivals.setdefault(each.rivals, []).append(each)
     for place, together in enumerate(rivals.values()):
         cells = [each for each in together if not each.control]
         random.Random(f"{repeats.seed} {repeat} {place}").shuffle(cells)

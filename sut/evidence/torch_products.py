@@ -29,7 +29,7 @@ _MKL_PATHS = {3: "SSE4.2", 5: "AVX2", 7: "AVX-512"}
 # The names that `preferred_blas_library` uses.
 _CUDA = {"Default": "cuBLAS", "Cublas": "cuBLAS", "Cublaslt": "cuBLASLt"}
 # Operators that always call one library.
-_OWN = {"mkldnn::": "oneDNN", "mkl::": "MKL"}
+_OWN = {"mkldnn::": "oneDNN", "mkl::": "MKL", "aten::mkldnn_linear": "oneDNN"}
 
 
 def about(device: str, dtype: torch.dtype, operators: Mapping[str, int]) -> dict[str, Any]:
@@ -47,8 +47,8 @@ def about(device: str, dtype: torch.dtype, operators: Mapping[str, int]) -> dict
         preferred = str(torch.backends.cuda.preferred_blas_library()).rpartition(".")[2]
         return {**matrix_library.fact(_CUDA.get(preferred, preferred)), **shown}
     library, instructions = _of_linear(dtype)
-    namespace = matrix_library.most(operators).partition("::")[0]
-    own = _OWN.get(f"{namespace}::")
+    usual = matrix_library.most(operators)
+    own = next((owner for start, owner in _OWN.items() if usual.startswith(start)), None)
     if own and own != library:
         library = own
         instructions = UNKNOWN

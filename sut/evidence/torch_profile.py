@@ -31,6 +31,7 @@ _PRODUCTS = (
     "aten::baddbmm",
     "aten::convolution",
     "aten::_scaled_dot_product",
+    "aten::mkldnn_linear",
     "mkldnn::",
     "mkl::",
 )

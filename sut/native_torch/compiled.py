@@ -1,5 +1,6 @@
-"""The compile execution applies torch.compile(mode="reduce-overhead") to the code that the measured
-call enters. It raises an error instead of running eagerly.
+"""The compile execution applies torch.compile to the code that the measured call enters, with
+mode="reduce-overhead" unless a switch of `--tuned` sets another one. It raises an error instead of
+running eagerly.
 """
 
 from __future__ import annotations
@@ -64,8 +65,10 @@ def check_compiler(device: str) -> None:
         ) from None
 
 
-def compile_forward(model: torch.nn.Module) -> None:
+def compile_forward(model: torch.nn.Module, settings: Mapping[str, str]) -> None:
     """Compile the model's forward, which `__call__` and each step of `generate` enter.
+
+    `settings`: those of the switches of `--tuned`.
 
     `torch.compile(model)` would create a wrapper, whose `generate` is the uncompiled model's. The
     result is one graph or an error: a graph break fails, and so do more shapes than Dynamo keeps.
@@ -75,7 +78,11 @@ def compile_forward(model: torch.nn.Module) -> None:
     # more than the default of 8.
     torch._dynamo.config.recompile_limit = 64
     compiled = torch.compile(
-        model.forward, backend=BACKEND, mode=MODE, dynamic=False, fullgraph=True
+        model.forward,
+        backend=BACKEND,
+        mode=settings.get("compile-mode", MODE),
+        dynamic=settings.get("dynamic") == "on",
+        fullgraph=True,
     )
     compilations.count_hits_by(_cache_hits)
     setattr(model, "forward", compiled)  # noqa: B010  a method of a class is replaced on purpose

@@ -16,7 +16,7 @@ from huggingface_hub.errors import StrictDataclassError
 from sut.contract import Evidence, Unsupported, Workload
 from sut.devices import DEVICES
 from sut.evidence import device_memory, precision, torch_products, torch_profile
-from sut.native_torch import compiled, scripted
+from sut.native_torch import compiled, scripted, tuning
 from sut.registry import FIT
 
 TOKENS: Mapping[str, np.ndarray] = {"input_ids": np.full((1, 8), 3, np.int64)}
@@ -45,6 +45,7 @@ def configure(workload: Workload, traceable: bool = False) -> None:
         compiled.check_compiler(workload.device)
     torch.set_float32_matmul_precision("high" if workload.precision == "tf32" else "highest")
     torch.backends.cudnn.allow_tf32 = workload.precision == "tf32"
+    tuning.set_globally(workload)
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
 
@@ -74,13 +75,13 @@ def load_model(
         parameter.data = parameter.data.to(dtype)
     if adapt:
         model = adapt(model, workload)
-    model = model.to(workload.device).eval()
+    model = tuning.adapted(model.to(workload.device).eval(), workload)
     if workload.execution == "compile":
-        compiled.compile_forward(model)
+        compiled.compile_forward(model, workload.settings)
     elif workload.execution == "script":
         assert example is not None
         tensors = {name: torch.from_numpy(values) for name, values in example.items()}
-        scripted.trace_forward(model, tensors)
+        scripted.trace_forward(model, tensors, workload.settings)
     return model
 
 
@@ -159,11 +160,11 @@ def evidence(
         versions: versions of more libraries, by name.
     """
     dtypes = _dtypes(model, workload)
-    script_modules = sum(isinstance(each, torch.jit.ScriptModule) for each in model.modules())
-    script_modules += scripted.count(model)
+    script_modules = scripted.modules(model) + scripted.count(model)
     dtype = next(model.parameters()).dtype
     with device_memory.probing(lambda: torch_profile.peak_device_bytes(workload.device)):
-        matrix_flops = torch_profile.matrix_flops(workload.device, dtype)
+        usual = torch_profile.matrix_flops(workload.device, dtype)
+        matrix_flops = tuning.matrix_flops(workload, dtype, usual)
     graphs = torch_profile.dynamo_graphs()
     seen = torch_profile.observe(
         model, call, workload.device, dtype, gradients=workload.task == FIT
@@ -189,6 +190,7 @@ def evidence(
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "transformers": transformers.__version__,
+        "settings": dict(workload.settings),
         **versions,
     }
     if is_compiled:
@@ -225,7 +227,7 @@ def _dtypes(model: torch.nn.Module, workload: Workload) -> list[str]:
     """Return the names of the parameters' dtypes. LoRA's factors are left out, because libraries
     keep them in float32 in every precision.
     """
-    parameters = list(model.parameters())
+    parameters = [*model.parameters(), *tuning.packed_weights(model)]
     if "lora" in workload.config:
         parameters = [each for each in parameters if not each.requires_grad]
     return sorted({_name(each.dtype) for each in parameters})
@@ -233,7 +235,8 @@ def _dtypes(model: torch.nn.Module, workload: Workload) -> list[str]:
 
 def _elements(model: torch.nn.Module) -> Counter[str]:
     """Return name of a dtype → elements of all parameters, each counted once, with LoRA's."""
-    parameters = [(_name(each.dtype), each.numel()) for each in model.parameters()]
+    tensors = (*model.parameters(), *tuning.packed_weights(model))
+    parameters = [(_name(each.dtype), each.numel()) for each in tensors]
     return precision.count_elements(parameters)
 
 

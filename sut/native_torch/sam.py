@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 
 from sut.checkpoint import weights_files
 from sut.contract import Batch, Evidence, Workload
-from sut.native_torch import compiled, execution
+from sut.native_torch import compiled, execution, tuning
 from sut.native_torch.training import TorchTraining
 
 
@@ -121,12 +121,12 @@ def load(workload: Workload) -> TorchSam:
         # The model's buffers (the pixels' mean and the frequencies of positions) stay in float32.
         for parameter in sam.parameters():
             parameter.data = parameter.data.to(torch.bfloat16)
-    model = Segmenter(sam).to(workload.device).eval()
+    model = tuning.adapted(Segmenter(sam).to(workload.device).eval(), workload)
     if workload.execution == "compile":
         # The prompt encoder indexes with masks of labels. Their counts are unknown before a graph
         # runs.
         torch._dynamo.config.capture_dynamic_output_shape_ops = True
-        compiled.compile_forward(model)
+        compiled.compile_forward(model, workload.settings)
     return TorchSam(model, workload)
 
 

@@ -13,15 +13,18 @@ import torch
 from sut.contract import Unsupported
 
 
-def trace_forward(model: torch.nn.Module, example: Mapping[str, torch.Tensor]) -> None:
+def trace_forward(
+    model: torch.nn.Module, example: Mapping[str, torch.Tensor], settings: Mapping[str, str]
+) -> None:
     """Replace the model's own forward by traces, which `__call__` enters.
 
     Args:
         example: one row of inputs, by which a first trace is made.
+        settings: those of the switches of `--tuned`.
 
     Raises Unsupported, with the tracer's message, if the tracer cannot follow the model.
     """
-    traces = Traces(model)
+    traces = Traces(model, settings.get("optimize-for-inference") == "on")
     parameter = next(model.parameters())
     try:
         traces.make({name: _like(tensor, parameter) for name, tensor in example.items()})
@@ -43,8 +46,10 @@ class Traces:
     contain a shape as a constant.
     """
 
-    def __init__(self, model: torch.nn.Module):
+    def __init__(self, model: torch.nn.Module, optimised: bool):
+        """`optimised`: whether traces are frozen and use the libraries of this build of torch."""
         self.model = model
+        self.optimised = optimised
         self.by_shape: dict[tuple[torch.Size, ...], Any] = {}
 
     def __call__(self, **inputs: torch.Tensor) -> SimpleNamespace:
@@ -62,12 +67,23 @@ class Traces:
                 trace = torch.jit.trace(
                     self.model, example_kwarg_inputs=dict(inputs), strict=False, check_trace=False
                 )
+                if self.optimised:
+                    trace = torch.jit.optimize_for_inference(trace)
                 for _ in range(2):
                     # TorchScript profiles the first call, and optimises before the second.
                     trace(**inputs)
         finally:
             setattr(self.model, "forward", self)  # noqa: B010  a method of a class is replaced on purpose
         return trace
+
+
+def modules(model: torch.nn.Module) -> int:
+    """Return the number of TorchScript modules within the model. PYTORCH_JIT=0 makes them ordinary
+    modules.
+    """
+    if not torch.jit._state._enabled:
+        return 0
+    return sum(isinstance(each, torch.jit.ScriptModule) for each in model.modules())
 
 
 def count(model: torch.nn.Module) -> int:

@@ -13,7 +13,7 @@ import torch
 import transformers
 
 from sut.contract import Batch, Evidence, Workload
-from sut.native_torch import compiled, execution
+from sut.native_torch import compiled, execution, tuning
 from sut.native_torch.training import TorchTraining
 
 _QUARTERS = (1, 2, 3, 4)
@@ -134,9 +134,11 @@ def load(workload: Workload) -> TorchStableDiffusion:
         requires_safety_checker=False,
     ).to(workload.device)
     pipeline.set_progress_bar_config(disable=True)
+    pipeline.unet = tuning.adapted(pipeline.unet, workload)
+    pipeline.vae = tuning.adapted(pipeline.vae, workload)
     if workload.execution == "compile":
         for part in _parts(pipeline):
-            compiled.compile_forward(part)
+            compiled.compile_forward(part, workload.settings)
     return TorchStableDiffusion(pipeline, workload)
 
 

@@ -57,7 +57,7 @@ class TorchTraining:
         self.versions = versions
         if workload.execution == "compile":
             compiled.check_compiler(workload.device)
-            compiled.compile_forward(self.model)
+            compiled.compile_forward(self.model, workload.settings)
         self.trainable = sum(p.numel() for p in self.model.parameters())
         constants = workload.config["optimizer"]
         self.optimizer = torch.optim.AdamW(

@@ -219,14 +219,14 @@ def encoder_compiled(w: Workload) -> Any:
     it.
     """
     sut = uncompiled(w)
-    compiled.compile_forward(sut.model.bert.encoder)
+    compiled.compile_forward(sut.model.bert.encoder, {})
     return sut
 
 
 def head_left_out(w: Workload) -> Any:
     """All but the head is one region. Inductor compiles it."""
     sut = uncompiled(w)
-    compiled.compile_forward(sut.model.bert)
+    compiled.compile_forward(sut.model.bert, {})
     return sut
 
 

@@ -178,7 +178,7 @@ def refusals(predict: Workload, generate: Workload) -> dict[str, str]:
         sut.model.bert.encoder.layer[0].forward = torch.compiler.disable(
             sut.model.bert.encoder.layer[0].forward
         )
-        compiled.compile_forward(sut.model)
+        compiled.compile_forward(sut.model, {})
         answer(sut, sentences(2))
 
     def compiler() -> None:

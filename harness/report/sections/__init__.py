@@ -19,6 +19,7 @@ from harness.report.sections import (
     scaling,
     serving,
     trainings,
+    tuning,
 )
 
 SECTIONS = (
@@ -29,6 +30,7 @@ SECTIONS = (
     trainings.section,
     comparisons.bars,
     numbers.section,
+    tuning.section,
     serving.section,
     serving.token_latencies,
     scaling.section,

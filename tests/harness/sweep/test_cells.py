@@ -7,6 +7,7 @@ from harness.inputs import models
 from harness.request import options
 from harness.request.flags import Parser
 from harness.sweep import cells, journal, recipe
+from sut import tuning
 from sut.registry import SUTS
 from tests.conftest import CACHE
 
@@ -233,3 +234,34 @@ def test_flags_are_written_in_a_recipe_as_they_are_typed(tmp_path):
         == "./run.sh --sut mock --scenario Offline --model bert --batch-size 2 --sut-option"
         " latency-ms=2"
     )
+
+
+def test_both_is_each_cell_as_it_comes_and_tuned_and_only_equal_ones_are_compared():
+    off, on = make({"sut": ["native-torch"], "tuned": ["both"]})
+    assert (off.request.tuned.on, on.request.tuned.on) == (False, True)
+    assert off.comparison != on.comparison
+    assert off.rivals == on.rivals
+    other, *_ = make({"sut": ["keras3-jax"], "tuned": ["fast-math"]})
+    assert other.comparison == on.comparison
+
+
+def test_each_is_the_cell_as_it_comes_and_with_each_switch_of_its_sut(monkeypatch):
+    for switch in tuning.switches().values():
+        for name in switch.variables:
+            monkeypatch.delenv(name, raising=False)
+    grid = {"sut": ["mock,native-torch-script"], "tuned": ["each"]}
+    series = make(grid)
+    assert not any(s.obstacle for s in series)
+    tuned = [(s.request.options.sut, s.request.options.tuned) for s in series]
+    names = [each.name for each in tuning.candidates("native-torch-script", "bert", "cpu")]
+    assert tuned == [
+        ("mock", "off"),
+        ("native-torch-script", "off"),
+        *(("native-torch-script", name) for name in names),
+    ]
+    assert len(names) > 2
+
+
+def test_each_shows_an_impossible_cell_once():
+    (only,) = make({"sut": ["native-torch"], "tuned": ["each"], "precision": ["tf32"]})
+    assert "a format of NVIDIA GPUs" in only.obstacle

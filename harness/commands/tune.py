@@ -1,0 +1,143 @@
+"""`./run.sh tune` measures what each switch of `--tuned` gives, alone and together, and keeps it
+for `--tuned on`.
+
+It runs sweeps: first each SUT as it comes and with each switch alone, then with the switches
+together that helped alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from formats.tuning import Gain
+from formats.writing import write_json
+from harness.errors import UsageError
+from harness.messages import Tune
+from harness.request import options
+from harness.request.flags import Parser, add_cache, without
+
+_STOPS = 2
+"""The least exit code with which a sweep ends before it has measured its cells."""
+_OF_A_CELL = ("--sut", "--model", "--scenario")
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command. → the exit code, that of a sweep that could not be measured, else 0."""
+    flags, rest = _parser().parse_known_args(arguments)
+    for word in rest:
+        if word.partition("=")[0] == options.flag("tuned"):
+            raise UsageError(f"tune {word}: measures every switch: leave it out")
+    from harness.comparison import tables, tuning
+    from harness.request.tuning import GAINS
+
+    out = flags.out.absolute()
+    cache = flags.cache.absolute()
+    sweep = [*rest, "--out", str(out), "--cache", str(cache)]
+    code = _sweep(sweep, options.EACH)
+    if code >= _STOPS or "--dry-run" in rest:
+        return code
+    for one, switches in _together(tuning.gains(tables.groups([out]))):
+        code = _sweep(_only(sweep, one), f"{options.OFF},{'+'.join(switches)}")
+        if code >= _STOPS:
+            return code
+    gains = tuning.gains(tables.groups([out]))
+    _keep(cache / GAINS, gains)
+    _show(gains, cache / GAINS)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="./run.sh tune",
+        usage="./run.sh tune --sut A,B|all --scenario … --model … [flags of sweep]",
+        description=(
+            "Measure what each switch of --tuned gives, alone and together, against the SUT as it"
+            " comes. --tuned on then applies the best measured set. The same command continues."
+        ),
+        epilog="All other flags are those of sweep.",
+        allow_abbrev=False,
+    )
+    add_cache(parser)
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=options.Options.out,
+        metavar="DIR",
+        help="folder for run directories (default: runs/ next to run.sh)",
+    )
+    return parser
+
+
+def _sweep(words: Sequence[str], tuned: str) -> int:
+    """Run a sweep with these flags. → its exit code."""
+    command = [sys.executable, "-P", "-m", "harness", "sweep", *words, "--tuned", tuned]
+    return subprocess.run(command, check=False).returncode
+
+
+def _only(words: Sequence[str], one: Gain) -> list[str]:
+    """The flags of a sweep for the SUT, model and scenario of one measurement."""
+    given = {word.partition("=")[0] for word in words}
+    values = {"--sut": one.sut, "--model": one.model, "--scenario": one.scenario}
+    kept = shlex.split(without(shlex.join(words), *_OF_A_CELL))
+    for flag in _OF_A_CELL:
+        if flag in given:
+            kept += [flag, values[flag]]
+    return kept
+
+
+def _together(gains: Iterable[Gain]) -> list[tuple[Gain, list[str]]]:
+    """List (a measurement of the cell, names of the switches that helped it alone) for each cell
+    that several switches helped. Of switches that exclude each other the best one counts.
+    """
+    from harness.request.tuning import best_of
+    from sut.tuning import switches
+
+    alone: dict[tuple[str, str, str], dict[str, list[Gain]]] = {}
+    for gain in gains:
+        if len(gain.switches) == 1:
+            (name,) = gain.switches
+            choice = switches()[name].choice or name
+            of_cell = alone.setdefault((gain.sut, gain.model, gain.scenario), {})
+            of_cell.setdefault(choice, []).append(gain)
+    found = []
+    for of_cell in alone.values():
+        helped = [best for best in map(best_of, of_cell.values()) if best]
+        if len(helped) > 1:
+            found.append((helped[0], sorted(gain.switches[0] for gain in helped)))
+    return found
+
+
+def _keep(path: Path, gains: Sequence[Gain]) -> None:
+    """Write the gains to a file, with those of other cells and machines that it has."""
+    from harness.request.tuning import known
+
+    kept = {_key(gain): gain for gain in (*known(path), *gains)}
+    write_json(path, [asdict(kept[key]) for key in sorted(kept)])
+
+
+def _key(gain: Gain) -> tuple[str, ...]:
+    work = (gain.sut, gain.model, gain.size, gain.task, gain.scenario, gain.precision)
+    return (gain.machine, gain.device, *work, f"{gain.batch_size:09}", *gain.switches)
+
+
+def _show(gains: Sequence[Gain], path: Path) -> None:
+    """Print a row for each measured set of switches, and the path of the file."""
+    from harness import terminal
+
+    rows = []
+    for gain in gains:
+        times = gain.reason or gain.status
+        if gain.ratio:
+            times = f"{gain.ratio:.3g}"
+        if gain.low and gain.high:
+            times += f" ({gain.low:.2f}–{gain.high:.2f})"
+        work = f"{gain.sut} {gain.model} {gain.size} {gain.scenario} batch {gain.batch_size}"
+        rows.append([work, " + ".join(gain.switches), times])
+    terminal.table("Gains", ("cell", "switches", "times as fast as without"), rows)
+    terminal.line(Tune.KEPT.format(file=terminal.near(str(path))))

@@ -1,0 +1,67 @@
+"""A section on what the switches of tuned cells give."""
+
+from __future__ import annotations
+
+from formats.cell import NOTHING
+from harness.comparison import compare, tuning
+from harness.comparison.statistics import Ratio
+from harness.comparison.tables import Group
+from harness.figure import short
+from harness.messages import Finding, SectionNote
+from harness.report.content import MOST_SENTENCES, Content
+from harness.report.section import Row, Section, Table, grouped, ratio_cell
+
+
+def section(content: Content) -> Section:
+    """A row for each tuned cell, and a sentence for each work with the largest gain of each SUT."""
+    rows: list[tuple[str, Row]] = []
+    best: dict[str, dict[str, tuple[Ratio, str]]] = {}
+    for tuned, plain in tuning.pairs(content.current):
+        work = compare.describe(plain, content.shared)
+        ratio = tuning.ratio(tuned, plain)
+        rows.append((work, _row(tuned, plain, ratio)))
+        if ratio is None or tuned.unranked:
+            continue
+        of_work = best.setdefault(work, {})
+        other = of_work.get(tuned.cell.sut)
+        if other is None or ratio.value > other[0].value:
+            of_work[tuned.cell.sut] = (ratio, _names(tuned))
+    sentences = []
+    for work, of_work in best.items():
+        each = [f"{sut} {_times(ratio)} ({names})" for sut, (ratio, names) in of_work.items()]
+        sentences.append(Finding.TUNED.format(work=work, gains=", ".join(each)))
+    table = Table(
+        columns=("SUT", "switches", "as it comes", "tuned", "gain", "accuracy, limit"),
+        numbers=(2, 3, 4),
+        groups=grouped(rows),
+    )
+    return Section(
+        title="Tuned",
+        note=SectionNote.TUNED,
+        sentences=sentences[:MOST_SENTENCES],
+        tables=[table],
+    )
+
+
+def _names(tuned: Group) -> str:
+    return " + ".join(tuned.cell.switches) or NOTHING
+
+
+def _row(tuned: Group, plain: Group, ratio: Ratio | None) -> Row:
+    accuracy = tuned.last.result.accuracy
+    judged = f"{accuracy['value']:.3g}, {accuracy['threshold']:.3g}" if accuracy else ""
+    gain = ratio_cell(ratio) if ratio else tuned.last.obstacle
+    return (tuned.cell.sut, _names(tuned), _figure(plain), _figure(tuned), gain, judged)
+
+
+def _figure(group: Group) -> str:
+    if group.summary is None or group.metric is None:
+        return ""
+    return f"{short(group.summary.median)} {group.metric.unit}"
+
+
+def _times(ratio: Ratio) -> str:
+    if ratio.low is None or ratio.high is None:
+        return f"{ratio.value:.3g} ×"
+    words = "" if ratio.different else ", no difference shown"
+    return f"{ratio.value:.3g} × ({short(ratio.low)}–{short(ratio.high)}{words})"

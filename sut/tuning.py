@@ -1,0 +1,89 @@
+"""The switches of `--tuned`, which `tuning.toml` lists: documented settings that are not a SUT's
+defaults. Standard library only.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+_FILE = Path(__file__).with_suffix(".toml")
+_LISTS_OF_FLAGS = ("XLA_FLAGS",)
+"""Variables that hold a list of flags. The flags of several switches are joined."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Switch:
+    """One switch.
+
+    Attributes:
+        suts: the SUTs that it is for.
+        devices: the devices that it is for.
+        architectures: the architectures that it is for; empty: all.
+        choice: of switches with the same choice only one is applied; empty: it excludes none.
+        variables: environment variables that it sets.
+        settings: what it sets in the SUT's own code, by name (`Workload.settings`).
+        reason: why it may be faster.
+        source: where the framework documents it.
+    """
+
+    name: str
+    suts: tuple[str, ...]
+    devices: tuple[str, ...]
+    reason: str
+    source: str
+    architectures: tuple[str, ...] = ()
+    choice: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def fits(self, sut: str, architecture: str, device: str) -> bool:
+        """Return whether the switch is for this SUT, architecture and device."""
+        of_architecture = not self.architectures or architecture in self.architectures
+        return sut in self.suts and device in self.devices and of_architecture
+
+
+@cache
+def switches() -> dict[str, Switch]:
+    """Return all switches, by name, in the order of the file."""
+    document = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    found = {}
+    for table in document["switch"]:
+        lists = {name: tuple(table[name]) for name in table if isinstance(table[name], list)}
+        found[table["name"]] = Switch(**table | lists)
+    return found
+
+
+def candidates(sut: str, architecture: str, device: str) -> list[Switch]:
+    """Return the switches for this SUT, architecture and device."""
+    return [each for each in switches().values() if each.fits(sut, architecture, device)]
+
+
+def variables(chosen: Iterable[Switch]) -> dict[str, str]:
+    """Return the environment variables of these switches.
+
+    Raises ValueError, with one sentence, if two switches give one variable different values.
+    """
+    return _merged([each.variables for each in chosen])
+
+
+def settings(chosen: Iterable[Switch]) -> dict[str, str]:
+    """Return the settings of these switches. Raises ValueError as `variables` does."""
+    return _merged([each.settings for each in chosen])
+
+
+def _merged(tables: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    merged: dict[str, str] = {}
+    for table in tables:
+        for name, value in table.items():
+            earlier = merged.get(name, value)
+            if name in _LISTS_OF_FLAGS and earlier != value:
+                merged[name] = f"{earlier} {value}"
+            elif earlier == value:
+                merged[name] = value
+            else:
+                raise ValueError(f"one of them sets {name}={earlier} and another {name}={value}")
+    return merged

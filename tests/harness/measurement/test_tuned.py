@@ -1,0 +1,29 @@
+"""A real SUT with switches: they reach it, and its answers and its evidence are judged as ever."""
+
+from __future__ import annotations
+
+from formats import reading
+from formats.result import Status
+from harness import disturbance
+from harness.measurement import run
+from tests.support.cells import Reporter, request
+
+
+def test_switches_reach_the_sut_and_its_execution_is_still_proven(tmp_path):
+    asked = request(
+        tmp_path,
+        sut="native-torch-eager",
+        scenario="Offline",
+        size="tiny",
+        tuned="to-mkldnn+huge-pages",
+    )
+    result = run.run(asked, Reporter(), 0)
+    assert result.status is Status.OK or result.cause in disturbance.BY_CLOCK, result.reason
+    assert result.cell.switches == ("huge-pages", "to-mkldnn")
+    detail = result.evidence["after"]["detail"]
+    assert detail["settings"] == {"to-mkldnn": "on"}
+    assert detail["matrix_products"]["library"] == "oneDNN"
+    assert detail["script_calls"] == detail["script_modules"] == 0
+    record = reading.from_file(tmp_path / result.cell.name / "quick-1/record.json", reading.record)
+    assert record.environment.variables["THP_MEM_ALLOC_ENABLE"] == "1"
+    assert record.cell == result.cell

@@ -1,0 +1,162 @@
+"""`--tuned` → the switches of a cell, its name and what its worker gets."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+
+import pytest
+
+from formats.cell import cell_words
+from formats.tuning import Gain
+from harness.errors import UsageError
+from harness.request import options, tuning
+from tests.support.cells import request
+
+GAIN = Gain(
+    sut="native-torch-eager",
+    architecture="bert",
+    model="bert",
+    size="base",
+    task="predict",
+    scenario="Offline",
+    precision="float32",
+    batch_size=32,
+    device="cpu",
+    switches=("omp-bind",),
+    unit="samples/s",
+    figure=110.0,
+    plain_figure=100.0,
+    ratio=1.1,
+    low=1.05,
+    high=1.15,
+    repeats=3,
+    accuracy=1e-6,
+    accuracy_limit=1e-5,
+    status="ok",
+    reason="",
+    machine="another machine",
+    versions={},
+)
+
+
+@pytest.fixture
+def shipped(tmp_path, monkeypatch):
+    """Write the gains that come with the harness."""
+
+    def write(*gains):
+        path = tmp_path / "shipped.json"
+        path.write_text(json.dumps([asdict(gain) for gain in gains]))
+        monkeypatch.setattr(tuning, "_SHIPPED", path)
+
+    write()
+    return write
+
+
+def asked(tmp_path, tuned, **changes):
+    flags = {"sut": "native-torch-eager", "scenario": "Offline", "size": "tiny"}
+    return request(tmp_path, tuned=tuned, cache=tmp_path, **flags | changes)
+
+
+def test_without_the_flag_the_cell_has_its_former_name(tmp_path):
+    plain = asked(tmp_path, "off")
+    assert plain.tuned == tuning.Tuned()
+    cell = plain.cell()
+    assert cell.digest == replace(cell, tuned=False, switches=()).digest
+    assert "tuned" not in cell_words(cell) and "tuned" not in plain.label
+
+
+def test_named_switches_are_part_of_the_cell_and_reach_the_worker(tmp_path):
+    tuned = asked(tmp_path, "to-mkldnn+omp-bind")
+    cell = tuned.cell()
+    assert cell.tuned and cell.switches == ("omp-bind", "to-mkldnn")
+    assert cell.digest != asked(tmp_path, "off").cell().digest
+    assert "tuned" in cell_words(cell)
+    assert "tuned=omp-bind+to-mkldnn" in tuned.label
+    assert tuned.tuned.settings == {"to-mkldnn": "on"}
+    assert tuned.tuned.variables["OMP_PROC_BIND"] == "close"
+
+
+def test_on_takes_the_best_set_that_is_shown_to_help(tmp_path, shipped):
+    chance = replace(GAIN, switches=("to-mkldnn",), ratio=1.9, low=0.9, high=4.0)
+    both = replace(GAIN, switches=("omp-bind", "to-mkldnn"), ratio=1.5, low=1.4)
+    failed = replace(GAIN, switches=("malloc-keeps",), ratio=None, low=None, status="invalid")
+    shipped(GAIN, chance, both, failed)
+    found = asked(tmp_path, "on")
+    assert found.tuned.names == ("omp-bind", "to-mkldnn")
+    (note,) = found.tuned.notes
+    assert "1.5 times as fast in bert base Offline (measured on another machine)" in note
+
+
+def test_on_takes_the_measurements_of_this_machine_first(tmp_path, shipped):
+    shipped(GAIN)
+    own = replace(
+        GAIN, machine=tuning.this_machine(), switches=("huge-pages",), ratio=1.01, low=1.005
+    )
+    (tmp_path / tuning.GAINS).write_text(json.dumps([asdict(own)]))
+    assert asked(tmp_path, "on").tuned.names == ("huge-pages",)
+    useless = replace(own, ratio=0.9, low=0.8)
+    (tmp_path / tuning.GAINS).write_text(json.dumps([asdict(useless)]))
+    nothing = asked(tmp_path, "on")
+    assert nothing.tuned.on and nothing.tuned.names == ()
+    assert "no switch was shown to make native-torch-eager faster" in nothing.tuned.notes[0]
+    assert "tuned=nothing" in nothing.label
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"sut": "native-torch-script"}, {"precision": "bfloat16"}, {"model": "mistral"}],
+    ids=str,
+)
+def test_nothing_that_was_not_measured_is_applied(tmp_path, shipped, changes):
+    shipped(GAIN)
+    found = asked(tmp_path, "on", **changes)
+    assert found.tuned.on and not found.tuned.names
+    assert "./run.sh tune measures them" in found.tuned.notes[0]
+
+
+def test_a_gain_of_another_scenario_counts_only_if_there_is_none_of_the_same(tmp_path, shipped):
+    latency = replace(GAIN, scenario="SingleStream", switches=("huge-pages",), ratio=3.0, low=2.9)
+    shipped(GAIN, latency)
+    assert asked(tmp_path, "on").tuned.names == ("omp-bind",)
+    shipped(latency)
+    assert asked(tmp_path, "on").tuned.names == ("huge-pages",)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tuned": "freezing"}, "is not for native-torch-eager with bert on cpu; there is"),
+        ({"tuned": "channels-last"}, "is not for native-torch-eager with bert on cpu"),
+        (
+            {"tuned": "freezing+gemm-template", "sut": "native-torch-compile"},
+            "two of these exclude each other: take one",
+        ),
+        ({"tuned": "on", "scenario": "Fit"}, "there are no switches for Fit: leave it out"),
+    ],
+    ids=str,
+)
+def test_what_a_cell_cannot_have_is_refused(tmp_path, shipped, changes, message):
+    with pytest.raises(UsageError, match=message):
+        asked(tmp_path, **changes)
+
+
+def test_a_variable_that_is_set_already_is_not_replaced(tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_PROC_BIND", "false")
+    with pytest.raises(UsageError, match="sets OMP_PROC_BIND, which is set in the environment"):
+        asked(tmp_path, "omp-bind")
+
+
+def test_a_file_of_gains_that_cannot_be_read_is_named(tmp_path, shipped):
+    (tmp_path / tuning.GAINS).write_text('[{"sut": 3}]')
+    with pytest.raises(UsageError, match="measure again with ./run.sh tune"):
+        asked(tmp_path, "on")
+
+
+def test_the_flag_of_a_single_run_takes_no_value_of_a_sweep():
+    words = ["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--tuned"]
+    with pytest.raises(UsageError, match="gives several cells: use it with ./run.sh sweep"):
+        options.parse([*words, "both"])
+    with pytest.raises(UsageError, match="unknown"):
+        options.parse([*words, "turbo"])
+    assert options.parse([*words, "omp-bind+huge-pages"]).tuned == "huge-pages+omp-bind"
