@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from formats import computing
 from formats.result import Metric
 
 if TYPE_CHECKING:  # `list` needs only the scenarios' figures
@@ -117,11 +118,15 @@ FIGURES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """The numbers of one test, as in the fields of `Result` with the same names."""
+    """The numbers of one test, as in the fields of `Result` with the same names.
+
+    `exceeded`: see `computing.Computing`.
+    """
 
     metric: Metric | None
     metrics: Mapping[str, float] = field(default_factory=dict)
     measured: Mapping[str, float] = field(default_factory=dict)
+    exceeded: Mapping[str, float] = field(default_factory=dict)
 
 
 def of_loadgen(
@@ -130,8 +135,7 @@ def of_loadgen(
     """The numbers of a performance test that LoadGen drove.
 
     Args:
-        passes: how many times the operations of a forward pass one sample takes; None: too few
-            operations are counted to compute their rate.
+        passes: as in `computing.of`.
     """
     measured = _measured(log, record, outcome, figure)
     metrics: dict[str, float] = {}
@@ -140,13 +144,27 @@ def of_loadgen(
     metrics |= _milliseconds(log, TOKEN_LATENCIES) or _in_batches(outcome)
     metrics |= _serving(log, outcome)
     rate = _rate(log, outcome)
+    used = computing.Computing()
     if rate:
         metrics |= _rates(rate, record, measured)
-        metrics |= _computing(record, outcome, rate, passes)
+        used = computing.of(
+            record,
+            outcome,
+            samples_per_second=rate,
+            batch=_samples_of_a_batch(record, outcome, measured),
+            tokens=_tokens_of_a_sample(record, measured),
+            passes=passes,
+        )
+        metrics |= used.metrics
     metrics |= _joules(outcome, int(measured.get("samples", 0)))
     metrics |= _operators(outcome)
     metrics |= _compiling(record, outcome)
-    return Figures(metric=metric_of(log, figure), metrics=metrics, measured=measured)
+    return Figures(
+        metric=metric_of(log, figure),
+        metrics=metrics,
+        measured=measured,
+        exceeded=used.exceeded,
+    )
 
 
 def _milliseconds(log: Log, keys: Mapping[str, str]) -> dict[str, float]:
@@ -215,7 +233,15 @@ def of_training(
     metrics = dict(rates)
     if tokens := record.cell.seq_len:  # with padding tokens, which are computed like the others
         metrics["tokens_per_second"] = tokens * rate
-    metrics |= _computing(record, outcome, rate, passes)
+    used = computing.of(
+        record,
+        outcome,
+        samples_per_second=rate,
+        batch=record.cell.batch_size,
+        tokens=None,
+        passes=passes,
+    )
+    metrics |= used.metrics
     metrics |= _joules(outcome, samples)
     metrics |= _compiling(record, outcome)
     metric = Metric(figure.name, metrics[figure.name], figure.unit, figure.higher_is_better)
@@ -223,23 +249,26 @@ def of_training(
         metric=metric,
         metrics=metrics,
         measured={"samples": samples, "batches": batches, "padding_fraction": 0},
+        exceeded=used.exceeded,
     )
 
 
-def _computing(
-    record: Record, outcome: WorkerOutcome, samples_per_second: float, passes: float | None
-) -> dict[str, float]:
-    """Return how fast the model's matrix products were; empty if that is not known.
+def _samples_of_a_batch(
+    record: Record, outcome: WorkerOutcome, measured: Mapping[str, float]
+) -> float:
+    """The samples of a batch on average, without the padding of a data set's last one."""
+    if outcome.queue:
+        return float(outcome.queue["mean_batch"])
+    if measured:
+        return measured["samples"] / measured["batches"]
+    return record.cell.batch_size
 
-    `flops_per_second`: the operations a second of the products with weights; the model has more
-    operations. `matrix_share`: this rate divided by that of a large matrix product in the same
-    framework.
-    """
-    if not record.least_flops or passes is None:
-        return {}
-    reached = record.least_flops * samples_per_second * passes
-    product = (outcome.evidence_after or {}).get("matrix_flops")
-    return {"flops_per_second": reached, **({"matrix_share": reached / product} if product else {})}
+
+def _tokens_of_a_sample(record: Record, measured: Mapping[str, float]) -> float | None:
+    """The tokens of an answer on average. None if no tokens are generated."""
+    if "tokens" in measured:
+        return measured["tokens"] / measured["samples"]
+    return record.new_tokens_per_sample
 
 
 def metric_of(log: Log, figure: Figure) -> Metric | None:

@@ -16,10 +16,13 @@ import msgspec
 from formats import record as records
 from formats.cell import Cell
 from formats.job import Job
+from formats.limits import Measured
 from formats.outcome import WorkerOutcome
+from formats.profile import StepOperations, StepProfile
 from formats.record import Record
 from formats.result import Result
 from formats.tuning import Gain
+from formats.work import Counted
 
 T = TypeVar("T")
 _CELL_FIELDS = {field.name for field in dataclasses.fields(Cell)}
@@ -65,6 +68,32 @@ def gains(document: Any) -> tuple[Gain, ...]:
     anything else.
     """
     return _converted(document, tuple[Gain, ...])
+
+
+def counted(document: Any) -> Counted:
+    """The work that a parsed work.json holds. Raises ValueError with one sentence for anything
+    else.
+    """
+    return _converted(document, Counted)
+
+
+def step_profile(document: Any) -> StepProfile:
+    """The profile that a worker wrote. Raises ValueError with one sentence for anything else."""
+    return _converted(document, StepProfile)
+
+
+def step_operations(document: Any) -> StepOperations:
+    """The operations that a worker counted. Raises ValueError with one sentence for anything
+    else.
+    """
+    return _converted(document, StepOperations)
+
+
+def limits(document: Any) -> Measured:
+    """The limits that a parsed limits.json holds. Raises ValueError with one sentence for anything
+    else.
+    """
+    return _converted(document, Measured)
 
 
 def from_file(path: Path, read: Callable[[Any], T]) -> T:

@@ -13,6 +13,7 @@ from typing import Any
 from formats.cell import MODES, Cell, SweepMark
 from formats.fields import choices, least, matching
 from formats.outcome import WorkerOutcome
+from formats.work import Roof, Work
 
 SCHEMA = "record-2"
 ENGINE = "engine"
@@ -232,8 +233,13 @@ class Record:
         new_tokens_per_sample: tokens of an answer on average; None: no tokens are generated.
         parameters: the number of parameters of the checkpoint; tied ones count once.
         training: None: nothing is trained.
-        least_flops: a lower bound on the average floating-point operations of a sample; None: not
-            known, or an answer ends at an end token.
+        least_flops: a lower bound on the average floating-point operations of a sample, from the
+            shapes of the weights; None: not known, or an answer ends at an end token. The audit
+            judges by it whether a speed is possible.
+        work: the operations of a sample and the elements that it moves, counted on the reference;
+            None: not counted.
+        roof: the kept limits of the SUT's framework on this machine, which `./run.sh limits`
+            measured; None: there are none.
         first_compile_seconds: how long the cell's programs took to compile in an earlier command,
             when none of them was kept on disk; None: not known.
         command_seconds: the time of the command that measured it: of each test's worker, of `audit`
@@ -264,6 +270,8 @@ class Record:
     parameters: int | None = None
     training: Trained | None = None
     least_flops: float | None = None
+    work: Work | None = None
+    roof: Roof | None = None
     machine: Machine
     git: Git
     environment: SutEnvironment

@@ -9,6 +9,7 @@ from typing import Any
 
 from formats.cell import MODES, Cell, SweepMark
 from formats.fields import choices, matching
+from formats.work import MATRIX_PRODUCTS, MEMORY
 
 
 class Status(StrEnum):
@@ -61,6 +62,8 @@ class Result:
         cause: why the result is `invalid`: one of CAUSES.
         loadgen: LoadGen's own verdict. Mode `quick` reports it and does not require it to be VALID.
         metrics: name with unit → value, for all other numbers from the logs.
+        binds: the limit of the machine of which the cell uses the larger share: `matrix products`
+            or `memory`; empty if one of the shares is not known.
         accuracy: metric, value, threshold, passed, detail; None: not judged, and `warnings` gives
             the reason.
         evidence: one sentence, and the evidence that the worker took after the test.
@@ -94,6 +97,7 @@ class Result:
     loadgen: str | None = None
     metric: Metric | None = None
     metrics: Mapping[str, int | float] = field(default_factory=dict)
+    binds: str = field(default="", metadata=choices(("", MATRIX_PRODUCTS, MEMORY)))
     accuracy: Mapping[str, Any] | None = None
     evidence: Mapping[str, Any] = field(default_factory=dict)
     seconds: Mapping[str, int | float] = field(default_factory=dict)

@@ -10,6 +10,8 @@ Each message is a template, and `format` fills it in. `git grep NAME` finds wher
     a report        Answer, ModelAnswers, Finding, KerasGenerates, SectionNote, Advice
     a sweep         SweepPlan, SweepProgress, SweepEnd
     a server        Serve
+    a profile       Profiled
+    limits          MachineLimits
     any command     Waiting, Ended, Files, DoctorFinding, DoctorAdvice
 
 Only these are elsewhere:
@@ -209,6 +211,23 @@ class Note(StrEnum):
         " its device"
     )
     ENERGY_ABSENT = "{source} not measured: {why}"
+    NOT_COUNTED = "the model's operations are not counted: {why}"
+    NO_ROOF = (
+        "no share of the memory bandwidth: ./run.sh limits measures it, and later runs have the"
+        " share"
+    )
+    OVER_MATRIX_RATE = (
+        "no share of the matrix rate: the model's {reached:,.0f} GFLOP/s are more than the"
+        " {limit:,.0f} GFLOP/s of a large matrix product of this framework; either that was"
+        " measured while other programs ran (./run.sh limits measures it again), or this SUT"
+        " computes fewer operations than are counted"
+    )
+    OVER_BANDWIDTH = (
+        "no share of the memory bandwidth: the {reached:,.1f} GB/s that the batches move are more"
+        " than the {limit:,.1f} GB/s that this framework reads; either that was measured while"
+        " other programs ran (./run.sh limits measures it again), or weights and activations stay"
+        " in the processor's caches ({caches})"
+    )
 
 
 class InputNote(StrEnum):
@@ -543,8 +562,12 @@ class Finding(StrEnum):
     P90_NOT_HIGHER = "not shown to be higher"
     P90_HIGHER = "{ratio:.3g} times as long, {interval}"
     MATRIX_SHARES = (
-        "the model's products reach, of the rate of a large matrix product of the same framework,"
-        " at least: {shares}"
+        "the model's products reach, of the rate of a large matrix product of the same framework:"
+        " {shares}"
+    )
+    BANDWIDTH_SHARES = (
+        "the batches move, of the bytes a second that the same framework reads from memory, at"
+        " least: {shares}"
     )
     OPERATORS = "Python calls operators for a batch of eager SUTs: {numbers}"
     MATRIX_PRODUCTS = (
@@ -607,14 +630,20 @@ class SectionNote(StrEnum):
         " the beginning of its batch. Later: the time from the first token to the last one, divided"
         " by the number of later tokens. These are MLPerf's definitions."
     )
-    MATRIX_SHARE = (
-        "Operations a second of the model's products with weights, compared with those of a large"
-        " matrix product of the same framework (of TensorFlow without XLA) in the same process. The"
-        " share is a lower bound, because attention's own products and padding are not counted. The"
-        " rest of the time goes to these, to reading weights (if a model generates a token at a"
-        " time), to small operations and to Python. In one comparison the same operations are"
-        " counted for every SUT. The last column counts the operators that Python calls for a batch"
-        " of an eager SUT."
+    MACHINE_SHARE = (
+        "Operations: the products of the model, counted once on the reference, for every SUT"
+        " alike. Their share is that of a large matrix product of the same framework (of"
+        " TensorFlow without XLA). Bytes: what a batch must move at least, with each weight read"
+        " once a forward pass. Their share is that of the bytes a second that the same framework"
+        " reads from memory. The larger share binds. If neither is large, the time goes to small"
+        " operations, to padding or to Python. If the operations are not counted, those of"
+        " products with weights are used, and their share is a lower bound. The last column counts"
+        " the operators that Python calls for a batch of an eager SUT."
+    )
+    ROOFLINE = (
+        "A line of a picture is what a framework reaches on this machine: on the left it reads"
+        " memory at its full bandwidth, on the right it multiplies matrices at its full rate. A"
+        " dot is a SUT."
     )
     GRID = (
         "In brackets the 95 % interval, and after it over how many cells. Few models take long"
@@ -838,6 +867,44 @@ class Ended(StrEnum):
     FAULT = "this is a fault of the harness: please report the traceback above with the command"
 
 
+class Profiled(StrEnum):
+    """What a profile says of the time of a step."""
+
+    TABLE = "Time of a step by class of operation: milliseconds, percent"
+    PLANNED = "some steps are timed, and as many run under the framework's profiler"
+    NO_PROFILER = "nothing is written for the profiler of the framework of {sut}"
+    NOT_COUNTED = "the operations are counted only on a reference of PyTorch, and there is none"
+    SHARES = (
+        "{sut}: products are {flops:.1%} of the floating-point operations and {time:.0%} of the"
+        " time; norms, softmax and sums take {norms:.0%}, pointwise operators {pointwise:.0%}"
+    )
+    TIME_SHARES = (
+        "{sut}: products take {time:.0%} of the time, norms, softmax and sums {norms:.0%},"
+        " pointwise operators {pointwise:.0%}"
+    )
+    FUSED = "{compiled} runs {few:,.0f} kernels a step, and {eager} {many:,.0f}"
+    OTHER = (
+        "{sut}: {share:.0%} of the time is in operators that are in no class, such as {names}, so"
+        " the shares of the classes are too small"
+    )
+    BUSY = (
+        "{sut}: the profiled steps were faster than those without the profiler, so other programs"
+        " slowed the machine down: repeat the command"
+    )
+    NO_OPERATIONS = "the floating-point operations were not counted: {reason}"
+    NO_PROFILE = "{sut}: {status}: {reason}"
+    COUNTED = (
+        "The operations are those of the reference in float32. A product counts two for each"
+        " multiplication with its addition, and every other operator one for each element that it"
+        " writes."
+    )
+    DIVIDED = (
+        "The classes of a row add up to the profiled step. If several operators run at once, each"
+        " gets an equal part of the time. If none runs, the time is overhead. A sum over an axis"
+        " counts as a norm."
+    )
+
+
 class Serve(StrEnum):
     """What a server says of itself."""
 
@@ -900,6 +967,37 @@ class Files(StrEnum):
     REMOVED_INPUTS = "made again in seconds"
     REMOVED_REFERENCES = "computed again by the reference's framework"
     REMOVED_COMPILED = "compiled again by JAX and torch"
+    REMOVED_LIMITS = "measured again by `limits`"
+
+
+class MachineLimits(StrEnum):
+    """What `limits` does, and what its figures mean."""
+
+    PLAN = "{count} to measure, about {duration}, until {time}; {kept} kept from earlier"
+    BEGINS = "[{number}/{all}] {environment} on {device}"
+    PRODUCTS = "Matrix products on {device}: {unit}, the median of the repeats"
+    MEMORY = "Memory and calls on {device}"
+    OTHER_WAY = "  through {way}"
+    LEGEND = (
+        "large: two square matrices; layer: {layer}; one row: with a matrix larger than the"
+        " last-level cache, as decoding needs it, and the bytes that it reads; operation: adds 1 to"
+        " one number; ±: the repeat that is furthest from the median"
+    )
+    LACKING = "{environment} has no matrix product in {precision} on {device}: {words}"
+    ABSENT = "{environment} on {device}, {name}: {words}"
+    DIFFER = "large matrix products on {device}: {precisions}"
+    DIFFER_IN = "in {precision} {fastest} is {times} times as fast as {slowest}"
+    WAY = "{framework} multiplies {precision} matrices {times} times as fast through {way}"
+    BOUND = (
+        "one row times a matrix reads less than half of the bandwidth, so computing binds and not"
+        " memory: {names}"
+    )
+    BOUND_IN = "{framework} in {precision} ({share})"
+    DISTURBED = (
+        "repeats of the same product differ from their median by more than {most}: {names}; other"
+        " programs or the host disturbed them, so `./run.sh limits --again` on a quiet machine"
+        " gives better figures"
+    )
 
 
 class Next(StrEnum):

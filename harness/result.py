@@ -16,7 +16,7 @@ from compliance.findings.verdict import Audit
 from compliance.logs import files
 from compliance.scoring import accuracy
 from compliance.training.run_directory import passes
-from formats import figures
+from formats import computing, figures
 from formats.checks import Check, Verdict
 from formats.job import TESTS
 from formats.outcome import WorkerOutcome
@@ -85,7 +85,7 @@ def derive(
         score = _score(directory, record)
     if audit is None:
         audit = audits.audit(directory, record.round, with_result=False)
-    warnings = [*record.notes, *_measured_again(directory)]
+    warnings = [*record.notes, *values.pop("warnings", ()), *_measured_again(directory)]
     return _judged(values, record, score, audit, warnings)
 
 
@@ -237,8 +237,11 @@ def _figures(directory: Path, record: Record, performance: WorkerOutcome | None)
         return {}
     of_test = _of_loadgen if _by_loadgen(record) else _of_training
     made = of_test(directory, record, performance)
+    exceeded = made.pop("exceeded")
     return {
         **made,
+        "binds": computing.binds(made["metrics"]),
+        "warnings": tuple(_without_share(exceeded, made["metrics"], record)),
         "evidence": _evidence(record, performance, made["metrics"]),
         "seconds": _seconds(record, performance),
         "peak_host_bytes": performance.peak_host_bytes,
@@ -247,6 +250,31 @@ def _figures(directory: Path, record: Record, performance: WorkerOutcome | None)
         "serving": _serving(performance),
         "disturbance": dict(performance.disturbance),
     }
+
+
+def _without_share(
+    shares: Mapping[str, float], metrics: Mapping[str, float], record: Record
+) -> Iterator[str]:
+    """Yield why a share of the machine's speed is left out. A share above 1 is an error of the
+    limit or of the count.
+
+    Args:
+        shares: those above 1, by their names.
+    """
+    if "bytes_per_second" in metrics and record.roof is None:
+        yield Note.NO_ROOF
+    if "matrix_share" in shares:
+        rate = metrics["flops_per_second"]
+        yield Note.OVER_MATRIX_RATE.format(
+            reached=rate / 1e9, limit=rate / shares["matrix_share"] / 1e9
+        )
+    if "bandwidth_share" in shares:
+        rate = metrics["bytes_per_second"]
+        yield Note.OVER_BANDWIDTH.format(
+            reached=rate / 1e9,
+            limit=rate / shares["bandwidth_share"] / 1e9,
+            caches=record.machine.caches or "of unknown size",
+        )
 
 
 def _serving(performance: WorkerOutcome) -> dict[str, Any]:

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from formats.cell import Cell
+from formats.computing import binds
 from formats.result import Result
+from formats.work import MATRIX_PRODUCTS
 from harness.figure import short
 from harness.messages import Note
 from scenarios.table import SCENARIOS
@@ -193,16 +195,28 @@ def _lengths(cell: Cell) -> str:
 
 
 def computing(metrics: Mapping[str, float]) -> str:
-    """One line on the speed of the model's matrix products.
+    """One line on the operations and bytes a second, and their shares of this framework's limits.
 
-    It compares them with a large product of the same framework.
+    Operations that are not counted but follow from the weights are a lower bound.
     """
     reached = metrics["flops_per_second"]
-    text = f"{flops(reached)} at least"
+    moved = metrics.get("bytes_per_second")
+    text = flops(reached)
+    if moved is None:
+        text += " at least"
     part = metrics.get("matrix_share")
     if part:
         product = f"a large matrix product of this framework ({flops(reached / part)})"
         text += f", {share(part)} of {product}"
+    if moved is None:
+        return text
+    text += f"; {moved / 1e9:,.3g} GB/s at least"
+    part = metrics.get("bandwidth_share")
+    if part:
+        text += f", {share(part)} of what it reads ({moved / part / 1e9:,.3g} GB/s)"
+    limit = binds(metrics)
+    if limit:
+        text += f"; {limit} bind{'' if limit == MATRIX_PRODUCTS else 's'}"
     return text
 
 

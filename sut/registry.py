@@ -23,6 +23,9 @@ REFERENCE = "plain-transformers"
 its library: config.json names its classes.
 """
 
+COUNTER = "sut.evidence.torch_work"
+"""The module that counts the work of REFERENCE. It needs the reference's environment."""
+
 FIT = "fit"
 """The task of training; the others are `predict` and `generate`."""
 
@@ -569,6 +572,13 @@ _FRAMEWORKS = {
     "torch": "PyTorch",
     "openvino": "OpenVINO",
 }
+# Name of a framework → the module whose `record` runs a call under the framework's profiler.
+_PROFILERS = {
+    "JAX": "sut.evidence.jax_timeline",
+    "TensorFlow": "sut.evidence.tensorflow_timeline",
+    "PyTorch": "sut.evidence.torch_timeline",
+    "OpenVINO": "sut.evidence.openvino_timeline",
+}
 
 
 def of_keras(sut: str) -> bool:
@@ -585,6 +595,13 @@ def framework_of(sut: str) -> str:
         if package in packages:
             return name
     return ""
+
+
+def profiler_of(sut: str) -> str | None:
+    """Return the module whose `record` runs a call under the profiler of the SUT's framework. None:
+    there is none for it.
+    """
+    return _PROFILERS.get(framework_of(sut))
 
 
 def recorded_names(wanted: Iterable[str], versions: Mapping[str, str]) -> dict[str, str]:

@@ -46,9 +46,9 @@ def test_a_command_of_the_documents_is_understood(command, tmp_path, monkeypatch
     ]
     if words[0] == "test":
         words = ["test", "--version"]
-    elif words[0] in ("bundle", "serve", "weights"):
-        words.append("--help")  # it would ask the package index, or serve
-    elif words[0].startswith("-") or words[0] in ("sweep", "choose", "tune"):
+    elif words[0] in ("bundle", "limits", "serve", "weights"):
+        words.append("--help")  # it would ask the package index, measure for minutes, or serve
+    elif words[0].startswith("-") or words[0] in ("sweep", "choose", "profile", "tune"):
         words.append("--dry-run")
     code, out, error = call(words, capfd)
     # There is no run here, and no folder of weights. A command may be refused for that, but not for

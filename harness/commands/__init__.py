@@ -16,6 +16,10 @@ COMMANDS = {
         "what each documented switch gives, alone and together: ./run.sh tune --sut all --scenario"
         " Offline --model bert --size base"
     ),
+    "profile": (
+        "in which operations the time of a step goes: ./run.sh profile --sut"
+        " native-torch-eager,keras3-jax --model bert --size base"
+    ),
     "serve": (
         "a SUT behind the OpenAI protocol: ./run.sh serve --sut native-torch-compile --weights DIR"
         " --port 8000"
@@ -45,6 +49,7 @@ COMMANDS = {
         " keras3-jax"
     ),
     "clean": "what the cache holds, in sizes; --yes removes it",
+    "limits": "what each framework reaches here: matrix products, memory, calls",
     "doctor": "is this machine fit to measure on?",
     "test": "the harness' own tests (arguments go to pytest)",
 }

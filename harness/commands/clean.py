@@ -20,6 +20,7 @@ _KINDS = {
     "inputs": Files.REMOVED_INPUTS,
     "references": Files.REMOVED_REFERENCES,
     "compiled": Files.REMOVED_COMPILED,
+    "limits": Files.REMOVED_LIMITS,
 }
 """Folder of the cache → the cost of its removal."""
 _OWN = re.compile(

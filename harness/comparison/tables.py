@@ -77,12 +77,21 @@ COLUMNS = {
     ),
     **_OF_REQUESTS,
     "flops_per_second": (
-        "floating-point operations a second of the model's products with weights, median of the"
-        " repeats; other operations are not counted"
+        "floating-point operations a second of the model's products, counted on the reference,"
+        " median of the repeats; if bytes_per_second is None, those of products with weights only"
     ),
     "matrix_share": (
         "flops_per_second over that of a large matrix product of the same framework, as a fraction,"
-        " median of the repeats"
+        " median of the repeats; None if it would be above 1"
+    ),
+    "bytes_per_second": (
+        "bytes a second that batches must move at least: weights once a forward pass, and the"
+        " activations that products read and write; median of the repeats"
+    ),
+    "flops_per_byte": "flops_per_second over bytes_per_second, median of the repeats",
+    "bandwidth_share": (
+        "bytes_per_second over those that the same framework reads from memory, as a fraction,"
+        " median of the repeats; None if it would be above 1, or `./run.sh limits` was not run"
     ),
     "operators_per_batch": (
         "operators that Python calls for a batch of an eager SUT, median of the repeats; None for"
@@ -107,6 +116,9 @@ COLUMNS = {
         "the time of the last third of a training's steps over that of the first, minus 1"
     ),
     "trained_parameters": "the number of parameters that a training changes",
+    "binds": (
+        "the limit of the machine with the larger share in the last run: matrix products or memory"
+    ),
     "compile_seconds": (
         "seconds of the first calls of all shapes minus those of the second calls, if no program"
         " was kept on disk, median of the repeats; None for an eager SUT"
@@ -140,6 +152,9 @@ _MEDIANS = (
     *_OF_REQUESTS,
     "flops_per_second",
     "matrix_share",
+    "bytes_per_second",
+    "flops_per_byte",
+    "bandwidth_share",
     "operators_per_batch",
     "latency_p50_ms",
     "latency_p90_ms",
@@ -401,6 +416,7 @@ def row(group: Group) -> dict[str, Any]:
         "high": summary and summary.high,
         "figures": group.figures,
         **medians,
+        "binds": result.binds or None,
         "compile_seconds": compile_seconds,
         "cached_compile_seconds": _median(cached),
         "load_seconds": _median(run.result.seconds.get("load") for run in group.good),

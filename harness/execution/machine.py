@@ -211,6 +211,20 @@ def _caches() -> str | None:
     return ", ".join(names) or None
 
 
+def last_level_caches_bytes() -> int:
+    """The bytes of all last-level caches together. 0: the system does not report them."""
+    sizes: dict[str, int] = {}  # processors that share a cache → its bytes
+    for cpu in Path("/sys/devices/system/cpu").glob("cpu[0-9]*"):
+        levels = {_read(index / "level") or "": index for index in cpu.glob("cache/index*")}
+        if not levels:
+            continue
+        last = levels[max(levels)]
+        kibibytes = (_read(last / "size") or "").removesuffix("K")
+        shared = _read(last / "shared_cpu_list") or cpu.name
+        sizes[shared] = 1024 * int(kibibytes) if kibibytes.isdigit() else 0
+    return sum(sizes.values())
+
+
 def _memory_limit() -> int | None:
     """Bytes that the control group may use, if it is limited (a container)."""
     text = _read("/sys/fs/cgroup/memory.max") or ""

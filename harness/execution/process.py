@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from formats import reading
-from formats.job import REFERENCE, SERVE, Job
+from formats.job import PROFILE, REFERENCE, SERVE, Job
 from formats.outcome import WorkerOutcome
 from formats.writing import write_json
 from harness.execution.environments import ROOT
@@ -199,7 +199,11 @@ def _post_mortem(
     """The outcome of a worker that wrote no outcome.json. `held_bytes`: the most memory that the
     worker used; None: not known.
     """
-    places = {REFERENCE: f"making the {REFERENCE}", SERVE: "while it served"}
+    places = {
+        REFERENCE: f"making the {REFERENCE}",
+        SERVE: "while it served",
+        PROFILE: "while it was profiled",
+    }
     where = places.get(job.test, f"in the {job.test} test")
     log = f"see {job.log_dir / 'worker.log'}"
     if hang:

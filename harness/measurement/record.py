@@ -16,20 +16,27 @@ from formats.record import (
     SutEnvironment,
     Trained,
 )
+from formats.work import Roof
 from harness.execution import kernels
+from harness.execution import limits as machine_limits
 from harness.inputs import limits
 from harness.inputs.architectures.text import SEED
 from harness.measurement import engines
 from harness.measurement.attempt import Attempt
 from harness.request.request import Request
-from sut import variables as environment_variables
 from sut.registry import framework_of
 
 
 def make(attempt: Attempt) -> Record:
     """The record of an attempt, before its first test."""
     request, environment = attempt.request, attempt.environment
-    notes = (*request.reasons, *attempt.inputs.notes, *environment.notes)
+    notes = (
+        *request.reasons,
+        *attempt.inputs.notes,
+        *environment.notes,
+        *attempt.reference.notes,
+    )
+    recorded = machine_limits.recorded(environment)
     return Record(
         cell=attempt.cell,
         mode=request.options.mode,
@@ -51,25 +58,37 @@ def make(attempt: Attempt) -> Record:
         parameters=request.size.parameters or None,
         training=_training(request),
         least_flops=None if request.end_tokens else attempt.inputs.least_flops,
+        work=attempt.reference.work,
+        roof=_roof(attempt, recorded),
         machine=attempt.machine,
         git=attempt.git,
         process_id=os.getpid(),
-        environment=SutEnvironment(
-            name=environment.name,
-            python=str(environment.python),
-            lock_sha256=environment.lock_sha256,
-            versions={},
-            variables={
-                **environment_variables.read_by_any(os.environ),
-                **request.tuned.variables,
-            },
-        ),
+        environment=replace(recorded, variables={**recorded.variables, **request.tuned.variables}),
         notes=tuple(dict.fromkeys(notes)),
         setup_seconds=dict(attempt.setup_seconds),
         started=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         started_monotonic_ns=attempt.started_monotonic_ns,
         sweep=request.options.sweep,
         first_compile_seconds=kernels.first_seconds(attempt.kernels, attempt.cell),
+    )
+
+
+def _roof(attempt: Attempt, environment: SutEnvironment) -> Roof | None:
+    """The kept limits of the SUT's framework in the precision of the cell.
+
+    The bandwidth is that of the faster of the two measured ways to read: a sum over an array, and a
+    product of one row with a matrix.
+    """
+    request = attempt.request
+    found = machine_limits.known(
+        request.options.cache, environment, attempt.machine, request.device, request.precision
+    )
+    if found is None:
+        return None
+    of_sum = found.read_bytes_per_second.median
+    of_product = found.thin_bytes_per_second.median
+    return Roof(
+        matrix_flops=found.matrix_flops.median, read_bytes_per_second=max(of_sum, of_product)
     )
 
 

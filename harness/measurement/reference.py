@@ -13,14 +13,16 @@ from pathlib import Path
 
 import numpy as np
 
-from formats.job import REFERENCE, Job, Limits
+from formats.job import COUNT, REFERENCE, Job, Limits
 from formats.outcome import WorkerOutcome
+from formats.work import Work
 from harness.execution import process
 from harness.execution.environments import ROOT, Environment, lock_files
 from harness.inputs.checkpoint import Checkpoint
 from harness.inputs.dataset import Inputs
 from harness.locks import held
-from harness.measurement import engines
+from harness.measurement import counted_work, engines
+from harness.messages import Note
 from harness.request.plan import memory_shortage
 from harness.request.request import Request
 from scenarios.worker.heartbeat import Beat
@@ -42,12 +44,16 @@ class Reference:
 
     Attributes:
         limits: the limits of the answers, if they follow from those of the reference; else empty.
+        work: the operations and elements of a sample; None: they are not known.
+        notes: why they are not known, if the worker could not count them.
     """
 
     path: Path | None
     digest: str = ""
     reason: str = ""
     limits: Mapping[str, float] = field(default_factory=dict)
+    work: Work | None = None
+    notes: tuple[str, ...] = ()
 
 
 def directory(
@@ -129,6 +135,14 @@ def ensure(
         return Reference(None, reason=f"no reference: {lacks}")
     final = directory(request, checkpoint.digest, inputs, environment)
     path = final / "reference.npz"
+    env = {**spec_of(request.reference).process_env, **_PATIENT}
+    scratch = final.with_name(final.name + ".partial")
+
+    def run(job: Job) -> WorkerOutcome:
+        shutil.rmtree(job.log_dir, ignore_errors=True)
+        job.log_dir.mkdir()
+        return process.run(job, environment().python, env, watch)
+
     final.parent.mkdir(parents=True, exist_ok=True)
     with held(
         final.with_name(final.name + ".lock"),
@@ -137,17 +151,7 @@ def ensure(
         if not path.exists():
             if reason := shortage(request):
                 return Reference(None, reason=reason)
-            scratch = final.with_name(final.name + ".partial")
-            env = {**spec_of(request.reference).process_env, **_PATIENT}
-
-            def make(on: Request) -> WorkerOutcome:
-                shutil.rmtree(scratch, ignore_errors=True)
-                scratch.mkdir()
-                return process.run(
-                    _job(on, checkpoint, inputs, scratch), environment().python, env, watch
-                )
-
-            outcome = make(request)
+            outcome = run(_job(request, checkpoint, inputs, scratch))
             if (
                 outcome.status == "oom"
                 and DEVICES[request.device].accelerator
@@ -162,20 +166,25 @@ def ensure(
                     f"the reference does not fit on {request.device} in float32 ({outcome.reason}):"
                     " the CPU makes it, which may take long"
                 )
-                outcome = make(on_host)
+                outcome = run(_job(on_host, checkpoint, inputs, scratch))
             if outcome.status != "ok":
                 return Reference(None, reason=f"no reference: {outcome.status}: {outcome.reason}")
             shutil.rmtree(final, ignore_errors=True)
             scratch.rename(final)
+            counted_work.keep(final)
+        counting = replace(_job(request, checkpoint, inputs, scratch), procedure=COUNT)
+        counted = counted_work.of(request, final, lambda: run(counting), scratch)
         path = engines.with_texts(request, path)
     with path.open("rb") as f:
         digest = hashlib.file_digest(f, "sha256").hexdigest()
+    notes = (Note.NOT_COUNTED.format(why=counted.reason),) if counted.reason else ()
+    made = Reference(path, digest, work=counted.work, notes=notes)
     if request.architecture.limits is None:
-        return Reference(path, digest)
+        return made
     with np.load(path) as file:
         arrays = dict(file)
     limits, reason = request.architecture.limits(request.size, request.precision, arrays)
-    return Reference(None, reason=reason) if reason else Reference(path, digest, limits=limits)
+    return Reference(None, reason=reason) if reason else replace(made, limits=limits)
 
 
 def shortage(request: Request) -> str | None:

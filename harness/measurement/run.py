@@ -57,7 +57,7 @@ def run(request: Request, reporter: Reporter, started_monotonic_ns: int) -> Resu
     inputs = None
     if not (request.model.file and request.trains):
         with _timed(setup, "inputs"):
-            inputs = _inputs(request)
+            inputs = inputs_of(request)
     with ExitStack() as stack:
         with _timed(setup, "waiting"):  # only the wait for the lock, not the measurement
             stack.enter_context(_machine(request, reporter))
@@ -97,13 +97,13 @@ def _run_alone(
         with _timed(setup, "description"):
             request = trained_file.described(request, weights, environment)
         with _timed(setup, "inputs"):
-            inputs = _inputs(request)
+            inputs = inputs_of(request)
     with _timed(setup, "reference"):
         reference_answers = reference.ensure(
             request,
             weights,
             inputs,
-            lambda: _reference_environment(request, environment, reporter, setup),
+            lambda: reference_environment(request, environment, reporter, setup),
             reporter.watch("reference"),
             reporter.say,
         )
@@ -131,7 +131,8 @@ def _run_alone(
         return _measure(attempt, directory, reporter)
 
 
-def _inputs(request: Request) -> dataset.Inputs:
+def inputs_of(request: Request) -> dataset.Inputs:
+    """Make the inputs of a cell, unless they exist. Raises HarnessError."""
     return dataset.prepare(
         request.model,
         request.size,
@@ -285,7 +286,7 @@ def environment_of(
         )
 
 
-def _reference_environment(
+def reference_environment(
     request: Request, environment: Environment, reporter: Reporter, setup: dict[str, float]
 ) -> Environment:
     """Return the environment of the reference. It is the interpreter of --python if that has the

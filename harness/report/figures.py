@@ -17,7 +17,7 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, MaxNLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from harness.comparison.statistics import Estimate
 from harness.comparison.tables import Group
@@ -74,6 +74,8 @@ def colour(sut: str) -> str:
 
 _OVER_LIMIT = 3.0  # height of the axis over a limit
 _LONGEST = 6  # a latency of more than so many times the median of all SUTs is cut off
+_BESIDE = 3.0  # a logarithmic axis goes on for this factor beyond its dots
+_DASHES = ("-", "--", ":", "-.")  # of the lines of frameworks
 _ROOM = 1.25  # width of the axis over the longest bar or interval; its figure is written after it
 
 
@@ -208,6 +210,48 @@ def stacks(rows: Mapping[str, Mapping[str, float]], name: str, x: str, title: st
         return _svg(figure, name, title)
 
 
+_NARROW = 0.055  # a part of a smaller share has no number in it
+
+
+def shares(rows: Mapping[str, Mapping[str, float]], name: str, title: str) -> str:
+    """Draw one bar a row, which consists of the shares of the same parts in the same order, the
+    first row on top. The last part is grey, and a part that is nowhere is left out.
+
+    Args:
+        rows: row → part → its share; the shares of a row add up to 1.
+        name: the beginning of the ids in the SVG.
+    """
+    every = list(next(iter(rows.values())))
+    colours = dict(zip(every, (*_PALETTE[: len(every) - 1], _MOCK), strict=True))
+    parts = [part for part in every if any(values[part] for values in rows.values())]
+    with rc_context(_STYLE):
+        height = 0.1 + 0.5 * len(rows)
+        figure, axes = _canvas(height, left=0.27, below=0.45 + _legend_height(parts))
+        for n, values in enumerate(list(rows.values())[::-1]):
+            start = 0.0
+            for part in parts:
+                share = 100 * values[part]
+                label = None if n else part
+                axes.barh(n, share, 0.62, left=start, color=colours[part], label=label)
+                if share > 100 * _NARROW:
+                    # The little that is missing to 100 % matters.
+                    digits = 1 if share > 99 else 0
+                    _inside(axes, f"{share:.{digits}f}", start + share / 2, n)
+                start += share
+        axes.set_yticks(range(len(rows)), list(rows)[::-1], fontsize=8)
+        axes.tick_params(axis="y", length=0, labelcolor=_INK)
+        axes.set_xlim(0, 102)  # a mark on the edge would be cut in half
+        axes.set_xlabel("%")
+        axes.spines[["top", "right", "bottom"]].set_visible(False)
+        _legend(figure)
+        return _svg(figure, name, title)
+
+
+def _inside(axes: Axes, text: str, x: float, y: float) -> None:
+    """Write a number into a bar."""
+    axes.annotate(text, (x, y), ha="center", va="center", fontsize=8, color="#ffffff")
+
+
 def as_file(svg: str) -> str:
     """Return a figure as a separate file, for a README or a slide. It has a title, and colours for
     light and dark surroundings.
@@ -260,6 +304,50 @@ def lines(
             else MaxNLocator(nbins=6)
         )
         axes.set_xlim(left=0)
+        _legend(figure)
+        return _svg(figure, name, title)
+
+
+def roofline(
+    dots: Mapping[str, tuple[float, float]],
+    roofs: Mapping[str, tuple[float, float]],
+    name: str,
+    title: str,
+) -> str:
+    """Draw each SUT as a dot below the roof of its framework, on logarithmic axes.
+
+    Args:
+        dots: SUT → (operations a byte, operations a second).
+        roofs: framework → (operations a second, bytes a second) that it reaches.
+    """
+    places = [flops_per_byte for flops_per_byte, _ in dots.values()]
+    places += [flops / bytes_ for flops, bytes_ in roofs.values()]
+    ends = np.array([min(places) / _BESIDE, max(places) * _BESIDE])
+    rates = [flops for flops, _ in roofs.values()]
+    reached = [flops for _, flops in dots.values()]
+    with rc_context(_STYLE):
+        below = 0.5 + _legend_height([*dots, *roofs])
+        figure, axes = _canvas(2.4, left=0.14, below=below)
+        for (framework, (flops, bytes_)), dashes in zip(roofs.items(), _DASHES, strict=False):
+            xs = np.sort(np.append(ends, flops / bytes_))
+            ys = np.minimum(flops, bytes_ * xs)
+            label = f"{framework}'s limits"
+            axes.plot(xs, ys / 1e9, color=_SOFT, linewidth=1.2, linestyle=dashes, label=label)
+        for sut, (flops_per_byte, flops) in dots.items():
+            style: dict[str, Any] = {"marker": "o", "markersize": 6, "linestyle": "none"}
+            axes.plot(flops_per_byte, flops / 1e9, color=colour(sut), label=sut, **style)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlim(*ends)
+        axes.set_ylim(min(reached) / _BESIDE / 1e9, 2 * max(*rates, *reached) / 1e9)
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+            axis.set_minor_formatter(NullFormatter())
+        axes.set_xlabel("operations a byte")
+        axes.set_ylabel("GFLOP/s")
+        axes.grid(True)
+        axes.spines[["top", "right"]].set_visible(False)
         _legend(figure)
         return _svg(figure, name, title)
 

@@ -25,10 +25,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from formats.job import SERVE, Job, read_job
+from formats.job import COUNT, OPERATIONS, PROFILE, SERVE, Job, read_job
 from formats.outcome import WorkerOutcome
 from formats.writing import write_json
-from scenarios.worker import engine, failures, host_memory, preflight, procedures, streaming
+from scenarios.worker import (
+    engine,
+    failures,
+    host_memory,
+    preflight,
+    procedures,
+    profile,
+    streaming,
+)
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
 from scenarios.worker.warm_up import warm_up
 from sut.contract import Unsupported
@@ -140,6 +148,8 @@ def load_and_warm_up(job: Job, beat: Heartbeat) -> Loaded:
     """Load the job's SUT and run every shape on it."""
     beat.enter("load", LOAD_LIMIT_S)
     start = _clock()
+    if job.procedure == PROFILE:
+        profile.prepare(job)
     load = loader(job.sut, job.architecture, job.workload.task)
     import_ns = _clock() - start
     if job.known:
@@ -156,8 +166,8 @@ def load_and_warm_up(job: Job, beat: Heartbeat) -> Loaded:
     sut.synchronise()
     fields: dict[str, Any] = {"import_ns": import_ns, "load_ns": _clock() - start}
     # A training has no warm-up, because a step would change the model. Its first step is timed
-    # separately. Serving warms up its own shapes.
-    if job.procedure in (FIT, SERVE):
+    # separately. Serving warms up its own shapes, and counting needs none.
+    if job.workload.task == FIT or job.procedure in (SERVE, COUNT, OPERATIONS):
         return Loaded(job.test, sut, 0, fields)
     hits = compilations.hits()
     fields["warmup"], fields["answers"] = warm_up(job, sut, beat)

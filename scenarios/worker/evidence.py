@@ -5,7 +5,7 @@ watched.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -84,14 +84,7 @@ def watch(sut: Inference, batches: Sequence[Batch]) -> Evidence:
 
     def call() -> None:
         nonlocal calls
-        pending: deque[Any] = deque()
-        for batch in batches:
-            pending.append(sut.predict(batch))
-            if len(pending) >= sut.in_flight:
-                sut.to_host(pending.popleft())
-        while pending:
-            sut.to_host(pending.popleft())
-        sut.synchronise()
+        answer(sut, batches)
         calls += 1
 
     with host_memory.watching():
@@ -103,6 +96,18 @@ def watch(sut: Inference, batches: Sequence[Batch]) -> Evidence:
         )
     steps = {"steps": sut.steps - earlier} if isinstance(sut, Streamed) else {}
     return _with(evidence, batches=len(batches), **steps)
+
+
+def answer(sut: Inference, batches: Iterable[Batch]) -> None:
+    """Answer these prepared batches. As many are pending as in Offline."""
+    pending: deque[Any] = deque()
+    for batch in batches:
+        pending.append(sut.predict(batch))
+        if len(pending) >= sut.in_flight:
+            sut.to_host(pending.popleft())
+    while pending:
+        sut.to_host(pending.popleft())
+    sut.synchronise()
 
 
 def threads(evidence: Evidence) -> dict[str, int]:

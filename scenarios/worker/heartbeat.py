@@ -22,6 +22,9 @@ PHASES = (
     "fresh inputs",
     "evaluation",
     "serve",
+    "time",
+    "profile",
+    "operations",
     "done",
 )
 _PHASE, COMPLETED, _EXPECTED, _LIMIT_S = range(4)

@@ -1,5 +1,5 @@
 """The procedures of a worker with a loaded SUT: a LoadGen test, the computing of a reference, a
-training, and serving.
+training, serving, a profile, and a count of operations.
 
 A job names its procedure.
 """
@@ -15,7 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from formats.job import ACCURACY, PERFORMANCE, SERVE, Job
+from formats.job import (
+    ACCURACY,
+    COUNT,
+    OPERATIONS,
+    PERFORMANCE,
+    PROFILE,
+    REFERENCE,
+    SERVE,
+    Job,
+)
 from formats.writing import write_json
 from scenarios.table import SCENARIOS
 from scenarios.worker import (
@@ -27,10 +36,12 @@ from scenarios.worker import (
     fit,
     fresh_inputs,
     preflight,
+    profile,
     rate_search,
     reference,
     serving,
     teacher_forcing,
+    work,
 )
 from scenarios.worker.answers import pack
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
@@ -40,7 +51,7 @@ from sut.contract import Inference
 
 Procedure = Callable[[Job, Any, Heartbeat, float], dict[str, Any]]
 """(job, loaded SUT, heartbeat, nanoseconds of the slowest batch while warming up) → fields of the
-WorkerOutcome. The SUT is warm, except for `fit`, whose SUT is a `Training`, and for `serve`.
+WorkerOutcome. The SUT is warm, except for a `Training`, for `serve` and for `operations`.
 """
 
 OWN_ROWS = 64
@@ -295,7 +306,7 @@ def _plan(
 
 
 def make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
-    """Answer every input without LoadGen, and write reference.npz."""
+    """Answer every input without LoadGen, and write reference.npz and work.json."""
     qsl = Qsl(job.inputs, sut.prepare)
     qsl.load(range(qsl.count))
     size = job.workload.batch_size
@@ -313,10 +324,27 @@ def make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float)
         end_tokens=job.workload.config.get("end_tokens", ()),
         mask=job.workload.config.get("mask"),
     )
+    spent_ns = _clock() - start
+    count_work(job, sut, beat, slowest_ns)
     return {
-        "test_ns": _clock() - start,
+        "test_ns": spent_ns,
         "evidence_after": dataclasses.asdict(evidence.watch(sut, evidence.batches(job, sut))),
     }
+
+
+def train(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
+    """Train. A reference also writes work.json."""
+    fields = fit.train(job, sut, beat, slowest_ns)
+    if job.test == REFERENCE:
+        count_work(job, sut, beat, slowest_ns)
+    return fields
+
+
+def count_work(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
+    """Write work.json of a reference."""
+    beat.allow(LOAD_LIMIT_S)
+    work.write(job, sut)
+    return {}
 
 
 def _write_forced_logits(job: Job, sut: Inference, beat: Heartbeat) -> None:
@@ -356,6 +384,9 @@ def _write_own_logits(job: Job, sut: Inference) -> None:
 PROCEDURES: dict[str, Procedure] = {
     "loadgen": loadgen_test,
     "reference": make_reference,
-    "fit": fit.train,
+    "fit": train,
+    COUNT: count_work,
     SERVE: serving.serve,
+    PROFILE: profile.profile,
+    OPERATIONS: profile.operations,
 }

@@ -130,8 +130,7 @@ def configure(device: str, wanted: str) -> None:
     Earlier counts are deleted, because they were another model's. Raises Unsupported if JAX finds
     no such device.
     """
-    jax.config.update("jax_default_matmul_precision", _MATMUL[wanted])
-    _set_for_all[:] = [_MATMUL[wanted]]
+    set_precision(wanted)
     _compilations.clear()
     _products.clear()
     _callbacks.clear()
@@ -144,6 +143,12 @@ def configure(device: str, wanted: str) -> None:
     jax.config.update("jax_include_debug_info_in_dumps", False)
     _choose_device(device)
     _listen()
+
+
+def set_precision(wanted: str) -> None:
+    """Choose the precision of float32 products of the programs that are called from here on."""
+    jax.config.update("jax_default_matmul_precision", _MATMUL[wanted])
+    _set_for_all[:] = [_MATMUL[wanted]]
 
 
 def _choose_device(device: str) -> None:

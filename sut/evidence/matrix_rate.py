@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 _SMALLEST_SIDE = 512
 _LARGEST_SIDE = 16384
@@ -22,32 +23,52 @@ def know(rate: float | None) -> None:
     _known[:] = [] if rate is None else [rate]
 
 
+@dataclass(frozen=True)
+class Largest:
+    """The largest of a few products: the side of its matrices, and the seconds of the best of
+    four.
+    """
+
+    side: int
+    seconds: float
+
+
 def measure(product: Callable[[int], Callable[[], object]]) -> float:
     """Return the floating-point operations a second of the largest of a few products, best of four,
     or the rate that is known.
+
+    Args:
+        product: see `largest`.
+    """
+    if _known:
+        return _known[0]
+    found = largest(product)
+    return 2.0 * found.side**3 / found.seconds
+
+
+def largest(product: Callable[[int], Callable[[], object]]) -> Largest:
+    """Return the first product that takes long enough to be timed, or the largest that fits into
+    memory. The framework's own error is raised if not even the smallest does.
 
     Args:
         product: side n → a function that multiplies two n × n matrices in the measured precision,
             and waits for the result. Their values are random: a GPU multiplies matrices of equal
             values with less power, and faster.
     """
-    if _known:
-        return _known[0]
     side = _SMALLEST_SIDE
-    rate = 0.0
+    found = None
     while True:
         try:
             multiply = product(side)
             multiply()  # compiles, allocates, wakes threads
         # Each framework has its own error if memory is short. The model may leave little memory.
         except Exception:  # noqa: BLE001
-            if rate:
-                return rate
+            if found:
+                return found
             raise
-        spent = min(_seconds(multiply) for _ in range(_TIMES))
-        rate = 2.0 * side**3 / spent
-        if spent >= _LONG_ENOUGH_S or side == _LARGEST_SIDE:
-            return rate
+        found = Largest(side, min(_seconds(multiply) for _ in range(_TIMES)))
+        if found.seconds >= _LONG_ENOUGH_S or side == _LARGEST_SIDE:
+            return found
         side *= 2
 
 

@@ -105,8 +105,7 @@ def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
     before = Counter(_counts)
     call()
     program = model.ov_compiled_model
-    kinds = [_facts(each) for each in program.get_runtime_model().get_ordered_ops()]
-    products = [each for each in kinds if each["layerType"] in _PRODUCTS]
+    products = _products(program)
     bits = Counter(str(_BITS.get(each["runtimePrecision"], 0)) for each in products)
     return {
         "graphs": 1 if program is not None else 0,
@@ -118,6 +117,18 @@ def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
         "inference_precision": str(program.get_property(_PRECISION)),
         "kernels": dict(Counter(each["primitiveType"] for each in products).most_common(8)),
     }
+
+
+def about_product() -> dict[str, Any]:
+    """Return `matrix_library.fact` of the probe product."""
+    program = _product(precision.operands()[0].shape[0])
+    return _matrix_products(program, _products(program))
+
+
+def _products(program: Any) -> list[dict[str, str]]:
+    """The facts about the layers of a compiled program that multiply matrices."""
+    layers = [_facts(each) for each in program.get_runtime_model().get_ordered_ops()]
+    return [each for each in layers if each["layerType"] in _PRODUCTS]
 
 
 def _facts(operation: Any) -> dict[str, str]:

@@ -81,7 +81,7 @@ def write(
         git = {"revision": "a" * 40, "dirty": False, "worker_source_sha256": "1"}
         written = record_json(of) | {"started": started, "git": git}
         for key, value in (record or {}).items():
-            written[key] = written[key] | value if isinstance(value, dict) else value
+            written[key] = written.get(key, {}) | value if isinstance(value, dict) else value
         _json(directory / "record.json", written)
         write_json(directory / "raw" / "performance" / "job.json", job(of, directory, planned_ms))
         name, unit = ("samples_per_second", "samples/s") if offline else ("latency_p90", "ms")

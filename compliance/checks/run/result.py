@@ -17,7 +17,7 @@ from compliance.findings.check import judge, mismatch, not_applicable, shorten
 from compliance.loadgen import counts
 from compliance.logs import files
 from compliance.subject import LoadGenRun, Subject
-from formats import figures
+from formats import computing, figures
 from formats.checks import Check, Fault
 from formats.figures import FIGURES, Figures
 from formats.outcome import WorkerOutcome
@@ -26,7 +26,14 @@ from formats.result import Metric, Result
 
 _ALWAYS = ("samples_per_second", "ms_per_step", "ms_per_denoising_step", "tokens_per_second")
 """Figures of `metrics` that have to be there. Older results may lack other figures."""
-_COMPUTING = ("flops_per_second", "matrix_share", "operators_per_batch")
+_COMPUTING = (
+    "flops_per_second",
+    "matrix_share",
+    "bytes_per_second",
+    "flops_per_byte",
+    "bandwidth_share",
+    "operators_per_batch",
+)
 
 
 def check(subject: Subject) -> Check:
@@ -151,6 +158,9 @@ def other_figures(result: Result, make: Callable[[], Figures]) -> Iterator[Fault
         figure, value = result.metrics.get(name), expected.metrics.get(name)
         if not _close(figure, value):
             yield mismatch(f"metrics.{name}", figure, value, who)
+    binds = computing.binds(expected.metrics)
+    if result.binds not in ("", binds):
+        yield mismatch("binds", result.binds, binds, who)
     for name, value in expected.measured.items():
         figure = result.measured.get(name)
         if not _close(figure, value):

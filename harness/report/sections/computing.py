@@ -1,56 +1,36 @@
-"""A section on the model's products, compared with a large product of the same framework."""
+"""A section on how much of the machine's speed each SUT uses, compared with its framework."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from operator import itemgetter
 from statistics import median
 from typing import Any
 
-from formats.record import Machine
+from formats.work import Roof
 from harness.comparison import tables
 from harness.comparison.tables import Group
 from harness.figure import short
 from harness.messages import Finding, SectionNote
-from harness.report.comparison import Comparison, listed
+from harness.report.comparison import Comparison
 from harness.report.content import Content
-from harness.report.section import Row, Section, Table
-from harness.summary import flops, library, matrix_products, share
-from sut.evidence.matrix_library import UNKNOWN, unused_avx512
+from harness.report.products import Products, fastest_first, meaning
+from harness.report.section import Picture, Pictures, Row, Section, Table
+from harness.summary import flops, matrix_products, share
 from sut.registry import framework_of
 
-_COLUMNS = ("SUT", "the model's products", "share", "a large product", "operators a batch")
-_CLEARLY = 1.2  # times as fast; smaller differences give no warning
-
-
-@dataclass
-class _Products:
-    """How one framework multiplied matrices in one place.
-
-    Attributes:
-        rates: floating-point operations a second of a large product, of each run.
-        libraries: the library with instructions and threads, in words, of each run that names it.
-        narrow: the instructions that MKL used, if an AMD processor has wider ones; otherwise empty.
-    """
-
-    rates: list[float] = field(default_factory=list)
-    libraries: list[str] = field(default_factory=list)
-    narrow: str = ""
-
-    @property
-    def rate(self) -> float:
-        """The median of the rates."""
-        return median(self.rates)
-
-    def add(self, rate: float, fact: Mapping[str, Any], machine: Machine | None) -> None:
-        """Add one run: its rate, the evidence of its library, and the machine it ran on."""
-        self.rates.append(rate)
-        if fact.get("library", UNKNOWN) == UNKNOWN:
-            return
-        self.libraries.append(library(fact))
-        if machine and not self.narrow:
-            self.narrow = unused_avx512(fact, machine.cpu, machine.cpu_flags)
+_COLUMNS = (
+    "SUT",
+    "operations",
+    "of a large product",
+    "bytes",
+    "of its bandwidth",
+    "binds",
+    "operators a batch",
+)
+_NONE = "–"
+_MOST_PICTURES = 12
 
 
 _Place = tuple[str, ...]
@@ -58,42 +38,60 @@ _Place = tuple[str, ...]
 
 
 def section(content: Content) -> Section:
-    """The shares of all comparisons in a table. A single comparison also has sentences."""
+    """The shares of all comparisons in a table, and a picture of each comparison. A single
+    comparison also has sentences.
+    """
     own = []
     if len(content.with_rivals) == 1:
         own = _sentences(content.with_rivals[0])
     groups = {}
     for comparison in content.comparisons:
-        rows = [_texts(row) for row in _rows(comparison, "matrix_share")]
+        rows = [_texts(row) for row in _rows(comparison, "flops_per_second")]
         if rows:
             groups[comparison.name] = rows
+    note = str(SectionNote.MACHINE_SHARE)
+    if any(map(_roofs, content.comparisons)):
+        note = f"{note} {SectionNote.ROOFLINE}"
     table = Table(columns=_COLUMNS, numbers=range(1, len(_COLUMNS)), groups=groups, most=200)
     return Section(
         title="How much of what its framework can do",
-        note=SectionNote.MATRIX_SHARE,
+        note=note,
         sentences=[*own, *product_sentences(content.current)],
         tables=[table],
+        pictures=partial(_pictures, content),
     )
 
 
 def _sentences(comparison: Comparison) -> list[str]:
-    """Return one sentence with the share of each SUT, the largest first, and one with the operators
-    of eager SUTs.
+    """Return one sentence with each share of each SUT, the largest first, and one with the
+    operators of eager SUTs.
 
     There is no sentence for a figure that fewer than two SUTs have.
     """
-    shares = _rows(comparison, "matrix_share")
-    shares.sort(key=itemgetter("matrix_share"), reverse=True)
+    sentences = []
+    shares = _listed(comparison, "matrix_share")
+    if shares:
+        sentences.append(Finding.MATRIX_SHARES.format(shares=shares))
+    shares = _listed(comparison, "bandwidth_share")
+    if shares:
+        sentences.append(Finding.BANDWIDTH_SHARES.format(shares=shares))
     operators = _rows(comparison, "operators_per_batch")
     operators.sort(key=itemgetter("operators_per_batch"))
-    sentences = []
-    if len(shares) > 1:
-        each = [f"{row['sut']} {share(row['matrix_share'])}" for row in shares]
-        sentences.append(Finding.MATRIX_SHARES.format(shares=", ".join(each)))
     if len(operators) > 1:
         each = [f"{row['sut']} {short(row['operators_per_batch'])}" for row in operators]
         sentences.append(Finding.OPERATORS.format(numbers=", ".join(each)))
     return sentences
+
+
+def _listed(comparison: Comparison, column: str) -> str:
+    """Return `native-jax 75%, keras3-jax 50%`, the largest share first. Empty if fewer than two
+    SUTs have one.
+    """
+    rows = _rows(comparison, column)
+    if len(rows) < 2:
+        return ""
+    rows.sort(key=itemgetter(column), reverse=True)
+    return ", ".join(f"{row['sut']} {share(row[column])}" for row in rows)
 
 
 def _rows(comparison: Comparison, column: str) -> list[dict[str, Any]]:
@@ -103,9 +101,64 @@ def _rows(comparison: Comparison, column: str) -> list[dict[str, Any]]:
 
 def _texts(row: dict[str, Any]) -> Row:
     reached = row["flops_per_second"]
-    part = row["matrix_share"]
-    operators = short(row["operators_per_batch"]) or "–"
-    return row["sut"], flops(reached), share(part), flops(reached / part), operators
+    moved = row["bytes_per_second"]
+    bytes_text = _gigabytes(moved) if moved else _NONE
+    operators = short(row["operators_per_batch"]) or _NONE
+    return (
+        row["sut"],
+        flops(reached),
+        _share(reached, row["matrix_share"], flops),
+        bytes_text,
+        _share(moved, row["bandwidth_share"], _gigabytes),
+        row["binds"] or _NONE,
+        operators,
+    )
+
+
+def _share(rate: float | None, part: float | None, words: Callable[[float], str]) -> str:
+    """A share, and the limit that it is a share of, in words."""
+    if not rate or not part:
+        return _NONE
+    return f"{share(part)} of {words(rate / part)}"
+
+
+def _gigabytes(rate: float) -> str:
+    return f"{rate / 1e9:,.3g} GB/s"
+
+
+def _pictures(content: Content) -> Pictures:
+    """Draw the comparisons whose SUTs have limits and counted operations."""
+    found = [comparison for comparison in content.comparisons if _roofs(comparison)]
+    shown = [_picture(comparison) for comparison in found[:_MOST_PICTURES]]
+    return Pictures(shown=shown, more=len(found) - len(shown))
+
+
+def _picture(comparison: Comparison) -> Picture:
+    from harness.report import figures
+
+    dots = {
+        row["sut"]: (row["flops_per_byte"], row["flops_per_second"])
+        for row in _rows(comparison, "flops_per_byte")
+    }
+    draw = partial(figures.roofline, dots, _roofs(comparison), title=comparison.name)
+    return Picture(caption=comparison.name, draw=draw)
+
+
+def _roofs(comparison: Comparison) -> dict[str, tuple[float, float]]:
+    """Return framework → (operations a second, bytes a second) that it reaches on this machine, the
+    median over its SUTs. Empty if no operations are counted.
+    """
+    found: dict[str, list[Roof]] = {}
+    for group in comparison.good:
+        record = group.last.record
+        if record and record.roof and "flops_per_byte" in group.last.result.metrics:
+            found.setdefault(framework_of(group.cell.sut), []).append(record.roof)
+    roofs = {}
+    for framework, measured in found.items():
+        flops_per_second = median(roof.matrix_flops for roof in measured)
+        bytes_per_second = median(roof.read_bytes_per_second for roof in measured)
+        roofs[framework] = (flops_per_second, bytes_per_second)
+    return roofs
 
 
 def product_sentences(groups: Iterable[Group]) -> list[str]:
@@ -130,13 +183,13 @@ def product_sentences(groups: Iterable[Group]) -> list[str]:
                 precision=precision, device=device, apart=apart, rates=rates
             )
         )
-        sentences += _meaning(precision, of_one)
+        sentences += meaning(precision, of_one)
     return sentences
 
 
-def _places(groups: Iterable[Group]) -> dict[_Place, dict[str, _Products]]:
+def _places(groups: Iterable[Group]) -> dict[_Place, dict[str, Products]]:
     """Return place → framework → its products."""
-    places: dict[_Place, dict[str, _Products]] = {}
+    places: dict[_Place, dict[str, Products]] = {}
     for group in groups:
         cell = group.cell
         framework = framework_of(cell.sut)
@@ -148,41 +201,17 @@ def _places(groups: Iterable[Group]) -> dict[_Place, dict[str, _Products]]:
             rate = run.result.evidence.get("after", {}).get("matrix_flops")
             if framework and rate:
                 of_one = places.setdefault(place, {})
-                products = of_one.setdefault(framework, _Products())
+                products = of_one.setdefault(framework, Products())
                 products.add(rate, matrix_products(run.result), machine)
     return places
 
 
-def _rates(of_one: Mapping[str, _Products]) -> list[str]:
+def _rates(of_one: Mapping[str, Products]) -> list[str]:
     """Return `PyTorch 184 GFLOP/s (MKL, AVX2, 2 threads)` for each framework, the fastest first."""
     is_known = any(products.libraries for products in of_one.values())
     texts = []
-    for name, products in _fastest_first(of_one):
+    for name, products in fastest_first(of_one):
         libraries = " or ".join(dict.fromkeys(products.libraries)) or "library not reported"
         remark = f" ({libraries})" if is_known else ""
         texts.append(f"{name} {products.rate / 1e9:,.0f} GFLOP/s{remark}")
     return texts
-
-
-def _meaning(precision: str, of_one: Mapping[str, _Products]) -> Iterator[str]:
-    """Yield a sentence on each framework whose MKL leaves instructions unused, if others are
-    faster.
-    """
-    for name, products in of_one.items():
-        faster = {}
-        for other, others in _fastest_first(of_one):
-            if others.rate > _CLEARLY * products.rate and not others.narrow:
-                faster[other] = f"{others.rate / products.rate:.1f}"
-        if products.narrow and faster:
-            multiply = "multiply" if len(faster) > 1 else "multiplies"
-            yield Finding.MKL_WITHOUT_AVX512.format(
-                framework=name,
-                precision=precision,
-                path=products.narrow,
-                others=f"{listed(list(faster))} {multiply}",
-                times=listed(list(faster.values())),
-            )
-
-
-def _fastest_first(of_one: Mapping[str, _Products]) -> list[tuple[str, _Products]]:
-    return sorted(of_one.items(), key=lambda item: (item[1].rate, item[0]), reverse=True)

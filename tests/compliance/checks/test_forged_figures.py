@@ -65,6 +65,42 @@ def test_operations_a_second_are_those_of_record_and_log(run, name, factor, name
     assert failed(run) == {"outcomes-and-result"}
 
 
+WORK = {
+    "first": {"flops": {"matrix product": 1e6}, "weights": 1e6, "activations": 1e3, "passes": 1}
+}
+
+
+def with_work(run):
+    """Write counted work and limits into the record. Return samples a second."""
+    roof = {"matrix_flops": 1e13, "read_bytes_per_second": 1e13}
+    edit_json(run / "record.json", lambda d: {**d, "work": WORK, "roof": roof})
+    return own_result(run)["metrics"]["samples_per_second"]
+
+
+@pytest.mark.parametrize(("factor", "names"), [(1, set()), (1.01, {"outcomes-and-result"})])
+@pytest.mark.parametrize("name", ["matrix_share", "bandwidth_share", "flops_per_byte"])
+def test_shares_of_the_machine_are_those_of_counted_work_and_kept_limits(run, name, factor, names):
+    rate = with_work(run)
+    measured = own_result(run)["measured"]
+    moved = 4 * (1e6 * measured["batches"] / measured["samples"] + 1e3)
+    values = {
+        "matrix_share": 1e6 * rate / 1e13,
+        "bandwidth_share": moved * rate / 1e13,
+        "flops_per_byte": 1e6 / moved,
+    }
+    forge(run, "metrics", name, value=factor * values[name])
+    assert failed(run) == names
+
+
+@pytest.mark.parametrize(
+    ("limit", "names"), [("memory", set()), ("matrix products", {"outcomes-and-result"})]
+)
+def test_the_limit_that_binds_is_the_one_with_the_larger_share(run, limit, names):
+    with_work(run)
+    forge(run, "binds", value=limit)
+    assert failed(run) == names
+
+
 @pytest.mark.parametrize(("value", "names"), [(500.5, set()), (500.0, {"outcomes-and-result"})])
 def test_operators_for_a_batch_are_those_of_the_outcome(run, value, names):
     detail = {"operators_called": 1001, "batches": 2}

@@ -10,11 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from formats.job import COUNT
 from formats.outcome import WorkerOutcome
+from formats.work import MATRIX, Counted, Part, Work
+from formats.writing import write_json
 from harness.execution.environments import ROOT, Environment
 from harness.inputs import checkpoint, dataset
-from harness.measurement import reference
+from harness.measurement import counted_work, reference
 from harness.request.request import Request
+from scenarios.worker import work
 from tests.support.cells import request
 
 
@@ -89,6 +93,44 @@ def test_the_host_makes_no_training_for_an_accelerator(made, monkeypatch):
     made.outcomes.append(WorkerOutcome("oom", "CUDA out of memory"))
     assert made(device="cuda").reason == "no reference: oom: CUDA out of memory"
     assert len(made.calls) == 1
+
+
+def count(made, monkeypatch):
+    """From now on the work is counted. Each worker counts another number."""
+    played = reference.process.run
+
+    def worker(job, python, env, watch):
+        outcome = played(job, python, env, watch)
+        part = Part(flops={MATRIX: len(made.calls)}, weights=1, activations=1, passes=1)
+        write_json(job.log_dir / work.FILE, Counted(work=Work(first=part)))
+        return outcome
+
+    monkeypatch.setattr(reference.process, "run", worker)
+    monkeypatch.setattr(counted_work, "REFERENCE", "mock")
+    monkeypatch.setattr(counted_work, "is_made", lambda *_: True)
+
+
+def test_the_worker_that_makes_it_counts_its_work(made, monkeypatch):
+    count(made, monkeypatch)
+    assert made().work.first.all_flops == made().work.first.all_flops == 1
+    assert len(made.calls) == 1
+
+
+def test_one_of_an_earlier_version_gets_its_work_without_new_answers(made, monkeypatch):
+    earlier = made()
+    assert earlier.work is None
+    count(made, monkeypatch)
+    assert made() == replace(earlier, work=made().work)
+    assert [job.procedure for job in made.calls] == ["reference", COUNT]
+
+
+def test_work_that_cannot_be_counted_is_a_note_and_is_not_tried_again(made, monkeypatch):
+    made()
+    count(made, monkeypatch)
+    made.outcomes.append(WorkerOutcome("oom", "too large"))
+    assert made().notes == ("the model's operations are not counted: oom: too large",)
+    assert made().work is None
+    assert len(made.calls) == 2
 
 
 def test_other_weights_have_a_reference_of_their_own(made):

@@ -201,6 +201,23 @@ def test_the_models_operations_stand_beside_those_of_a_large_product(tmp_path, m
         "matrix_share": pytest.approx(reached / 4e12),
     }
     assert metrics(architecture="stable_diffusion") == {} == metrics(architecture="a newer one")
+    part = {"flops": {"matrix product": 2e6}, "weights": 1e6, "activations": 0, "passes": 1}
+    counted = {"first": part}
+    assert metrics(work=counted)["flops_per_second"] == pytest.approx(2 * reached)
+    assert any("./run.sh limits" in text for text in result.derive(directory).warnings)
+    slow = {"matrix_flops": reached, "read_bytes_per_second": 2 * reached}
+    assert "matrix_share" not in metrics(work=counted, roof=slow)
+    derived = result.derive(directory)
+    assert derived.binds == ""
+    lines = dict(summary.rows(derived))
+    assert "%" not in lines["compute"]
+    for beginning in ("no share of the matrix rate: ", "no share of the memory bandwidth: "):
+        assert any(text.startswith(beginning) for text in derived.warnings)
+    fast = {"matrix_flops": 8 * reached, "read_bytes_per_second": 8 * reached}
+    metrics(work=counted, roof=fast)
+    derived = result.derive(directory)
+    assert derived.binds == "memory"
+    assert dict(summary.rows(derived))["compute"].endswith("; memory binds")
     assert (
         summary.computing({"flops_per_second": 52.14e9, "matrix_share": 0.27})
         == "52.1 GFLOP/s at least, 27% of a large matrix product of this framework"

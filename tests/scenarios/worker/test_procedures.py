@@ -38,11 +38,12 @@ def test_a_procedure_gets_a_loaded_and_warm_sut_and_tells_fields_of_the_outcome(
 
 
 def test_an_unknown_procedure_ends_the_worker_with_those_there_are(tmp_path):
-    job = replace(mock_job.make(tmp_path), procedure="profile")
+    job = replace(mock_job.make(tmp_path), procedure="tomorrow")
     outcome = process.run(job, sys.executable, {}, lambda beat: None)
     assert (outcome.status, outcome.reason) == (
         "error",
-        "ValueError: there is no procedure 'profile'; there are loadgen, reference, fit, serve",
+        "ValueError: there is no procedure 'tomorrow'; there are loadgen, reference, fit, work, serve,"
+        " profile, operations",
     )
 
 

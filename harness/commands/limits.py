@@ -1,0 +1,363 @@
+"""`./run.sh limits` measures the speed that each framework reaches on this machine, without a
+model: matrix products, memory and calls. The cache keeps the figures (`harness.execution.limits`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+
+from compliance.rules import CURRENT
+from formats.limits import LAYER_SHAPE, Limits, Measured, Spread
+from formats.record import Machine
+from harness import locks, terminal
+from harness.errors import EnvironmentFailure, UsageError
+from harness.execution import environments, limits, machine
+from harness.execution.environments import Environment
+from harness.figure import short
+from harness.messages import MachineLimits
+from harness.report.products import CLEARLY, Products, fastest_first, meaning
+from harness.request.flags import Parser, add_common, known_name, sut_name
+from harness.summary import library, share
+from sut import variables
+from sut.devices import DEVICES, HOST
+from sut.registry import SUTS, framework_of
+
+_USUAL_S = 60  # of one environment on one device
+_HALF = 0.5
+_QUIET = 0.15  # the part of the median by which repeats may differ on a quiet machine
+
+
+@dataclass(frozen=True)
+class _Place:
+    """An environment and the device that it is measured on."""
+
+    environment: Environment
+    device: str
+
+    @property
+    def name(self) -> str:
+        """The name of the environment."""
+        return self.environment.name
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command. → the exit code."""
+    flags = _parser().parse_args(arguments)
+    reporter = terminal.Terminal(flags.quiet)
+    here = machine.describe()
+    cache = flags.cache.absolute()
+    places = _places(flags, here, reporter)
+    kept: dict[_Place, Measured] = {}
+    for place in places:
+        recorded = limits.recorded(place.environment)
+        measured = limits.read(cache, recorded, here, place.device)
+        if measured and not flags.again:
+            kept[place] = measured
+    left = [place for place in places if place not in kept]
+    seconds = _USUAL_S * len(left)
+    if left:
+        reporter.say(
+            MachineLimits.PLAN.format(
+                count=f"{len(left)} environment{'' if len(left) == 1 else 's'}",
+                duration=terminal.duration(seconds),
+                time=terminal.until(seconds),
+                kept=len(kept),
+            )
+        )
+    failed = False
+    command = shlex.join(["./run.sh", "limits", *arguments])
+    for number, place in enumerate(left, 1):
+        begins = MachineLimits.BEGINS.format(
+            number=number, all=len(left), environment=place.name, device=place.device
+        )
+        reporter.say(begins)
+        try:
+            with locks.machine(reporter.warn, command, _USUAL_S):
+                kept[place] = limits.measure(cache, place.environment, here, place.device)
+        except EnvironmentFailure as e:
+            failed = True
+            terminal.error(str(e))
+    in_order = [kept[place] for place in places if place in kept]
+    if flags.json:
+        terminal.document({"measured": [asdict(measured) for measured in in_order]})
+    else:
+        show(in_order, here)
+    return 1 if failed else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="./run.sh limits",
+        description=(
+            "The speed that each framework reaches on this machine, by precision: matrix products,"
+            " memory and calls. The cache keeps the figures until the machine, the packages or the"
+            " environment variables change."
+        ),
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--sut",
+        metavar="A,B",
+        help="only the environments of these SUTs, or `all`; default: those that are made",
+    )
+    parser.add_argument(
+        "--device", metavar="DEVICE", help=f"{' or '.join(DEVICES)}; default: those that are there"
+    )
+    parser.add_argument(
+        "--python", metavar="PATH", help="measure this interpreter, as an environment of --sut"
+    )
+    parser.add_argument("--again", action="store_true", help="measure what is kept, too")
+    add_common(parser)
+    return parser
+
+
+def _places(flags: argparse.Namespace, here: Machine, reporter: terminal.Terminal) -> list[_Place]:
+    """The environments to show, made if a flag names them. Raises UsageError, or EnvironmentFailure
+    if one cannot be made.
+    """
+    devices = [HOST]
+    if here.accelerators:
+        devices += [name for name, device in DEVICES.items() if device.accelerator]
+    if flags.device:
+        device = known_name(flags.device, DEVICES, "--device")
+        if device not in devices:
+            raise UsageError(
+                f"--device {device}: no {DEVICES[device].driver} answers on this machine: take"
+                f" --device {HOST}"
+            )
+        devices = [device]
+    if flags.python and not flags.sut:
+        raise UsageError("--python: also give --sut, which names the packages to look for")
+    cache = flags.cache.absolute()
+    places = []
+    for name, device in _named(flags, devices):
+        _refuse_variables(name, device)
+        if flags.python:
+            environment = environments.adopt(flags.python, name, CURRENT, device, cache)
+        else:
+            environment = environments.ensure(cache, name, device, CURRENT, reporter.say)
+        places.append(_Place(environment, device))
+    return places
+
+
+def _named(flags: argparse.Namespace, devices: Sequence[str]) -> list[tuple[str, str]]:
+    """(name of an environment, device) of each environment to show."""
+    cache = flags.cache.absolute()
+    every = [spec.environment for sut, spec in SUTS.items() if framework_of(sut)]
+    if flags.sut is None:
+        pairs = [
+            (name, device)
+            for name in dict.fromkeys(every)
+            for device in environments.made_for(cache, name, CURRENT)
+            if device in devices
+        ]
+        if not pairs:
+            raise UsageError(
+                f"no environment is made for {' or '.join(devices)} yet: name SUTs, such as --sut"
+                " all, and their environments are made first"
+            )
+        return pairs
+    chosen = every
+    if flags.sut != "all":
+        suts = [sut_name(name) for name in flags.sut.split(",")]
+        without = [sut for sut in suts if not framework_of(sut)]
+        if without:
+            raise UsageError(f"--sut {without[0]}: runs no framework, so it has no limits")
+        chosen = [SUTS[sut].environment for sut in suts]
+    pairs = []
+    for name in dict.fromkeys(chosen):
+        # The last device is the accelerator, if there is one.
+        for device in reversed(devices):
+            has_lock = (environments.LOCKS / f"{name}-{device}.txt").exists()
+            if has_lock or flags.python or device == devices[0]:
+                pairs.append((name, device))
+                break
+    return pairs
+
+
+def _refuse_variables(environment: str, device: str) -> None:
+    """Raises UsageError for an environment variable that no SUT of the environment may run with."""
+    for spec in limits.suts_of(environment).values():
+        if refusal := variables.refusal(spec, device, os.environ):
+            raise UsageError(refusal)
+
+
+def show(measured: Sequence[Measured], here: Machine) -> None:
+    """Print two tables for each device, and what differs in words."""
+    rows = [each for of_one in measured for each in of_one.limits]
+    for device in dict.fromkeys(row.device for row in rows):
+        of_device = [row for row in rows if row.device == device]
+        _show_products(device, of_device)
+        _show_memory(device, of_device)
+        sentences = [*_differences(device, of_device, here), *_bound(of_device)]
+        for sentence in (*sentences, *_disturbed(of_device)):
+            terminal.line(f"- {terminal.typed_here(sentence)}")
+    for of_one in measured:
+        for sentence in _lacking(of_one):
+            terminal.line(f"- {sentence}")
+    legend = MachineLimits.LEGEND.format(layer=" × ".join(map(str, LAYER_SHAPE)))
+    terminal.line(legend)
+
+
+def _show_products(device: str, rows: Sequence[Limits]) -> None:
+    fastest = max(row.matrix_flops.median for row in rows)
+    unit, scale = ("TFLOP/s", 1e12) if fastest >= 1e13 else ("GFLOP/s", 1e9)
+    reads = "it reads\nGB/s"
+    columns = ("environment", "precision", "large", "layer", "one row", reads, "by")
+    lines = []
+    for row in rows:
+        lines.append(
+            [
+                row.environment,
+                row.precision,
+                _text(row.matrix_flops, scale),
+                _text(row.layer_flops, scale),
+                _text(row.thin_flops, scale),
+                _text(row.thin_bytes_per_second, 1e9),
+                library(row.matrix_products),
+            ]
+        )
+        for way, spread in row.other_matrix_flops.items():
+            name = MachineLimits.OTHER_WAY.format(way=way)
+            lines.append([name, row.precision, _text(spread, scale), "", "", "", ""])
+    title = MachineLimits.PRODUCTS.format(device=device, unit=unit)
+    terminal.table(title, columns, lines)
+
+
+def _show_memory(device: str, rows: Sequence[Limits]) -> None:
+    """Print the figures that are the same in all precisions of an environment."""
+    columns = [
+        "environment",
+        "version",
+        "read\nGB/s",
+        "copy\nGB/s",
+        "operation\nµs",
+        "compiled\ncall, µs",
+        "to device\nGB/s",
+    ]
+    lines = []
+    for row in {row.environment: row for row in rows}.values():
+        lines.append(
+            [
+                row.environment,
+                f"{row.framework} {row.version}",
+                _text(row.read_bytes_per_second, 1e9),
+                _text(row.copy_bytes_per_second, 1e9),
+                _text(row.dispatch_seconds, 1e-6),
+                _text(row.compiled_dispatch_seconds, 1e-6),
+                _text(row.to_device_bytes_per_second, 1e9),
+            ]
+        )
+    terminal.table(MachineLimits.MEMORY.format(device=device), columns, lines)
+
+
+def _text(spread: Spread | None, scale: float) -> str:
+    """`471 ±2%`: the median, and the distance of the repeat that is furthest from it."""
+    if spread is None:
+        return "–"
+    return f"{_three_digits(spread.median / scale)} ±{_furthest(spread):.0%}"
+
+
+def _furthest(spread: Spread) -> float:
+    """The distance of the furthest repeat from the median, as a part of the median."""
+    above = spread.maximum - spread.median
+    below = spread.median - spread.minimum
+    return max(above, below) / spread.median
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 99.5 else f"{value:.3g}"
+
+
+def _differences(device: str, rows: Sequence[Limits], here: Machine) -> Iterator[str]:
+    """Yield how far frameworks are apart in large products, and why."""
+    by_precision: dict[str, dict[str, Products]] = {}
+    for row in rows:
+        of_one = by_precision.setdefault(row.precision, {})
+        products = of_one.setdefault(row.framework, Products())
+        products.add(row.matrix_flops.median, row.matrix_products, here)
+        for way, spread in row.other_matrix_flops.items():
+            ratio = spread.median / row.matrix_flops.median
+            products.ways.setdefault(way, []).append(ratio)
+    apart = []
+    for precision, of_one in by_precision.items():
+        order = fastest_first(of_one)
+        fastest, most = order[0]
+        slowest, least = order[-1]
+        if most.rate > CLEARLY * least.rate:
+            times = short(round(most.rate / least.rate, 1))
+            text = MachineLimits.DIFFER_IN.format(
+                precision=precision, fastest=fastest, times=times, slowest=slowest
+            )
+            apart.append(text)
+    if apart:
+        yield MachineLimits.DIFFER.format(device=device, precisions="; ".join(apart))
+    for precision, of_one in by_precision.items():
+        explained = list(meaning(precision, of_one))
+        yield from explained
+        yield from _other_ways(precision, of_one)
+
+
+def _other_ways(precision: str, of_one: Mapping[str, Products]) -> Iterator[str]:
+    """Yield a sentence on each framework that has a clearly faster way to multiply, unless
+    `products.meaning` has one.
+    """
+    for framework, products in of_one.items():
+        for way, times in products.ways.items():
+            if median(times) > CLEARLY and not products.narrow:
+                yield MachineLimits.WAY.format(
+                    framework=framework,
+                    precision=precision,
+                    times=short(round(median(times), 1)),
+                    way=way,
+                )
+
+
+def _bound(rows: Iterable[Limits]) -> Iterator[str]:
+    """Yield a sentence on products of one row that are slower than the memory."""
+    shares: dict[tuple[str, str], float] = {}
+    for row in rows:
+        part = row.thin_bytes_per_second.median / row.read_bytes_per_second.median
+        if part < _HALF:
+            shares[row.framework, row.precision] = part
+    names = []
+    for (framework, precision), part in shares.items():
+        name = MachineLimits.BOUND_IN.format(
+            framework=framework, precision=precision, share=share(part)
+        )
+        names.append(name)
+    if names:
+        yield MachineLimits.BOUND.format(names=", ".join(names))
+
+
+def _disturbed(rows: Iterable[Limits]) -> Iterator[str]:
+    """Yield a sentence on environments whose large products were disturbed."""
+    furthest: dict[str, float] = {}
+    for row in rows:
+        part = _furthest(row.matrix_flops)
+        furthest[row.environment] = max(part, furthest.get(row.environment, 0.0))
+    names = [name for name, part in furthest.items() if part > _QUIET]
+    if names:
+        yield MachineLimits.DISTURBED.format(most=share(_QUIET), names=", ".join(names))
+
+
+def _lacking(measured: Measured) -> Iterator[str]:
+    """Yield what the framework refused, in its own words."""
+    environment = measured.made_with["environment"]
+    device = measured.made_with["device"]
+    for precision, words in measured.lacking.items():
+        yield MachineLimits.LACKING.format(
+            environment=environment, precision=precision, device=device, words=words
+        )
+    absent: dict[str, str] = {}
+    for of_precision in measured.limits:
+        absent |= of_precision.absent
+    for name, words in absent.items():
+        yield MachineLimits.ABSENT.format(
+            environment=environment, device=device, name=name, words=words
+        )

@@ -1,0 +1,203 @@
+"""The limits of an environment on this machine (`formats.limits`), which the cache keeps.
+
+A file serves one environment on one kind of machine, with the same environment variables. If one of
+these changes, there is no file for them, and the limits are not known.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from formats import reading
+from formats.cell import PRECISIONS
+from formats.limits import Limits, Measured
+from formats.record import Machine, SutEnvironment
+from formats.writing import write_json
+from harness.errors import EnvironmentFailure
+from harness.execution import machine as this_machine
+from harness.execution.environments import ROOT, Environment
+from harness.execution.interpreter import die_with_parent
+from scenarios.worker.preflight import available_memory_bytes
+from sut import variables
+from sut.devices import DEVICES
+from sut.registry import SUTS, SutSpec, framework_of
+
+_FORMAT = 1  # of the measurements; a change of them needs another number
+_LEAST_BYTES = 256 << 20
+_ON_ACCELERATOR_BYTES = 1 << 30
+_CACHES = 4  # an array has so many times the bytes of the last-level caches
+_MEMORY = 16  # and at most one in so many bytes of memory, because there are several arrays
+_PATIENCE_S = 900
+_LAST_LINES = 3
+
+
+def known(
+    cache: Path, environment: SutEnvironment, machine: Machine, device: str, precision: str
+) -> Limits | None:
+    """Return the kept limits of an environment on a device in a precision. None: `./run.sh limits`
+    did not measure them with these packages on this machine.
+
+    Args:
+        environment, machine: as a run's record has them.
+    """
+    measured = read(cache, environment, machine, device)
+    for limits in measured.limits if measured else ():
+        if limits.precision == precision:
+            return limits
+    return None
+
+
+def read(
+    cache: Path, environment: SutEnvironment, machine: Machine, device: str
+) -> Measured | None:
+    """Return the kept limits of an environment on a device. None: there are none."""
+    made_with = facts(environment, machine, device)
+    try:
+        measured = reading.from_file(file(cache, made_with), reading.limits)
+    except (OSError, ValueError):
+        return None
+    return measured if measured.made_with == made_with else None
+
+
+def facts(environment: SutEnvironment, machine: Machine, device: str) -> dict[str, Any]:
+    """Return everything that changes the limits, as JSON values."""
+    accelerators = [
+        [each.name, each.driver, each.power_limit_w, each.mig] for each in machine.accelerators
+    ]
+    return {
+        "format": _FORMAT,
+        "environment": environment.name,
+        "lock_sha256": environment.lock_sha256,
+        "device": device,
+        "cpu": [machine.cpu, machine.cpu_family, machine.cpu_model],
+        "cpu_flags": list(machine.cpu_flags),
+        "threads": [machine.usable_threads, machine.cpu_quota],
+        "clock": [machine.governor, machine.boost],
+        "accelerators": accelerators,
+        "variables": _variables(environment, device),
+    }
+
+
+def file(cache: Path, made_with: Mapping[str, Any]) -> Path:
+    """Return the file that keeps the limits with these facts."""
+    name = re.sub(r"\W+", "-", made_with["environment"]).strip("-")
+    digest = hashlib.sha256(json.dumps(made_with).encode()).hexdigest()[:12]
+    return cache / "limits" / f"{name}-{made_with['device']}-{digest}.json"
+
+
+def suts_of(environment: str) -> dict[str, SutSpec]:
+    """Return the SUTs that run in the environment of this name."""
+    name = environment.partition(" ")[0]  # that of --python has a remark
+    return {sut: spec for sut, spec in SUTS.items() if spec.environment == name}
+
+
+def _variables(environment: SutEnvironment, device: str) -> dict[str, str]:
+    """The variables that change a figure of some SUT in this environment."""
+    found: dict[str, str] = {}
+    for spec in suts_of(environment.name).values():
+        found |= variables.of_cell(spec, device, environment.variables)
+    return dict(sorted(found.items()))
+
+
+def recorded(environment: Environment) -> SutEnvironment:
+    """Return the environment as a record has it, with the variables of this process."""
+    return SutEnvironment(
+        name=environment.name,
+        python=str(environment.python),
+        lock_sha256=environment.lock_sha256,
+        versions={},
+        variables=variables.read_by_any(os.environ),
+    )
+
+
+def measure(cache: Path, environment: Environment, machine: Machine, device: str) -> Measured:
+    """Measure the limits of an environment on a device, and keep them. Raises EnvironmentFailure
+    with the worker's last words.
+    """
+    made_with = facts(recorded(environment), machine, device)
+    started = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+    begun = time.monotonic()
+    document = _worker(environment, machine, device)
+    measured = reading.limits(
+        {
+            "made_with": made_with,
+            "started": started,
+            "seconds": round(time.monotonic() - begun, 1),
+            **document,
+        }
+    )
+    path = file(cache, made_with)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, measured)
+    return measured
+
+
+def _worker(environment: Environment, machine: Machine, device: str) -> dict[str, Any]:
+    """Run `sut.limits` in the environment. → the `limits` and `lacking` that it wrote."""
+    suts = suts_of(environment.name)
+    sut, spec = next(iter(suts.items()))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        found = folder / "limits.json"
+        job = {
+            "framework": framework_of(sut),
+            "environment": environment.name,
+            "device": device,
+            "precisions": _precisions(suts, device),
+            "sizes": {"array_bytes": _array_bytes(machine, device)},
+            "file": str(found),
+        }
+        path = folder / "job.json"
+        write_json(path, job)
+        own = {**DEVICES[device].environment(os.environ), **spec.process_env}
+        try:
+            done = subprocess.run(
+                [str(environment.python), "-P", "-m", "sut.limits", str(path)],
+                cwd=folder,
+                env={**own, "PYTHONPATH": str(ROOT)},
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                timeout=_PATIENCE_S,
+                preexec_fn=die_with_parent,
+            )
+        except subprocess.TimeoutExpired:
+            raise EnvironmentFailure(
+                f"limits of {environment.name}: not measured after {_PATIENCE_S} s, and ended"
+            ) from None
+        if done.returncode:
+            lines = done.stderr.strip().splitlines()[-_LAST_LINES:]
+            words = " / ".join(lines) or f"exit code {done.returncode}"
+            raise EnvironmentFailure(f"limits of {environment.name}: {words}")
+        document: dict[str, Any] = json.loads(found.read_text(encoding="utf-8"))
+        return document
+
+
+def _precisions(suts: Mapping[str, SutSpec], device: str) -> list[str]:
+    """The precisions that some SUT of the environment computes in on the device."""
+    named = set[str]().union(*(spec.precisions for spec in suts.values()))
+    lacks = DEVICES[device].lacks
+    return [precision for precision in PRECISIONS if precision in named and precision not in lacks]
+
+
+def _array_bytes(machine: Machine, device: str) -> int:
+    """The bytes of a measured array, which is larger than the last-level caches and fits into
+    memory several times.
+    """
+    if DEVICES[device].accelerator:
+        memory_bytes = machine.accelerators[0].memory_bytes if machine.accelerators else 0
+        wanted = _ON_ACCELERATOR_BYTES
+    else:
+        memory_bytes = available_memory_bytes() or 0
+        wanted = max(_LEAST_BYTES, _CACHES * this_machine.last_level_caches_bytes())
+    return min(wanted, memory_bytes // _MEMORY) if memory_bytes else wanted

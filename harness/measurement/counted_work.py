@@ -1,0 +1,70 @@
+"""The work of a sample, as the worker of the reference counted it. It is kept with the reference.
+
+A reference of an earlier version has none. Then another worker counts it, without new answers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from formats import reading
+from formats.outcome import WorkerOutcome
+from formats.work import Counted
+from formats.writing import write_json
+from harness.execution.environments import ROOT, is_made
+from harness.request.request import Request
+from scenarios.worker.work import FILE
+from sut.registry import COUNTER, REFERENCE, spec_of
+
+_MODULES = ("scenarios.worker.work", COUNTER)
+
+
+def keep(folder: Path) -> None:
+    """Give the file of the worker its final name in the folder of the reference."""
+    if (folder / FILE).exists():
+        (folder / FILE).rename(folder / _name())
+
+
+def of(
+    request: Request, folder: Path, count: Callable[[], WorkerOutcome], scratch: Path
+) -> Counted:
+    """Return the work of a sample. There is none, without a reason, if the reference is not the
+    usual one or its environment is not installed.
+
+    Args:
+        folder: that of the reference.
+        count: runs a worker that writes its files to `scratch`.
+    """
+    if request.reference != REFERENCE:
+        return Counted(work=None)
+    path = folder / _name()
+    if not path.exists():
+        if not _has_environment(request):
+            return Counted(work=None)
+        outcome = count()
+        if outcome.status == "ok":
+            (scratch / FILE).rename(path)
+        else:
+            write_json(path, Counted(work=None, reason=f"{outcome.status}: {outcome.reason}"))
+        shutil.rmtree(scratch)
+    return reading.from_file(path, reading.counted)
+
+
+def _name() -> str:
+    """The final name of the file. It has a digest of the source that counts."""
+    total = hashlib.sha256()
+    for module in _MODULES:
+        path = ROOT / f"{module.replace('.', '/')}.py"
+        total.update(path.read_bytes())
+    return f"work-{total.hexdigest()[:8]}.json"
+
+
+def _has_environment(request: Request) -> bool:
+    options = request.options
+    name = spec_of(REFERENCE).environment
+    return options.python is not None or is_made(
+        options.cache, name, request.device, request.rules.round
+    )

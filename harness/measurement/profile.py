@@ -1,0 +1,152 @@
+"""Profiles a step of each SUT, and counts the operations that the step needs on the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from formats import reading
+from formats.cell import cell_words
+from formats.job import OPERATIONS, PERFORMANCE, PROFILE, Job
+from formats.profile import ProfiledSut, StepOperations
+from formats.result import Status
+from harness.execution import kernels, process
+from harness.execution.environments import Environment
+from harness.execution.loadgen_run import Reporter
+from harness.measurement import reference, run, trained_file
+from harness.measurement.attempt import Attempt, make_job
+from harness.measurement.reference import Reference
+from harness.messages import Profiled
+from harness.request.plan import memory_shortage, unsupported
+from harness.request.request import Request
+from sut.registry import REFERENCE, profiler_of, recorded_names, spec_of
+
+_FILE = "profile.json"
+_RAW = "raw"
+
+
+def title_of(request: Request) -> str:
+    """Return the work in a few words, without the SUT."""
+    cell = request.cell()
+    parts = (cell.model, cell.size, cell.task, cell.scenario, *cell_words(cell))
+    return " ".join(parts)
+
+
+def profile(request: Request, directory: Path, reporter: Reporter) -> ProfiledSut:
+    """Profile a step of one SUT. The files of its worker stay in `directory`.
+
+    Raises HarnessError for a fault that the user must fix first. A failing worker becomes the
+    status.
+    """
+    refused = _refused(request)
+    if refused:
+        return refused
+    prepared = _Prepared.of(request, reporter)
+    job = prepared.job(directory / _RAW / request.options.sut)
+    variables = {**prepared.kernels, **request.spec.process_env}
+    watch = reporter.watch(request.options.sut)
+    outcome = process.run(job, prepared.environment.python, variables, watch)
+    found = _named(request, outcome.status, outcome.reason)
+    if outcome.status != "ok":
+        return found
+    step = reading.from_file(job.log_dir / _FILE, reading.step_profile)
+    names = recorded_names(request.spec.packages, outcome.versions)
+    versions = {package: outcome.versions[name] for package, name in names.items()}
+    return replace(found, step=step, versions=versions)
+
+
+def operations(
+    requests: Sequence[Request], directory: Path, reporter: Reporter
+) -> StepOperations | str:
+    """Return the operations of a step, counted on the reference, or why they are not known.
+
+    `requests`: of all SUTs, which do the same work.
+    """
+    for request in requests:
+        if request.reference == REFERENCE and not unsupported(request):
+            return _count(request, directory, reporter)
+    return Profiled.NOT_COUNTED
+
+
+def _count(request: Request, directory: Path, reporter: Reporter) -> StepOperations | str:
+    shortage = reference.shortage(request)
+    if shortage:
+        return shortage
+    prepared = _Prepared.of(request, reporter)
+    environment = run.reference_environment(request, prepared.environment, reporter, {})
+    spec = spec_of(request.reference)
+    job = prepared.job(directory / _RAW / request.reference)
+    workload = replace(
+        job.workload,
+        precision="float32",
+        backend=spec.backend,
+        execution=spec.execution,
+        options={},
+    )
+    job = replace(job, sut=request.reference, workload=workload, procedure=OPERATIONS)
+    watch = reporter.watch(request.reference)
+    outcome = process.run(job, environment.python, spec.process_env, watch)
+    if outcome.status != "ok":
+        return f"{outcome.status}: {outcome.reason}"
+    return reading.from_file(job.log_dir / _FILE, reading.step_operations)
+
+
+def _refused(request: Request) -> ProfiledSut | None:
+    """Return the result of a SUT that can't be profiled here. None: it can."""
+    obstacle = unsupported(request)
+    if not obstacle and profiler_of(request.options.sut) is None:
+        obstacle = Profiled.NO_PROFILER.format(sut=request.options.sut)
+    if obstacle:
+        return _named(request, Status.UNSUPPORTED, obstacle)
+    shortage = memory_shortage(request, request.precision)
+    return _named(request, Status.SKIPPED, shortage) if shortage else None
+
+
+def _named(request: Request, status: str, reason: str) -> ProfiledSut:
+    options = [f"{name}={value}" for name, value in request.sut_options.items()]
+    label = " ".join([request.options.sut, *options])
+    return ProfiledSut(sut=request.options.sut, label=label, status=status, reason=reason)
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A request with everything that its worker needs."""
+
+    attempt: Attempt
+
+    @staticmethod
+    def of(request: Request, reporter: Reporter) -> _Prepared:
+        """Make environment, weights and inputs, unless they exist."""
+        environment = run.environment_of(request, request.spec.environment, reporter, {})
+        weights = run.checkpoint_of(request, reporter)
+        if request.model.file and request.trains:
+            request = trained_file.described(request, weights, environment)
+        inputs = run.inputs_of(request)
+        attempt = Attempt(
+            request=request,
+            cell=request.cell(),
+            environment=environment,
+            inputs=inputs,
+            checkpoint=weights,
+            reference=Reference(None),
+            setup_seconds={},
+            started_monotonic_ns=0,
+        )
+        return _Prepared(attempt)
+
+    @property
+    def environment(self) -> Environment:
+        """The SUT's environment."""
+        return self.attempt.environment
+
+    @property
+    def kernels(self) -> dict[str, str]:
+        """The variables by which the worker finds programs that are compiled already."""
+        return kernels.variables(self.attempt.kernels)
+
+    def job(self, log_dir: Path) -> Job:
+        """Return the job that profiles a step, and make the folder for its files."""
+        log_dir.mkdir(parents=True)
+        job = make_job(self.attempt, log_dir, PERFORMANCE, None)
+        return replace(job, test=PROFILE, procedure=PROFILE, log_dir=log_dir)

@@ -1,0 +1,187 @@
+"""The tables and the sentences of a profile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from formats.profile import CLASSES, MOST_OTHER, OTHER, PRODUCTS, Profile, ProfiledSut, StepProfile
+from harness.figure import short
+from harness.messages import Profiled
+from harness.report.section import Row, Table
+from sut.registry import SUTS, framework_of
+
+_NORMS, _POINTWISE = "normalisation", "pointwise"
+_LARGEST = 10  # operations of a SUT that the page shows
+_NAMES = 3
+_FASTER = 0.9  # a profiled step below this share of the other one
+
+
+def steps(found: Profile) -> dict[str, StepProfile]:
+    """Return label of a SUT → its profile, for the SUTs that have one."""
+    return {each.label: each.step for each in found.suts if each.step}
+
+
+def by_class(found: Profile, suts: Sequence[str] | None = None) -> Table:
+    """Return the table of the time of a step by class.
+
+    `suts`: labels of the SUTs to show. None: all.
+    """
+    shown = steps(found)
+    if suts is not None:
+        shown = {label: shown[label] for label in suts}
+    flops = found.operations.shares if found.operations else {}
+    rows: list[Row] = []
+    for kind in CLASSES:
+        times = [step.seconds[kind] for step in shown.values()]
+        share = flops.get(kind, 0.0)
+        if not any(times) and not share:
+            continue
+        row = [kind]
+        if found.operations:
+            row.append(_percent_of_flops(share))
+        for step in shown.values():
+            row += [_ms(step.seconds[kind]), _percent(step.shares[kind])]
+        rows.append(row)
+    whole = ["profiled step"]
+    if found.operations:
+        whole.append(f"{short(sum(found.operations.flops.values()) / 1e9)} G")
+    for step in shown.values():
+        whole += [_ms(step.profiled_seconds), "100 %"]
+    rows.append(whole)
+    columns = ["class"]
+    if found.operations:
+        columns.append("FLOPs %")
+    for label in shown:
+        columns += [f"{label}, ms", "%"]
+    return Table(
+        title="Time of a step by class of operation",
+        columns=columns,
+        numbers=range(1, len(columns)),
+        groups={"": rows},
+        note=f"{Profiled.DIVIDED} {Profiled.COUNTED}"
+        if found.operations
+        else str(Profiled.DIVIDED),
+    )
+
+
+def whole_steps(found: Profile) -> Table:
+    """Return the table of whole steps: with and without the profiler, kernels, bytes."""
+    rows: list[Row] = []
+    for label, step in steps(found).items():
+        cost = step.profiled_seconds / step.unprofiled_seconds - 1
+        moved = step.bytes_accessed
+        rows.append(
+            (
+                label,
+                _ms(step.unprofiled_seconds),
+                _ms(step.profiled_seconds),
+                f"{cost:+.1%}",
+                f"{step.kernels:,.0f}",
+                "not said" if moved is None else f"{short(moved / 1e9)} GB",
+                f"{step.profiler}, {step.steps} steps",
+            )
+        )
+    return Table(
+        title="Whole steps",
+        columns=(
+            "SUT",
+            "step, ms",
+            "profiled, ms",
+            "profiler's cost",
+            "kernels a step",
+            "bytes moved",
+            "profiler",
+        ),
+        numbers=range(1, 6),
+        groups={"": rows},
+    )
+
+
+def largest(found: Profile) -> Table:
+    """Return the table of the operations that take most of the time, for each SUT."""
+    groups: dict[str, Sequence[Row]] = {}
+    for label, step in steps(found).items():
+        rows = []
+        for each in step.operations[:_LARGEST]:
+            share = _percent(each.seconds / step.profiled_seconds)
+            rows.append((each.name, each.kind, _ms(each.seconds), share, f"{each.calls:,.4g}"))
+        groups[label] = rows
+    return Table(
+        title="The longest operations",
+        columns=("operator, kernel or instruction", "class", "ms a step", "%", "calls a step"),
+        numbers=(2, 3, 4),
+        groups=groups,
+        most=200,
+    )
+
+
+def sentences(found: Profile) -> Iterator[str]:
+    """Yield what the profile says in words."""
+    flops = found.operations.shares if found.operations else None
+    for label, step in steps(found).items():
+        shares = step.shares
+        of_time = sum(shares[kind] for kind in PRODUCTS)
+        if flops:
+            of_products = sum(flops[kind] for kind in PRODUCTS)
+            yield Profiled.SHARES.format(
+                sut=label,
+                flops=of_products,
+                time=of_time,
+                norms=shares[_NORMS],
+                pointwise=shares[_POINTWISE],
+            )
+        else:
+            yield Profiled.TIME_SHARES.format(
+                sut=label,
+                time=of_time,
+                norms=shares[_NORMS],
+                pointwise=shares[_POINTWISE],
+            )
+    yield from _fused(found.suts)
+    for label, step in steps(found).items():
+        if step.profiled_seconds < _FASTER * step.unprofiled_seconds:
+            yield Profiled.BUSY.format(sut=label)
+        share = step.shares[OTHER]
+        if share > MOST_OTHER:
+            names = [each.name for each in step.operations if each.kind == OTHER]
+            listed = ", ".join(names[:_NAMES])
+            yield Profiled.OTHER.format(sut=label, share=share, names=listed)
+        yield from (f"{label}: {note}" for note in step.notes)
+    if found.no_operations:
+        yield Profiled.NO_OPERATIONS.format(reason=found.no_operations)
+    for each in found.suts:
+        if each.step is None:
+            yield Profiled.NO_PROFILE.format(sut=each.label, status=each.status, reason=each.reason)
+
+
+def _fused(suts: Sequence[ProfiledSut]) -> Iterator[str]:
+    """Yield the kernels of each compiled SUT compared with the eager one of its framework."""
+    eager = {_library(each): each for each in suts if SUTS[each.sut].execution == "eager"}
+    for each in suts:
+        other = eager.get(_library(each))
+        if not other or other is each or not other.step or not each.step:
+            continue
+        yield Profiled.FUSED.format(
+            compiled=each.label,
+            few=each.step.kernels,
+            eager=other.label,
+            many=other.step.kernels,
+        )
+
+
+def _percent_of_flops(share: float) -> str:
+    """A share of the operations. The small ones matter, so it has more digits."""
+    return f"{100 * share:.2f}" if share else ""
+
+
+def _library(sut: ProfiledSut) -> tuple[str, str]:
+    """The framework and the library of models. SUTs with the same ones differ in the execution."""
+    return framework_of(sut.sut), SUTS[sut.sut].classes
+
+
+def _ms(seconds: float) -> str:
+    return short(1e3 * seconds)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}"

@@ -1,0 +1,122 @@
+"""Counts the work of a sample on the reference: its operations, and the elements that it moves.
+
+The reference answers some inputs, or trains on them, one at a time.
+"""
+
+from __future__ import annotations
+
+import importlib
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from formats.job import Job
+from formats.work import NOTHING, Counted, Part, Work
+from formats.writing import write_json
+from sut.contract import Batch
+from sut.registry import COUNTER, FIT, REFERENCE
+
+FILE = "work.json"
+_MOST_SHAPES = 6
+_MASK = "attention_mask"
+_LENGTHS = ("prompt_length", "max_new_tokens")
+_ADAMW = 6  # AdamW reads and writes a parameter and its two moments
+
+
+def write(job: Job, sut: Any) -> None:
+    """Write work.json. A reference that is not PyTorch has none."""
+    if job.sut != REFERENCE:
+        return
+    try:
+        counted = Counted(work=_count(job, sut))
+    # A user's model may do anything. Its answers are compared even if its work is not known.
+    except Exception as e:  # noqa: BLE001
+        traceback.print_exc()
+        counted = Counted(work=None, reason=f"{type(e).__name__}: {e}")
+    write_json(job.log_dir / FILE, counted)
+
+
+def _count(job: Job, sut: Any) -> Work:
+    with np.load(job.inputs) as file:
+        inputs = {name: file[name] for name in file.files}
+    first, later, tokens = NOTHING, NOTHING, 0.0
+    for row, share in _rows(inputs):
+        batch = sut.prepare(_unpadded(inputs, row))
+        if job.workload.task == FIT:
+            first = first.plus(_of_step(sut, batch), share)
+            continue
+        if "max_new_tokens" not in batch:
+            part, _ = _of_answer(sut, batch)
+            first = first.plus(part, share)
+            continue
+        one_token = {**batch, "max_new_tokens": np.ones_like(batch["max_new_tokens"])}
+        part, _ = _of_answer(sut, one_token)
+        whole, answer = _of_answer(sut, batch)
+        first = first.plus(part, share)
+        later = later.plus(whole, share).plus(part, -share)
+        tokens += share * (int(answer["n_tokens"][0]) - 1)
+    if not first.all_flops:
+        raise ValueError("the reference ran no products in PyTorch")
+    token = NOTHING.plus(later, 1 / tokens) if tokens else None
+    return Work(first=first, token=token)
+
+
+def _of_answer(sut: Any, batch: Batch) -> tuple[Part, Batch]:
+    """The work of one answer, and the answer."""
+    outputs: list[Any] = []
+    part = _counted(lambda: outputs.append(sut.predict(batch)))
+    return part, sut.to_host(outputs[0])
+
+
+def _of_step(sut: Any, batch: Batch) -> Part:
+    """The work of a step of a training."""
+    part = _counted(lambda: sut.fit([batch], 1, lambda loss: None))
+    optimizer = Part(flops={}, weights=_ADAMW * sut.trainable, activations=0, passes=0)
+    return part.plus(optimizer, 1)
+
+
+def _counted(call: Callable[[], object]) -> Part:
+    part: Part = importlib.import_module(COUNTER).count(call)
+    return part
+
+
+def _rows(inputs: Mapping[str, np.ndarray]) -> Iterator[tuple[int, float]]:
+    """Yield (row, the share of the inputs that it stands for).
+
+    Each shape has a row if there are few. Otherwise the inputs are sorted by their lengths and
+    divided into parts of equal size, and the middle one of each part stands for it.
+    """
+    lengths = _lengths(inputs)
+    order = np.lexsort(lengths.T)
+    _, rows, counts = np.unique(lengths, axis=0, return_index=True, return_counts=True)
+    if len(rows) > _MOST_SHAPES:
+        parts = np.array_split(order, _MOST_SHAPES)
+        rows = np.array([part[len(part) // 2] for part in parts])
+        counts = np.array([len(part) for part in parts])
+    for row, count in zip(rows, counts, strict=True):
+        yield int(row), float(count) / len(lengths)
+
+
+def _lengths(inputs: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The lengths of each row, int64 [rows, kinds of lengths]."""
+    rows = len(next(iter(inputs.values())))
+    columns = [np.zeros(rows, np.int64)]
+    columns += [inputs[name].astype(np.int64) for name in _LENGTHS if name in inputs]
+    if _MASK in inputs:
+        columns.append(inputs[_MASK].sum(axis=1, dtype=np.int64))
+    return np.stack(columns, axis=1)
+
+
+def _unpadded(inputs: Mapping[str, np.ndarray], row: int) -> Batch:
+    """A batch of one row without its padding."""
+    batch = {name: values[row : row + 1] for name, values in inputs.items()}
+    if _MASK not in batch:
+        return batch
+    is_token = batch[_MASK][0] != 0
+    cut = {}
+    for name, values in batch.items():
+        has_tokens = values.ndim > 1 and values.shape[1] == len(is_token)
+        cut[name] = np.ascontiguousarray(values[:, is_token]) if has_tokens else values
+    return cut

@@ -1,0 +1,111 @@
+"""Reads which instructions each kernel of an XLA program runs, from the program's text as XLA
+compiled it. Standard library only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from sut.evidence import operation_classes
+
+_COMPUTATION = re.compile(r"^(?:ENTRY )?%?([\w.\-]+) .*\{$")
+_INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?([\w.\-]+) = .*? ([a-z][\w\-]*)\(")
+_FUSED = re.compile(r"\bcalls=%?([\w.\-]+)")
+_FUNCTION = re.compile(r'^(\d+) "(.*)"$')
+_FRAME = re.compile(r"^(\d+) \{.*?(function_name_id|file_location_id)=(\d+)(?: .*)?\}$")
+_MADE_IN = re.compile(r"stack_frame_id=(\d+)")
+_SCOPE = re.compile(r'op_name="([^"]*)"')
+_TARGET = re.compile(r'custom_call_target="([^"]*)"')
+_SECTIONS = ("FunctionNames", "FileLocations", "StackFrames")
+FUSION = "fusion"
+"""The opcode of an instruction that runs the instructions of a computation as one kernel."""
+_CUSTOM = "custom-call"
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction of a program.
+
+    Attributes:
+        opcode: its opcode, or the target of a custom call.
+        scope: where the model's code made it, such as `jit(step)/encoder/layer_norm/mul`, with the
+            function of this code.
+        fused: the name of the computation that a fusion runs, else empty.
+    """
+
+    opcode: str
+    scope: str = ""
+    fused: str = ""
+
+
+Program = Mapping[str, Mapping[str, Instruction]]
+"""Name of a computation → name of an instruction → the instruction."""
+
+
+def read(text: str) -> Program:
+    """Return the computations of a program's text. The functions of the model's code are listed
+    before them.
+    """
+    functions = _functions(text)
+    program: dict[str, dict[str, Instruction]] = {}
+    computation: dict[str, Instruction] = {}
+    for line in text.splitlines():
+        header = _COMPUTATION.match(line)
+        if header:
+            computation = program.setdefault(header[1], {})
+            continue
+        found = _INSTRUCTION.match(line)
+        if found:
+            computation[found[1]] = _instruction(found[2], line, functions)
+    return program
+
+
+def _functions(text: str) -> dict[str, str]:
+    """Return number of a stack frame → name of the innermost function of the model's code."""
+    section = ""
+    ids: dict[str, dict[str, str]] = {each: {} for each in _SECTIONS}
+    for line in text.splitlines():
+        if line in _SECTIONS:
+            section = line
+        elif not line:
+            section = ""
+        elif section == _SECTIONS[0] and (function := _FUNCTION.match(line)):
+            ids[section][function[1]] = function[2]
+        elif section and (frame := _FRAME.match(line)):
+            ids[section][frame[1]] = frame[3]
+    functions, locations, frames = ids.values()
+    return {frame: functions.get(locations.get(place, ""), "") for frame, place in frames.items()}
+
+
+def _instruction(opcode: str, line: str, functions: Mapping[str, str]) -> Instruction:
+    made_in = _MADE_IN.search(line)
+    function = functions.get(made_in[1], "") if made_in else ""
+    scope = _SCOPE.search(line)
+    target = _TARGET.search(line) if opcode == _CUSTOM else None
+    fused = _FUSED.search(line) if opcode == FUSION else None
+    return Instruction(
+        opcode=target[1] if target else opcode,
+        scope=f"{scope[1] if scope else ''}/{function}",
+        fused=fused[1] if fused else "",
+    )
+
+
+def classes(program: Program) -> dict[str, str]:
+    """Return name of each instruction → its class. A fusion has the class of its instructions."""
+    found = {}
+    for computation in program.values():
+        for name, instruction in computation.items():
+            parts = list(_parts(program, instruction))
+            opcodes = [part.opcode for part in parts]
+            scopes = [part.scope for part in parts]
+            found[name] = operation_classes.of_kernel("hlo", opcodes, scopes)
+    return found
+
+
+def _parts(program: Program, instruction: Instruction) -> Iterator[Instruction]:
+    """Yield an instruction, and those that it fuses."""
+    yield instruction
+    for inner in program.get(instruction.fused, {}).values():
+        yield from _parts(program, inner)

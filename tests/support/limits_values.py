@@ -1,0 +1,46 @@
+"""Limits that were not measured, for tests of what is done with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from formats.limits import Limits, Measured, Spread
+
+
+def spread(median: float, part: float = 0.0) -> Spread:
+    """The spread of repeats that differ from their median by at most this part of it."""
+    return Spread(median=median, minimum=(1 - part) * median, maximum=(1 + part) * median)
+
+
+def limits(framework: str = "PyTorch", **others: Any) -> Limits:
+    """Limits of a framework, with these values in place of the usual ones."""
+    values: dict[str, Any] = {
+        "environment": "native-torch",
+        "device": "cpu",
+        "precision": "float32",
+        "framework": framework,
+        "version": "1.2",
+        "matrix_side": 1024,
+        "matrix_flops": spread(200e9, 0.02),
+        "layer_flops": spread(190e9, 0.03),
+        "thin_flops": spread(14e9),
+        "thin_bytes_per_second": spread(28e9),
+        "read_bytes_per_second": spread(30e9),
+        "copy_bytes_per_second": spread(25e9),
+        "dispatch_seconds": spread(1.5e-6, 0.1),
+        "compiled_dispatch_seconds": spread(12e-6),
+        "matrix_products": {"library": "MKL", "instructions": "AVX2", "threads": 2},
+    }
+    return Limits(**{**values, **others})
+
+
+def measured(*each: Limits, made_with: dict[str, Any] | None = None, **others: Any) -> Measured:
+    """The content of a limits.json with these limits."""
+    facts = {"environment": each[0].environment, "device": each[0].device}
+    return Measured(
+        made_with=made_with or facts,
+        started="2026-01-01T00:00:00+0000",
+        seconds=20.0,
+        limits=tuple(each),
+        **others,
+    )

@@ -1,0 +1,134 @@
+"""What the events of XLA's profiler and the text of a program say of the time of a call."""
+
+from __future__ import annotations
+
+import pytest
+
+from formats.profile import HOST
+from sut.evidence import hlo
+from sut.evidence.wall_time import divided
+from sut.evidence.xla_timeline import WINDOW, Event, Program, trace_of
+
+TEXT = """HloModule jit_step, is_scheduled=true, entry_computation_layout={(f32[8,64]{1,0})->f32[8,64]{1,0}}
+
+FileNames
+1 "layers.py"
+
+FunctionNames
+1 "dense"
+2 "norm"
+
+FileLocations
+1 {file_name_id=1 function_name_id=1 line=14 end_line=14 column=2 end_column=104}
+2 {file_name_id=1 function_name_id=2 line=15 end_line=15 column=2 end_column=104}
+
+StackFrames
+1 {file_location_id=1 parent_frame_id=1}
+2 {file_location_id=2 parent_frame_id=1}
+
+%region_0.4 (a.1: f32[], b.1: f32[]) -> f32[] {
+  %a.1 = f32[] parameter(0)
+  %b.1 = f32[] parameter(1)
+  ROOT %sum.2 = f32[] add(%a.1, %b.1), metadata={op_name="jit(step)/reduce_sum"}
+}
+
+%fused_computation.1 (param_0.3: f32[8,64], param_1: f32[8]) -> f32[8,64] {
+  %param_0.3 = f32[8,64]{1,0} parameter(0)
+  %param_1 = f32[8]{0} parameter(1)
+  %rsqrt.1 = f32[8]{0} rsqrt(%param_1), metadata={op_name="jit(step)/rsqrt"}
+  %broadcast.5 = f32[8,64]{1,0} broadcast(%rsqrt.1), dimensions={0}
+  ROOT %multiply.4 = f32[8,64]{1,0} multiply(%param_0.3, %broadcast.5)
+}
+
+%parallel_copy.1 (p: f32[8,64]) -> f32[8,64] {
+  %p = f32[8,64]{1,0} parameter(0)
+  ROOT %copy.9 = f32[8,64]{0,1} copy(%p)
+}
+
+ENTRY %main.7 (Arg_0.1: f32[8,64]) -> (f32[8,64], /*index=1*/f32[8]) {
+  %Arg_0.1 = f32[8,64]{1,0} parameter(0), metadata={op_name="x"}
+  %dot.1 = f32[8,64]{1,0} dot(%Arg_0.1, %Arg_0.1), metadata={op_name="jit(step)/dense/dot_general"}
+  %call.2 = f32[8,64]{0,1} call(%dot.1), to_apply=%parallel_copy.1
+  %mul_fusion = f32[8,64]{1,0} fusion(%dot.1, %Arg_0.1), kind=kLoop, calls=%fused_computation.1
+  %mul.5 = f32[8,64]{1,0} multiply(%dot.1, %dot.1), metadata={op_name="jit(step)/mul" stack_frame_id=2}
+  %add.6 = f32[8,64]{1,0} add(%dot.1, %dot.1), metadata={op_name="jit(step)/add" stack_frame_id=1}
+  %exp.3 = f32[8,64]{1,0} exponential(%dot.1), metadata={op_name="jit(step)/jit(_softmax)/exp"}
+  %gemm.1 = (f32[8,64]{1,0}, s8[64]{0}) custom-call(%dot.1), custom_call_target="__cublas$gemm"
+  ROOT %tuple.1 = (f32[8,64]{1,0}, /*index=1*/f32[8]{0}) tuple(%mul_fusion, %Arg_0.1)
+}
+"""
+
+
+def test_the_text_of_a_program_says_the_class_of_each_instruction():
+    classes = hlo.classes(hlo.read(TEXT))
+    assert classes["dot.1"] == classes["gemm.1"] == "matrix product"
+    assert classes["mul_fusion"] == classes["exp.3"] == "normalisation"
+    assert (classes["mul.5"], classes["add.6"]) == ("normalisation", "pointwise")
+    assert classes["copy.9"] == "data movement"
+    assert classes["call.2"] == classes["tuple.1"] == HOST
+
+
+def test_a_program_of_newer_text_without_percent_signs_is_read():
+    plain = TEXT.replace("%", "")
+    assert hlo.classes(hlo.read(plain)) == hlo.classes(hlo.read(TEXT))
+
+
+def event(name: str, start: float, end: float, **facts: object) -> Event:
+    return Event(name, "thread", start, end, **facts)
+
+
+def ran(instruction: str, start: float, end: float, run: int = 1, **facts: object) -> Event:
+    return event(
+        instruction, start, end, instruction=instruction, module="jit_step", run=run, **facts
+    )
+
+
+PROGRAMS = {"jit_step": Program(hlo.classes(hlo.read(TEXT)), bytes_accessed=100.0)}
+
+
+def seconds(events: list[Event], **more: object) -> dict[str, float]:
+    trace = trace_of("test", events, PROGRAMS, **more)
+    found = divided(trace, 1, 1.0).seconds
+    return {kind: round(1e9 * each, 3) for kind, each in found.items() if each}
+
+
+def test_work_that_other_threads_do_lasts_until_its_end_is_marked():
+    events = [
+        event(WINDOW, 0, 10),
+        ran("dot.1", 1, 2),
+        event("end: dot.1", 5, 5),
+        ran("mul_fusion", 5, 8),
+        event("end: mul_fusion", 8, 8),
+    ]
+    assert seconds(events) == {"matrix product": 4, "normalisation": 3, HOST: 3}
+
+
+def test_an_instruction_that_runs_others_has_no_time_of_its_own():
+    events = [event(WINDOW, 0, 10), ran("call.2", 0, 9), ran("copy.9", 2, 8)]
+    assert seconds(events) == {"data movement": 6, HOST: 4}
+
+
+def test_an_unknown_instruction_is_other():
+    assert seconds([event(WINDOW, 0, 2), ran("tomorrow.1", 0, 2)]) == {"other": 2}
+
+
+def test_kernels_of_an_accelerator_count_and_not_those_who_start_them():
+    events = [event(WINDOW, 0, 10), ran("dot.1", 0, 2), ran("dot.1", 3, 9, on_device=True)]
+    assert seconds(events) == {"matrix product": 6, HOST: 4}
+
+
+def test_bytes_are_those_of_all_runs_in_the_steps():
+    events = [event(WINDOW, 2, 9), ran("dot.1", 0, 1), ran("dot.1", 3, 4, 2), ran("dot.1", 5, 6, 3)]
+    assert trace_of("test", events, PROGRAMS).bytes_accessed == 200
+    assert trace_of("test", events, {"jit_step": Program({})}).bytes_accessed is None
+
+
+def test_operators_outside_of_a_program_have_the_class_of_their_name():
+    events = [event(WINDOW, 0, 4), event("model/add:AddV2", 1, 3), event("model/x:Reshape", 3, 4)]
+    classes = {"model/add:AddV2": "pointwise", "model/x:Reshape": HOST}
+    assert seconds(events, class_of=lambda name: classes.get(name, "")) == {"pointwise": 2, HOST: 2}
+
+
+def test_a_trace_without_the_profiled_steps_is_an_error():
+    with pytest.raises(ValueError, match="recorded nothing of the profiled steps"):
+        trace_of("test", [ran("dot.1", 0, 1)], PROGRAMS)

@@ -1,0 +1,37 @@
+"""Counts the work of references at size tiny. `python -m tests.sut.work_cases SPEC.json`.
+
+The specification is a list of job files. Each leaves work.json in the folder of its job. With
+`flops` it also leaves the operations that PyTorch's own counter finds in the first answer.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+from torch.utils.flop_counter import FlopCounterMode
+
+from formats.job import read_job
+from formats.writing import write_json
+from scenarios.worker import work
+from sut.registry import FIT, loader
+
+
+def main(files: list[str]) -> None:
+    for file in files:
+        job = read_job(Path(file))
+        sut = loader(job.sut, job.architecture, job.workload.task)(job.workload)
+        work.write(job, sut)
+        if job.workload.task == FIT:
+            continue
+        with np.load(job.inputs) as inputs:
+            first = {name: inputs[name][:1] for name in inputs.files}
+        with FlopCounterMode(display=False) as counter:
+            sut.predict(first)
+        write_json(job.log_dir / "flops.json", counter.get_total_flops())
+
+
+if __name__ == "__main__":
+    main(json.loads(Path(sys.argv[1]).read_text()))
