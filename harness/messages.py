@@ -213,14 +213,14 @@ class Note(StrEnum):
     ENERGY_ABSENT = "{source} not measured: {why}"
     NOT_COUNTED = "the model's operations are not counted: {why}"
     NO_ROOF = (
-        "no share of the memory bandwidth: ./run.sh limits measures it, and later runs have the"
-        " share"
+        "no share of the memory bandwidth: {command} measures it, and later runs have the share"
     )
     OVER_MATRIX_RATE = (
         "no share of the matrix rate: the model's {reached:,.0f} GFLOP/s are more than the"
         " {limit:,.0f} GFLOP/s of a large matrix product of this framework; either that was"
         " measured while other programs ran (./run.sh limits measures it again), or this SUT"
-        " computes fewer operations than are counted"
+        " computes fewer operations than are counted, or it computes them by another library than"
+        " that product, as convolutions may be"
     )
     OVER_BANDWIDTH = (
         "no share of the memory bandwidth: the {reached:,.1f} GB/s that the batches move are more"

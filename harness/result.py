@@ -26,6 +26,7 @@ from harness import disturbance, engine_notes
 from harness.comparison.runs import find
 from harness.comparison.tables import table
 from harness.execution import loadgen_run
+from harness.execution.environments import ADOPTED
 from harness.execution.process import read_outcome
 from harness.figure import short
 from harness.inputs import architectures
@@ -262,7 +263,10 @@ def _without_share(
         shares: those above 1, by their names.
     """
     if "bytes_per_second" in metrics and record.roof is None:
-        yield Note.NO_ROOF
+        command = "./run.sh limits"
+        if record.environment.name.endswith(ADOPTED):
+            command += f" --sut {record.cell.sut} --python {record.environment.python}"
+        yield Note.NO_ROOF.format(command=command)
     if "matrix_share" in shares:
         rate = metrics["flops_per_second"]
         yield Note.OVER_MATRIX_RATE.format(

@@ -166,7 +166,8 @@ def _next(sweep: Sweep, results: Results, report: Content, command: str) -> str:
     compared = report.with_rivals
     if any(c.doubt for c in compared) and not any(c.decided for c in compared):
         return Choose.AGAIN.format(command=command)
-    if schedule.next_step(sweep.series, results, sweep.repeats):
+    is_put_off = any(room.put_off(results))
+    if is_put_off or schedule.next_step(sweep.series, results, sweep.repeats):
         return Choose.CONTINUE.format(command=command)
     for one in sweep.series:
         rivals = [s for s in sweep.series if s.comparison == one.comparison]

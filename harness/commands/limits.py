@@ -173,8 +173,10 @@ def _named(flags: argparse.Namespace, devices: Sequence[str]) -> list[tuple[str,
     for name in dict.fromkeys(chosen):
         # The last device is the accelerator, if there is one.
         for device in reversed(devices):
-            has_lock = (environments.LOCKS / f"{name}-{device}.txt").exists()
-            if has_lock or flags.python or device == devices[0]:
+            # Of an interpreter only the list of packages is needed.
+            suffix = "in" if flags.python else "txt"
+            is_known = (environments.LOCKS / f"{name}-{device}.{suffix}").exists()
+            if is_known or device == devices[0]:
                 pairs.append((name, device))
                 break
     return pairs

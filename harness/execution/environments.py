@@ -31,6 +31,8 @@ from sut.registry import CPU_BUILDS
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCKS = ROOT / "environments"
+ADOPTED = " (--python)"
+"""The end of the name of an environment that `adopt` returns."""
 _LOADGEN = "loadgen-{round}.txt"
 
 # Packages of a lock that an interpreter of --python may lack → the effect.
@@ -156,7 +158,7 @@ def adopt(
         if n in dict(requirements) and n not in {*versions, *brought}
     ]
     digest = hashlib.sha256(json.dumps(versions, sort_keys=True).encode()).hexdigest()
-    return Environment(f"{name} (--python)", Path(resolved), digest, notes=tuple(notes))
+    return Environment(f"{name}{ADOPTED}", Path(resolved), digest, notes=tuple(notes))
 
 
 def _beside(

@@ -71,7 +71,8 @@ def read(
 def facts(environment: SutEnvironment, machine: Machine, device: str) -> dict[str, Any]:
     """Return everything that changes the limits, as JSON values."""
     accelerators = [
-        [each.name, each.driver, each.power_limit_w, each.mig] for each in machine.accelerators
+        [each.name, each.memory_bytes, each.driver, each.power_limit_w, each.mig]
+        for each in machine.accelerators
     ]
     return {
         "format": _FORMAT,

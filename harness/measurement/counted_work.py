@@ -13,13 +13,12 @@ from pathlib import Path
 from formats import reading
 from formats.outcome import WorkerOutcome
 from formats.work import Counted
-from formats.writing import write_json
 from harness.execution.environments import ROOT, is_made
 from harness.request.request import Request
 from scenarios.worker.work import FILE
 from sut.registry import COUNTER, REFERENCE, spec_of
 
-_MODULES = ("scenarios.worker.work", COUNTER)
+_MODULES = ("formats.work", "scenarios.worker.work", COUNTER)
 
 
 def keep(folder: Path) -> None:
@@ -45,10 +44,10 @@ def of(
         if not _has_environment(request):
             return Counted(work=None)
         outcome = count()
-        if outcome.status == "ok":
-            (scratch / FILE).rename(path)
-        else:
-            write_json(path, Counted(work=None, reason=f"{outcome.status}: {outcome.reason}"))
+        if outcome.status != "ok":
+            shutil.rmtree(scratch)
+            return Counted(work=None, reason=f"{outcome.status}: {outcome.reason}")
+        (scratch / FILE).rename(path)
         shutil.rmtree(scratch)
     return reading.from_file(path, reading.counted)
 

@@ -76,9 +76,9 @@ def make(attempt: Attempt) -> Record:
 def _roof(attempt: Attempt, environment: SutEnvironment) -> Roof | None:
     """The kept limits of the SUT's framework in the precision of the cell.
 
-    The bandwidth is that of the faster of the two measured ways to read: a sum over an array, and a
-    product of one row with a matrix. A switch of a tuned cell may take another way to multiply, so
-    its matrix rate is that of the fastest way.
+    The matrix rate is that of the faster of two shapes. A switch of a tuned cell may take another
+    way to multiply, so it is that of the fastest way there. The bandwidth is that of the faster of
+    two ways to read: a sum over an array, and a product of one row with a matrix.
     """
     request = attempt.request
     found = machine_limits.known(
@@ -86,7 +86,7 @@ def _roof(attempt: Attempt, environment: SutEnvironment) -> Roof | None:
     )
     if found is None:
         return None
-    rates = [found.matrix_flops.median]
+    rates = [found.matrix_flops.median, found.layer_flops.median]
     if request.tuned.switches:
         rates += [spread.median for spread in found.other_matrix_flops.values()]
     of_sum = found.read_bytes_per_second.median

@@ -171,7 +171,7 @@ def _measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> Results:
 
     for again, series in phases():
         for key in again:
-            known.results.pop(key)
+            earlier[key] = known.results.pop(key)
         while not sweep.time_is_up:
             step = schedule.next_step(series, known.results, sweep.repeats)
             if step is None:
@@ -224,7 +224,7 @@ def _one(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: Ter
     request = replace(
         request,
         duration=seconds,
-        rival_sample_ns=_rival_sample_ns(sweep, series, repeat, known),
+        rival_sample_ns=_rival_sample_ns(sweep, series, known),
         options=replace(request.options, sweep=mark),
     )
     start_ns = time.monotonic_ns()
@@ -239,11 +239,12 @@ def _one(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: Ter
     return result
 
 
-def _rival_sample_ns(sweep: Sweep, series: Series, repeat: int, known: _Known) -> float:
+def _rival_sample_ns(sweep: Sweep, series: Series, known: _Known) -> float:
     """The nanoseconds of a sample of the fastest SUT so far, if a decisive sweep tries a cell for
     the first time; otherwise 0.
     """
-    if not sweep.repeats.decisive or known.attempts[series.number, repeat]:
+    is_tried = any(number == series.number for number, _ in known.attempts)
+    if not sweep.repeats.decisive or is_tried:
         return 0.0
     rivals = {s.number for s in sweep.series if s.comparison == series.comparison}
     of_rivals = [r for (number, _), r in known.results.items() if number in rivals]

@@ -81,9 +81,10 @@ def sentences(cells: Sequence[Missing]) -> Iterator[str]:
 def put_off(results: Results) -> Iterator[str]:
     """Yield a sentence for each scenario in which SUTs were put off and not measured later."""
     grouped: dict[str, list[str]] = {}
-    for result in results.values():
+    good = {number for (number, _), result in results.items() if result.status is Status.OK}
+    for (number, _), result in results.items():
         match = PUT_OFF.match(result.reason)
-        if match:
+        if match and number not in good:
             text = NoRoom.CALIBRATED.format(sut=result.cell.sut, rate=match[1])
             grouped.setdefault(result.cell.scenario, []).append(text)
     for scenario, suts in grouped.items():

@@ -343,7 +343,7 @@ def train(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> dict[str, A
 def count_work(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
     """Write work.json of a reference."""
     beat.allow(LOAD_LIMIT_S)
-    work.write(job, sut)
+    work.write(job, sut, beat)
     return {}
 
 

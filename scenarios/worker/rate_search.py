@@ -190,7 +190,8 @@ def kept_up(
             instead if they are more, because a calibration may be disturbed.
     """
     largest = job.workload.batch_size
-    reached = batching.full_rate(record, largest)
+    # An engine forms its own batches, and its record has submissions.
+    reached = None if is_engine(job) else batching.full_rate(record, largest)
     if reached and rate > _BEYOND * max(reached, capacity):
         return False
     return limited.kept_up(largest)

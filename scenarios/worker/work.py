@@ -6,6 +6,7 @@ The reference answers some inputs, or trains on them, one at a time.
 from __future__ import annotations
 
 import importlib
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -15,22 +16,25 @@ import numpy as np
 from formats.job import Job
 from formats.work import NOTHING, Counted, Part, Work
 from formats.writing import write_json
+from scenarios.worker.heartbeat import Heartbeat
 from sut.contract import Batch
 from sut.registry import COUNTER, FIT, REFERENCE
 
 FILE = "work.json"
 _MOST_SHAPES = 6
+_LONGEST_S = 60
+"""No further input is counted after so many seconds. A large model takes minutes for one."""
 _MASK = "attention_mask"
 _LENGTHS = ("prompt_length", "max_new_tokens")
 _ADAMW = 6  # AdamW reads and writes a parameter and its two moments
 
 
-def write(job: Job, sut: Any) -> None:
+def write(job: Job, sut: Any, beat: Heartbeat) -> None:
     """Write work.json. A reference that is not PyTorch has none."""
     if job.sut != REFERENCE:
         return
     try:
-        counted = Counted(work=_count(job, sut))
+        counted = Counted(work=_count(job, sut, beat))
     # A user's model may do anything. Its answers are compared even if its work is not known.
     except Exception as e:  # noqa: BLE001
         traceback.print_exc()
@@ -38,11 +42,17 @@ def write(job: Job, sut: Any) -> None:
     write_json(job.log_dir / FILE, counted)
 
 
-def _count(job: Job, sut: Any) -> Work:
+def _count(job: Job, sut: Any, beat: Heartbeat) -> Work:
     with np.load(job.inputs) as file:
         inputs = {name: file[name] for name in file.files}
     first, later, tokens = NOTHING, NOTHING, 0.0
+    covered = 0.0
+    end = time.monotonic() + _LONGEST_S
     for row, share in _rows(inputs):
+        if covered and time.monotonic() > end:
+            break
+        covered += share
+        beat.bump(1)
         batch = sut.prepare(_unpadded(inputs, row))
         if job.workload.task == FIT:
             first = first.plus(_of_step(sut, batch), share)
@@ -57,6 +67,7 @@ def _count(job: Job, sut: Any) -> Work:
         first = first.plus(part, share)
         later = later.plus(whole, share).plus(part, -share)
         tokens += share * (int(answer["n_tokens"][0]) - 1)
+    first = NOTHING.plus(first, 1 / covered)
     if not first.all_flops:
         raise ValueError("the reference ran no products in PyTorch")
     token = NOTHING.plus(later, 1 / tokens) if tokens else None
@@ -95,8 +106,10 @@ def _rows(inputs: Mapping[str, np.ndarray]) -> Iterator[tuple[int, float]]:
         parts = np.array_split(order, _MOST_SHAPES)
         rows = np.array([part[len(part) // 2] for part in parts])
         counts = np.array([len(part) for part in parts])
-    for row, count in zip(rows, counts, strict=True):
-        yield int(row), float(count) / len(lengths)
+    # The middle lengths are first, so that they stand for all if there is no time for others.
+    places = sorted(range(len(rows)), key=lambda place: abs(2 * place - len(rows) + 1))
+    for place in places:
+        yield int(rows[place]), float(counts[place]) / len(lengths)
 
 
 def _lengths(inputs: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -16,6 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from formats.job import read_job
 from formats.writing import write_json
 from scenarios.worker import work
+from scenarios.worker.heartbeat import Heartbeat
 from sut.registry import FIT, loader
 
 
@@ -23,7 +24,7 @@ def main(files: list[str]) -> None:
     for file in files:
         job = read_job(Path(file))
         sut = loader(job.sut, job.architecture, job.workload.task)(job.workload)
-        work.write(job, sut)
+        work.write(job, sut, Heartbeat(job.log_dir / "heartbeat"))
         if job.workload.task == FIT:
             continue
         with np.load(job.inputs) as inputs:

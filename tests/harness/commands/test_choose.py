@@ -99,7 +99,7 @@ def test_a_sut_that_is_far_slower_in_its_calibration_is_measured_at_the_end(tmp_
         grids.append(cell | {"duration": ["0.3"]})
     where = {"out": [str(tmp_path)], "cache": [str(CACHE)]}
     series = cells.make(grids, where, control=False)
-    repeats = RepeatPlan(least=1, most=1, as_listed=True, decisive=True)
+    repeats = RepeatPlan(least=2, most=2, as_listed=True, decisive=True)
     sweep = loop.Sweep.of(tmp_path / "sweeps" / "choose-1", series, repeats, None)
     sweep.folder.mkdir(parents=True)
     measured = []
@@ -111,7 +111,9 @@ def test_a_sut_that_is_far_slower_in_its_calibration_is_measured_at_the_end(tmp_
 
     monkeypatch.setattr(loop.run, "run", one)
     results = loop.measure(sweep, Terminal(quiet=True), fail_fast=False)
-    assert [r.status for r in measured] == [Status.OK, Status.SKIPPED, Status.OK]
+    statuses = [Status.OK, Status.SKIPPED, Status.OK, Status.OK, Status.OK]
+    assert [r.status for r in measured] == statuses
+    assert set(results) == {(0, 1), (0, 2), (1, 1), (1, 2)}
     assert measured[1].reason.startswith("put off: ")
     (sentence,) = room.put_off({(1, 1): measured[1]})
     assert re.fullmatch(
