@@ -896,12 +896,12 @@ class Profiled(StrEnum):
     COUNTED = (
         "The operations are those of the reference in float32. A product counts two for each"
         " multiplication with its addition, and every other operator one for each element that it"
-        " writes."
+        " writes. The products of attention count as matrix products."
     )
     DIVIDED = (
-        "The classes of a row add up to the profiled step. If several operators run at once, each"
-        " gets an equal part of the time. If none runs, the time is overhead. A sum over an axis"
-        " counts as a norm."
+        "The classes of a column add up to the profiled step. If several operators run at once,"
+        " each gets an equal part of the time. If none runs, the time is overhead. A sum over an"
+        " axis counts as a norm."
     )
 
 

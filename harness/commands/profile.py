@@ -91,16 +91,22 @@ def _values(flags: argparse.Namespace) -> dict[str, list[str]]:
 
 
 def _same_work(series: Sequence[Series]) -> list[Request]:
-    """Return the requests. Raises UsageError unless they differ only in the SUT."""
+    """Return the requests, each once. Raises UsageError unless they differ only in the SUT, its
+    options and its switches.
+    """
+    from harness.measurement import profile
+
     for each in series:
         if each.request is None:
             raise UsageError(each.obstacle)
-    if len({each.comparison for each in series}) > 1:
+    if len({each.rivals for each in series}) > 1:
         raise UsageError(
-            "profile: the SUTs have to do the same work: give one value of each flag but --sut, and"
-            " a --precision that all SUTs have"
+            "profile: the SUTs have to do the same work: give one value of each flag but --sut and"
+            " --tuned, and a --precision that all SUTs have"
         )
-    return [each.request for each in series if each.request]
+    requests = [each.request for each in series if each.request]
+    # `--tuned on` may choose a set that is given, too.
+    return list({profile.label_of(each): each for each in requests}.values())
 
 
 def _folder(request: Request) -> Path:
@@ -189,7 +195,7 @@ def _show_plan(requests: Sequence[Request], as_json: bool) -> None:
     from harness.measurement import profile
     from harness.request.plan import unsupported
 
-    cells = {each.options.sut: unsupported(each) or Profiled.PLANNED for each in requests}
+    cells = {profile.label_of(each): unsupported(each) or Profiled.PLANNED for each in requests}
     title = profile.title_of(requests[0])
     if as_json:
         terminal.document({"title": title, "suts": cells})

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from formats import reading
-from formats.cell import cell_words
+from formats.cell import NOTHING, cell_words
 from formats.job import OPERATIONS, PERFORMANCE, PROFILE, Job
 from formats.profile import ProfiledSut, StepOperations
 from formats.result import Status
@@ -24,12 +24,24 @@ from sut.registry import REFERENCE, profiler_of, recorded_names, spec_of
 
 _FILE = "profile.json"
 _RAW = "raw"
+_OF_SUT = ("stream", "tuned")  # fields of a cell in which the SUTs of a profile may differ
 
 
 def title_of(request: Request) -> str:
-    """Return the work in a few words, without the SUT."""
+    """Return the work in a few words, without the SUT and its switches."""
     cell = request.cell()
-    parts = (cell.model, cell.size, cell.task, cell.scenario, *cell_words(cell))
+    parts = (cell.model, cell.size, cell.task, cell.scenario, *cell_words(cell, without=_OF_SUT))
+    return " ".join(parts)
+
+
+def label_of(request: Request) -> str:
+    """Return the SUT with its options and switches, in words."""
+    parts = [request.options.sut]
+    if request.stream:
+        parts.append("streamed")
+    parts += [f"{name}={value}" for name, value in sorted(request.sut_options.items())]
+    if request.tuned.on:
+        parts.append(f"tuned={'+'.join(request.tuned.names) or NOTHING}")
     return " ".join(parts)
 
 
@@ -43,9 +55,9 @@ def profile(request: Request, directory: Path, reporter: Reporter) -> ProfiledSu
     if refused:
         return refused
     prepared = _Prepared.of(request, reporter)
-    job = prepared.job(directory / _RAW / request.options.sut)
-    variables = {**prepared.kernels, **request.spec.process_env}
-    watch = reporter.watch(request.options.sut)
+    job = prepared.job(_new_folder(directory / _RAW, request.options.sut))
+    variables = {**prepared.kernels, **request.tuned.variables, **request.spec.process_env}
+    watch = reporter.watch(label_of(request))
     outcome = process.run(job, prepared.environment.python, variables, watch)
     found = _named(request, outcome.status, outcome.reason)
     if outcome.status != "ok":
@@ -76,7 +88,7 @@ def _count(request: Request, directory: Path, reporter: Reporter) -> StepOperati
     prepared = _Prepared.of(request, reporter)
     environment = run.reference_environment(request, prepared.environment, reporter, {})
     spec = spec_of(request.reference)
-    job = prepared.job(directory / _RAW / request.reference)
+    job = prepared.job(_new_folder(directory / _RAW, request.reference))
     workload = replace(
         job.workload,
         precision="float32",
@@ -104,9 +116,23 @@ def _refused(request: Request) -> ProfiledSut | None:
 
 
 def _named(request: Request, status: str, reason: str) -> ProfiledSut:
-    options = [f"{name}={value}" for name, value in request.sut_options.items()]
-    label = " ".join([request.options.sut, *options])
-    return ProfiledSut(sut=request.options.sut, label=label, status=status, reason=reason)
+    return ProfiledSut(
+        sut=request.options.sut,
+        label=label_of(request),
+        status=status,
+        reason=reason,
+    )
+
+
+def _new_folder(parent: Path, name: str) -> Path:
+    """Make a folder with this name, which has a number if there is one already."""
+    folder = parent / name
+    number = 1
+    while folder.exists():
+        number += 1
+        folder = parent / f"{name}-{number}"
+    folder.mkdir(parents=True)
+    return folder
 
 
 @dataclass(frozen=True)
@@ -146,7 +172,6 @@ class _Prepared:
         return kernels.variables(self.attempt.kernels)
 
     def job(self, log_dir: Path) -> Job:
-        """Return the job that profiles a step, and make the folder for its files."""
-        log_dir.mkdir(parents=True)
+        """Return the job that profiles a step. Its files go into `log_dir`."""
         job = make_job(self.attempt, log_dir, PERFORMANCE, None)
         return replace(job, test=PROFILE, procedure=PROFILE, log_dir=log_dir)

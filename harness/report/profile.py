@@ -155,11 +155,16 @@ def sentences(found: Profile) -> Iterator[str]:
 
 
 def _fused(suts: Sequence[ProfiledSut]) -> Iterator[str]:
-    """Yield the kernels of each compiled SUT compared with the eager one of its framework."""
-    eager = {_library(each): each for each in suts if SUTS[each.sut].execution == "eager"}
+    """Yield the kernels of each compiled SUT compared with the first eager one of its
+    framework.
+    """
+    eager: dict[tuple[str, str], ProfiledSut] = {}
+    for each in suts:
+        if _is_eager(each):
+            eager.setdefault(_library(each), each)
     for each in suts:
         other = eager.get(_library(each))
-        if not other or other is each or not other.step or not each.step:
+        if _is_eager(each) or not other or not other.step or not each.step:
             continue
         yield Profiled.FUSED.format(
             compiled=each.label,
@@ -172,6 +177,10 @@ def _fused(suts: Sequence[ProfiledSut]) -> Iterator[str]:
 def _percent_of_flops(share: float) -> str:
     """A share of the operations. The small ones matter, so it has more digits."""
     return f"{100 * share:.2f}" if share else ""
+
+
+def _is_eager(sut: ProfiledSut) -> bool:
+    return SUTS[sut.sut].execution == "eager"
 
 
 def _library(sut: ProfiledSut) -> tuple[str, str]:

@@ -32,7 +32,7 @@ _FILE = "profile.json"
 _SECONDS, _LEAST, _MOST = 3.0, 3, 20
 _FIRST_STEPS = 2  # of a training: one compiles, and the next may record CUDA graphs
 _COUNTER = "sut.evidence.torch_operations"
-_NO_OPERATIONS = ("data movement", "embedding and gather", "launch and host overhead", "other")
+_NO_OPERATIONS = ("data movement", "embedding and gather", "launch and host overhead")
 
 
 def profile(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:

@@ -21,7 +21,7 @@ _TARGET = re.compile(r'custom_call_target="([^"]*)"')
 _SECTIONS = ("FunctionNames", "FileLocations", "StackFrames")
 FUSION = "fusion"
 """The opcode of an instruction that runs the instructions of a computation as one kernel."""
-_CUSTOM = "custom-call"
+_CUSTOM, _LOOP = "custom-call", "while"
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,12 @@ def _instruction(opcode: str, line: str, functions: Mapping[str, str]) -> Instru
         scope=f"{scope[1] if scope else ''}/{function}",
         fused=fused[1] if fused else "",
     )
+
+
+def has_loop(program: Program) -> bool:
+    """Return whether a program runs some instructions several times."""
+    every = (each for computation in program.values() for each in computation.values())
+    return any(each.opcode == _LOOP for each in every)
 
 
 def classes(program: Program) -> dict[str, str]:

@@ -48,13 +48,19 @@ def _events(data: Any) -> Iterator[Event]:
                 )
 
 
-def _programs() -> dict[str, Program]:
-    """Return name of a module → its program, for all programs of this process."""
+def _programs() -> dict[str, list[Program]]:
+    """Return name of a module → its programs, for all programs of this process.
+
+    XLA's costs have the body of a loop once, so the bytes of a program with a loop are not known.
+    """
     client = jax.devices()[0].client
-    programs = {}
+    programs: dict[str, list[Program]] = {}
     for executable in client.live_executables():
         for module in executable.hlo_modules():
-            costs = _jax.hlo_module_cost_analysis(client, module)
-            classes = hlo.classes(hlo.read(module.to_string()))
-            programs[module.name] = Program(classes, costs.get("bytes accessed"))
+            found = hlo.read(module.to_string())
+            moved = None
+            if not hlo.has_loop(found):
+                costs = _jax.hlo_module_cost_analysis(client, module)
+                moved = costs.get("bytes accessed")
+            programs.setdefault(module.name, []).append(Program(hlo.classes(found), moved))
     return programs

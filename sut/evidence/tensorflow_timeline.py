@@ -86,16 +86,17 @@ def _facts(plane: Any, stats: Any) -> dict[str, Any]:
     return facts
 
 
-def _programs(space: Any) -> dict[str, Program]:
-    """Return name of a module → its program, for the programs that the profile contains."""
-    programs = {}
+def _programs(space: Any) -> dict[str, list[Program]]:
+    """Return name of a module → its programs, for the programs that the profile contains."""
+    programs: dict[str, list[Program]] = {}
     for plane in space.planes:
         if plane.name != _METADATA:
             continue
         for metadata in plane.event_metadata.values():
             for stat in metadata.stats:
                 module = HloProto.FromString(stat.bytes_value).hlo_module
-                programs[module.name] = Program(hlo.classes(_read(module)))
+                program = Program(hlo.classes(_read(module)))
+                programs.setdefault(module.name, []).append(program)
     return programs
 
 

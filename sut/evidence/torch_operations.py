@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
@@ -18,11 +19,19 @@ def by_operator(call: Callable[[Window], None]) -> Counter[str]:
     """Return operator → its operations in a call, which enters the given context around the steps.
 
     torch's formulas give the operations of products: two for each multiplication with its addition.
-    Every other operator counts one for each element that it writes.
+    Every other operator counts one for each element that it writes. Attention runs as plain
+    operators, because torch has no formula for its fused kernel on a processor, and the fused
+    kernels compute some products twice in a backward pass.
     """
     counts = Counter[str]()
-    call(lambda: _Counting(counts))
+    call(lambda: _counting(counts))
     return counts
+
+
+@contextmanager
+def _counting(counts: Counter[str]) -> Iterator[None]:
+    with sdpa_kernel(SDPBackend.MATH), _Counting(counts):
+        yield
 
 
 class _Counting(TorchDispatchMode):

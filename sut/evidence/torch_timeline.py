@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,10 +17,13 @@ from sut.evidence.wall_time import Span, Trace
 Window = Callable[[], AbstractContextManager[Any]]
 
 _WINDOW = "profiled steps"
-_COMPILED = ("cpp_fused", "triton_")
+_COMPILED = ("cpp_fused", "cpp_gemm_fused", "triton_")
 # torch._inductor.config.cpp.enable_kernel_profile would do the same for kernels that are compiled
 # after it is set. The measured ones are compiled already.
 _OF_CPU = "cpp_fused"
+# Inductor's own matrix product has the same kind of name as other kernels: only its code differs.
+_DEFINED = re.compile(r"^(cpp_fused\w*) = ", re.MULTILINE)
+_PRODUCT, _OF_PRODUCT = "micro_gemm", "cpp_gemm_fused"
 _HOST = "CPU"
 
 
@@ -88,15 +93,28 @@ def _kernels_named() -> Iterator[None]:
         modules = [*cache.modules, *cache.modules_no_attr.values()]
     own = []
     for module in {id(each): each for each in modules}.values():
-        for name, kernel in list(vars(module).items()):
-            if name.startswith(_OF_CPU) and callable(kernel):
-                own.append((module, name, kernel))
-                setattr(module, name, _named(name, kernel))
+        found = {name: each for name, each in vars(module).items() if name.startswith(_OF_CPU)}
+        kernels = {name: kernel for name, kernel in found.items() if callable(kernel)}
+        products = products_in(Path(module.__file__).read_text()) if kernels else set()
+        for name, kernel in kernels.items():
+            own.append((module, name, kernel))
+            shown = name.replace(_OF_CPU, _OF_PRODUCT, 1) if name in products else name
+            setattr(module, name, _named(shown, kernel))
     try:
         yield
     finally:
         for module, name, kernel in own:
             setattr(module, name, kernel)
+
+
+def products_in(code: str) -> set[str]:
+    """Return the names of the kernels of a module of Inductor that are matrix products.
+
+    `code`: the module's Python code, which contains the C++ code of its kernels.
+    """
+    _, *parts = _DEFINED.split(code)
+    kernels = zip(parts[::2], parts[1::2], strict=True)
+    return {name for name, text in kernels if _PRODUCT in text}
 
 
 def _named(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:

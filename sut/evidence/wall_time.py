@@ -74,14 +74,13 @@ def divided(trace: Trace, steps: int, unprofiled_seconds: float) -> StepProfile:
         Operation(name=name, kind=kind, seconds=ns / steps / 1e9, calls=calls[name, kind] / steps)
         for (name, kind), ns in times.most_common(_MOST_OPERATIONS)
     ]
-    kernels = sum(count for (_, kind), count in calls.items() if kind != HOST)
     moved = trace.bytes_accessed
     return StepProfile(
         profiler=trace.profiler,
         steps=steps,
         unprofiled_seconds=unprofiled_seconds,
         seconds=seconds,
-        kernels=kernels / steps,
+        kernels=_kernels(spans) / steps,
         bytes_accessed=None if moved is None else moved / steps,
         operations=tuple(operations),
         notes=trace.notes,
@@ -120,17 +119,41 @@ def _times(spans: Sequence[Span]) -> Counter[tuple[str, str]]:
     return times
 
 
-def innermost(spans: Iterable[Span]) -> Iterator[Span]:
-    """Yield the parts of the spans in which no inner span of the same lane runs."""
+def _kernels(spans: Iterable[Span]) -> int:
+    """Return how many operators compute or move data.
+
+    An operator may only call others of its class. Then these count, and it does not.
+    """
+    count = 0
+    for lane in _lanes(spans):
+        around: list[Span] = []  # the spans around the next one, the outermost first
+        callers = set[int]()  # identities of spans
+        for span in lane:
+            while around and around[-1].end_ns < span.end_ns:
+                around.pop()
+            callers.update(id(outer) for outer in around if outer.kind == span.kind)
+            around.append(span)
+        count += sum(span.kind != HOST and id(span) not in callers for span in lane)
+    return count
+
+
+def _lanes(spans: Iterable[Span]) -> Iterable[list[Span]]:
+    """Return the spans of each lane, sorted so that a span comes before those within it."""
     lanes: dict[Hashable, list[Span]] = {}
     for span in spans:
         lanes.setdefault(span.lane, []).append(span)
     for lane in lanes.values():
+        lane.sort(key=lambda span: (span.start_ns, -span.end_ns))
+    return lanes.values()
+
+
+def innermost(spans: Iterable[Span]) -> Iterator[Span]:
+    """Yield the parts of the spans in which no inner span of the same lane runs."""
+    for lane in _lanes(spans):
         yield from _innermost_of_lane(lane)
 
 
 def _innermost_of_lane(lane: list[Span]) -> Iterator[Span]:
-    lane.sort(key=lambda span: (span.start_ns, -span.end_ns))
     around: list[Span] = []  # the rest of each span around the next one, the outermost first
     for span in lane:
         yield from _ended(around, span.start_ns)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from formats.profile import HOST, OTHER
+from sut.evidence import operation_classes
 from sut.evidence.wall_time import Span, Trace
 
 WINDOW = "profiled steps"
@@ -30,7 +32,7 @@ class Program:
 
     Attributes:
         classes: name of an instruction → its class.
-        bytes_accessed: bytes that XLA says a run reads and writes; None: it does not say.
+        bytes_accessed: bytes that XLA says a run reads and writes; None: not known.
     """
 
     classes: Mapping[str, str]
@@ -62,7 +64,7 @@ class Event:
 def trace_of(
     profiler: str,
     events: Iterable[Event],
-    programs: Mapping[str, Program],
+    programs: Mapping[str, Sequence[Program]],
     class_of: Callable[[str], str] = lambda name: "",
 ) -> Trace:
     """Return the trace of these events.
@@ -72,7 +74,7 @@ def trace_of(
 
     Args:
         profiler: the profiler's name.
-        programs: name of a module → its program.
+        programs: name of a module → the programs with this name.
         class_of: the name of an event that is no instruction → its class. Empty: it computes
             nothing.
     """
@@ -81,17 +83,21 @@ def trace_of(
     if window is None:
         raise ValueError(f"{profiler} recorded nothing of the profiled steps")
     ends = _ends(ordered)
+    runs = _runs(ordered, programs)
     spans: list[Span] = []
     on_device: list[Span] = []
     for event in ordered:
+        if event.on_device and not event.instruction:  # a framework's own kernel, or a copy
+            kind = operation_classes.of("cuda", event.name)
+            on_device.append(Span(event.lane, event.name, kind, event.start_ns, event.end_ns))
+            continue
         if not event.instruction:
             kind = class_of(event.name)
             if kind and kind != HOST:
                 name = event.name.rpartition(":")[2]
                 spans.append(Span(event.lane, name, kind, event.start_ns, event.end_ns))
             continue
-        program = programs.get(event.module)
-        kind = program.classes.get(event.instruction, OTHER) if program else OTHER
+        kind = _class_in(runs[_run_of(event)], event.instruction)
         if kind == HOST:
             continue
         if event.on_device:
@@ -107,7 +113,7 @@ def trace_of(
         start_ns=window.start_ns,
         end_ns=window.end_ns,
         spans=on_device or spans,
-        bytes_accessed=_bytes_accessed(ordered, programs, window),
+        bytes_accessed=_bytes_accessed(ordered, runs, window),
     )
 
 
@@ -127,20 +133,59 @@ def _end_ns(event: Event, ends: Sequence[float]) -> float:
     return ends[next_end] if next_end < len(ends) else event.end_ns
 
 
+def _run_of(event: Event) -> Hashable:
+    """Return the run of a program to which an instruction belongs. Without a number of the run, it
+    stands alone.
+    """
+    if event.run is None:
+        return event.module, None, event.instruction
+    return event.module, event.run
+
+
+def _runs(
+    events: Iterable[Event], programs: Mapping[str, Sequence[Program]]
+) -> dict[Hashable, list[Program]]:
+    """Return run → the programs that it may be: those with the module's name that have the most of
+    the instructions that ran.
+    """
+    seen: dict[Hashable, set[str]] = defaultdict(set)
+    modules: dict[Hashable, str] = {}
+    for event in events:
+        if event.instruction:
+            seen[_run_of(event)].add(event.instruction)
+            modules[_run_of(event)] = event.module
+    runs: dict[Hashable, list[Program]] = {}
+    for run, instructions in seen.items():
+        named = programs.get(modules[run], ())
+        known = [len(instructions & program.classes.keys()) for program in named]
+        most = max(known, default=0)
+        runs[run] = [each for each, count in zip(named, known, strict=True) if count == most]
+    return runs
+
+
+def _class_in(programs: Sequence[Program], instruction: str) -> str:
+    """Return the class of an instruction. OTHER if the programs have several."""
+    classes = {program.classes.get(instruction, OTHER) for program in programs}
+    return classes.pop() if len(classes) == 1 else OTHER
+
+
 def _bytes_accessed(
-    events: Iterable[Event], programs: Mapping[str, Program], window: Event
+    events: Iterable[Event], runs: Mapping[Hashable, Sequence[Program]], window: Event
 ) -> float | None:
     """Return the bytes that all runs in the window read and write, as XLA estimates them. None if
-    it does not say for each.
+    they are not known for each.
     """
-    runs = set()
+    in_window = set()
     for event in events:
-        if event.module and window.start_ns <= event.start_ns <= window.end_ns:
-            runs.add((event.module, event.run))
+        if event.instruction and window.start_ns <= event.start_ns <= window.end_ns:
+            if event.run is None:
+                return None
+            in_window.add(_run_of(event))
     moved = 0.0
-    for module, run in runs:
-        program = programs.get(module)
-        if run is None or program is None or program.bytes_accessed is None:
+    for run in in_window:
+        sizes = {program.bytes_accessed for program in runs[run]}
+        size = sizes.pop() if len(sizes) == 1 else None
+        if size is None:
             return None
-        moved += program.bytes_accessed
+        moved += size
     return moved or None

@@ -34,6 +34,7 @@ def test_the_table_has_only_our_classes():
         ("aten::native_layer_norm", NORM),
         ("aten::native_layer_norm_backward", NORM),
         ("aten::_softmax", NORM),
+        ("aten::_safe_softmax", NORM),
         ("aten::sum", NORM),
         ("aten::add_", POINTWISE),
         ("aten::gelu_backward", POINTWISE),
@@ -59,6 +60,8 @@ def test_the_table_has_only_our_classes():
         ("triton_per_fused_native_layer_norm_4", NORM),
         ("triton_poi_fused_gelu_2", POINTWISE),
         ("triton_tem_fused_mm_5", PRODUCT),
+        ("cpp_gemm_fused_addmm_gelu_view_3", PRODUCT),
+        ("cpp_gemm_fused_add_addmm_native_layer_norm_view_4", PRODUCT),
         ("quantized::an_operator_of_tomorrow", OTHER),
     ],
 )

@@ -49,6 +49,26 @@ def test_a_step_has_its_share_of_time_and_calls():
     assert [(each.name, each.seconds, each.calls) for each in step.operations] == [("mm", 0.5, 1)]
 
 
+def test_an_operator_that_calls_others_of_its_class_is_no_kernel_of_its_own():
+    spans = [
+        span("convolution", PRODUCT, 0, 9),
+        span("_convolution", PRODUCT, 1, 8),
+        span("copy", "data movement", 1, 2),
+        span("mkldnn_convolution", PRODUCT, 2, 7),
+        span("mm", PRODUCT, 10, 11),
+        span("mm", PRODUCT, 2, 3, "another thread"),
+        span("view", HOST, 11, 12),
+    ]
+    step = divided(Trace("test", 0, 12e9, spans), 1, 1.0)
+    assert step.kernels == 4
+    assert step.seconds[PRODUCT] == 8 + 1
+
+
+def test_an_operator_that_calls_another_class_counts():
+    spans = [span("softmax", NORM, 0, 9), span("exp", POINTWISE, 1, 8)]
+    assert divided(Trace("test", 0, 9e9, spans), 1, 1.0).kernels == 2
+
+
 @given(
     st.lists(
         st.tuples(

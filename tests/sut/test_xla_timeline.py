@@ -83,11 +83,13 @@ def ran(instruction: str, start: float, end: float, run: int = 1, **facts: objec
     )
 
 
-PROGRAMS = {"jit_step": Program(hlo.classes(hlo.read(TEXT)), bytes_accessed=100.0)}
+PROGRAMS = {"jit_step": [Program(hlo.classes(hlo.read(TEXT)), bytes_accessed=100.0)]}
 
 
-def seconds(events: list[Event], **more: object) -> dict[str, float]:
-    trace = trace_of("test", events, PROGRAMS, **more)
+def seconds(
+    events: list[Event], programs: dict[str, list[Program]] = PROGRAMS, **more: object
+) -> dict[str, float]:
+    trace = trace_of("test", events, programs, **more)
     found = divided(trace, 1, 1.0).seconds
     return {kind: round(1e9 * each, 3) for kind, each in found.items() if each}
 
@@ -120,7 +122,55 @@ def test_kernels_of_an_accelerator_count_and_not_those_who_start_them():
 def test_bytes_are_those_of_all_runs_in_the_steps():
     events = [event(WINDOW, 2, 9), ran("dot.1", 0, 1), ran("dot.1", 3, 4, 2), ran("dot.1", 5, 6, 3)]
     assert trace_of("test", events, PROGRAMS).bytes_accessed == 200
-    assert trace_of("test", events, {"jit_step": Program({})}).bytes_accessed is None
+    assert trace_of("test", events, {"jit_step": [Program({})]}).bytes_accessed is None
+
+
+def test_kernels_of_a_framework_outside_of_a_program_have_the_class_of_their_name():
+    events = [
+        event(WINDOW, 0, 10),
+        event("MemcpyH2D", 0, 2, on_device=True),
+        ran("dot.1", 2, 5, on_device=True),
+        event("void tensorflow::functor::ReduceKernel<float>", 5, 9, on_device=True),
+        event("on the host", 9, 10),
+    ]
+    divided = {"data movement": 2, "matrix product": 3, "normalisation": 4, HOST: 1}
+    assert seconds(events) == divided
+
+
+PRODUCT, POINTWISE = "matrix product", "pointwise"
+FORWARD = Program({"fusion.1": PRODUCT, "dot.2": PRODUCT}, bytes_accessed=100.0)
+UPDATE = Program({"fusion.1": POINTWISE, "add.3": POINTWISE}, bytes_accessed=10.0)
+TWINS = {"jit_step": [FORWARD, UPDATE]}
+
+
+def test_the_instructions_of_a_run_say_which_program_of_a_name_it_is():
+    events = [
+        event(WINDOW, 0, 10),
+        ran("fusion.1", 0, 4, 1),
+        ran("dot.2", 4, 5, 1),
+        ran("fusion.1", 5, 7, 2),
+        ran("add.3", 7, 10, 2),
+    ]
+    assert seconds(events, TWINS) == {PRODUCT: 5, POINTWISE: 5}
+    assert trace_of("test", events, TWINS).bytes_accessed == 110
+
+
+@pytest.mark.parametrize("run", [1, None])
+def test_an_instruction_that_programs_of_a_name_class_differently_is_other(run: int | None):
+    events = [event(WINDOW, 0, 4), ran("fusion.1", 0, 4, run)]
+    assert seconds(events, TWINS) == {"other": 4}
+    assert trace_of("test", events, TWINS).bytes_accessed is None
+
+
+def test_an_instruction_of_a_run_without_number_belongs_to_the_program_that_has_it():
+    events = [event(WINDOW, 0, 4), ran("dot.2", 0, 3, None), ran("add.3", 3, 4, None)]
+    assert seconds(events, TWINS) == {PRODUCT: 3, POINTWISE: 1}
+
+
+def test_a_program_with_a_loop_is_found():
+    looping = TEXT.replace("call(%dot.1)", "while(%dot.1)")
+    assert hlo.has_loop(hlo.read(looping))
+    assert not hlo.has_loop(hlo.read(TEXT))
 
 
 def test_operators_outside_of_a_program_have_the_class_of_their_name():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from formats.profile import (
@@ -69,6 +70,15 @@ def test_kernels_of_a_compiled_sut_are_compared_with_the_eager_one():
     suts = (profiled(EAGER, step(400.0, pointwise=1)), profiled(COMPILED, step(150.0, pointwise=1)))
     said = list(profile.sentences(found(*suts)))
     assert f"{COMPILED} runs 150 kernels a step, and {EAGER} 400" in said
+
+
+def test_tuned_cells_of_one_eager_sut_are_no_compiled_ones():
+    plain = profiled(EAGER, step(400.0, pointwise=1))
+    tuned = replace(plain, label=f"{EAGER} tuned=dynamic")
+    suts = (plain, tuned, profiled(COMPILED, step(150.0, pointwise=1)))
+    said = [each for each in profile.sentences(found(*suts)) if "kernels a step" in each]
+    assert said == [f"{COMPILED} runs 150 kernels a step, and {EAGER} 400"]
+    assert list(profile.steps(found(*suts))) == [EAGER, f"{EAGER} tuned=dynamic", COMPILED]
 
 
 def test_more_than_15_percent_of_other_is_said_with_its_names():

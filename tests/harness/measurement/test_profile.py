@@ -1,0 +1,84 @@
+"""The workers of a profile: each cell has its switches, its label and its folder."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from formats.job import Job
+from formats.outcome import WorkerOutcome
+from formats.profile import CLASSES, StepProfile
+from formats.writing import write_json
+from harness.commands import profile as command
+from harness.errors import UsageError
+from harness.measurement import profile
+from harness.sweep import cells
+from tests.support.cells import Reporter, request
+
+SUT = "native-torch-eager"
+_BERT = {"sut": [SUT], "model": ["bert"], "size": ["tiny"], "scenario": ["Offline"]}
+
+
+@pytest.fixture
+def workers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Job, dict[str, str]]]:
+    """The job and the variables of each worker, which computes nothing."""
+    started: list[tuple[Job, dict[str, str]]] = []
+
+    def run(job: Job, python: Path, variables: dict[str, str], watch: object) -> WorkerOutcome:
+        started.append((job, variables))
+        seconds = dict.fromkeys(CLASSES, 0.1)
+        step = StepProfile(
+            profiler="none", steps=1, unprofiled_seconds=1.0, seconds=seconds, kernels=1
+        )
+        write_json(job.log_dir / "profile.json", asdict(step))
+        return SimpleNamespace(status="ok", reason="", versions={})  # type: ignore[return-value]
+
+    def prepared(of: Any, reporter: object) -> Any:
+        return SimpleNamespace(
+            job=lambda log_dir: SimpleNamespace(log_dir=log_dir, request=of),
+            kernels={},
+            environment=SimpleNamespace(python=Path("python")),
+        )
+
+    monkeypatch.setattr(profile.process, "run", run)
+    monkeypatch.setattr(profile._Prepared, "of", staticmethod(prepared))
+    monkeypatch.setattr(profile, "recorded_names", lambda *_: {})
+    return started
+
+
+def test_each_cell_of_a_sut_has_its_switches_label_and_folder(tmp_path: Path, workers: list[Any]):
+    plain = request(tmp_path, sut=SUT, scenario="Offline", size="tiny")
+    tuned = request(tmp_path, sut=SUT, scenario="Offline", size="tiny", tuned="huge-pages")
+    found = [profile.profile(each, tmp_path, Reporter()) for each in (plain, tuned)]
+    assert [each.label for each in found] == [SUT, f"{SUT} tuned=huge-pages"]
+    assert all(each.status == "ok" and each.step for each in found)
+    (first, of_plain), (second, of_tuned) = workers
+    assert first.log_dir != second.log_dir
+    assert "THP_MEM_ALLOC_ENABLE" not in of_plain
+    assert of_tuned["THP_MEM_ALLOC_ENABLE"] == "1"
+
+
+def test_the_title_names_no_switches(tmp_path: Path):
+    plain = request(tmp_path, sut=SUT, scenario="Offline", size="tiny")
+    tuned = request(tmp_path, sut=SUT, scenario="Offline", size="tiny", tuned="huge-pages")
+    assert profile.title_of(tuned) == profile.title_of(plain)
+
+
+def _requests(tmp_path: Path, **more: list[str]) -> list[Any]:
+    where = {"out": [str(tmp_path)], "cache": [str(tmp_path)]}
+    return command._same_work(cells.make((_BERT | more | where,), where, control=False))
+
+
+def test_a_sut_is_profiled_with_and_without_switches(tmp_path: Path):
+    found = _requests(tmp_path, tuned=["off,huge-pages,to-mkldnn,huge-pages"])
+    labels = [profile.label_of(each) for each in found]
+    assert labels == [SUT, f"{SUT} tuned=huge-pages", f"{SUT} tuned=to-mkldnn"]
+
+
+def test_other_work_is_refused(tmp_path: Path):
+    with pytest.raises(UsageError, match="do the same work"):
+        _requests(tmp_path, precision=["float32,bfloat16"])
