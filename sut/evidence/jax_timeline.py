@@ -15,6 +15,9 @@ from sut.evidence.xla_timeline import DEVICE, STREAM, WINDOW, Event, Program, tr
 
 Window = Callable[[], AbstractContextManager[Any]]
 
+_ID_FIELD = 5 * 8  # field 5, a number
+_WITH_LENGTH = 2  # the wire type of a field that begins with its length. Others are numbers here
+
 
 def record(call: Callable[[Window], None]) -> Trace:
     """Run the call under the profiler. It enters the given context around the steps to look at."""
@@ -44,6 +47,7 @@ def _events(data: Any) -> Iterator[Event]:
                     on_device=on_device,
                     instruction=str(facts.get("hlo_op", "")),
                     module=str(facts.get("hlo_module", "")),
+                    program=facts.get("program_id"),
                     run=facts.get("run_id"),
                 )
 
@@ -62,5 +66,35 @@ def _programs() -> dict[str, list[Program]]:
             if not hlo.has_loop(found):
                 costs = _jax.hlo_module_cost_analysis(client, module)
                 moved = costs.get("bytes accessed")
-            programs.setdefault(module.name, []).append(Program(hlo.classes(found), moved))
+            program = Program(hlo.classes(found), moved, _number(module))
+            programs.setdefault(module.name, []).append(program)
     return programs
+
+
+def _number(module: Any) -> int:
+    """Return XLA's number of a program, the field `id` of its `HloModuleProto`.
+
+    JAX has no class for this message, so its fields are read one after another.
+    """
+    message = module.as_serialized_hlo_module_proto()
+    place = 0
+    while place < len(message):
+        key, place = _varint(message, place)
+        value, place = _varint(message, place)
+        if key == _ID_FIELD:
+            return value
+        if key % 8 == _WITH_LENGTH:
+            place += value
+    return 0
+
+
+def _varint(message: bytes, place: int) -> tuple[int, int]:
+    """Return the number at this place of a protobuf message, and the place after it."""
+    number = shift = 0
+    while True:
+        byte = message[place]
+        place += 1
+        number += (byte % 128) << shift
+        shift += 7
+        if byte < 128:
+            return number, place

@@ -70,6 +70,7 @@ def _events(space: Any) -> Iterator[Event]:
                     on_device=on_device,
                     instruction=str(facts.get("hlo_op", "")),
                     module=str(facts.get("hlo_module", "")),
+                    program=facts.get("program_id"),
                     run=facts.get("run_id"),
                 )
 
@@ -95,7 +96,7 @@ def _programs(space: Any) -> dict[str, list[Program]]:
         for metadata in plane.event_metadata.values():
             for stat in metadata.stats:
                 module = HloProto.FromString(stat.bytes_value).hlo_module
-                program = Program(hlo.classes(_read(module)))
+                program = Program(hlo.classes(_read(module)), number=module.id)
                 programs.setdefault(module.name, []).append(program)
     return programs
 

@@ -33,10 +33,12 @@ class Program:
     Attributes:
         classes: name of an instruction → its class.
         bytes_accessed: bytes that XLA says a run reads and writes; None: not known.
+        number: XLA's own number of the program.
     """
 
     classes: Mapping[str, str]
     bytes_accessed: float | None = None
+    number: int | None = None
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class Event:
         start_ns, end_ns: on the profile's clock.
         on_device: whether it is a kernel of an accelerator.
         instruction: the instruction that ran, if it is one, and its `module`.
+        program: XLA's number of the program.
         run: the number of the program's run.
     """
 
@@ -58,6 +61,7 @@ class Event:
     on_device: bool = False
     instruction: str = ""
     module: str = ""
+    program: object = None
     run: object = None
 
 
@@ -138,25 +142,28 @@ def _run_of(event: Event) -> Hashable:
     stands alone.
     """
     if event.run is None:
-        return event.module, None, event.instruction
-    return event.module, event.run
+        return event.module, event.program, event.instruction
+    return event.module, event.program, event.run
 
 
 def _runs(
     events: Iterable[Event], programs: Mapping[str, Sequence[Program]]
 ) -> dict[Hashable, list[Program]]:
-    """Return run → the programs that it may be: those with the module's name that have the most of
-    the instructions that ran.
+    """Return run → the programs that it may be: those with the module's name and number that have
+    the most of the instructions that ran. Programs that were read from a cache may have equal
+    numbers.
     """
     seen: dict[Hashable, set[str]] = defaultdict(set)
-    modules: dict[Hashable, str] = {}
+    first: dict[Hashable, Event] = {}
     for event in events:
         if event.instruction:
             seen[_run_of(event)].add(event.instruction)
-            modules[_run_of(event)] = event.module
+            first.setdefault(_run_of(event), event)
     runs: dict[Hashable, list[Program]] = {}
     for run, instructions in seen.items():
-        named = programs.get(modules[run], ())
+        named = programs.get(first[run].module, ())
+        numbered = [program for program in named if program.number == first[run].program]
+        named = numbered or named
         known = [len(instructions & program.classes.keys()) for program in named]
         most = max(known, default=0)
         runs[run] = [each for each, count in zip(named, known, strict=True) if count == most]

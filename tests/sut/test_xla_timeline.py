@@ -156,6 +156,15 @@ def test_the_instructions_of_a_run_say_which_program_of_a_name_it_is():
 
 
 @pytest.mark.parametrize("run", [1, None])
+def test_the_number_of_a_program_tells_it_from_others_of_its_name(run: int | None):
+    small, large = (Program({"copy.1": "data movement"}, size, size) for size in (8, 800))
+    events = [event(WINDOW, 0, 4), ran("copy.1", 0, 3, run, program=800)]
+    trace = trace_of("test", events, {"jit_step": [small, large]})
+    assert trace.bytes_accessed == (None if run is None else 800)
+    assert seconds(events, {"jit_step": [small, large]}) == {"data movement": 3, HOST: 1}
+
+
+@pytest.mark.parametrize("run", [1, None])
 def test_an_instruction_that_programs_of_a_name_class_differently_is_other(run: int | None):
     events = [event(WINDOW, 0, 4), ran("fusion.1", 0, 4, run)]
     assert seconds(events, TWINS) == {"other": 4}
