@@ -149,9 +149,8 @@ def _run_of(event: Event) -> Hashable:
 def _runs(
     events: Iterable[Event], programs: Mapping[str, Sequence[Program]]
 ) -> dict[Hashable, list[Program]]:
-    """Return run → the programs that it may be: those with the module's name and number that have
-    the most of the instructions that ran. Programs that were read from a cache may have equal
-    numbers.
+    """Return run → the programs that it may be: those with the module's name that have the most of
+    the instructions that ran, and of these the one with the number.
     """
     seen: dict[Hashable, set[str]] = defaultdict(set)
     first: dict[Hashable, Event] = {}
@@ -162,12 +161,23 @@ def _runs(
     runs: dict[Hashable, list[Program]] = {}
     for run, instructions in seen.items():
         named = programs.get(first[run].module, ())
-        numbered = [program for program in named if program.number == first[run].program]
-        named = numbered or named
         known = [len(instructions & program.classes.keys()) for program in named]
         most = max(known, default=0)
-        runs[run] = [each for each, count in zip(named, known, strict=True) if count == most]
+        best = [each for each, count in zip(named, known, strict=True) if count == most]
+        runs[run] = _numbered(best, first[run].program)
     return runs
+
+
+def _numbered(programs: list[Program], number: object) -> list[Program]:
+    """Return the program with this number. All programs if no number is known.
+
+    XLA numbers programs in the order in which it makes them. It numbers a program from a cache
+    again after the number that its events have, and before it makes the next program.
+    """
+    if not isinstance(number, int):
+        return programs
+    later = [each for each in programs if each.number is not None and each.number >= number]
+    return sorted(later, key=lambda each: each.number or 0)[:1] or programs
 
 
 def _class_in(programs: Sequence[Program], instruction: str) -> str:
