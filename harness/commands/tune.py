@@ -39,8 +39,8 @@ _OF_A_CELL = (
     "rate",
 )
 """Flags of a sweep that take lists, and the fields of `Gain` with the value of one cell."""
-_OF_A_REPORT = ("--again", "--json", "--quiet")
-"""Flags that do not change the name of a sweep's folder, or that change the printed plan."""
+_NOT_OF_A_PLAN = ("--again", "--json", "--quiet")
+"""Flags that are left out when the plan of the last sweep is read as JSON."""
 
 
 def main(arguments: list[str]) -> int:
@@ -104,7 +104,7 @@ def _sweep(words: Sequence[str], tuned: str) -> int:
 
 def _id(words: Sequence[str], tuned: str) -> str:
     """Return the id of the last sweep with these flags."""
-    kept = [word for word in words if word not in _OF_A_REPORT]
+    kept = [word for word in words if word not in _NOT_OF_A_PLAN]
     command = [*_command(kept, tuned), "--dry-run", "--json"]
     plan = subprocess.run(command, check=True, capture_output=True, text=True)
     return Path(json.loads(plan.stdout)["folder"]).name
