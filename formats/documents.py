@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from formats.cell import UNKNOWN
+from formats.cell import NOTHING, UNKNOWN
 from formats.record import Record
 
 LABEL = "Unofficial: not verified by MLCommons, not an MLPerf result."
@@ -23,11 +23,18 @@ _SOURCES = {"seeded": "seeded random values", "none": "none is read"}
 
 def system_id(record: Record) -> str:
     """The name of the system, without spaces and host name. It contains the accelerator or
-    processor, the threads, and the SUT, because the SUT's stack is part of the system.
+    processor, the threads, and the SUT with its switches, because the SUT's stack is part of the
+    system.
     """
     host = record.accelerator.name if record.accelerator else record.machine.cpu
     slug = re.sub(r"[^A-Za-z0-9]+", "-", host).strip("-") or "unknown"
-    return f"{slug}-{record.machine.threads}t-{record.cell.sut}"
+    tuned = f"-tuned-{_switches(record, '-')}" if record.cell.tuned else ""
+    return f"{slug}-{record.machine.threads}t-{record.cell.sut}{tuned}"
+
+
+def _switches(record: Record, between: str) -> str:
+    """The names of the switches of a tuned cell."""
+    return between.join(record.cell.switches) or NOTHING
 
 
 def measurements(record: Record) -> dict[str, str]:
@@ -67,6 +74,7 @@ def system_description(
     m, gpu = record.machine, record.accelerator
     versions = record.environment.versions
     packages = ", ".join(f"{name} {versions[name]}" for name in stack)
+    tuned = f" Switches (--tuned): {_switches(record, ', ')}." if record.cell.tuned else ""
     fields: dict[str, object] = {
         "division": "open",
         "submitter": submitter,
@@ -105,7 +113,7 @@ def system_description(
             f"Python {versions.get('python')}" + (f", {driver} {gpu.driver}" if gpu else "")
         ),
         "hw_notes": f"governor {m.governor or 'not told'}; {m.usable_threads} usable threads",
-        "sw_notes": LABEL,
+        "sw_notes": f"{LABEL}{tuned}",
     }
     return {
         key: NOT_REPORTED if value in (None, "") else str(value) for key, value in fields.items()

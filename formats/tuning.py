@@ -10,15 +10,22 @@ class Gain:
     """A tuned cell compared with the same cell without switches, repeat by repeat.
 
     Attributes:
+        batch_size, seq_len, prompt_tokens, new_tokens, rate: as in `Cell`.
+        cell: the digest of the cell without switches.
+        mode: quick, valid or submission.
         switches: names of the switches, sorted.
         unit: the unit of both figures, which are medians of the repeats.
         figure, plain_figure: with the switches and without; None: there is no valid figure.
-        ratio: the speed with the switches over that without; None: it is not known.
+        ratio: the speed with the switches over that without; None: it is not known, or one of the
+            two was disturbed.
         low, high: its 95 % interval; None below three repeats.
+        different: whether a difference is shown. It is harder to show if more sets of switches were
+            compared, because one of them may be fast by chance.
         repeats: the number of repeats that were compared.
         accuracy, accuracy_limit: the value of the accuracy test with the switches and its limit;
             None: it was not judged.
-        status: that of the cell with the switches; if it is not ok, `reason` says why.
+        status: that of the cell with the switches.
+        reason: why there is no ratio, if it is known; otherwise empty.
         machine: processor, threads and memory, in words.
         versions: versions of the SUT's packages.
     """
@@ -31,7 +38,13 @@ class Gain:
     scenario: str
     precision: str
     batch_size: int
+    seq_len: int | None
+    prompt_tokens: int | None
+    new_tokens: int | None
+    rate: float | None
     device: str
+    cell: str
+    mode: str
     switches: tuple[str, ...]
     unit: str
     figure: float | None
@@ -39,6 +52,7 @@ class Gain:
     ratio: float | None
     low: float | None
     high: float | None
+    different: bool
     repeats: int
     accuracy: float | None
     accuracy_limit: float | None

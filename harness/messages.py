@@ -81,8 +81,8 @@ class PlanReason(StrEnum):
         " {machine})"
     )
     TUNED_NOT_MEASURED = (
-        "tuned: no switch of {sut} was measured with {architecture} in {precision} on {device}, so"
-        " none is applied: ./run.sh tune measures them"
+        "tuned: no switch of {sut} was measured in these versions with {architecture} ({task}) in"
+        " {precision} on {device}, so none is applied: ./run.sh tune measures them"
     )
     EOS_STOP = (
         "--eos stop: an answer ends at its end token ({tokens}), and only the tokens that were"

@@ -32,7 +32,7 @@ from harness.terminal import near
 _MODE = "submission"
 _MAPPING = "model_mapping.json"
 _CONFIGURATION = tuple(
-    name for name in ("options", *WORK) if name not in ("scenario", "batch_size")
+    name for name in ("options", "switches", *WORK) if name not in ("scenario", "batch_size")
 )
 """Fields of a cell that must not differ between the scenarios of one benchmark on one system."""
 

@@ -8,10 +8,11 @@ together that helped alone.
 from __future__ import annotations
 
 import argparse
+import json
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -24,7 +25,22 @@ from harness.request.flags import Parser, add_cache, without
 
 _STOPS = 2
 """The least exit code with which a sweep ends before it has measured its cells."""
-_OF_A_CELL = ("--sut", "--model", "--scenario")
+_OF_A_CELL = (
+    "sut",
+    "model",
+    "task",
+    "size",
+    "scenario",
+    "precision",
+    "batch_size",
+    "seq_len",
+    "prompt_tokens",
+    "new_tokens",
+    "rate",
+)
+"""Flags of a sweep that take lists, and the fields of `Gain` with the value of one cell."""
+_NOT_OF_A_PLAN = ("--again", "--json", "--quiet")
+"""Flags that are left out when the plan of the last sweep is read as JSON."""
 
 
 def main(arguments: list[str]) -> int:
@@ -33,7 +49,6 @@ def main(arguments: list[str]) -> int:
     for word in rest:
         if word.partition("=")[0] == options.flag("tuned"):
             raise UsageError(f"tune {word}: measures every switch: leave it out")
-    from harness.comparison import tables, tuning
     from harness.request.tuning import GAINS
 
     out = flags.out.absolute()
@@ -42,11 +57,15 @@ def main(arguments: list[str]) -> int:
     code = _sweep(sweep, options.EACH)
     if code >= _STOPS or "--dry-run" in rest:
         return code
-    for one, switches in _together(tuning.gains(tables.groups([out]))):
-        code = _sweep(_only(sweep, one), f"{options.OFF},{'+'.join(switches)}")
+    ids = {_id(sweep, options.EACH)}
+    for one, switches in _together(_measured(out, ids)):
+        words = _only(sweep, one)
+        tuned = f"{options.OFF},{'+'.join(switches)}"
+        code = _sweep(words, tuned)
         if code >= _STOPS:
             return code
-    gains = tuning.gains(tables.groups([out]))
+        ids.add(_id(words, tuned))
+    gains = _measured(out, ids)
     _keep(cache / GAINS, gains)
     _show(gains, cache / GAINS)
     return 0
@@ -74,20 +93,46 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _command(words: Sequence[str], tuned: str) -> list[str]:
+    return [sys.executable, "-P", "-m", "harness", "sweep", *words, "--tuned", tuned]
+
+
 def _sweep(words: Sequence[str], tuned: str) -> int:
     """Run a sweep with these flags. → its exit code."""
-    command = [sys.executable, "-P", "-m", "harness", "sweep", *words, "--tuned", tuned]
-    return subprocess.run(command, check=False).returncode
+    return subprocess.run(_command(words, tuned), check=False).returncode
+
+
+def _id(words: Sequence[str], tuned: str) -> str:
+    """Return the id of the last sweep with these flags."""
+    kept = [word for word in words if word not in _NOT_OF_A_PLAN]
+    command = [*_command(kept, tuned), "--dry-run", "--json"]
+    plan = subprocess.run(command, check=True, capture_output=True, text=True)
+    return Path(json.loads(plan.stdout)["folder"]).name
+
+
+def _measured(out: Path, ids: Collection[str]) -> list[Gain]:
+    """Return the gains that these sweeps measured on this machine."""
+    from harness.comparison import runs, tables, tuning
+    from harness.request.tuning import this_machine
+
+    results, _ = runs.find(out)
+    swept = [result for result in results if result.sweep and result.sweep.id in ids]
+    gains = tuning.gains(tables.grouped(swept))
+    return [gain for gain in gains if gain.machine == this_machine()]
 
 
 def _only(words: Sequence[str], one: Gain) -> list[str]:
-    """The flags of a sweep for the SUT, model and scenario of one measurement."""
+    """The flags of a sweep for the cell of one measurement. Lists are replaced by its values."""
+    from harness.inputs import models
+
     given = {word.partition("=")[0] for word in words}
-    values = {"--sut": one.sut, "--model": one.model, "--scenario": one.scenario}
-    kept = shlex.split(without(shlex.join(words), *_OF_A_CELL))
-    for flag in _OF_A_CELL:
-        if flag in given:
-            kept += [flag, values[flag]]
+    values = {options.flag(name): getattr(one, name) for name in _OF_A_CELL}
+    if one.model not in models.names():  # a file or folder of the user, which has no such name
+        values[options.flag("model")] = None
+    replaced = {flag: value for flag, value in values.items() if flag in given and value}
+    kept = shlex.split(without(shlex.join(words), *replaced))
+    for flag, value in replaced.items():
+        kept += [flag, f"{value:g}" if isinstance(value, float) else str(value)]
     return kept
 
 
@@ -95,15 +140,15 @@ def _together(gains: Iterable[Gain]) -> list[tuple[Gain, list[str]]]:
     """List (a measurement of the cell, names of the switches that helped it alone) for each cell
     that several switches helped. Of switches that exclude each other the best one counts.
     """
-    from harness.request.tuning import best_of
+    from harness.request.tuning import best_of, is_usable
     from sut.tuning import switches
 
-    alone: dict[tuple[str, str, str], dict[str, list[Gain]]] = {}
+    alone: dict[tuple[str, ...], dict[str, list[Gain]]] = {}
     for gain in gains:
-        if len(gain.switches) == 1:
+        if len(gain.switches) == 1 and is_usable(gain):
             (name,) = gain.switches
             choice = switches()[name].choice or name
-            of_cell = alone.setdefault((gain.sut, gain.model, gain.scenario), {})
+            of_cell = alone.setdefault((gain.machine, gain.mode, gain.cell), {})
             of_cell.setdefault(choice, []).append(gain)
     found = []
     for of_cell in alone.values():
@@ -122,8 +167,10 @@ def _keep(path: Path, gains: Sequence[Gain]) -> None:
 
 
 def _key(gain: Gain) -> tuple[str, ...]:
-    work = (gain.sut, gain.model, gain.size, gain.task, gain.scenario, gain.precision)
-    return (gain.machine, gain.device, *work, f"{gain.batch_size:09}", *gain.switches)
+    """The cell and the conditions of a gain. A newer one with the same key replaces it."""
+    versions = [f"{name} {version}" for name, version in sorted(gain.versions.items())]
+    work = (gain.sut, gain.model, gain.size, gain.scenario, gain.cell, gain.mode)
+    return (gain.machine, *work, ", ".join(versions), "+".join(gain.switches))
 
 
 def _show(gains: Sequence[Gain], path: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from formats.cell import Cell
 from formats.tuning import Gain
 from harness.comparison import tables
 from harness.comparison.statistics import Ratio
@@ -14,37 +16,74 @@ from harness.comparison.tables import Group
 
 def pairs(groups: Iterable[Group]) -> list[tuple[Group, Group]]:
     """(a tuned group, the group of the same cell without switches) for each tuned group that has
-    such a partner on its machine and in its mode.
+    such a partner, measured under the same conditions.
+
+    A group without a figure may lack its conditions. Then cell, machine and mode must be the same.
     """
     every = list(groups)
-    plain = {_key(group): group for group in every if not group.cell.tuned}
-    return [(g, plain[_key(g)]) for g in every if g.cell.tuned and _key(g) in plain]
+    plain = [group for group in every if not group.cell.tuned]
+    of_place = {_place(group): group for group in plain}
+    measured = {_conditions(group): group for group in plain}
+    found = []
+    for group in every:
+        if not group.cell.tuned:
+            continue
+        partner = measured.get(_conditions(group))
+        last = of_place.get(_place(group))
+        if partner is None and last and not (group.good and last.good):
+            partner = last
+        if partner:
+            found.append((group, partner))
+    return found
 
 
-def _key(group: Group) -> tuple[Any, ...]:
-    cell = replace(group.cell, tuned=False, switches=())
-    return cell.digest, group.last.result.mode, group.last.machine
+def _place(group: Group) -> tuple[Any, ...]:
+    return _without_switches(group.cell), group.last.result.mode, group.last.machine
 
 
-def ratio(tuned: Group, plain: Group) -> Ratio | None:
-    """Return the speed of the tuned cell over that of the other. None if one has no figure."""
+def _conditions(group: Group) -> tuple[Any, ...]:
+    last = group.last
+    versions = tuple(sorted(last.versions.items()))
+    return *_place(group), versions, last.source, last.planned_seconds
+
+
+def _without_switches(cell: Cell) -> str:
+    """Return the digest of the same cell without switches."""
+    return replace(cell, tuned=False, switches=()).digest
+
+
+def ratio(tuned: Group, plain: Group, compared: int = 2) -> Ratio | None:
+    """Return the speed of the tuned cell over that of the other. None if one has no figure.
+
+    `compared`: see `tables.ratio`.
+    """
     if not tuned.good or not plain.good or not tables.alike(tuned, plain):
         return None
-    return tables.ratio(tuned, plain)
+    return tables.ratio(tuned, plain, compared)
 
 
 def gains(groups: Sequence[Group]) -> list[Gain]:
-    """Return the gain of each tuned cell that has a partner."""
-    return [_gain(tuned, plain) for tuned, plain in pairs(groups)]
+    """Return the gain of each cell with switches that has a partner."""
+    measured = [pair for pair in pairs(groups) if pair[0].cell.switches]
+    sets = Counter(id(plain) for _, plain in measured)
+    return [_gain(tuned, plain, 1 + sets[id(plain)]) for tuned, plain in measured]
 
 
-def _gain(tuned: Group, plain: Group) -> Gain:
+def _gain(tuned: Group, plain: Group, compared: int) -> Gain:
+    """`compared`: the number of cells from which the fastest is chosen."""
     cell = tuned.cell
     record = tuned.last.record
     metric = tuned.metric or plain.metric
     result = tuned.last.result
     accuracy = result.accuracy or {}
-    times = ratio(tuned, plain)
+    reason = result.reason
+    times = None
+    if not tuned.good or not plain.good:
+        reason = reason or plain.last.obstacle
+    elif tuned.unranked or plain.unranked:
+        reason = "; ".join(tuned.unranked or plain.unranked)
+    else:
+        times = ratio(tuned, plain, compared)
     return Gain(
         sut=cell.sut,
         architecture=record.architecture if record else "",
@@ -54,7 +93,13 @@ def _gain(tuned: Group, plain: Group) -> Gain:
         scenario=cell.scenario,
         precision=cell.precision,
         batch_size=cell.batch_size,
+        seq_len=cell.seq_len,
+        prompt_tokens=cell.prompt_tokens,
+        new_tokens=cell.new_tokens,
+        rate=cell.rate,
         device=cell.device,
+        cell=_without_switches(cell),
+        mode=result.mode,
         switches=cell.switches,
         unit=metric.unit if metric else "",
         figure=tuned.summary.median if tuned.summary else None,
@@ -62,11 +107,12 @@ def _gain(tuned: Group, plain: Group) -> Gain:
         ratio=times.value if times else None,
         low=times.low if times else None,
         high=times.high if times else None,
+        different=times is not None and times.different,
         repeats=min(times.repeats) if times else 0,
         accuracy=accuracy.get("value"),
         accuracy_limit=accuracy.get("threshold"),
         status=str(result.status),
-        reason=result.reason,
+        reason=reason,
         machine=tuned.last.machine,
         versions=tuned.last.versions,
     )

@@ -154,18 +154,21 @@ class Content:
 
     @cached_property
     def headline(self) -> str:
-        """The answer over all comparisons with more than one SUT, in one sentence."""
-        if not self.with_rivals:
+        """The answer over all comparisons with more than one SUT, in one sentence.
+
+        Comparisons of tuned cells count only if there are no others.
+        """
+        plain = [c for c in self.with_rivals if not c.groups[0].cell.tuned]
+        answered = plain or self.with_rivals
+        if not answered:
             return self._without_ratios()
-        if len(self.with_rivals) == 1:
-            return f"{self.with_rivals[0].name}: {self.with_rivals[0].answer}"
-        ranked = [c for c in self.with_rivals if c.decided]
+        if len(answered) == 1:
+            return f"{answered[0].name}: {answered[0].answer}"
+        ranked = [c for c in answered if c.decided]
         if not ranked:
-            return Answer.NONE_DECIDED.format(
-                comparisons=len(self.with_rivals), reason=commonest(self.with_rivals)
-            )
+            return Answer.NONE_DECIDED.format(comparisons=len(answered), reason=commonest(answered))
         text = self._wins(ranked)
-        undecided = len(self.with_rivals) - len(ranked)
+        undecided = len(answered) - len(ranked)
         if undecided:
             are = "is" if undecided == 1 else "are"
             text += Answer.NOT_DECIDED.format(number=undecided, are=are)

@@ -78,14 +78,24 @@ def resolve(options: Options) -> Request:
     reasons += given.notes if given else ()
     few = _inputs_on_host(options, model, device, given)
     precision = _precision(options, spec, model, size, reasons)
-    tuned = tuning.of(options, model.architecture, precision, device)
+    batch_size = _batch_size(options, size, few, reasons)
+    work = tuning.Work(
+        architecture=model.architecture,
+        model=model.name,
+        size=size.name,
+        task=model.task,
+        precision=precision,
+        batch_size=batch_size,
+        device=device,
+    )
+    tuned = tuning.of(options, work)
     reasons += tuned.notes
     return Request(
         options=options,
         model=model,
         size=size,
         precision=precision,
-        batch_size=_batch_size(options, size, few, reasons),
+        batch_size=batch_size,
         device=device,
         duration=_DURATION_S if options.duration is None else options.duration,
         rules=round_,

@@ -5,7 +5,7 @@ from.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -15,11 +15,12 @@ from formats.tuning import Gain
 from harness.comparison.runs import machine_words
 from harness.errors import UsageError
 from harness.execution import machine
-from harness.execution.environments import ROOT
+from harness.execution.environments import LOCKS, ROOT, block_name, lock_blocks
+from harness.execution.interpreter import inventory
 from harness.messages import PlanReason
 from harness.request.options import OFF, ON, Options
 from sut import tuning
-from sut.registry import SUTS
+from sut.registry import SUTS, recorded_names
 
 GAINS = "tuning-gains.json"
 """The file below --cache with the gains that `./run.sh tune` measured on this machine."""
@@ -49,8 +50,21 @@ class Tuned:
         return tuple(sorted(each.name for each in self.switches))
 
 
-def of(options: Options, architecture: str, precision: str, device: str) -> Tuned:
-    """Return the switches that `--tuned` asks for. Raises UsageError for one that is not for this
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """The work of a cell, by the names of `Gain`."""
+
+    architecture: str
+    model: str
+    size: str
+    task: str
+    precision: str
+    batch_size: int
+    device: str
+
+
+def of(options: Options, work: Work) -> Tuned:
+    """Return the switches that `--tuned` requests. Raises UsageError for one that is not for this
     cell, and for an environment variable of the user that a switch would replace.
     """
     if options.tuned == OFF:
@@ -61,24 +75,22 @@ def of(options: Options, architecture: str, precision: str, device: str) -> Tune
     notes: tuple[str, ...] = ()
     names = options.tuned.split("+")
     if options.tuned == ON:
-        names, note = _measured_best(options, architecture, precision, device)
+        names, note = _measured_best(options, work)
         notes = (note,)
     chosen = tuple(tuning.switches()[name] for name in names)
+    place = (options.sut, work.architecture, work.device)
     for switch in chosen:
-        if not switch.fits(options.sut, architecture, device):
-            others = [each.name for each in tuning.candidates(options.sut, architecture, device)]
+        if not switch.fits(*place):
+            others = [each.name for each in tuning.candidates(*place)]
             raise UsageError(
-                f"--tuned {switch.name}: is not for {options.sut} with {architecture} on {device};"
-                f" there is {', '.join(others) or 'none'}"
+                f"--tuned {switch.name}: is not for {options.sut} with {work.architecture} on"
+                f" {work.device}; there is {', '.join(others) or 'none'}"
             )
-    choices = [switch.choice for switch in chosen if switch.choice]
-    if len(set(choices)) < len(choices):
-        raise UsageError(f"--tuned {options.tuned}: two of these exclude each other: take one")
-    try:
-        variables = tuning.variables(chosen)
-        settings = tuning.settings(chosen)
-    except ValueError as e:
-        raise UsageError(f"--tuned {options.tuned}: {e}: take one of the two") from None
+    conflict = _conflict(chosen)
+    if conflict:
+        raise UsageError(f"--tuned {options.tuned}: {conflict}")
+    variables = tuning.variables(chosen)
+    settings = tuning.settings(chosen)
     for name in variables:
         if os.environ.get(name):
             raise UsageError(
@@ -88,41 +100,108 @@ def of(options: Options, architecture: str, precision: str, device: str) -> Tune
     return Tuned(on=True, switches=chosen, variables=variables, settings=settings, notes=notes)
 
 
-def _measured_best(
-    options: Options, architecture: str, precision: str, device: str
-) -> tuple[list[str], str]:
+def _conflict(chosen: Sequence[tuning.Switch]) -> str:
+    """Return why these switches cannot be applied together. Empty if they can."""
+    choices = [switch.choice for switch in chosen if switch.choice]
+    if len(set(choices)) < len(choices):
+        return "two of these exclude each other: take one"
+    try:
+        tuning.variables(chosen)
+        tuning.settings(chosen)
+    except ValueError as e:
+        return f"{e}: take one of the two"
+    return ""
+
+
+def _measured_best(options: Options, work: Work) -> tuple[list[str], str]:
     """Return (names of the switches that gave most in a measurement, a note on it)."""
     own = [gain for gain in known(options.cache / GAINS) if gain.machine == this_machine()]
+    versions = _versions(options.sut, work.device, options.python)
     for gains in (own, known(_SHIPPED)):
-        alike = [
-            gain
-            for gain in gains
-            if (gain.sut, gain.architecture) == (options.sut, architecture)
-            and (gain.precision, gain.device) == (precision, device)
-        ]
-        same = [gain for gain in alike if gain.scenario == options.scenario]
+        alike = [gain for gain in gains if _is_for(gain, options.sut, work, versions)]
         if not alike:
             continue
-        best = best_of(same or alike)
-        place = alike[0].machine
+        nearest = _nearest(alike, options.scenario, work)
+        best = best_of(nearest)
         if best is None:
-            return [], PlanReason.TUNED_NOTHING.format(sut=options.sut, machine=place)
+            machines = dict.fromkeys(gain.machine for gain in nearest)
+            return [], PlanReason.TUNED_NOTHING.format(sut=options.sut, machine="; ".join(machines))
         note = PlanReason.TUNED.format(
             switches=", ".join(best.switches),
             ratio=best.ratio or 0.0,
-            work=f"{best.model} {best.size} {best.scenario}",
-            machine=place,
+            work=f"{best.model} {best.size} {best.scenario} batch {best.batch_size}",
+            machine=best.machine,
         )
         return list(best.switches), note
     note = PlanReason.TUNED_NOT_MEASURED.format(
-        sut=options.sut, architecture=architecture, precision=precision, device=device
+        sut=options.sut,
+        architecture=work.architecture,
+        task=work.task,
+        precision=work.precision,
+        device=work.device,
     )
     return [], note
 
 
+def _is_for(gain: Gain, sut: str, work: Work, versions: Mapping[str, str]) -> bool:
+    """Return whether a gain was measured on a cell like this one, with the same versions."""
+    same = ("architecture", "task", "precision", "device")
+    if gain.sut != sut or any(getattr(gain, name) != getattr(work, name) for name in same):
+        return False
+    packages = versions.keys() & gain.versions.keys()
+    differ = [
+        name for name in packages if _release(versions[name]) != _release(gain.versions[name])
+    ]
+    return bool(packages) and not differ and is_usable(gain)
+
+
+def _release(version: str) -> str:
+    """Return a version without the name of its build: 2.13.0 for 2.13.0+cpu."""
+    return version.partition("+")[0]
+
+
+def _nearest(alike: Sequence[Gain], scenario: str, work: Work) -> Sequence[Gain]:
+    """Return the gains of the same work and scenario, else those of the same scenario, else all."""
+    same = ("model", "size", "batch_size")
+    of_scenario = [gain for gain in alike if gain.scenario == scenario]
+    of_work = [
+        gain for gain in of_scenario if all(getattr(gain, n) == getattr(work, n) for n in same)
+    ]
+    return of_work or of_scenario or alike
+
+
+@cache
+def _versions(sut: str, device: str, python: str | None) -> dict[str, str]:
+    """Return the versions of the SUT's packages in the interpreter of --python, else in the lock of
+    its environment. Empty if there is no lock for the device.
+    """
+    spec = SUTS[sut]
+    lock = LOCKS / f"{spec.environment}-{device}.txt"
+    installed: dict[str, str] = {}
+    if python is not None:
+        installed = inventory(python)
+    elif lock.exists():
+        for block in lock_blocks(lock):
+            installed[block_name(block)] = block.partition("==")[2].split()[0]
+    names = recorded_names(spec.packages, installed)
+    return {package: installed[name] for package, name in names.items()}
+
+
+def is_usable(gain: Gain) -> bool:
+    """Return whether the switches of a gain exist, are for its cell, and can be applied together.
+    A newer release may have changed them.
+    """
+    every = tuning.switches()
+    if not set(gain.switches) <= every.keys():
+        return False
+    chosen = [every[name] for name in gain.switches]
+    fit = all(switch.fits(gain.sut, gain.architecture, gain.device) for switch in chosen)
+    return fit and not _conflict(chosen)
+
+
 def best_of(gains: Sequence[Gain]) -> Gain | None:
     """Return the measurement with the largest gain that is shown to be one. None: none is."""
-    shown = [gain for gain in gains if gain.ratio and gain.low and gain.low > 1]
+    shown = [gain for gain in gains if gain.different and gain.ratio and gain.ratio > 1]
     return max(shown, key=lambda gain: gain.ratio or 0.0, default=None)
 
 

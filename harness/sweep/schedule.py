@@ -75,7 +75,7 @@ def steps(
     for rivals in _comparisons(series, results):
         repeated = contenders(rivals, results) if repeats.decisive else rivals
         target = _target(rivals, repeated, results, repeats)
-        if _alone(rivals, series):
+        if _alone(rivals[0], series, results):
             target = 1
         targets |= {each.number: 1 for each in rivals}
         targets |= {each.number: target for each in repeated}
@@ -129,7 +129,7 @@ def wide(series: Sequence[Series], results: Results, until: float) -> int:
 
 def _comparisons(series: Sequence[Series], results: Results) -> list[list[Series]]:
     """The series that can still be measured, grouped by comparison."""
-    ended = {number for (number, _), result in results.items() if result.status in _ONCE}
+    ended = _ended(results)
     rivals: dict[tuple[object, ...], list[Series]] = {}
     for each in series:
         if not each.obstacle and each.number not in ended:
@@ -137,10 +137,19 @@ def _comparisons(series: Sequence[Series], results: Results) -> list[list[Series
     return list(rivals.values())
 
 
-def _alone(rivals: Sequence[Series], series: Sequence[Series]) -> bool:
-    """Return whether all other SUTs of a comparison failed, so that nothing is left to compare."""
-    same = [s for s in series if s.comparison == rivals[0].comparison and not s.obstacle]
-    return len({s.words for s in same}) > 1 and len({s.words for s in rivals}) == 1
+def _ended(results: Results) -> set[int]:
+    """The numbers of the series that get no further repeats."""
+    return {number for (number, _), result in results.items() if result.status in _ONCE}
+
+
+def _alone(one: Series, series: Sequence[Series], results: Results) -> bool:
+    """Return whether all rivals of a series failed, so that nothing is left to compare. The tuned
+    cells of the same work are rivals, too.
+    """
+    ended = _ended(results)
+    same = [s for s in series if s.rivals == one.rivals and not s.obstacle]
+    left = [s for s in same if s.number not in ended]
+    return len({s.words for s in same}) > 1 and len({s.words for s in left}) == 1
 
 
 def contenders(rivals: Sequence[Series], results: Results) -> list[Series]:

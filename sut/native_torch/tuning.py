@@ -45,13 +45,18 @@ def matrix_flops(workload: Workload, dtype: torch.dtype, usual: float) -> float:
     """
     if not workload.switches or workload.device != "cpu":
         return usual
-    return max(usual, _packed_flops(dtype))
+    packed = _packed_flops(dtype)
+    return usual if packed is None else max(usual, packed)
 
 
 @cache
-def _packed_flops(dtype: torch.dtype) -> float:
+def _packed_flops(dtype: torch.dtype) -> float | None:
+    """Return the rate of oneDNN. None if it cannot multiply this dtype on this processor."""
     # A rate that is known from an earlier repeat is that of the fastest library.
-    return matrix_rate.measure(lambda side: _packed_product(side, dtype))
+    try:
+        return matrix_rate.measure(lambda side: _packed_product(side, dtype))
+    except RuntimeError:
+        return None
 
 
 def _packed_product(side: int, dtype: torch.dtype) -> Callable[[], object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict, replace
 
 import pytest
@@ -22,7 +23,13 @@ GAIN = Gain(
     scenario="Offline",
     precision="float32",
     batch_size=32,
+    seq_len=128,
+    prompt_tokens=None,
+    new_tokens=None,
+    rate=None,
     device="cpu",
+    cell="0123abcd",
+    mode="quick",
     switches=("omp-bind",),
     unit="samples/s",
     figure=110.0,
@@ -30,13 +37,14 @@ GAIN = Gain(
     ratio=1.1,
     low=1.05,
     high=1.15,
+    different=True,
     repeats=3,
     accuracy=1e-6,
     accuracy_limit=1e-5,
     status="ok",
     reason="",
     machine="another machine",
-    versions={},
+    versions=tuning._versions("native-torch-eager", "cpu", None),
 )
 
 
@@ -78,14 +86,15 @@ def test_named_switches_are_part_of_the_cell_and_reach_the_worker(tmp_path):
 
 
 def test_on_takes_the_best_set_that_is_shown_to_help(tmp_path, shipped):
-    chance = replace(GAIN, switches=("to-mkldnn",), ratio=1.9, low=0.9, high=4.0)
+    chance = replace(GAIN, switches=("to-mkldnn",), ratio=1.9, different=False)
     both = replace(GAIN, switches=("omp-bind", "to-mkldnn"), ratio=1.5, low=1.4)
     failed = replace(GAIN, switches=("malloc-keeps",), ratio=None, low=None, status="invalid")
     shipped(GAIN, chance, both, failed)
     found = asked(tmp_path, "on")
     assert found.tuned.names == ("omp-bind", "to-mkldnn")
     (note,) = found.tuned.notes
-    assert "1.5 times as fast in bert base Offline (measured on another machine)" in note
+    place = "bert base Offline batch 32 (measured on another machine)"
+    assert f"1.5 times as fast in {place}" in note
 
 
 def test_on_takes_the_measurements_of_this_machine_first(tmp_path, shipped):
@@ -95,7 +104,7 @@ def test_on_takes_the_measurements_of_this_machine_first(tmp_path, shipped):
     )
     (tmp_path / tuning.GAINS).write_text(json.dumps([asdict(own)]))
     assert asked(tmp_path, "on").tuned.names == ("huge-pages",)
-    useless = replace(own, ratio=0.9, low=0.8)
+    useless = replace(own, ratio=0.9)
     (tmp_path / tuning.GAINS).write_text(json.dumps([asdict(useless)]))
     nothing = asked(tmp_path, "on")
     assert nothing.tuned.on and nothing.tuned.names == ()
@@ -105,7 +114,12 @@ def test_on_takes_the_measurements_of_this_machine_first(tmp_path, shipped):
 
 @pytest.mark.parametrize(
     "changes",
-    [{"sut": "native-torch-script"}, {"precision": "bfloat16"}, {"model": "mistral"}],
+    [
+        {"sut": "native-torch-script"},
+        {"precision": "bfloat16"},
+        {"model": "mistral"},
+        {"python": sys.executable},
+    ],
     ids=str,
 )
 def test_nothing_that_was_not_measured_is_applied(tmp_path, shipped, changes):
@@ -113,6 +127,39 @@ def test_nothing_that_was_not_measured_is_applied(tmp_path, shipped, changes):
     found = asked(tmp_path, "on", **changes)
     assert found.tuned.on and not found.tuned.names
     assert "./run.sh tune measures them" in found.tuned.notes[0]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"task": "generate"},
+        {"versions": {"torch": "1.0"}},
+        {"versions": {}},
+        {"switches": ("a-former-switch",)},
+        {"switches": ("freezing",)},
+        {"architecture": "bert", "switches": ("omp-bind", "channels-last")},
+    ],
+    ids=str,
+)
+def test_a_gain_of_another_task_or_release_is_not_applied(tmp_path, shipped, other):
+    shipped(replace(GAIN, **other))
+    found = asked(tmp_path, "on")
+    assert found.tuned.on and not found.tuned.names
+    shipped(GAIN, replace(GAIN, ratio=9.0, **other))
+    assert asked(tmp_path, "on").tuned.names == ("omp-bind",)
+
+
+def test_a_gain_of_the_same_work_counts_before_a_larger_one_of_other_work(tmp_path, shipped):
+    other = replace(
+        GAIN, size="tiny", batch_size=8, switches=("huge-pages",), ratio=3.0, machine="a third"
+    )
+    shipped(GAIN, other)
+    same = asked(tmp_path, "on", size="base", batch_size=32)
+    assert same.tuned.names == ("omp-bind",)
+    assert "measured on another machine" in same.tuned.notes[0]
+    far = asked(tmp_path, "on", size="base", batch_size=4)
+    assert far.tuned.names == ("huge-pages",)
+    assert "bert tiny Offline batch 8 (measured on a third)" in far.tuned.notes[0]
 
 
 def test_a_gain_of_another_scenario_counts_only_if_there_is_none_of_the_same(tmp_path, shipped):

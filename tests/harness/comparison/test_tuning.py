@@ -48,6 +48,49 @@ def test_a_tuned_cell_without_a_partner_has_no_gain(tmp_path):
     assert tuning.gains(tables.groups([tmp_path])) == []
 
 
+def test_cells_without_switches_give_no_gain(tmp_path):
+    write(tmp_path, PLAIN, STEADY, sweep="s")
+    write(tmp_path, tuned(), STEADY, first_minute=1, sweep="s")
+    assert tuning.gains(tables.groups([tmp_path])) == []
+
+
+def test_a_partner_was_measured_under_the_same_conditions(tmp_path):
+    write(tmp_path, PLAIN, STEADY)
+    write(tmp_path, tuned("omp-bind"), STEADY, first_minute=1, planned_ms=20_000)
+    newer = {"environment": {"versions": {"python": "3.11.7", "torch": "2.14.0"}}}
+    write(tmp_path, tuned("to-mkldnn"), STEADY, first_minute=2, record=newer)
+    other = {"git": {"worker_source_sha256": "2"}}
+    write(tmp_path, tuned("huge-pages"), STEADY, first_minute=3, record=other)
+    assert tuning.gains(tables.groups([tmp_path])) == []
+    write(tmp_path, tuned("malloc-keeps"), STEADY, first_minute=4)
+    (gain,) = tuning.gains(tables.groups([tmp_path]))
+    assert gain.switches == ("malloc-keeps",)
+
+
+def test_one_of_many_sets_needs_a_larger_gain(tmp_path):
+    write(tmp_path, PLAIN, [100, 101, 99], sweep="s")
+    write(tmp_path, tuned("omp-bind"), [103, 106, 102.5], first_minute=1, sweep="s")
+    (gain,) = tuning.gains(tables.groups([tmp_path]))
+    assert gain.different and gain.low > 1
+    for n, name in enumerate(("to-mkldnn", "huge-pages", "malloc-keeps", "omp-active"), 2):
+        write(tmp_path, tuned(name), [100, 101, 99], first_minute=n, sweep="s")
+    of_many = {gain.switches: gain for gain in tuning.gains(tables.groups([tmp_path]))}
+    assert of_many["omp-bind",].low == gain.low
+    assert not of_many["omp-bind",].different
+
+
+@pytest.mark.parametrize("disturbed", [0, 1])
+def test_a_disturbed_cell_gives_no_ratio(tmp_path, disturbed):
+    unranked = {"ranked": False, "unranked": ("another process was busy",)}
+    of_each = [{}, {}]
+    of_each[disturbed] = unranked
+    write(tmp_path, PLAIN, STEADY, sweep="s", **of_each[0])
+    write(tmp_path, tuned("omp-bind"), STEADY, first_minute=1, sweep="s", **of_each[1])
+    (gain,) = tuning.gains(tables.groups([tmp_path]))
+    assert (gain.ratio, gain.different) == (None, False)
+    assert "another process was busy" in gain.reason
+
+
 def test_tuned_cells_are_compared_only_with_tuned_cells(runs):
     report = content.gather(runs, "runs")
     plain, others = report.comparisons
@@ -58,6 +101,7 @@ def test_tuned_cells_are_compared_only_with_tuned_cells(runs):
     ]
     assert others.name == f"{plain.name}, tuned"
     assert report.conclusive == [plain]
+    assert report.headline == f"{plain.name}: {plain.answer}"
     assert tables.row(others.good[0])["tuned"] is True
 
 

@@ -116,6 +116,25 @@ def test_the_only_sut_left_of_a_comparison_is_not_repeated():
     assert sorted(order) == [(0, 1), (1, 1), (2, 1)]
 
 
+def with_switches():
+    """Two SUTs as they come, and the first one with a switch."""
+    grid = {"model": ["bert"], "scenario": ["Offline"], "size": ["tiny"]}
+    first = grid | {"sut": ["native-torch-eager"], "tuned": ["off,omp-bind"]}
+    return cells.make([first, grid | {"sut": ["keras3-jax"]}], WHERE, control=False)
+
+
+@pytest.mark.parametrize(
+    ("failed", "times"), [({2}, {0: 3, 1: 3, 2: 1}), ({0, 2}, {0: 1, 1: 1, 2: 1})], ids=str
+)
+def test_a_tuned_cell_and_the_same_cell_without_switches_are_compared(failed, times):
+    order, _ = play(
+        with_switches(),
+        RepeatPlan(least=3, most=3),
+        lambda one, _: ended(one, status=Status.ERROR if one.number in failed else Status.OK),
+    )
+    assert runs_of(order) == times
+
+
 def test_with_a_deadline_every_round_has_the_order_of_the_list_and_the_control_run_last():
     series = rivals()
     steps = schedule.steps(series, {}, RepeatPlan(least=2, most=2, as_listed=True))

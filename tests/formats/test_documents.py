@@ -1,0 +1,23 @@
+"""The documents of a submission, computed from a record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from formats import documents, reading
+from tests.support.synthetic_runs import cell, record_json
+
+
+def test_a_tuned_system_names_its_switches():
+    plain = cell("native-torch-eager")
+    tuned = replace(plain, tuned=True, switches=("omp-bind", "to-mkldnn"))
+    nothing = replace(plain, tuned=True)
+    records = [reading.record(record_json(each)) for each in (plain, tuned, nothing)]
+    names = [documents.system_id(record) for record in records]
+    assert names[1:] == [f"{names[0]}-tuned-omp-bind-to-mkldnn", f"{names[0]}-tuned-nothing"]
+    notes = [documents.system_description(record, "us")["sw_notes"] for record in records]
+    assert notes == [
+        documents.LABEL,
+        f"{documents.LABEL} Switches (--tuned): omp-bind, to-mkldnn.",
+        f"{documents.LABEL} Switches (--tuned): nothing.",
+    ]
