@@ -126,6 +126,15 @@ class _Known:
         costs = {number: scale * cost.seconds for number, cost in sweep.costs.items()}
         return sum((costs | known).get(series.number, 0.0) for series, _ in left)
 
+    def has_time(self, sweep: Sweep, number: int) -> bool:
+        """Return whether the next measurement of a series may begin: it is expected to end in time.
+        If nothing is expected of it yet, the time must not be up.
+        """
+        expected_s = self.next_s.get(number)
+        if sweep.deadline is None or expected_s is None:
+            return not sweep.time_is_up
+        return expected_s < sweep.deadline.left_s
+
     def disturbed_again(self, sweep: Sweep, key: tuple[int, int]) -> bool:
         """Return whether a repeat was disturbed and may be measured again."""
         spent = sum(n - 1 for n in self.attempts.values() if n > 1)
@@ -169,19 +178,20 @@ def _measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> Results:
         put_off = [key for key, result in known.results.items() if PUT_OFF.match(result.reason)]
         yield put_off, sweep.series
 
+    is_late = False
     for again, series in phases():
         for key in again:
             earlier[key] = known.results.pop(key)
-        while not sweep.time_is_up:
-            step = schedule.next_step(series, known.results, sweep.repeats)
-            if step is None:
+        while step := schedule.next_step(series, known.results, sweep.repeats):
+            if not known.has_time(sweep, step[0].number):
+                is_late = True
                 break
             result = _repeat(sweep, *step, known, reporter)
             sweep.after_each(earlier | known.results)
             if fail_fast and result.status in FAILED:
                 reporter.say(SweepProgress.FAIL_FAST)
                 return earlier | known.results
-    if sweep.time_is_up:
+    if is_late:
         reporter.say(SweepProgress.TIME_IS_UP)
     return earlier | known.results
 
