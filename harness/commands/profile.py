@@ -57,7 +57,8 @@ def main(arguments: list[str]) -> int:
         terminal.document(asdict(found))
     else:
         _show(found, directory)
-    return 0 if any(each.step for each in found.suts) else 1
+    is_profiled = any(each.step for each in found.suts)
+    return 0 if is_profiled else 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -66,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
         usage="./run.sh profile --sut A,B --model MODEL [flags]",
         description=(
             "Show the time of a step by class of operation, by each framework's own profiler,"
-            " beside the share of each class in the floating-point operations."
+            " and the share of each class in the floating-point operations."
         ),
         allow_abbrev=False,
     )

@@ -82,7 +82,8 @@ def main(arguments: list[str]) -> int:
         terminal.error(outcome.reason)  # it names the folder's worker.log
         return 1
     service.check()
-    return 0 if all(found.good for found in tested) else 1
+    is_good = all(found.good for found in tested)
+    return 0 if is_good else 1
 
 
 def _until_the_end(

@@ -50,7 +50,9 @@ def known(
         environment, machine: as a run's record has them.
     """
     measured = read(cache, environment, machine, device)
-    for limits in measured.limits if measured else ():
+    if measured is None:
+        return None
+    for limits in measured.limits:
         if limits.precision == precision:
             return limits
     return None

@@ -223,7 +223,8 @@ def shares(rows: Mapping[str, Mapping[str, float]], name: str, title: str) -> st
     """
     every = list(next(iter(rows.values())))
     colours = dict(zip(every, (*_PALETTE[: len(every) - 1], _MOCK), strict=True))
-    parts = [part for part in every if any(values[part] for values in rows.values())]
+    sums = {part: sum(values[part] for values in rows.values()) for part in every}
+    parts = [part for part in every if sums[part]]
     with rc_context(_STYLE):
         height = 0.1 + 0.5 * len(rows)
         figure, axes = _canvas(height, left=0.27, below=0.45 + _legend_height(parts))

@@ -162,11 +162,9 @@ def _release(version: str) -> str:
 
 def _nearest(alike: Sequence[Gain], scenario: str, work: Work) -> Sequence[Gain]:
     """Return the gains of the same work and scenario, else those of the same scenario, else all."""
-    same = ("model", "size", "batch_size")
+    own = (work.model, work.size, work.batch_size)
     of_scenario = [gain for gain in alike if gain.scenario == scenario]
-    of_work = [
-        gain for gain in of_scenario if all(getattr(gain, n) == getattr(work, n) for n in same)
-    ]
+    of_work = [gain for gain in of_scenario if (gain.model, gain.size, gain.batch_size) == own]
     return of_work or of_scenario or alike
 
 

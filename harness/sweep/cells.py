@@ -220,7 +220,8 @@ def _each_set(texts: list[str]) -> list[str]:
     SUT and stays.
     """
     values: list[str] = []
-    for value in [value.strip() for text in texts for value in text.split(",")]:
+    for value in ",".join(texts).split(","):
+        value = value.strip()
         if value.lower() == options.BOTH:
             values += [options.OFF, options.ON]
         elif value.lower() == options.EACH:

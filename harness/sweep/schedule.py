@@ -89,12 +89,14 @@ def steps(
     return left
 
 
-def _in_turns(series: Sequence[Series], repeats: RepeatPlan) -> list[Sequence[Series]]:
+def _in_turns(series: Sequence[Series], repeats: RepeatPlan) -> Sequence[Sequence[Series]]:
     """The groups of series that are measured in turns, one group after the other."""
     if not repeats.decisive:
         return [series]
-    comparisons = dict.fromkeys(each.comparison for each in series)
-    return [[s for s in series if s.comparison == comparison] for comparison in comparisons]
+    groups: dict[tuple[object, ...], list[Series]] = {}
+    for each in series:
+        groups.setdefault(each.comparison, []).append(each)
+    return list(groups.values())
 
 
 def _order(series: Sequence[Series], repeats: RepeatPlan, repeat: int) -> Iterator[Series]:

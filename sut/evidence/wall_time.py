@@ -109,8 +109,9 @@ def _times(spans: Sequence[Span]) -> Counter[tuple[str, str]]:
     before_ns = 0.0
     for now_ns, change, key in marks:
         if count and now_ns > before_ns:
+            share_ns = (now_ns - before_ns) / count
             for each, times_running in running.items():
-                times[each] += (now_ns - before_ns) * times_running / count  # type: ignore[assignment]
+                times[each] += share_ns * times_running  # type: ignore[assignment]
         before_ns = now_ns
         count += change
         running[key] += change
