@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, fields
 from string import Formatter
 from typing import Any
 
-from formats.fields import NONE, choices, least
+from formats.fields import NONE, choices, least, matching
 from formats.workload import Workload
 
 MODES = ("quick", "valid", "submission")
@@ -80,6 +80,8 @@ class Cell:
         switches: their names, sorted.
         chat: the first 12 hex digits of the digest of the chat template and its variables; None: no
             template was applied to the prompts.
+        replicas: `4`: the SUT ran as four replicas, each at a place of its own. `1/4`: it ran once,
+            at the first of four places. None: it had the whole machine.
     """
 
     sut: str = field(metadata=about("framework, backend and execution", not_work=True, sweeps=10))
@@ -269,6 +271,24 @@ class Cell:
     switches: tuple[str, ...] = field(
         default=(), metadata=about("names of these switches", late=True, not_work=True)
     )
+    replicas: str | None = field(
+        default=None,
+        metadata=about(
+            "4: four replicas, each on its own device or cores; 1/4: one of them by itself",
+            matching(r"^([2-9]|[1-9][0-9]+|1/([2-9]|[1-9][0-9]+))$"),
+            late=True,
+            sweeps=14,
+            sorts=12,
+            words="replicas {replicas}",
+        ),
+    )
+
+    @property
+    def replica_count(self) -> int:
+        """The replicas that run at the same time. 1: there are none, or it is one by itself."""
+        if self.replicas is None or "/" in self.replicas:
+            return 1
+        return int(self.replicas)
 
     @property
     def digest(self) -> str:

@@ -56,9 +56,10 @@ def of(
     rates = _counted(record, samples_per_second, batch, tokens)
     if not rates and record.least_flops and passes is not None:
         rates = {"flops_per_second": record.least_flops * samples_per_second * passes}
+    devices = _devices(record)
     limits = {
         "matrix_share": _matrix_flops(record, outcome),
-        "bandwidth_share": record.roof.read_bytes_per_second if record.roof else None,
+        "bandwidth_share": record.roof.read_bytes_per_second * devices if record.roof else None,
     }
     reached = {
         "matrix_share": rates.get("flops_per_second"),
@@ -96,9 +97,16 @@ def _matrix_flops(record: Record, outcome: WorkerOutcome) -> float | None:
     that the worker measured.
     """
     if record.roof:
-        return record.roof.matrix_flops
+        return record.roof.matrix_flops * _devices(record)
     rate: float | None = (outcome.evidence_after or {}).get("matrix_flops")
-    return rate
+    return rate and rate * record.cell.replica_count
+
+
+def _devices(record: Record) -> int:
+    """The number of devices whose limits add up. Replicas on a CPU share its memory and cores, and
+    the limits are those of the whole machine.
+    """
+    return record.cell.replica_count if record.accelerator else 1
 
 
 def binds(metrics: Mapping[str, float]) -> str:

@@ -23,18 +23,28 @@ _SOURCES = {"seeded": "seeded random values", "none": "none is read"}
 
 def system_id(record: Record) -> str:
     """The name of the system, without spaces and host name. It contains the accelerator or
-    processor, the threads, and the SUT with its switches, because the SUT's stack is part of the
-    system.
+    processor, the threads, and the SUT with its replicas and switches, because the SUT's stack is
+    part of the system.
     """
     host = record.accelerator.name if record.accelerator else record.machine.cpu
     slug = re.sub(r"[^A-Za-z0-9]+", "-", host).strip("-") or "unknown"
     tuned = f"-tuned-{_switches(record, '-')}" if record.cell.tuned else ""
-    return f"{slug}-{record.machine.threads}t-{record.cell.sut}{tuned}"
+    replicas = record.cell.replicas
+    copies = f"-replicas-{replicas.replace('/', '-of-')}" if replicas else ""
+    return f"{slug}-{record.machine.threads}t-{record.cell.sut}{copies}{tuned}"
 
 
 def _switches(record: Record, between: str) -> str:
     """The names of the switches of a tuned cell."""
     return between.join(record.cell.switches) or NOTHING
+
+
+def _replicas(record: Record) -> str:
+    """A sentence on the replicas. Empty without replicas."""
+    replicas = record.cell.replicas
+    if replicas is None:
+        return ""
+    return f" Replicas of the SUT (--replicas): {replicas.replace('/', ' of ')}."
 
 
 def measurements(record: Record) -> dict[str, str]:
@@ -97,7 +107,8 @@ def system_description(
         "host_networking": None,
         "host_networking_topology": None,
         "host_network_card_count": m.network_cards,
-        "accelerators_per_node": 1 if gpu else 0,  # a cell runs on the first one that it may see
+        # A cell runs on the first one that it may see, and each replica on one of its own.
+        "accelerators_per_node": record.cell.replica_count if gpu else 0,
         "accelerator_model_name": gpu and gpu.name,
         "accelerator_memory_capacity": gpu and f"{gpu.memory_bytes / 2**30:.0f} GiB",
         "accelerator_frequency": None,
@@ -113,7 +124,7 @@ def system_description(
             f"Python {versions.get('python')}" + (f", {driver} {gpu.driver}" if gpu else "")
         ),
         "hw_notes": f"governor {m.governor or 'not told'}; {m.usable_threads} usable threads",
-        "sw_notes": f"{LABEL}{tuned}",
+        "sw_notes": f"{LABEL}{tuned}{_replicas(record)}",
     }
     return {
         key: NOT_REPORTED if value in (None, "") else str(value) for key, value in fields.items()

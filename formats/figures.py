@@ -316,7 +316,8 @@ def _rates(rate: float, record: Record, measured: Mapping[str, float]) -> dict[s
     answers.
     """
     batch = measured["samples"] / measured["batches"] if measured else record.cell.batch_size
-    rates = {"samples_per_second": float(rate), "ms_per_step": 1000 * batch / rate}
+    ms_per_step = 1000 * batch / rate * record.cell.replica_count
+    rates = {"samples_per_second": float(rate), "ms_per_step": ms_per_step}
     if steps := record.qsl.denoising_steps:
         rates["ms_per_denoising_step"] = rates["ms_per_step"] / steps
     if "tokens" in measured:

@@ -102,6 +102,20 @@ class Serving:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where one replica of a SUT runs.
+
+    Attributes:
+        cores: the logical processors to which it is pinned; empty: it is not pinned.
+        device: the accelerator that it sees, in the words of the device's variable
+            (`sut.devices.Device.chosen_by`); empty: none.
+    """
+
+    cores: tuple[int, ...] = ()
+    device: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Job:
     """The work of one worker process: a LoadGen test, a training, or the computing of a reference.
 
@@ -133,6 +147,8 @@ class Job:
         reference: reference.npz. Teacher-forced logits are computed for its first `logits_rows`
             answers.
         variables: environment variables that the switches of `--tuned` set.
+        places: where the replicas of `--replicas` run. One place: the worker runs there by itself.
+            Several: it drives as many replicas. Empty: no replicas were requested.
     """
 
     sut: str
@@ -159,6 +175,7 @@ class Job:
     batch_sizes: tuple[int, ...] = ()
     serving: Serving | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
+    places: tuple[Place, ...] = ()
 
     @property
     def audit_config(self) -> Path:
@@ -183,6 +200,8 @@ def read_job(path: Path) -> Job:
     d["batch_sizes"] = tuple(d.get("batch_sizes", ()))
     if serving := d.get("serving"):
         d["serving"] = Serving(**serving)
+    places = [place | {"cores": tuple(place["cores"])} for place in d.get("places", ())]
+    d["places"] = tuple(Place(**place) for place in places)
     if known := d.get("known"):
         d["known"] = Known(**known | {"second_ns": tuple(known["second_ns"])})
     return Job(workload=Workload(**workload), limits=Limits(**d.pop("limits")), **d)

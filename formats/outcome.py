@@ -24,7 +24,8 @@ class WorkerOutcome:
     answers, in nanoseconds (`Watch.token_latencies`). `search`: each rate that was tried
     (`rate_search.Trial`). `queue`: the waiting requests and the batches over time
     (`batching.summary`), `good_fraction`, the share of the requests within all limits, and `left`
-    and `kept_up` (`latency_limits.Limited`).
+    and `kept_up` (`latency_limits.Limited`). `replicas`: of a SUT that ran as several
+    replicas, see `scenarios.worker.replicas.dispatcher.Replicated.report`.
     """
 
     status: str
@@ -51,3 +52,4 @@ class WorkerOutcome:
     token_latencies: Mapping[str, float] = field(default_factory=dict)
     search: list[dict[str, Any]] = field(default_factory=list)
     queue: Mapping[str, Any] = field(default_factory=dict)
+    replicas: Mapping[str, Any] = field(default_factory=dict)

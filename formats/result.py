@@ -78,6 +78,9 @@ class Result:
             model that generates.
         serving: of requests that arrive over time: `search`, the rates that were tried, and
             `queue`, the waiting requests and batches over time (both as in `formats.outcome`).
+        replicas: of a SUT that ran as several replicas: what they did in the performance test
+            (`scenarios.worker.replicas.dispatcher.Replicated.report`), and `accuracy_samples`, how
+            many samples of the accuracy test each answered.
         disturbance: what disturbed the measurement (`scenarios.worker.disturbance.Disturbance`).
         levels: the levels that pass the audit.
         ranked: whether this figure may be compared with others. `unranked`: the reasons if not, one
@@ -106,6 +109,7 @@ class Result:
     energy: Mapping[str, Any] = field(default_factory=dict)
     measured: Mapping[str, int | float] = field(default_factory=dict)
     serving: Mapping[str, Any] = field(default_factory=dict)
+    replicas: Mapping[str, Any] = field(default_factory=dict)
     disturbance: Mapping[str, Any] = field(default_factory=dict)
     levels: tuple[str, ...] = ()
     audit: Mapping[str, int] = field(default_factory=dict)

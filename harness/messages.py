@@ -204,6 +204,10 @@ class Note(StrEnum):
         "the SUT ran in {processes}, which used {share:.0%} of a processor; their memory is not"
         " counted"
     )
+    REPLICAS_NOT_JUDGED = (
+        "{count} of {all} replicas answered no sample of the accuracy test, because it has fewer"
+        " batches than replicas; their answers were judged only while measuring"
+    )
     THREADS = "the framework ran with {threads}, and the worker may use {processors} processors"
     DRIFT = "the last third took {drift:+.1%} compared with the first"
     NO_SINGLE_STEPS = (
@@ -587,6 +591,7 @@ class Finding(StrEnum):
     PAYS_NOT = "not here: {eager} is as fast"
     BEST_BATCHES = "{work}: of the batches {batches} the fastest of each SUT, by medians: {fastest}"
     TUNED = "tuned, compared with the same SUT as it comes, {work}: {gains}"
+    REPLICAS = "{sut}, {work}: efficiency {efficiency}"
     HELD = "{work}: within {limits} for {share}% of the requests, {rates}"
     UNSEEN_TIMES = "; no single times of {suts}"
 
@@ -677,6 +682,11 @@ class SectionNote(StrEnum):
         "A tuned cell has switches that its framework documents and does not use by default"
         " (docs/tuning.md). The gain is its speed over that of the same cell without them, repeat"
         " by repeat."
+    )
+    REPLICAS = (
+        "Several replicas of a SUT run at the same time, each on its own accelerator or cores. The"
+        " efficiency is their speed over as many times that of one of them, which ran by itself at"
+        " one of these places, repeat by repeat (docs/scale.md)."
     )
     TRAININGS = (
         "A step is one batch: forward, backward and update. Two steps come first and are not timed;"

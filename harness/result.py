@@ -18,7 +18,7 @@ from compliance.scoring import accuracy
 from compliance.training.run_directory import passes
 from formats import computing, figures
 from formats.checks import Check, Verdict
-from formats.job import TESTS
+from formats.job import ACCURACY, PERFORMANCE, TESTS
 from formats.outcome import WorkerOutcome
 from formats.record import ENGINE, Record
 from formats.result import Result, Status
@@ -79,6 +79,7 @@ def derive(
     }
     outcomes = {test: read_outcome(directory / "raw" / test) for test in _tests(directory, record)}
     values = base | _figures(directory, record, outcomes["performance"])
+    values["replicas"] = _replicas(outcomes)
     for outcome in outcomes.values():
         if outcome is None or outcome.status != "ok":
             return _failed(values, outcome)
@@ -88,6 +89,25 @@ def derive(
         audit = audits.audit(directory, record.round, with_result=False)
     warnings = [*record.notes, *values.pop("warnings", ()), *_measured_again(directory)]
     return _judged(values, record, score, audit, warnings)
+
+
+def _replicas(outcomes: Mapping[str, WorkerOutcome | None]) -> dict[str, Any]:
+    """See `Result.replicas`. Empty without replicas."""
+    of_tests = {test: outcome.replicas for test, outcome in outcomes.items() if outcome}
+    performance = of_tests.get(PERFORMANCE)
+    if not performance:
+        return {}
+    judged = of_tests.get(ACCURACY) or {"each": ()}
+    samples = [each["samples"] for each in judged["each"]]
+    return {**performance, "accuracy_samples": samples}
+
+
+def _not_judged(replicas: Mapping[str, Any]) -> Iterator[str]:
+    """Warn if the accuracy test did not reach every replica."""
+    samples = replicas.get("accuracy_samples", ())
+    idle = sum(not each for each in samples)
+    if idle:
+        yield Note.REPLICAS_NOT_JUDGED.format(count=idle, all=len(samples))
 
 
 def _failed(values: dict[str, Any], outcome: WorkerOutcome | None) -> Result:
@@ -135,6 +155,11 @@ def _judged(
     """
     threads = record.machine.usable_threads or 1
     noise = values["disturbance"]
+    if record.cell.replicas:
+        noise = {**noise, "threads": None}  # a replica has a part of the machine's processors
+    if record.cell.replica_count > 1:
+        noise = {**noise, "children": 0}  # replicas are processes
+        warnings = [*warnings, *_not_judged(values["replicas"])]
     if record.execution == ENGINE:
         # An engine on this machine is another program.
         noise = {**noise, "other_processors": None}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from formats.cell import Cell
@@ -51,6 +51,8 @@ def rows(result: Result) -> Iterable[tuple[str, str]]:
         yield "tokens", tokens(result)
     if result.serving:
         yield "serving", serving(result)
+    if result.replicas:
+        yield "replicas", replicas(result)
     if "flops_per_second" in result.metrics:
         yield "compute", computing(result.metrics) + _multiplied(result)
     if result.accuracy:
@@ -155,6 +157,31 @@ def serving(result: Result) -> str:
     if trials:
         parts.append(f"rates tried: {', '.join(trials)}")
     return "; ".join(parts)
+
+
+def replicas(result: Result) -> str:
+    """What the replicas did, in one line."""
+    found = result.replicas
+    each = found["each"]
+    parts = [
+        f"{len(each)}, {_span([one['samples'] for one in each])} samples each",
+        f"busy {_span([round(100 * one['busy'], 1) for one in each])} % of the test",
+    ]
+    if SCENARIOS[result.cell.scenario].one_query:
+        parts.append(f"idle tail {1e3 * found['idle_tail_seconds']:.3g} ms")
+    parts += [
+        f"inputs {found['inputs']}, messages {found['bytes_per_second'] / 1e6:.3g} MB/s",
+        f"dispatcher {found['dispatcher_us_per_batch']:.3g} µs a batch",
+    ]
+    if found["accuracy_samples"]:
+        parts.append(f"accuracy judged on {_span(found['accuracy_samples'])} samples of each")
+    return "; ".join(parts)
+
+
+def _span(values: Sequence[float]) -> str:
+    """The least and the largest value: `97–99`, or one number if both look the same."""
+    low, high = short(min(values)), short(max(values))
+    return low if low == high else f"{low}–{high}"
 
 
 def measured(result: Result) -> str:

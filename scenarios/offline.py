@@ -13,6 +13,7 @@ from formats.job import Job
 from scenarios.worker import engine
 from scenarios.worker.answers import pack
 from scenarios.worker.qsl import Qsl
+from scenarios.worker.replicas.dispatcher import Replicated
 from scenarios.worker.streaming import Responder, answering
 from scenarios.worker.watch import Watch
 from sut.contract import Inference
@@ -52,7 +53,7 @@ def _samples(job: Job, rate: float, sample_ns: float, in_flight: int) -> int:
     )
     units = [math.lcm(batch * in_flight, one_pass), math.lcm(batch, one_pass)]
     if limits.quick:
-        least = max(least, LEAST_BATCHES * batch)
+        least = max(least, LEAST_BATCHES * batch * max(1, len(job.places)))
         longest = limits.longest_ms * 1e6 / sample_ns
     else:
         units.append(one_pass)
@@ -68,7 +69,8 @@ def _up(count: int, unit: int) -> int:
 
 def least(job: Job) -> str:
     """Return the least that a quick test needs, in words."""
-    return f"{LEAST_BATCHES} whole batches of {job.workload.batch_size}"
+    batches = f"{LEAST_BATCHES} whole batches of {job.workload.batch_size}"
+    return f"{batches} for each replica" if len(job.places) > 1 else batches
 
 
 def callbacks(
@@ -85,6 +87,8 @@ def callbacks(
     keys = job.answer
     if isinstance(sut, engine.EngineSut):
         return _all_at_once(sut, qsl, respond, keys, watch), lambda: None
+    if isinstance(sut, Replicated):
+        return _pulled(sut, qsl, respond, size, watch), lambda: None
     answer = answering(sut, respond, keys, watch)
     pending: deque[tuple[Sequence[int], Sequence[int], Any]] = deque()
 
@@ -121,6 +125,23 @@ def _all_at_once(
         watch.start()
         submit(ids, indices)
         requests.drain()
+
+    return issue
+
+
+def _pulled(
+    sut: Replicated, library: Any, respond: Responder, size: int, watch: Watch
+) -> Callable[..., None]:
+    """LoadGen's `issue` for replicas: each batch goes to the replica that is free."""
+    submit = sut.pulling(respond, watch)
+
+    def issue(ids: Sequence[int], indices: Sequence[int]) -> None:
+        watch.start()
+        for start in range(0, len(ids), size):
+            end = start + size
+            batch = library.batch(indices[start:end], size)
+            submit(batch, ids[start:end], indices[start:end])
+        sut.drain()
 
     return issue
 

@@ -14,6 +14,7 @@ from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.latency_limits import Limited
 from scenarios.worker.qsl import Qsl
 from scenarios.worker.rate_search import least_requests, serving_of
+from scenarios.worker.replicas.dispatcher import Replicated
 from scenarios.worker.streaming import Responder, answering
 from scenarios.worker.watch import Watch
 from sut.contract import Inference
@@ -98,6 +99,8 @@ def callbacks(
     def flush() -> None:
         limited.last_issued()
         batcher.drain()
+        if isinstance(sut, Replicated):
+            sut.drain()
 
     return issue, flush
 

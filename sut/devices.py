@@ -4,7 +4,7 @@ frameworks' own files. Standard library only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -34,13 +34,21 @@ class Device:
     chosen_by: str | None = None
     variables: tuple[str, ...] = ()
 
-    def environment(self, own: Mapping[str, str]) -> dict[str, str]:
-        """Return a worker's variables: `process_env`, the user's `own`, and the device to use."""
+    def environment(self, own: Mapping[str, str], chosen: Sequence[str] = ()) -> dict[str, str]:
+        """Return a worker's variables: `process_env`, the user's `own`, and the device to use.
+
+        `chosen`: the devices that it sees; empty: the first one of the user's.
+        """
         variables = {**self.process_env, **own}
         if self.chosen_by:
             first, _, _ = variables.get(self.chosen_by, "0").partition(",")
-            variables[self.chosen_by] = first.strip()
+            variables[self.chosen_by] = ",".join(chosen) or first.strip()
         return variables
+
+    def named(self, own: Mapping[str, str]) -> list[str]:
+        """Return the devices that the user's variable names, in order. Empty: it is not set."""
+        listed = own.get(self.chosen_by or "", "")
+        return [each.strip() for each in listed.split(",") if each.strip()]
 
     @property
     def accelerator(self) -> bool:

@@ -92,6 +92,8 @@ class SutSpec:
         remote: whether it sends its requests to an engine, wherever that runs. It forms its own
             batches, and neither its execution nor its precision is known.
         no_fit: why it trains no model; empty: it trains.
+        scripted: whether its times are scripted. It computes next to nothing, so that several
+            replicas may share a core.
     """
 
     module: str
@@ -120,6 +122,7 @@ class SutSpec:
     lora: str = MATRIX
     no_fit: str = ""
     remote: bool = False
+    scripted: bool = False
 
     @property
     def runs_models(self) -> bool:
@@ -330,6 +333,7 @@ SUTS: dict[str, SutSpec] = {
         current=False,
         architectures=("bert", "causal_lm", "hidden_states", "sam", "stable_diffusion"),
         reference="mock",
+        scripted=True,
         devices=("cpu",),
         precisions=("float32",),
         reads_weights=False,

@@ -84,6 +84,8 @@ def _values(flags: argparse.Namespace) -> dict[str, list[str]]:
     values = options.given(flags)
     if "sut" not in values:
         raise UsageError("profile: needs --sut, such as --sut native-torch-eager,keras3-jax")
+    if "replicas" in values:
+        raise UsageError("--replicas: a profile is of one SUT by itself: leave it out")
     trains = values.get("task") == [FIT]
     if trains:
         del values["task"]

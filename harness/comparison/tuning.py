@@ -5,61 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from formats.cell import Cell
 from formats.tuning import Gain
-from harness.comparison import tables
-from harness.comparison.statistics import Ratio
+from harness.comparison import partners
 from harness.comparison.tables import Group
 
 
 def pairs(groups: Iterable[Group]) -> list[tuple[Group, Group]]:
     """(a tuned group, the group of the same cell without switches) for each tuned group that has
     such a partner, measured under the same conditions.
-
-    A group without a figure may lack its conditions. Then cell, machine and mode must be the same.
     """
-    every = list(groups)
-    plain = [group for group in every if not group.cell.tuned]
-    of_place = {_place(group): group for group in plain}
-    measured = {_conditions(group): group for group in plain}
-    found = []
-    for group in every:
-        if not group.cell.tuned:
-            continue
-        partner = measured.get(_conditions(group))
-        last = of_place.get(_place(group))
-        if partner is None and last and not (group.good and last.good):
-            partner = last
-        if partner:
-            found.append((group, partner))
-    return found
+    return partners.pairs(groups, lambda cell: _plain(cell) if cell.tuned else None)
 
 
-def _place(group: Group) -> tuple[Any, ...]:
-    return _without_switches(group.cell), group.last.result.mode, group.last.machine
-
-
-def _conditions(group: Group) -> tuple[Any, ...]:
-    last = group.last
-    versions = tuple(sorted(last.versions.items()))
-    return *_place(group), versions, last.source, last.planned_seconds
-
-
-def _without_switches(cell: Cell) -> str:
-    """Return the digest of the same cell without switches."""
-    return replace(cell, tuned=False, switches=()).digest
-
-
-def ratio(tuned: Group, plain: Group, compared: int = 2) -> Ratio | None:
-    """Return the speed of the tuned cell over that of the other. None if one has no figure.
-
-    `compared`: see `tables.ratio`.
-    """
-    if not tuned.good or not plain.good or not tables.alike(tuned, plain):
-        return None
-    return tables.ratio(tuned, plain, compared)
+def _plain(cell: Cell) -> Cell:
+    """Return the same cell without switches."""
+    return replace(cell, tuned=False, switches=())
 
 
 def gains(groups: Sequence[Group]) -> list[Gain]:
@@ -83,7 +45,7 @@ def _gain(tuned: Group, plain: Group, compared: int) -> Gain:
     elif tuned.unranked or plain.unranked:
         reason = "; ".join(tuned.unranked or plain.unranked)
     else:
-        times = ratio(tuned, plain, compared)
+        times = partners.ratio(tuned, plain, compared)
     return Gain(
         sut=cell.sut,
         architecture=record.architecture if record else "",
@@ -98,7 +60,7 @@ def _gain(tuned: Group, plain: Group, compared: int) -> Gain:
         new_tokens=cell.new_tokens,
         rate=cell.rate,
         device=cell.device,
-        cell=_without_switches(cell),
+        cell=_plain(cell).digest,
         mode=result.mode,
         switches=cell.switches,
         unit=metric.unit if metric else "",

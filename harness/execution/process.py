@@ -21,6 +21,7 @@ from formats.writing import write_json
 from harness.execution.environments import ROOT
 from scenarios.worker import heartbeat
 from scenarios.worker.heartbeat import Beat
+from scenarios.worker.replicas.placement import pinned
 from sut.devices import DEVICES
 
 _LOOK_S = 1.0
@@ -91,9 +92,13 @@ class Worker:
         self._held_before = _peak_bytes(resource.RUSAGE_CHILDREN)
         self._replies, replies = os.pipe()
         device = DEVICES[job.workload.device]
-        env = {**device.environment(os.environ), **self._process_env, "PYTHONPATH": str(ROOT)}
+        chosen = [place.device for place in job.places if place.device]
+        own = device.environment(os.environ, chosen)
+        env = {**own, **self._process_env, "PYTHONPATH": str(ROOT)}
         words = ("-P", "-m", *self.module, str(os.getpid()), str(replies))
-        with (job.log_dir / "worker.log").open("wb") as log:
+        # The LoadGen process of several replicas pins them, and not itself.
+        cores = job.places[0].cores if len(job.places) == 1 else ()
+        with (job.log_dir / "worker.log").open("wb") as log, pinned(cores):
             self._process = subprocess.Popen(
                 [self._python, *words],
                 cwd=job.log_dir,

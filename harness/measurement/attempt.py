@@ -115,6 +115,7 @@ def make_job(
         serving=request.serving,
         made_with=attempt.made_with,
         variables=request.tuned.variables,
+        places=request.places,
     )
     return (
         job

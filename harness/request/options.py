@@ -80,6 +80,16 @@ def _tuned(value: str) -> str:
     return "+".join(sorted(set(names)))
 
 
+def _replicas(value: str) -> str:
+    """The number of replicas, or `1/N`: one of N."""
+    count = value.removeprefix("1/")
+    if not count.isdecimal() or int(count) < 2:
+        raise UsageError(
+            f"--replicas {value}: give 2 or more, or 1/N to measure one of N replicas by itself"
+        )
+    return f"1/{int(count)}" if value.startswith("1/") else str(int(count))
+
+
 def _one_of(names: Callable[[], Iterable[str]], flag: str) -> Callable[[str], str]:
     return lambda value: known_name(value, names(), flag)
 
@@ -318,6 +328,14 @@ class Options:
         read=_tuned,
         metavar="SET",
         default=OFF,
+    )
+    replicas: str | None = _flag(
+        "in Offline and Server: run the SUT N times, each on its own accelerator or cores of this"
+        " machine, behind one LoadGen (docs/scale.md). 1/N: one of N by itself. In a sweep N"
+        " measures both, in turns, which gives the efficiency",
+        read=_replicas,
+        metavar="N",
+        default=None,
     )
     out: Path = _flag(
         "folder for run directories (default: runs/ next to run.sh)",

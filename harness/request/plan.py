@@ -22,7 +22,7 @@ from harness.inputs.dataset import UserInputs
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import PromptOptions
 from harness.messages import KerasGenerates, NotRun, PlanReason
-from harness.request import engines, serving, tuning
+from harness.request import engines, replicas, serving, tuning
 from harness.request.options import Options
 from harness.request.request import STEPS, Request
 from scenarios.table import SCENARIOS
@@ -108,6 +108,7 @@ def resolve(options: Options) -> Request:
         given=given,
         tuned=tuned,
         variables=set_by_user,
+        places=replicas.places(options, spec, device),
         reasons=(*reasons, *why),
     )
 
@@ -636,6 +637,7 @@ def memory_shortage(request: Request, precision: str) -> str | None:
         return None
     batch_bytes = request.batch_bytes(precision)
     need_bytes = request.state_bytes(precision) * _MEMORY_FACTOR + batch_bytes
+    need_bytes *= max(1, len(request.places))
     available_bytes = available_memory_bytes()
     if available_bytes is None or need_bytes <= available_bytes:
         return None

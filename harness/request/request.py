@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from compliance import rules
 from formats.cell import LORA, NOTHING, Cell
-from formats.job import Limits, Serving
+from formats.job import Limits, Place, Serving
 from harness.inputs import architectures, user_weights
 from harness.inputs.architectures import Architecture
 from harness.inputs.dataset import UserInputs
@@ -79,6 +79,7 @@ class Request:
     given: UserInputs | None = None
     tuned: Tuned = Tuned()
     variables: Mapping[str, str] = field(default_factory=dict)
+    places: tuple[Place, ...] = ()
     reasons: tuple[str, ...] = ()
 
     @property
@@ -134,6 +135,8 @@ class Request:
             more.append("streamed")
         if self.options.rate:
             more.append(f"{self.options.rate:g} requests/s")
+        if self.options.replicas:
+            more.append(f"replicas {self.options.replicas}")
         if self.inputs != self.architecture.standard:
             more.append(self.inputs)
         if self.chat:
@@ -197,6 +200,7 @@ class Request:
             stream=self.stream,
             tuned=self.tuned.on,
             switches=self.tuned.names,
+            replicas=self.options.replicas,
             **self._limits(),
         )
 

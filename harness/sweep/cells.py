@@ -64,12 +64,12 @@ class Series:
         so the ratio of their figures says which is faster.
         """
         r = self.request
-        return () if r is None else (*self.rivals, r.tuned.on)
+        return () if r is None else (*self.rivals, r.tuned.on, r.options.replicas)
 
     @cached_property
     def rivals(self) -> tuple[object, ...]:
-        """The key of the series that are measured one after the other: those of a comparison, and
-        the tuned cells of the same work.
+        """The key of the series that are measured one after the other: those of a comparison, the
+        tuned cells of the same work, and its replicas.
         """
         r = self.request
         if r is None:
@@ -80,6 +80,7 @@ class Series:
             sut_option=(),
             stream=None,
             tuned="",
+            replicas=None,
             command="",
             precision=None,
             batch_size=None,
@@ -205,6 +206,8 @@ def _each(name: str, texts: list[str]) -> list[str]:
         "scenario": list(SCENARIOS),
     }
     values = [value.strip() for text in texts for value in text.split(",")]
+    if name == "replicas":
+        values = list(chain(*map(_with_one_replica, values)))
     if values == ["all"] and name in every:
         return every[name]
     if name == "model":
@@ -213,6 +216,11 @@ def _each(name: str, texts: list[str]) -> list[str]:
         ]
         values = list(chain(*each_model))
     return list(dict.fromkeys(options.spelt(name, value) for value in values))
+
+
+def _with_one_replica(count: str) -> list[str]:
+    """The values of `--replicas` that give the efficiency of `count` replicas."""
+    return [count] if "/" in count else [f"1/{count}", count]
 
 
 def _each_set(texts: list[str]) -> list[str]:

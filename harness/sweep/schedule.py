@@ -146,7 +146,7 @@ def _ended(results: Results) -> set[int]:
 
 def _alone(one: Series, series: Sequence[Series], results: Results) -> bool:
     """Return whether all rivals of a series failed, so that nothing is left to compare. The tuned
-    cells of the same work are rivals, too.
+    cells of the same work and its replicas are rivals, too.
     """
     ended = _ended(results)
     same = [s for s in series if s.rivals == one.rivals and not s.obstacle]

@@ -19,7 +19,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,12 +32,12 @@ from scenarios.worker import (
     engine,
     failures,
     host_memory,
-    preflight,
     procedures,
     profile,
     streaming,
 )
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
+from scenarios.worker.replicas.dispatcher import Replicated
 from scenarios.worker.warm_up import warm_up
 from sut.contract import Unsupported
 from sut.evidence import compilations, generated_files, matrix_rate
@@ -85,6 +85,8 @@ def main(argv: list[str]) -> None:
             if outcome.status != "ok" or job.procedure == FIT:
                 break
             replies.write("\n")
+    if loaded and isinstance(loaded.sut, Replicated):
+        loaded.sut.close()
     generated_files.remove()
     # Frameworks' threads may never end.
     os._exit(0)
@@ -101,10 +103,6 @@ def run(job: Job, loaded: Loaded | None) -> tuple[WorkerOutcome, Loaded | None]:
     beat = Heartbeat(job.log_dir / "heartbeat")
     try:
         outcome, loaded = measure(job, beat, loaded)
-    except Unsupported as e:
-        outcome = WorkerOutcome("unsupported", str(e))
-    except preflight.Refused as e:
-        outcome = WorkerOutcome("skipped", str(e))
     # Whatever a framework raises becomes a status. The traceback stays in worker.log.
     except Exception as e:  # noqa: BLE001
         traceback.print_exc()
@@ -132,16 +130,43 @@ def measure(
 ) -> tuple[WorkerOutcome, Loaded]:
     """Run the job's procedure on the loaded SUT. If there is none, load it and warm it up first."""
     procedure = procedures.find(job.procedure)
-    loaded = loaded or load_and_warm_up(job, beat)
+    loaded = loaded or (
+        _replicated(job, beat) if len(job.places) > 1 else load_and_warm_up(job, beat)
+    )
+    if isinstance(loaded.sut, Replicated):
+        loaded.sut.take(job)
     fields = procedure(job, loaded.sut, beat, loaded.slowest_ns)
     outcome = WorkerOutcome(
         "ok",
-        peak_host_bytes=host_memory.peak_bytes(),
-        versions=_versions(),
+        peak_host_bytes=host_memory.peak_bytes() + _bytes_of_replicas(loaded.sut),
+        versions=versions(),
         loaded_for="" if loaded.test == job.test else loaded.test,
         **{**loaded.fields, **fields},
     )
     return outcome, loaded
+
+
+def _replicated(job: Job, beat: Heartbeat) -> Loaded:
+    """Start the replicas of the job's SUT. Times are those of the slowest replica."""
+    beat.enter("load", LOAD_LIMIT_S)
+    sut = Replicated(job)
+    of_each = [loaded["fields"] for loaded in sut.loaded]
+    fields = dict(of_each[0])
+    for name in ("import_ns", "load_ns", "cache_hits"):
+        fields[name] = max(each[name] for each in of_each)
+    fields["warmup"] = [
+        _slowest(shapes) for shapes in zip(*(f["warmup"] for f in of_each), strict=True)
+    ]
+    return Loaded(job.test, sut, max(loaded["slowest_ns"] for loaded in sut.loaded), fields)
+
+
+def _slowest(shapes: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """The times of one shape that was warmed up in several replicas."""
+    return {name: max(shape[name] for shape in shapes) for name in shapes[0]}
+
+
+def _bytes_of_replicas(sut: Any) -> int:
+    return sut.peak_host_bytes if isinstance(sut, Replicated) else 0
 
 
 def load_and_warm_up(job: Job, beat: Heartbeat) -> Loaded:
@@ -190,14 +215,14 @@ def check_in_flight(job: Job, sut: Any) -> None:
         )
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
     """Every distribution of this environment, and the interpreter."""
-    versions = {
+    found = {
         d.metadata["Name"]: d.version
         for d in importlib.metadata.distributions()
         if d.metadata["Name"]
     }
-    return {"python": sys.version.split()[0], **dict(sorted(versions.items()))}
+    return {"python": sys.version.split()[0], **dict(sorted(found.items()))}
 
 
 if __name__ == "__main__":

@@ -83,6 +83,29 @@ def between(before: Reading, after: Reading) -> Energy:
     return Energy(joules, absent, tuple(c for c in (before.clocks, after.clocks) if c))
 
 
+def device_name(device: str) -> str:
+    """The name of the device that this process uses. Empty: the system does not report it."""
+    if DEVICES[device].library == "nvml":
+        return _gpu_name()
+    if DEVICES[device].accelerator:
+        return ""
+    lines = _text(Path("/proc/cpuinfo")).splitlines()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else ""
+
+
+def _gpu_name() -> str:
+    """The name of the first GPU that this process sees."""
+    with suppress(ImportError):
+        import pynvml as nvml
+
+        with suppress(nvml.NVMLError):
+            nvml.nvmlInit()
+            gpus = visible_gpus(nvml)
+            return str(nvml.nvmlDeviceGetName(gpus[0])) if gpus else ""
+    return ""
+
+
 def _packages(
     powercap: Path,
 ) -> tuple[dict[str, int], dict[str, int], dict[str, float], dict[str, str]]:
@@ -125,8 +148,8 @@ def _most_watts(zone: Path) -> float:
 
 
 def _gpu() -> tuple[dict[str, int], dict[str, Any], str]:
-    """(microjoules since the driver was loaded, clocks, reason) of the first GPU this process
-    sees.
+    """(microjoules since the driver was loaded of all GPUs that this process sees, clocks of the
+    first one, reason). A worker sees one, and the LoadGen process of several replicas those of all.
     """
     try:
         import pynvml as nvml
@@ -146,7 +169,8 @@ def _gpu() -> tuple[dict[str, int], dict[str, Any], str]:
             if nvml.nvmlDeviceGetMigMode(handle)[0]:
                 return {}, clocks, "MIG is on: the counter is the whole GPU's, not the slice's"
         try:
-            return {"gpu": int(nvml.nvmlDeviceGetTotalEnergyConsumption(handle)) * 1000}, clocks, ""
+            joules = [int(nvml.nvmlDeviceGetTotalEnergyConsumption(each)) for each in visible]
+            return {"gpu": sum(joules) * 1000}, clocks, ""
         except nvml.NVMLError as e:
             return {}, clocks, f"NVML: {e}"
     except (nvml.NVMLError, ValueError) as e:

@@ -30,6 +30,23 @@ def batches(job: Job, sut: Inference) -> list[Batch]:
     return [synthetic.batch([row], job.workload.batch_size) for row in rows]
 
 
+class Taker:
+    """Takes a SUT's evidence right before and right after a test."""
+
+    def __init__(self, job: Job, sut: Inference):
+        self._sut = sut
+        self._batches = batches(job, sut)
+        self._begun: Evidence | int = 0
+
+    def begin(self) -> None:
+        """See the function `begin`."""
+        self._begun = begin(self._sut, self._batches)
+
+    def end(self) -> tuple[Evidence, Evidence]:
+        """See the function `end`."""
+        return end(self._sut, self._batches, self._begun)
+
+
 def begin(sut: Inference, batches: Sequence[Batch]) -> Evidence | int:
     """Return, right before a test, the evidence of these batches or the number of compiled
     programs.

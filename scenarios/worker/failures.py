@@ -9,12 +9,21 @@ from formats.job import Job
 from formats.outcome import WorkerOutcome
 from formats.writing import write_json
 from scenarios.worker import preflight
+from sut.contract import Unsupported
 from sut.devices import DEVICES, HOST
 from sut.evidence.out_of_memory import asked_bytes
 from sut.registry import REFERENCES, SUTS
 
 # Python's and numpy's own words; those of a framework are in the registry.
 _OUT_OF_MEMORY = ("MemoryError", "Out of memory")
+
+
+class Reported(Exception):
+    """An outcome that another process reported, or that was found out about it."""
+
+    def __init__(self, outcome: WorkerOutcome):
+        super().__init__(outcome.reason)
+        self.outcome = outcome
 
 
 def reported(job: Job, callback: Callable[..., None]) -> Callable[..., None]:
@@ -39,8 +48,14 @@ def outcome_of(error: Exception, sut: str, device: str = HOST) -> WorkerOutcome:
 
     For out of memory, the reason contains the requested bytes, if the framework reports them, and
     the bytes that the machine still had. The free bytes of an accelerator are added only by its
-    framework.
+    framework. `unsupported` and `skipped` have errors of their own.
     """
+    if isinstance(error, Reported):
+        return error.outcome
+    if isinstance(error, Unsupported):
+        return WorkerOutcome("unsupported", str(error))
+    if isinstance(error, preflight.Refused):
+        return WorkerOutcome("skipped", str(error))
     known, kind = SUTS | REFERENCES, type(error).__name__
     words = (*_OUT_OF_MEMORY, *(known[sut].out_of_memory if sut in known else ()))
     first, *others = f"{kind}: {error}".strip().split("\n")

@@ -11,6 +11,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,7 @@ from scenarios.worker import (
 from scenarios.worker.answers import pack
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
 from scenarios.worker.qsl import Qsl
+from scenarios.worker.replicas.dispatcher import Replicated
 from scenarios.worker.watch import Watch
 from sut.contract import Inference
 
@@ -77,7 +79,7 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     from scenarios.worker import loadgen  # a reference needs no LoadGen
 
     scenario = SCENARIOS[job.scenario].load()
-    qsl = Qsl(job.inputs, sut.prepare)
+    qsl = _library(sut, job.inputs)
     calibration = job.calibration or calibrate(job, sut, scenario, beat, slowest_ns)
     if job.test == PERFORMANCE:
         preflight.check_rival(calibration["median_sample_ns"], job)
@@ -99,8 +101,8 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     loadgen.write_user_conf(job, settings)
     loadgen.write_audit_config(job)
     beat.allow(LOAD_LIMIT_S)  # a profiler of a GPU may take a minute to start and to read
-    watched = evidence.batches(job, sut)
-    begun = evidence.begin(sut, watched)
+    taker = sut if isinstance(sut, Replicated) else evidence.Taker(job, sut)
+    taker.begin()
     beat.enter("test", _hang_limit_s(calibration, sut), plan.samples)
     energy_before, load_before = counters.read(job.workload.device), disturbance.read()
     monotonic_ns, start = time.monotonic_ns(), _clock()
@@ -130,10 +132,9 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
             " predict work on copies"
         )
     beat.allow(LOAD_LIMIT_S)
-    before, after = evidence.end(sut, watched, begun)
+    before, after = taker.end()
     if job.test == ACCURACY and job.logits_rows and job.reference:
-        _write_forced_logits(job, sut, beat)
-        _write_own_logits(job, sut)
+        write_logits(job, sut, beat)
     looked_back = _look_back(job, sut, qsl, watch, beat) if job.test == PERFORMANCE else {}
     fresh = looked_back.get("fresh")
     doubt = {"fresh_slower": fresh["slower"]} if fresh and fresh_inputs.doubtful(fresh) else {}
@@ -150,8 +151,16 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
         "evidence_after": dataclasses.asdict(after),
         "energy": dataclasses.asdict(energy),
         "disturbance": {**dataclasses.asdict(disturbances), **doubt, **evidence.threads(after)},
+        "replicas": sut.report(test_ns) if isinstance(sut, Replicated) else {},
         **looked_back,
     }
+
+
+def _library(sut: Inference, path: Path, start: int = 0) -> Any:
+    """The samples of a file, from row `start` on: in this process, or in every replica."""
+    if isinstance(sut, Replicated):
+        return sut.library(path, start)
+    return Qsl(path, sut.prepare, start)
 
 
 def _find_rate(
@@ -167,7 +176,7 @@ def _find_rate(
     settings = loadgen.settings(job, at_capacity)
     plan = preflight.performance(job, settings, calibration["median_sample_ns"])
     preflight.check_time(plan, job, scenario.least(job))
-    qsl = Qsl(job.inputs, sut.prepare)
+    qsl = _library(sut, job.inputs)
     qsl.load(range(qsl.count))
     seed = loadgen.test_settings(job).schedule_rng_seed
     beat.enter("rate", _hang_limit_s(calibration, sut))
@@ -195,9 +204,12 @@ def _look_back(job: Job, sut: Inference, qsl: Qsl, watch: Watch, beat: Heartbeat
     fresh inputs.
     """
     kept = {"kept_sha256": watch.write(job.log_dir / "answers.npz", qsl.count)}
-    return (
-        kept if job.fresh is None else {**kept, "fresh": fresh_inputs.compare(job, sut, qsl, beat)}
-    )
+    if job.fresh is None:
+        return kept
+    if isinstance(sut, Replicated):
+        beat.enter("fresh inputs", LOAD_LIMIT_S)
+        return {**kept, "fresh": sut.of_one("fresh")["fresh"]}
+    return {**kept, "fresh": fresh_inputs.compare(job, sut, qsl, beat)}
 
 
 def calibrate(
@@ -215,9 +227,7 @@ def calibrate(
 
     ends, watch = bool(job.workload.config.get("end_tokens")), Watch()
     samples_like = (
-        Qsl(job.inputs, sut.prepare)
-        if ends
-        else Qsl(job.synthetic, sut.prepare, start=job.warmup_rows)
+        _library(sut, job.inputs) if ends else _library(sut, job.synthetic, job.warmup_rows)
     )
     samples_like.load(range(samples_like.count))
     beat.enter("calibrate", hang_limit_s(slowest_ns) + _silence_s(sut))
@@ -296,13 +306,21 @@ def _plan(
     if job.test != ACCURACY:
         # audit.config overrides user.conf.
         return preflight.performance(job, {**settings, **job.audit}, sample_ns)
+    if isinstance(sut, Replicated):
+        longest_bytes = sut.of_one("row bytes")["row_bytes"]
+    else:
+        longest_bytes = row_bytes(job, sut)
+    return preflight.accuracy(job, qsl.count, longest_bytes, sample_ns)
+
+
+def row_bytes(job: Job, sut: Inference) -> int:
+    """The bytes of the longest answer."""
     synthetic = Qsl(job.synthetic, sut.prepare)
     longest = job.warmup_rows - 1  # the warm-up rows ascend
     synthetic.load([longest])
-    rows, _ = pack(
-        sut.to_host(sut.predict(synthetic.batch([longest], job.workload.batch_size))), job.answer
-    )
-    return preflight.accuracy(job, qsl.count, rows.nbytes // len(rows), sample_ns)
+    outputs = sut.predict(synthetic.batch([longest], job.workload.batch_size))
+    rows, _ = pack(sut.to_host(outputs), job.answer)
+    return rows.nbytes // len(rows)
 
 
 def make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
@@ -345,6 +363,18 @@ def count_work(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> dict[s
     beat.allow(LOAD_LIMIT_S)
     work.write(job, sut, beat)
     return {}
+
+
+def write_logits(job: Job, sut: Any, beat: Heartbeat) -> None:
+    """Write the SUT's logits on the reference's answers and on its own. One replica computes
+    them.
+    """
+    if isinstance(sut, Replicated):
+        beat.enter("teacher-forced logits", LOAD_LIMIT_S)
+        sut.of_one("logits")
+        return
+    _write_forced_logits(job, sut, beat)
+    _write_own_logits(job, sut)
 
 
 def _write_forced_logits(job: Job, sut: Inference, beat: Heartbeat) -> None:

@@ -27,6 +27,7 @@ _SAME = (
     "answer",
     "inputs",
     "made_with",
+    "places",
 )
 _NOT_STATED = ("N/A", "none")
 _DESCRIBED = (
@@ -152,6 +153,9 @@ def _jobs(subject: Subject, record: Record) -> Iterator[Fault | str]:
             yield _differs(f"workload.{key}", value, expected)
     if first.sut != record.cell.sut:
         yield _differs("sut", first.sut, record.cell.sut)
+    places, replicas = len(first.places), record.cell.replica_count
+    if record.cell.replicas and places != replicas:
+        yield _differs("places", places, replicas)
     if first.workload.execution != record.execution:
         yield _differs("workload.execution", first.workload.execution, record.execution)
     for test, job in ((subject.performance, first), *others):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from formats.cell import NOTHING
-from harness.comparison import compare, tuning
+from harness.comparison import compare, partners, tuning
 from harness.comparison.statistics import Ratio
 from harness.comparison.tables import Group
 from harness.figure import short
@@ -18,7 +18,7 @@ def section(content: Content) -> Section:
     best: dict[str, dict[str, tuple[Ratio, str]]] = {}
     for tuned, plain in tuning.pairs(content.current):
         work = compare.describe(plain, content.shared)
-        ratio = tuning.ratio(tuned, plain)
+        ratio = partners.ratio(tuned, plain)
         rows.append((work, _row(tuned, plain, ratio)))
         if ratio is None or tuned.unranked:
             continue

@@ -1,0 +1,42 @@
+"""A section on what several replicas give, compared with as many times one replica."""
+
+from __future__ import annotations
+
+from harness.comparison import compare, replicas
+from harness.comparison.tables import Group
+from harness.figure import short
+from harness.messages import Finding, SectionNote
+from harness.report.content import MOST_SENTENCES, Content
+from harness.report.section import Row, Section, Table, grouped, ratio_cell
+
+
+def section(content: Content) -> Section:
+    """A row and a sentence for each cell of several replicas."""
+    rows: list[tuple[str, Row]] = []
+    sentences = []
+    for many, one in replicas.pairs(content.current):
+        work = compare.describe(one, ("replicas", *content.shared))
+        efficiency = replicas.efficiency(many, one)
+        count = many.cell.replica_count
+        found = ratio_cell(efficiency) if efficiency else many.last.obstacle or one.last.obstacle
+        rows.append((work, (many.sut, str(count), _figure(one), _figure(many), found)))
+        if efficiency:
+            told = replicas.words(efficiency, count)
+            sentences.append(Finding.REPLICAS.format(sut=many.sut, work=work, efficiency=told))
+    table = Table(
+        columns=("SUT", "replicas", "one of them", "all", "efficiency"),
+        numbers=(1, 2, 3, 4),
+        groups=grouped(rows),
+    )
+    return Section(
+        title="Replicas",
+        note=SectionNote.REPLICAS,
+        sentences=sentences[:MOST_SENTENCES],
+        tables=[table],
+    )
+
+
+def _figure(group: Group) -> str:
+    if group.summary is None or group.metric is None:
+        return ""
+    return f"{short(group.summary.median)} {group.metric.unit}"

@@ -1,0 +1,261 @@
+"""`python -m scenarios.worker.replica PARENT_ID HOST PORT NUMBER JOB`, run by the SUT's
+interpreter: one replica. It connects to the LoadGen process, loads and warms up the job's SUT as a
+worker does, and answers requests until the connection is closed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from formats.job import Job, read_job
+from scenarios.worker import __main__ as worker
+from scenarios.worker import (
+    counters,
+    evidence,
+    failures,
+    fresh_inputs,
+    host_memory,
+    procedures,
+)
+from scenarios.worker.answers import Payload, pack
+from scenarios.worker.heartbeat import Heartbeat
+from scenarios.worker.qsl import Qsl
+from scenarios.worker.replicas import link
+from scenarios.worker.replicas.link import Message
+from scenarios.worker.replicas.placement import folder
+from scenarios.worker.streaming import Responder, Streamed, answering
+from scenarios.worker.watch import Watch
+from sut.evidence import generated_files
+
+_clock = time.perf_counter_ns
+
+Reply = dict[str, Any]
+
+
+def main(argv: list[str]) -> None:
+    """Serve and end the process. `argv`: see the module."""
+    _, parent, host, port, number, path = argv
+    worker.die_with_parent(int(parent))
+    connection = link.dial((host, int(port)))
+    serve(connection, int(number), read_job(Path(path)))
+    generated_files.remove()
+    # Frameworks' threads may never end.
+    os._exit(0)
+
+
+def serve(connection: Connection, number: int, job: Job) -> None:
+    """Say which replica this is, and do what is requested until the connection is closed."""
+    link.send(connection, {"replica": number})
+    replica = Replica(connection, number, job)
+    try:
+        replica.run()
+    except (EOFError, OSError):
+        return
+
+
+class Replica:
+    """The state of a replica.
+
+    Attributes:
+        busy_ns: nanoseconds since the last `begin` in which it did not wait for a batch.
+    """
+
+    def __init__(self, connection: Connection, number: int, job: Job):
+        self.connection = connection
+        self.job = job
+        directory = folder(job, number)
+        directory.mkdir(exist_ok=True)
+        self.beat = Heartbeat(directory / "heartbeat")
+        self.sut: Any = None
+        self.libraries: dict[int, Qsl] = {}
+        self.evidence: evidence.Taker | None = None
+        self.busy_ns = 0
+        self._pending: deque[tuple[Message, int, Any]] = deque()
+
+    def run(self) -> None:
+        """Do what is requested. Raises EOFError or OSError when the connection is closed."""
+        while True:
+            message = link.receive(self.connection)
+            begun_ns = _clock()
+            self._take(message)
+            while self._pending:
+                if self._may_begin_another() and self.connection.poll():
+                    self._take(link.receive(self.connection))
+                else:
+                    self._guarded(self._pending[0][0], self._finish)
+            self.busy_ns += _clock() - begun_ns
+
+    def _may_begin_another(self) -> bool:
+        return len(self._pending) < self.sut.in_flight
+
+    def _take(self, message: Message) -> None:
+        do = message.header["do"]
+        if do == "answer":
+            self._guarded(message, lambda: self._answer(message))
+            return
+        while self._pending:
+            self._guarded(self._pending[0][0], self._finish)
+        self._guarded(message, lambda: self._reply(message, ACTIONS[do](self, message)))
+
+    def _guarded(self, message: Message, call: Callable[[], None]) -> None:
+        """Report an error instead of an answer. The LoadGen process then ends the test."""
+        try:
+            call()
+        except (EOFError, ConnectionError):
+            raise
+        # Whatever a framework raises becomes a status. The traceback stays in worker.log.
+        except Exception as e:  # noqa: BLE001
+            traceback.print_exc()
+            outcome = failures.outcome_of(e, self.job.sut, self.job.workload.device)
+            self._pending.clear()
+            self._reply(message, {"status": outcome.status, "reason": outcome.reason})
+
+    def _reply(
+        self, message: Message, reply: Reply, arrays: Mapping[str, np.ndarray] | None = None
+    ) -> None:
+        link.send(self.connection, {"number": message.header["number"], **reply}, arrays)
+
+    def _answer(self, message: Message) -> None:
+        header = message.header
+        indices = message.arrays["indices"]
+        batch = self.libraries[header["library"]].batch(indices.tolist(), header["size"])
+        if isinstance(self.sut, Streamed):
+            respond = Responder(self._completing(message), self._first(message))
+            answer = answering(self.sut, respond, self.job.answer, Watch())
+            places = range(len(indices))
+            answer(batch, places, places)
+            return
+        self._pending.append((message, len(indices), self.sut.predict(batch)))
+
+    def _finish(self) -> None:
+        """Send the answers of the oldest pending batch."""
+        message, count, outputs = self._pending[0]
+        payload = pack(self.sut.to_host(outputs), self.job.answer)
+        self._pending.popleft()
+        self._completing(message)(range(count), payload, range(count))
+
+    def _completing(self, message: Message) -> Callable[..., None]:
+        """The function that sends answers, by the places of their samples in the batch."""
+
+        def complete(places: Sequence[int], payload: Payload, _: Sequence[int]) -> None:
+            rows, lengths = payload
+            count = len(places)
+            of_bytes = np.ascontiguousarray(rows[:count]).reshape(count, -1).view(np.uint8)
+            reply: Reply = {"places": list(places), "lengths": lengths and list(lengths[:count])}
+            self._reply(message, reply, {"rows": of_bytes, **message.arrays})
+
+        return complete
+
+    def _first(self, message: Message) -> Callable[..., None]:
+        def first(_: Sequence[int], tokens: np.ndarray) -> None:
+            self._reply(message, {}, {"first": tokens, **message.arrays})
+
+        return first
+
+
+def _load(replica: Replica, message: Message) -> Reply:
+    """Load the SUT and warm it up."""
+    loaded = worker.load_and_warm_up(replica.job, replica.beat)
+    replica.sut = loaded.sut
+    return {
+        "fields": loaded.fields,
+        "slowest_ns": loaded.slowest_ns,
+        "in_flight": loaded.sut.in_flight,
+        "versions": worker.versions(),
+        "device": counters.device_name(replica.job.workload.device),
+    }
+
+
+def _job(replica: Replica, message: Message) -> Reply:
+    """Work for another job."""
+    replica.job = read_job(Path(message.header["path"]))
+    return {}
+
+
+def _open(replica: Replica, message: Message) -> Reply:
+    """Read the samples of a file."""
+    header = message.header
+    qsl = Qsl(Path(header["path"]), replica.sut.prepare, header["start"])
+    replica.libraries[header["library"]] = qsl
+    return {"count": qsl.count}
+
+
+def _rows(replica: Replica, message: Message) -> Reply:
+    """Prepare samples."""
+    replica.libraries[message.header["library"]].load(message.arrays["indices"].tolist())
+    return {}
+
+
+def _drop(replica: Replica, message: Message) -> Reply:
+    """Drop samples."""
+    qsl = replica.libraries[message.header["library"]]
+    qsl.unload(message.arrays["indices"].tolist())
+    return {"changed": qsl.changed}
+
+
+def _begin(replica: Replica, message: Message) -> Reply:
+    """Take the evidence before a test."""
+    replica.evidence = evidence.Taker(replica.job, replica.sut)
+    replica.evidence.begin()
+    replica.busy_ns = 0
+    return {}
+
+
+def _end(replica: Replica, message: Message) -> Reply:
+    """Take the evidence after a test."""
+    busy_ns = replica.busy_ns
+    assert replica.evidence
+    both = replica.evidence.end()
+    return {
+        "busy_ns": busy_ns,
+        "evidence": [dataclasses.asdict(each) for each in both],
+        "peak_host_bytes": host_memory.peak_bytes(),
+    }
+
+
+def _fresh(replica: Replica, message: Message) -> Reply:
+    """Compare fresh inputs with those of the data set."""
+    known = Qsl(replica.job.inputs, replica.sut.prepare)
+    compared = fresh_inputs.compare(replica.job, replica.sut, known, replica.beat)
+    return {"fresh": compared}
+
+
+def _row_bytes(replica: Replica, message: Message) -> Reply:
+    """Measure the bytes of the longest answer."""
+    return {"row_bytes": procedures.row_bytes(replica.job, replica.sut)}
+
+
+def _logits(replica: Replica, message: Message) -> Reply:
+    """Write the logits of some answers into the job's folder."""
+    procedures.write_logits(replica.job, replica.sut, replica.beat)
+    return {}
+
+
+ACTIONS: dict[str, Callable[[Replica, Message], Reply]] = {
+    "load": _load,
+    "job": _job,
+    "open": _open,
+    "rows": _rows,
+    "drop": _drop,
+    "begin": _begin,
+    "end": _end,
+    "fresh": _fresh,
+    "row bytes": _row_bytes,
+    "logits": _logits,
+}
+"""Name of a request → what a replica does. `answer` is the only other one."""
+
+
+if __name__ == "__main__":
+    main(sys.argv)

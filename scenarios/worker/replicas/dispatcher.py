@@ -1,0 +1,489 @@
+"""One SUT in front of several replicas of it. A replica that is free gets the next batch, and
+batches are reported in the order in which they are done.
+
+Every request has a number, and a batch also the indices of its samples. An answer that belongs to
+no request of its replica ends the test.
+"""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import selectors
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from queue import Empty
+from typing import Any
+
+import numpy as np
+
+from formats.figures import TOKEN_BYTES
+from formats.job import Job
+from formats.outcome import WorkerOutcome
+from scenarios.worker.failures import Reported
+from scenarios.worker.replicas import link
+from scenarios.worker.replicas.library import Library, Rows
+from scenarios.worker.replicas.link import Gate, Message
+from scenarios.worker.replicas.placement import Placement, Subprocesses, folder
+from scenarios.worker.streaming import Responder, TokenTimes
+from sut.contract import Evidence
+
+HANG_S, HANG_BATCHES = 5.0, 10
+"""A replica that holds a batch and answers nothing for so many seconds, and for so many times its
+slowest batch, counts as hung.
+"""
+_TICK_S, _END_S = 0.25, 2.0
+_COMPARED = ("versions", "device")
+"""The values of a loaded replica that all replicas must share."""
+_clock = time.perf_counter_ns
+
+Submit = Callable[[Rows, Sequence[int], Sequence[int]], None]
+"""(batch, ids, indices of the samples): hand the batch to a free replica. It returns when there is
+a free replica for the next batch.
+"""
+
+
+@dataclass
+class _Batch:
+    """A batch that a replica holds. `left`: the places of the samples that are not answered."""
+
+    rows: Rows
+    ids: Sequence[int]
+    indices: Sequence[int]
+    begun_ns: int
+    left: set[int]
+    first_ns: int = 0
+
+
+@dataclass
+class _Request:
+    """A request that a replica has not answered.
+
+    Attributes:
+        name: in words.
+        on_reply: gets each reply, and returns whether it is the last one.
+        batch: whether it is a batch, whose time is limited.
+    """
+
+    name: str
+    on_reply: Callable[[Message], bool]
+    batch: bool
+
+
+@dataclass
+class _Replica:
+    """A connected replica.
+
+    Attributes:
+        requests: number → a request that it has not answered.
+        since_ns: when it got its first request or gave its last answer, whichever is later.
+        samples, batches: the numbers that it answered in this test.
+        last_ns: when it answered the last batch.
+    """
+
+    number: int
+    connection: Connection
+    requests: dict[int, _Request] = field(default_factory=dict)
+    since_ns: int = 0
+    samples: int = 0
+    batches: int = 0
+    last_ns: int = 0
+
+    @property
+    def held(self) -> str:
+        """The oldest request in words. Empty: it holds none."""
+        return next((request.name for request in self.requests.values()), "")
+
+
+class Replicated:
+    """A SUT that runs as several replicas. The scenarios hand it batches of a `Library`.
+
+    Attributes:
+        in_flight: the batches that Offline keeps submitted, at all replicas together.
+        loaded: what each replica reported when it had loaded the SUT: the fields of
+            `scenarios.worker.__main__.Loaded`, `in_flight`, `versions` and `device`.
+        hang_s: seconds without an answer after which a replica that holds a batch counts as hung.
+        peak_host_bytes: the most memory that the replicas used, the sum over all.
+    """
+
+    def __init__(self, job: Job, placement: Placement | None = None, hang_s: float = HANG_S):
+        """Start the replicas and let each load the job's SUT and warm it up. Raises Reported."""
+        self.count = len(job.places)
+        self.peak_host_bytes = 0
+        self.hang_s = hang_s
+        self._job = job
+        self._placement = placement or Subprocesses(job)
+        self._changed = threading.Condition()
+        self._error: Exception | None = None
+        self._closed = False
+        self._numbers = itertools.count(1)
+        self._libraries = itertools.count(1)
+        self._slots = 1
+        # Each is counted by one thread: batches are submitted by one, and answers taken by another.
+        self._sent_bytes = self._taken_bytes = 0
+        self._submitting_ns = self._taking_ns = 0
+        self._bytes_of_test = 0
+        self._respond: Responder | None = None
+        self._times: TokenTimes | None = None
+        self._ended: list[Message] = []
+        self._replicas: list[_Replica] = []
+        try:
+            self._replicas = self._connected()
+            threading.Thread(target=self._receive, name="replicas", daemon=True).start()
+            self.loaded = [reply.header for reply in self.ask("load")]
+            self._check_equal()
+        except BaseException:
+            self.close()
+            raise
+        self._each = int(self.loaded[0]["in_flight"])
+        self.in_flight = self._each * self.count
+        slowest_ns = max(loaded["slowest_ns"] for loaded in self.loaded)
+        self.hang_s = max(hang_s, HANG_BATCHES * slowest_ns / 1e9)
+        for replica in self._replicas:
+            link.limit_waiting(replica.connection, self.hang_s)
+
+    def _connected(self) -> list[_Replica]:
+        """Start the replicas and wait for their connections. Raises Reported if one ends before."""
+        gate = Gate(self.count)
+        for number in range(self.count):
+            self._placement.start(number, gate.address, gate.secret)
+        found: dict[int, _Replica] = {}
+        while len(found) < self.count:
+            try:
+                connection = gate.arrived.get(timeout=_TICK_S)
+            except Empty:
+                self._check_started(found)
+                continue
+            number = link.receive(connection).header["replica"]
+            found[number] = _Replica(number, connection)
+        gate.close()
+        return [found[number] for number in range(self.count)]
+
+    def _check_started(self, connected: dict[int, _Replica]) -> None:
+        for number in range(self.count):
+            how = "" if number in connected else self._placement.ended(number)
+            if how:
+                raise self._fault(number, f"{how} before it connected")
+
+    def _check_equal(self) -> None:
+        """Raises Reported if the replicas differ in what decides a figure."""
+        first = self.loaded[0]
+        for number, other in enumerate(self.loaded):
+            for name in _COMPARED:
+                if other[name] != first[name]:
+                    raise self._fault(number, _difference(name, other[name], first[name]))
+
+    def close(self) -> None:
+        """End all replicas."""
+        self._closed = True
+        for replica in self._replicas:
+            replica.connection.close()
+        self._placement.stop(_END_S)
+
+    def library(self, path: Path, start: int = 0) -> Library:
+        """The samples of a file, from row `start` on."""
+        return Library(self.ask, next(self._libraries), path, start)
+
+    def take(self, job: Job) -> None:
+        """Tell the replicas which job they work for."""
+        self._job = job
+        self.ask("job", path=str(job.log_dir / "job.json"))
+
+    def answering(self, respond: Responder, keys: Sequence[str], times: TokenTimes) -> Submit:
+        """Return the function that submits a batch. A replica holds one batch at a time.
+
+        Args:
+            respond, times: as in `scenarios.worker.streaming.answering`.
+            keys: not used, because replicas send the bytes of answers.
+        """
+        self._respond = respond
+        self._times = times
+        self._slots = 1
+        return self._submit
+
+    def pulling(self, respond: Responder, times: TokenTimes) -> Submit:
+        """The same, but a replica holds as many batches as the SUT keeps in flight. If they are
+        several, it holds one more, so that the SUT never waits for a message.
+        """
+        self.answering(respond, (), times)
+        self._slots = self._each + (self._each > 1)
+        return self._submit
+
+    def drain(self) -> None:
+        """Wait until every batch is answered. Raises the error of a replica."""
+        with self._changed:
+            while any(replica.requests for replica in self._replicas):
+                self._raise()
+                self._changed.wait()
+            self._raise()
+
+    def ask(
+        self,
+        do: str,
+        arrays: dict[str, np.ndarray] | None = None,
+        one: int | None = None,
+        **values: Any,
+    ) -> list[Message]:
+        """Let all replicas do something (`scenarios.worker.replica.ACTIONS`), and return
+        their replies in the order of their numbers. Raises the error of a replica.
+
+        Args:
+            one: the only replica that does it.
+            values: JSON values for the action.
+        """
+        asked = [self._replicas[one]] if one is not None else self._replicas
+        replies: dict[int, Message] = {}
+
+        def keeping(number: int) -> Callable[[Message], bool]:
+            def on_reply(message: Message) -> bool:
+                replies[number] = message
+                return True
+
+            return on_reply
+
+        for replica in asked:
+            request = _Request(do, keeping(replica.number), batch=False)
+            self._send(replica, request, {"do": do, **values}, arrays)
+        with self._changed:
+            while len(replies) < len(asked):
+                self._raise()
+                self._changed.wait()
+        return [replies[replica.number] for replica in asked]
+
+    def of_one(self, do: str) -> dict[str, Any]:
+        """Let one replica do something, and return its reply. The replica is drawn at random, so
+        that no replica knows that it is the one that is looked at.
+        """
+        (reply,) = self.ask(do, one=secrets.randbelow(self.count))
+        return reply.header
+
+    def begin(self) -> None:
+        """Take the evidence before a test, at every replica, and count from here on."""
+        self.ask("begin")
+        for replica in self._replicas:
+            replica.samples = replica.batches = replica.last_ns = 0
+        self._sent_bytes = self._taken_bytes = 0
+        self._submitting_ns = self._taking_ns = 0
+
+    def end(self) -> tuple[Evidence, Evidence]:
+        """Take the evidence after a test. Return that of the first replica, from before and after
+        the test. Raises Reported if the replicas ran in different precisions.
+        """
+        self._bytes_of_test = self._sent_bytes + self._taken_bytes
+        self._ended = self.ask("end")
+        found = [[Evidence(**each) for each in reply.header["evidence"]] for reply in self._ended]
+        before, after = found[0]
+        for number, (_, other) in enumerate(found):
+            if other.precision != after.precision:
+                difference = _difference("precision", other.precision, after.precision)
+                raise self._fault(number, difference)
+        self.peak_host_bytes = sum(reply.header["peak_host_bytes"] for reply in self._ended)
+        return before, after
+
+    def report(self, test_ns: int) -> dict[str, Any]:
+        """What the replicas did in the test that `end` ended.
+
+        `each`: of each replica the samples and batches that it answered, `busy`, the share of the
+        test in which it worked on a batch, its cores and device, and its evidence.
+        `idle_tail_seconds`: from the last answer of the replica that ended first to that of the
+        one that ended last. `bytes_per_second`: of all messages. `dispatcher_us_per_batch`:
+        microseconds in which the LoadGen process handed out a batch and reported its answers.
+        `inputs`: `resident`, because each replica has loaded all samples.
+        """
+        batches = sum(replica.batches for replica in self._replicas)
+        spent_ns = self._submitting_ns + self._taking_ns
+        ends_ns = [replica.last_ns for replica in self._replicas]
+        idle_ns = max(ends_ns) - min(ends_ns) if all(ends_ns) else test_ns
+        return {
+            "inputs": "resident",
+            "idle_tail_seconds": idle_ns / 1e9,
+            "bytes_per_second": self._bytes_of_test * 1e9 / test_ns,
+            "dispatcher_us_per_batch": spent_ns / 1e3 / max(1, batches),
+            "each": [self._of(replica, test_ns) for replica in self._replicas],
+        }
+
+    def _of(self, replica: _Replica, test_ns: int) -> dict[str, Any]:
+        number = replica.number
+        header = self._ended[number].header
+        place = self._job.places[number]
+        after = header["evidence"][1]
+        return {
+            "samples": replica.samples,
+            "batches": replica.batches,
+            "busy": header["busy_ns"] / test_ns,
+            "cores": list(place.cores),
+            "device": self.loaded[number]["device"],
+            "precision": after["precision"],
+            "graphs": after["graphs"],
+            "peak_device_bytes": after["peak_device_bytes"],
+            "peak_host_bytes": header["peak_host_bytes"],
+        }
+
+    def _submit(self, rows: Rows, ids: Sequence[int], indices: Sequence[int]) -> None:
+        replica = self._free()
+        begun_ns = _clock()
+        batch = _Batch(rows, ids, indices, begun_ns, set(range(len(ids))))
+
+        def on_reply(message: Message) -> bool:
+            return self._answered(replica, batch, message)
+
+        header = {"do": "answer", "library": rows.library, "size": rows.size}
+        arrays = {"indices": np.asarray(rows.indices, np.int64)}
+        self._send(replica, _Request("a batch", on_reply, batch=True), header, arrays)
+        self._submitting_ns += _clock() - begun_ns
+        self._free()
+
+    def _free(self) -> _Replica:
+        """Wait for a replica that may get a batch: the one with the fewest, and of those the one
+        that waits longest. Raises the error of a replica.
+        """
+        with self._changed:
+            while True:
+                self._raise()
+                least = min(self._replicas, key=lambda each: (len(each.requests), each.since_ns))
+                if len(least.requests) < self._slots:
+                    return least
+                self._changed.wait()
+
+    def _send(
+        self,
+        replica: _Replica,
+        request: _Request,
+        header: dict[str, Any],
+        arrays: dict[str, np.ndarray] | None,
+    ) -> None:
+        number = next(self._numbers)
+        with self._changed:
+            self._raise()
+            if not replica.requests:
+                replica.since_ns = _clock()
+            replica.requests[number] = request
+        try:
+            size = link.send(replica.connection, {"number": number, **header}, arrays)
+        except OSError:
+            self._fail(self._lost(replica))
+            self._raise()
+        self._sent_bytes += size
+
+    def _receive(self) -> None:
+        """Take the messages of all replicas, until `close` or an error."""
+        selector = selectors.DefaultSelector()
+        for replica in self._replicas:
+            selector.register(replica.connection, selectors.EVENT_READ, replica)
+        checked_s = time.monotonic()
+        try:
+            while not self._closed:
+                for key, _ in selector.select(_TICK_S):
+                    self._take(key.data)
+                if time.monotonic() - checked_s > _TICK_S:
+                    checked_s = time.monotonic()
+                    self._check_time()
+        # The error is passed on to the threads that wait for answers.
+        except Exception as e:  # noqa: BLE001
+            self._fail(e)
+
+    def _take(self, replica: _Replica) -> None:
+        """Take a message of a replica. Raises Reported for one that it may not send."""
+        begun_ns = _clock()
+        try:
+            message = link.receive(replica.connection)
+        except (EOFError, OSError):
+            raise self._lost(replica) from None
+        self._taken_bytes += message.size
+        header = message.header
+        number = header.get("number", 0)
+        request = replica.requests.get(number)
+        if request is None:
+            what = f"answered request {number}, which it does not hold"
+            raise self._fault(replica.number, what)
+        if "status" in header:
+            raise self._failed(replica, header)
+        if request.on_reply(message):
+            with self._changed:
+                del replica.requests[number]
+                replica.since_ns = _clock()
+                self._changed.notify_all()
+        if request.batch:
+            self._taking_ns += _clock() - begun_ns
+
+    def _answered(self, replica: _Replica, batch: _Batch, message: Message) -> bool:
+        """Report the answers in a message. → whether the batch is complete."""
+        header, arrays, _ = message
+        respond, times = self._respond, self._times
+        assert respond
+        assert times
+        if arrays["indices"].tolist() != list(batch.rows.indices):
+            raise self._fault(replica.number, "answered other samples than those of its batch")
+        if "first" in arrays:
+            batch.first_ns = _clock()
+            respond.first(batch.ids, arrays["first"])
+            times.first_ns.extend([batch.first_ns - batch.begun_ns] * len(batch.ids))
+            return False
+        places = header["places"]
+        if not batch.left.issuperset(places):
+            raise self._fault(replica.number, "answered a sample of its batch twice")
+        end_ns = _clock()
+        batch.left.difference_update(places)
+        ids = [batch.ids[place] for place in places]
+        indices = [batch.indices[place] for place in places]
+        lengths = header["lengths"]
+        respond.complete(ids, (arrays["rows"], lengths), indices)
+        replica.samples += len(ids)
+        if batch.first_ns and lengths[0] > TOKEN_BYTES:
+            later = lengths[0] // TOKEN_BYTES - 1
+            times.later_ns.extend([(end_ns - batch.first_ns) / later] * len(ids))
+        if batch.left:
+            return False
+        replica.batches += 1
+        replica.last_ns = end_ns
+        return True
+
+    def _check_time(self) -> None:
+        """Raises Reported if a replica holds a batch for too long without an answer."""
+        now = _clock()
+        for replica in self._replicas:
+            with self._changed:
+                is_held = any(request.batch for request in replica.requests.values())
+                silent_s = (now - replica.since_ns) / 1e9
+            if is_held and silent_s > self.hang_s:
+                what = f"hung: no answer within {self.hang_s:.1f} s while it held a batch"
+                raise self._fault(replica.number, what)
+
+    def _failed(self, replica: _Replica, header: dict[str, Any]) -> Reported:
+        """The error that a replica reported."""
+        reason = header["reason"]
+        if header["status"] in ("error", "oom"):
+            reason = f"replica {replica.number}: {reason}"
+        return Reported(WorkerOutcome(header["status"], reason))
+
+    def _lost(self, replica: _Replica) -> Reported:
+        how = self._placement.ended(replica.number, _END_S) or "closed its connection"
+        held = f" while it held {replica.held}" if replica.held else ""
+        return self._fault(replica.number, how + held)
+
+    def _fault(self, number: int, what: str) -> Reported:
+        log = folder(self._job, number) / "worker.log"
+        return Reported(WorkerOutcome("error", f"replica {number} {what}; see {log}"))
+
+    def _fail(self, error: Exception) -> None:
+        with self._changed:
+            if not self._closed:
+                self._error = self._error or error
+            self._changed.notify_all()
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+
+def _difference(name: str, other: Any, first: Any) -> str:
+    """How a value of a replica differs from that of replica 0, in words."""
+    if isinstance(first, dict):
+        names = sorted(first.keys() | other.keys())
+        name = next(each for each in names if first.get(each) != other.get(each))
+        other, first = other.get(name, "none"), first.get(name, "none")
+    return f"has {name} {other}, and replica 0 has {first}: all replicas must be equal"

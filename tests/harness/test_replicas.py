@@ -1,0 +1,159 @@
+"""`--replicas`: places, refusals, cells of a sweep, efficiency and the documents of a result."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from formats.job import Place
+from harness.comparison import replicas as compared
+from harness.comparison import tables
+from harness.errors import UsageError
+from harness.execution import machine
+from harness.report import content, sections
+from harness.request import options, plan, replicas
+from harness.sweep import cells as series
+from sut.devices import DEVICES
+from tests.support.synthetic_runs import cell, write
+
+WORDS = ("--sut", "mock", "--model", "bert")
+
+
+def resolved(*words):
+    return plan.resolve(options.parse(words))
+
+
+def real(*words):
+    return resolved("--sut", "native-torch-eager", "--model", "bert", "--device", "cpu", *words)
+
+
+@pytest.fixture
+def topology(tmp_path, monkeypatch):
+    """Five cores of two threads, of which the worker may use four and one half."""
+    for core in range(5):
+        for number in (core, core + 5):
+            folder = tmp_path / f"cpu{number}" / "topology"
+            folder.mkdir(parents=True)
+            (folder / "thread_siblings_list").write_text(f"{core},{core + 5}\n")
+    monkeypatch.setattr(replicas, "_TOPOLOGY", tmp_path)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(9)))
+
+
+def test_replicas_on_a_cpu_get_equal_disjoint_cores(topology):
+    request = real("--scenario", "Offline", "--replicas", "2")
+    assert request.places == (Place(cores=(0, 1, 5, 6)), Place(cores=(2, 3, 7, 8)))
+    assert request.cell().replicas == "2"
+    one = real("--scenario", "Offline", "--replicas", "1/2")
+    assert one.places == request.places[:1]
+    assert one.cell().replicas == "1/2"
+    assert one.cell().digest != request.cell().digest
+
+
+def test_fewer_cores_than_replicas_are_refused(topology):
+    with pytest.raises(UsageError, match="--replicas 6: each replica needs a core of its own, and"):
+        real("--scenario", "Offline", "--replicas", "6")
+
+
+def test_a_scripted_sut_needs_no_cores(topology):
+    request = resolved(*WORDS, "--scenario", "Server", "--max-latency-ms", "9", "--replicas", "16")
+    assert request.places == (Place(),) * 16
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ((*WORDS, "--scenario", "SingleStream"), "SingleStream has one batch at a time"),
+        ((*WORDS, "--scenario", "Fit"), "Fit has one batch at a time"),
+        (
+            ("--sut", "endpoint", "--model", "llama", "--scenario", "Offline"),
+            "start replicas of the engine instead",
+        ),
+    ],
+)
+def test_what_has_no_replicas_is_refused_by_name(words, reason, monkeypatch):
+    monkeypatch.setattr(plan.engines, "check", lambda *_: [])
+    with pytest.raises(UsageError, match=f"--replicas 2: .*{reason}"):
+        resolved(*words, "--replicas", "2")
+
+
+@pytest.mark.parametrize("value", ["1", "0", "x", "1/1", "2/4", "-2"])
+def test_a_number_that_gives_no_replicas_is_refused(value):
+    with pytest.raises(UsageError, match="give 2 or more, or 1/N"):
+        resolved(*WORDS, "--scenario", "Offline", f"--replicas={value}")
+
+
+def cards(*names):
+    return [machine.Accelerator(name=name, memory_bytes=1, driver="1", cuda=None) for name in names]
+
+
+def test_each_replica_sees_an_accelerator_of_its_own(monkeypatch):
+    monkeypatch.setattr(machine, "accelerators", lambda: cards("A", "A", "B"))
+    device = DEVICES["cuda"]
+    places = replicas._on_accelerators("--replicas 2", 2, device)
+    assert [place.device for place in places] == ["0", "1"]
+    assert device.environment({}, ["1"])["CUDA_VISIBLE_DEVICES"] == "1"
+    with pytest.raises(UsageError, match="equal devices, and these are A and B"):
+        replicas._on_accelerators("--replicas 3", 3, device)
+    with pytest.raises(UsageError, match="needs a cuda device, and there are 3"):
+        replicas._on_accelerators("--replicas 4", 4, device)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7, 5")
+    places = replicas._on_accelerators("--replicas 2", 2, device)
+    assert [place.device for place in places] == ["7", "5"]
+
+
+def test_a_sweep_measures_one_of_the_replicas_too_and_in_turns(tmp_path):
+    values = {"sut": ["mock"], "model": ["bert"], "scenario": ["Offline"], "replicas": ["4,1/4"]}
+    found = series.make([values], {"out": [str(tmp_path)]}, control=False)
+    assert [each.request.options.replicas for each in found] == ["1/4", "4"]
+    assert found[0].rivals == found[1].rivals
+    assert found[0].comparison != found[1].comparison
+
+
+def test_the_efficiency_is_the_speed_over_that_of_as_many_single_replicas(tmp_path):
+    one = cell("native-torch-eager", replicas="1/4")
+    write(tmp_path, one, [100, 101, 99], sweep="s")
+    write(
+        tmp_path,
+        cell("native-torch-eager", replicas="4"),
+        [380, 384, 376],
+        first_minute=1,
+        sweep="s",
+    )
+    write(tmp_path, cell("keras3-jax", replicas="4"), [300, 301, 302], first_minute=2, sweep="s")
+    ((many, partner),) = compared.pairs(tables.groups([tmp_path]))
+    assert (many.cell.replicas, partner.cell.replicas) == ("4", "1/4")
+    efficiency = compared.efficiency(many, partner)
+    assert efficiency.value == pytest.approx(0.95, abs=0.001)
+    assert 0.93 < efficiency.low < 0.95 < efficiency.high < 0.97
+    words = compared.words(efficiency, 4)
+    assert words.startswith("0.95 (0.9") and words.endswith(") of 4 × one replica")
+    found = sections.replicas.section(content.gather(tmp_path, "runs"))
+    assert found.tables[0].count == 1
+    assert f"efficiency {words}" in found.sentences[0]
+
+
+def measured(tmp_path, capsys, *words):
+    from harness import cli
+
+    cli.main([*WORDS, "--duration", "1", "--json", *words, "--out", str(tmp_path)])
+    (found,) = json.loads(capsys.readouterr().out)["cells"]
+    return found
+
+
+@pytest.mark.parametrize("scenario", ["Offline", "Server"])
+def test_a_result_says_what_each_replica_did(scenario, tmp_path, capsys):
+    words = ["--scenario", scenario, "--replicas", "2", "--sut-option", "latency-ms=10"]
+    if scenario == "Server":
+        words += ["--max-latency-ms", "500", "--batch-size", "4", "--rate", "150"]
+    found = measured(tmp_path, capsys, *words)
+    assert (found["status"], found["reason"]) == ("ok", "")
+    assert found["levels"]
+    report = found["replicas"]
+    assert len(report["each"]) == len(report["accuracy_samples"]) == 2
+    assert all(report["accuracy_samples"])
+    assert sum(each["samples"] for each in report["each"]) == found["measured"]["samples"]
+    assert report["inputs"] == "resident"
+    record = json.loads((tmp_path / found["directory"] / "record.json").read_text())
+    assert record["cell"]["replicas"] == "2"

@@ -1,0 +1,368 @@
+"""Replicas of the mock: what the dispatcher reports, and how it ends at every fault. The replicas
+of most tests are threads that speak to the dispatcher over real connections.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from dataclasses import replace
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Client
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from formats.job import Place, Serving
+from formats.writing import write_json
+from harness.execution import process
+from harness.execution.process import Worker
+from scenarios import offline, server
+from scenarios.worker import batching
+from scenarios.worker.failures import Reported
+from scenarios.worker.replica import Replica
+from scenarios.worker.replicas import link
+from scenarios.worker.replicas.dispatcher import Replicated
+from scenarios.worker.streaming import Responder
+from scenarios.worker.watch import Watch
+from tests.support import mock_job
+
+SAMPLES = mock_job.SAMPLES
+
+
+class Twice(Replica):
+    """Answers each batch twice."""
+
+    def _reply(self, message, reply, arrays=None):
+        super()._reply(message, reply, arrays)
+        if arrays:
+            super()._reply(message, reply, arrays)
+
+
+class OtherSamples(Replica):
+    """Answers its batch with the name of another one."""
+
+    def _completing(self, message):
+        arrays = {"indices": message.arrays["indices"] + 1}
+        return super()._completing(message._replace(arrays=arrays))
+
+
+class OtherRequest(Replica):
+    """Answers a request that another replica holds."""
+
+    def _completing(self, message):
+        header = {**message.header, "number": message.header["number"] - 1}
+        return super()._completing(message._replace(header=header))
+
+
+class Dies(Replica):
+    """Closes its connection at its first batch."""
+
+    def _answer(self, message):
+        self.connection.close()
+        raise EOFError
+
+
+class Hangs(Replica):
+    """Never answers a batch."""
+
+    def _answer(self, message):
+        threading.Event().wait()
+
+
+class Raises(Replica):
+    """Its SUT raises an error."""
+
+    def _answer(self, message):
+        raise MemoryError("no room")
+
+
+class OtherVersion(Replica):
+    """Has another numpy."""
+
+    def _reply(self, message, reply, arrays=None):
+        if "versions" in reply:
+            reply = {**reply, "versions": {**reply["versions"], "numpy": "0.1"}}
+        super()._reply(message, reply, arrays)
+
+
+class OtherPrecision(Replica):
+    """Computes in another precision."""
+
+    def _reply(self, message, reply, arrays=None):
+        if "evidence" in reply:
+            before, after = reply["evidence"]
+            reply = {**reply, "evidence": [before, {**after, "precision": "float16"}]}
+        super()._reply(message, reply, arrays)
+
+
+class Threads:
+    """A placement whose replicas are threads. The last one may be of another kind."""
+
+    def __init__(self, job, last=Replica):
+        self.job = job
+        self.kinds = [Replica] * (len(job.places) - 1) + [last]
+
+    def start(self, number, address, secret):
+        threading.Thread(target=self._run, args=(number, address, secret), daemon=True).start()
+
+    def _run(self, number, address, secret):
+        connection = Client(address, authkey=secret)
+        link.send(connection, {"replica": number})
+        try:
+            self.kinds[number](connection, number, self.job).run()
+        except (EOFError, OSError):
+            return
+
+    def ended(self, number, seconds=0):
+        return ""
+
+    def stop(self, seconds=0):
+        pass
+
+
+def job_of(tmp_path, count=2, scenario="Offline", **options):
+    options = {"latency_ms": 1.0, **options}
+    job = mock_job.make(tmp_path, scenario=scenario, batch=4, **options)
+    job = replace(job, places=(Place(),) * count)
+    write_json(job.log_dir / "job.json", job)
+    return job
+
+
+def started(job, last=Replica, hang_s=5.0):
+    return Replicated(job, Threads(job, last), hang_s)
+
+
+class Answers:
+    """Keeps what is reported to LoadGen."""
+
+    def __init__(self):
+        self.payloads = {}
+        self.first = []
+        self.respond = Responder(self._complete, lambda ids, tokens: self.first.extend(ids))
+
+    def _complete(self, ids, payload, indices):
+        rows, lengths = payload
+        for place, number in enumerate(ids):
+            assert number not in self.payloads
+            content = rows[place].tobytes()
+            self.payloads[number] = content if lengths is None else content[: lengths[place]]
+
+
+def offline_run(job, sut, count=48):
+    """Issue `count` samples in one query. → their answers."""
+    answers = Answers()
+    library = sut.library(job.inputs)
+    library.load(range(SAMPLES))
+    issue, _ = offline.callbacks(sut, library, answers.respond, job, Watch())
+    issue(list(range(100, 100 + count)), [n % SAMPLES for n in range(count)])
+    library.unload(range(SAMPLES))
+    return answers
+
+
+def logits(samples):
+    """The mock's answers to the inputs, in order."""
+    arrays = mock_job.arrays("predict", SAMPLES, 0)
+    positions = np.arange(1, mock_job.WIDTH + 1)
+    state = (arrays["input_ids"].astype(np.int64) * positions).sum(1)
+    rows = np.stack([np.sin(state), np.cos(state)], 1).astype(np.float32)
+    return {100 + n: rows[n % SAMPLES].tobytes() for n in range(samples)}
+
+
+def test_each_sample_is_answered_once_and_by_its_own_answer(tmp_path):
+    job = job_of(tmp_path, count=3)
+    sut = started(job)
+    assert sut.in_flight == 3 * 2
+    sut.take(job)
+    sut.begin()
+    answers = offline_run(job, sut)
+    before, after = sut.end()
+    report = sut.report(10**9)
+    sut.close()
+    assert answers.payloads == logits(48)
+    assert before.precision == after.precision == "float32"
+    assert sum(each["samples"] for each in report["each"]) == 48
+    assert all(each["batches"] >= 2 for each in report["each"])
+    assert all(0 < each["busy"] < 1 for each in report["each"])
+    assert report["bytes_per_second"] > 48 * 8
+    assert report["dispatcher_us_per_batch"] > 0
+
+
+def test_a_last_batch_that_is_not_full_is_answered(tmp_path):
+    job = job_of(tmp_path)
+    sut = started(job)
+    assert offline_run(job, sut, count=7).payloads == logits(7)
+    sut.close()
+
+
+def test_requests_over_time_are_answered_by_all_replicas(tmp_path):
+    job = job_of(tmp_path, scenario="Server", latency_ms=5.0)
+    serving = Serving(max_wait_ms=0, percentile=90, max_latency_ms=100.0)
+    job = replace(job, serving=serving, batch_sizes=(1, 2, 4))
+    sut = started(job)
+    sut.take(job)
+    sut.begin()
+    answers = Answers()
+    watch = Watch()
+    library = sut.library(job.inputs)
+    library.load(range(SAMPLES))
+    issue, flush = server.callbacks(sut, library, answers.respond, job, watch)
+
+    def requests():
+        for number in range(24):
+            issue([100 + number], [number % SAMPLES])
+            time.sleep(0.002)
+        flush()
+
+    batching.answer_while(watch.queue, requests)
+    sut.end()
+    each = sut.report(10**8)["each"]
+    sut.close()
+    assert answers.payloads == logits(24)
+    assert min(one["samples"] for one in each) >= 4
+    assert watch.limited.answered == 24
+
+
+def test_streamed_answers_have_their_first_tokens(tmp_path):
+    job = replace(job_of(tmp_path, task="generate", latency_ms=4.0), stream=True)
+    job = replace(job, places=(Place(),) * 2)
+    write_json(job.log_dir / "job.json", job)
+    sut = started(job)
+    answers, watch = Answers(), Watch()
+    library = sut.library(job.inputs)
+    library.load(range(SAMPLES))
+    issue, _ = offline.callbacks(sut, library, answers.respond, job, watch)
+    issue(list(range(100, 100 + SAMPLES)), list(range(SAMPLES)))
+    sut.close()
+    requested = mock_job.arrays("generate", SAMPLES, 0)["max_new_tokens"]
+    lengths = [len(answers.payloads[100 + n]) for n in range(SAMPLES)]
+    assert lengths == (4 * requested).tolist()
+    assert sorted(answers.first) == list(range(100, 100 + SAMPLES))
+    assert len(watch.first_ns) == SAMPLES
+    assert len(watch.later_ns) == (requested > 1).sum()
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "status"),
+    [
+        (Twice, "answered request .*, which it does not hold", "error"),
+        (OtherSamples, "answered other samples than those of its batch", "error"),
+        (OtherRequest, "answered request .*, which it does not hold", "error"),
+        (Dies, "closed its connection while it held a batch", "error"),
+        (Hangs, "hung: no answer within 0.5 s while it held a batch", "error"),
+        (Raises, "MemoryError: no room", "oom"),
+    ],
+)
+def test_a_fault_ends_the_test_with_its_reason(kind, words, status, tmp_path):
+    job = job_of(tmp_path)
+    sut = started(job, kind, hang_s=0.5 if kind is Hangs else 10.0)
+    begun_s = time.monotonic()
+    with pytest.raises(Reported, match=f"replica 1:? {words}") as found:
+        offline_run(job, sut)
+        sut.end()
+    sut.close()
+    assert found.value.outcome.status == status
+    assert time.monotonic() - begun_s < 10
+
+
+def test_replicas_of_different_versions_are_refused(tmp_path):
+    job = job_of(tmp_path)
+    with pytest.raises(Reported, match=r"replica 1 has numpy 0.1, and replica 0 has [1-9]"):
+        started(job, OtherVersion)
+
+
+def test_replicas_of_different_precisions_are_refused(tmp_path):
+    job = job_of(tmp_path)
+    sut = started(job, OtherPrecision)
+    sut.begin()
+    with pytest.raises(Reported, match="replica 1 has precision float16, and replica 0 has float"):
+        sut.end()
+    sut.close()
+
+
+def test_a_connection_without_the_secret_is_closed(monkeypatch):
+    gate = link.Gate(1)
+    monkeypatch.setenv(link.SECRET, "00" * 32)
+    with pytest.raises(AuthenticationError):
+        link.dial(gate.address)
+    assert gate.arrived.empty()
+    monkeypatch.setenv(link.SECRET, gate.secret.hex())
+    connection = link.dial(gate.address)
+    assert link.SECRET not in os.environ
+    arrays = {"rows": np.arange(6, dtype=np.float16).reshape(2, 3), "mask": np.array([True])}
+    link.send(connection, {"a": [1]}, arrays)
+    message = link.receive(gate.arrived.get(timeout=5))
+    assert message.header == {"a": [1]}
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(message.arrays[name], array)
+        assert message.arrays[name].dtype == array.dtype
+    connection.close()
+    gate.close()
+
+
+def run(worker, job):
+    job.log_dir.mkdir(parents=True, exist_ok=True)
+    return worker.run(job, lambda beat: None)
+
+
+def of_job(log_dir):
+    """The processes whose command names a job's folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes()
+        except OSError:
+            continue
+        if str(log_dir).encode() in words:
+            found.append(int(path.parent.name))
+    return found
+
+
+def gone(log_dir, seconds=3):
+    deadline = time.monotonic() + seconds
+    while of_job(log_dir) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not of_job(log_dir)
+
+
+def test_processes_answer_the_timed_and_the_judged_test(tmp_path):
+    job = job_of(tmp_path, milliseconds=200)
+    second = replace(job, test="accuracy", log_dir=tmp_path / "raw" / "accuracy")
+    with Worker(Path(sys.executable), {}) as worker:
+        timed = run(worker, job)
+        assert timed.status == "ok", timed.reason
+        judged = run(worker, replace(second, calibration=timed.calibration))
+    assert judged.status == "ok", judged.reason
+    assert timed.plan["batches"] % 4 == 0
+    each = timed.replicas["each"]
+    assert sum(one["samples"] for one in each) == timed.answered["samples"]
+    assert sum(one["samples"] for one in judged.replicas["each"]) == SAMPLES
+    assert judged.loaded_for == "performance"
+    assert gone(job.log_dir)
+
+
+def test_a_killed_replica_ends_the_test_and_leaves_no_process(tmp_path):
+    job = job_of(tmp_path, milliseconds=200, kill_at=40)
+    with Worker(Path(sys.executable), {}) as worker:
+        outcome = run(worker, job)
+    assert outcome.status == "error"
+    assert "was killed by signal SIGKILL while it held a batch" in outcome.reason
+    assert gone(job.log_dir)
+
+
+def test_replicas_end_with_the_process_that_drives_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "_LOOK_S", 0.05)
+    job = job_of(tmp_path, milliseconds=30_000, latency_ms=5.0)
+    with Worker(Path(sys.executable), {}) as worker:
+
+        def kill(beat):
+            if beat.phase in ("calibrate", "test"):
+                os.kill(worker._process.pid, signal.SIGKILL)
+
+        outcome = worker.run(job, kill)
+        assert "killed in the performance test by signal SIGKILL" in outcome.reason
+        assert gone(job.log_dir)
