@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from formats.job import Job
+from formats.job import ACCURACY, Job
 from scenarios.worker import engine
 from scenarios.worker.answers import pack
 from scenarios.worker.qsl import Qsl
@@ -88,7 +88,7 @@ def callbacks(
     if isinstance(sut, engine.EngineSut):
         return _all_at_once(sut, qsl, respond, keys, watch), lambda: None
     if isinstance(sut, Replicated):
-        return _pulled(sut, qsl, respond, size, watch), lambda: None
+        return _pulled(sut, qsl, respond, job, watch), lambda: None
     answer = answering(sut, respond, keys, watch)
     pending: deque[tuple[Sequence[int], Sequence[int], Any]] = deque()
 
@@ -130,10 +130,18 @@ def _all_at_once(
 
 
 def _pulled(
-    sut: Replicated, library: Any, respond: Responder, size: int, watch: Watch
+    sut: Replicated, library: Any, respond: Responder, job: Job, watch: Watch
 ) -> Callable[..., None]:
-    """LoadGen's `issue` for replicas: each batch goes to the replica that is free."""
-    submit = sut.pulling(respond, watch)
+    """LoadGen's `issue` for replicas: each batch goes to the replica that is free.
+
+    The batches of an accuracy test go to them one by one, so that as many replicas as possible are
+    judged.
+    """
+    size = job.workload.batch_size
+    if job.test == ACCURACY:
+        submit = sut.answering(respond, job.answer, watch)
+    else:
+        submit = sut.pulling(respond, watch)
 
     def issue(ids: Sequence[int], indices: Sequence[int]) -> None:
         watch.start()

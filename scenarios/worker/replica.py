@@ -32,7 +32,7 @@ from scenarios.worker.answers import Payload, pack
 from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.qsl import Qsl
 from scenarios.worker.replicas import link
-from scenarios.worker.replicas.link import Message
+from scenarios.worker.replicas.link import ANSWER, Message
 from scenarios.worker.replicas.placement import folder
 from scenarios.worker.streaming import Responder, Streamed, answering
 from scenarios.worker.watch import Watch
@@ -68,7 +68,7 @@ class Replica:
     """The state of a replica.
 
     Attributes:
-        busy_ns: nanoseconds since the last `begin` in which it did not wait for a batch.
+        busy_ns: nanoseconds since the last `begin` in which it held a batch.
     """
 
     def __init__(self, connection: Connection, number: int, job: Job):
@@ -94,14 +94,15 @@ class Replica:
                     self._take(link.receive(self.connection))
                 else:
                     self._guarded(self._pending[0][0], self._finish)
-            self.busy_ns += _clock() - begun_ns
+            if message.header["do"] == ANSWER:
+                self.busy_ns += _clock() - begun_ns
 
     def _may_begin_another(self) -> bool:
         return len(self._pending) < self.sut.in_flight
 
     def _take(self, message: Message) -> None:
         do = message.header["do"]
-        if do == "answer":
+        if do == ANSWER:
             self._guarded(message, lambda: self._answer(message))
             return
         while self._pending:
@@ -254,7 +255,7 @@ ACTIONS: dict[str, Callable[[Replica, Message], Reply]] = {
     "row bytes": _row_bytes,
     "logits": _logits,
 }
-"""Name of a request → what a replica does. `answer` is the only other one."""
+"""Name of a request → what a replica does. ANSWER is the only other one."""
 
 
 if __name__ == "__main__":

@@ -122,7 +122,7 @@ class Replicated:
         self._closed = False
         self._numbers = itertools.count(1)
         self._libraries = itertools.count(1)
-        self._slots = 1
+        self._at_once = self._slots = 1
         # Each is counted by one thread: batches are submitted by one, and answers taken by another.
         self._sent_bytes = self._taken_bytes = 0
         self._submitting_ns = self._taking_ns = 0
@@ -202,15 +202,17 @@ class Replicated:
         """
         self._respond = respond
         self._times = times
-        self._slots = 1
+        self._at_once = self._slots = 1
         return self._submit
 
     def pulling(self, respond: Responder, times: TokenTimes) -> Submit:
         """The same, but a replica holds as many batches as the SUT keeps in flight. If they are
-        several, it holds one more, so that the SUT never waits for a message.
+        several, it holds twice as many, so that the SUT never waits for a message: `to_host` of one
+        batch blocks, and the next ones must be there when it returns.
         """
         self.answering(respond, (), times)
-        self._slots = self._each + (self._each > 1)
+        self._at_once = self._each
+        self._slots = self._each if self._each == 1 else 2 * self._each
         return self._submit
 
     def drain(self) -> None:
@@ -331,23 +333,30 @@ class Replicated:
         def on_reply(message: Message) -> bool:
             return self._answered(replica, batch, message)
 
-        header = {"do": "answer", "library": rows.library, "size": rows.size}
+        header = {"do": link.ANSWER, "library": rows.library, "size": rows.size}
         arrays = {"indices": np.asarray(rows.indices, np.int64)}
         self._send(replica, _Request("a batch", on_reply, batch=True), header, arrays)
         self._submitting_ns += _clock() - begun_ns
         self._free()
 
     def _free(self) -> _Replica:
-        """Wait for a replica that may get a batch: the one with the fewest, and of those the one
-        that waits longest. Raises the error of a replica.
-        """
+        """Wait for a replica that may get a batch. Raises the error of a replica."""
         with self._changed:
             while True:
                 self._raise()
-                least = min(self._replicas, key=lambda each: (len(each.requests), each.since_ns))
+                least = min(self._replicas, key=self._turn)
                 if len(least.requests) < self._slots:
                     return least
                 self._changed.wait()
+
+    def _turn(self, replica: _Replica) -> tuple[int, bool, int]:
+        """The key by which replicas get batches: the one with the fewest, and of those the one that
+        waits longest. A SUT that keeps several in flight gets them together, because it does not
+        wait for a second one before it blocks.
+        """
+        count = len(replica.requests)
+        is_whole = count % self._at_once == 0
+        return count // self._at_once, is_whole, replica.since_ns
 
     def _send(
         self,

@@ -22,6 +22,8 @@ import numpy as np
 
 SECRET = "REPLICA_SECRET"
 """The environment variable that hands the secret to a replica. The replica removes it."""
+ANSWER = "answer"
+"""The name of the request to answer a batch."""
 HOST = "127.0.0.1"
 """The interface on which replicas connect."""
 _LENGTH = struct.Struct("<I")
