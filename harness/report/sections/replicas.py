@@ -14,7 +14,8 @@ def section(content: Content) -> Section:
     """A row and a sentence for each cell of several replicas."""
     rows: list[tuple[str, Row]] = []
     sentences = []
-    for many, one in replicas.pairs(content.current):
+    pairs = sorted(replicas.pairs(content.current), key=lambda pair: pair[0].cell.replica_count)
+    for many, one in pairs:
         work = compare.describe(one, ("replicas", *content.shared))
         efficiency = replicas.efficiency(many, one)
         count = many.cell.replica_count
