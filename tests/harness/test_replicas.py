@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
+from compliance import rules
 from formats.job import Place
+from harness import cli, summary
 from harness.comparison import replicas as compared
 from harness.comparison import tables
 from harness.errors import UsageError
 from harness.execution import machine
+from harness.measurement import run
 from harness.report import content, sections
 from harness.request import options, plan, replicas
+from harness.request.request import _PACE, _Pace
 from harness.sweep import cells as series
 from sut.devices import DEVICES
+from tests.support.cells import Reporter, request
+from tests.support.rounds import shortened
 from tests.support.synthetic_runs import cell, write
 
 WORDS = ("--sut", "mock", "--model", "bert")
@@ -42,13 +50,13 @@ def topology(tmp_path, monkeypatch):
 
 
 def test_replicas_on_a_cpu_get_equal_disjoint_cores(topology):
-    request = real("--scenario", "Offline", "--replicas", "2")
-    assert request.places == (Place(cores=(0, 1, 5, 6)), Place(cores=(2, 3, 7, 8)))
-    assert request.cell().replicas == "2"
+    asked = real("--scenario", "Offline", "--replicas", "2")
+    assert asked.places == (Place(cores=(0, 1, 5, 6)), Place(cores=(2, 3, 7, 8)))
+    assert asked.cell().replicas == "2"
     one = real("--scenario", "Offline", "--replicas", "1/2")
-    assert one.places == request.places[:1]
+    assert one.places == asked.places[:1]
     assert one.cell().replicas == "1/2"
-    assert one.cell().digest != request.cell().digest
+    assert one.cell().digest != asked.cell().digest
 
 
 def test_fewer_cores_than_replicas_are_refused(topology):
@@ -57,8 +65,8 @@ def test_fewer_cores_than_replicas_are_refused(topology):
 
 
 def test_a_scripted_sut_needs_no_cores(topology):
-    request = resolved(*WORDS, "--scenario", "Server", "--max-latency-ms", "9", "--replicas", "16")
-    assert request.places == (Place(),) * 16
+    asked = resolved(*WORDS, "--scenario", "Server", "--max-latency-ms", "9", "--replicas", "16")
+    assert asked.places == (Place(),) * 16
 
 
 @pytest.mark.parametrize(
@@ -134,26 +142,47 @@ def test_the_efficiency_is_the_speed_over_that_of_as_many_single_replicas(tmp_pa
     assert f"efficiency {words}" in found.sentences[0]
 
 
-def measured(tmp_path, capsys, *words):
-    from harness import cli
-
-    cli.main([*WORDS, "--duration", "1", "--json", *words, "--out", str(tmp_path)])
-    (found,) = json.loads(capsys.readouterr().out)["cells"]
-    return found
-
-
-@pytest.mark.parametrize("scenario", ["Offline", "Server"])
-def test_a_result_says_what_each_replica_did(scenario, tmp_path, capsys):
-    words = ["--scenario", scenario, "--replicas", "2", "--sut-option", "latency-ms=10"]
-    if scenario == "Server":
-        words += ["--max-latency-ms", "500", "--batch-size", "4", "--rate", "150"]
-    found = measured(tmp_path, capsys, *words)
-    assert (found["status"], found["reason"]) == ("ok", "")
-    assert found["levels"]
-    report = found["replicas"]
+def checked(result):
+    """A good result of two replicas. → its `replicas`."""
+    assert (result["status"], result["reason"]) == ("ok", "")
+    report = result["replicas"]
     assert len(report["each"]) == len(report["accuracy_samples"]) == 2
     assert all(report["accuracy_samples"])
-    assert sum(each["samples"] for each in report["each"]) == found["measured"]["samples"]
+    assert sum(each["samples"] for each in report["each"]) == result["measured"]["samples"]
     assert report["inputs"] == "resident"
-    record = json.loads((tmp_path / found["directory"] / "record.json").read_text())
+    return report
+
+
+def test_a_result_of_server_says_what_each_replica_did(tmp_path, capsys):
+    words = ("--scenario", "Server", "--max-latency-ms", "500", "--rate", "150")
+    options = ("--batch-size", "4", "--sut-option", "latency-ms=10", "--replicas", "2")
+    cli.main([*WORDS, "--duration", "1", "--json", *words, *options, "--out", str(tmp_path)])
+    (found,) = json.loads(capsys.readouterr().out)["cells"]
+    checked(found)
+    record = json.loads((Path(found["directory"]) / "record.json").read_text())
     assert record["cell"]["replicas"] == "2"
+
+
+def test_a_submission_of_replicas_holds_all_levels_and_describes_them(tmp_path, monkeypatch):
+    short = shortened()
+    monkeypatch.setattr(rules, "load", lambda round="v6.1": short)
+    monkeypatch.setitem(_PACE, "submission", _Pace(0.1, 3.0, 1 << 20))
+    cell = request(
+        tmp_path,
+        model="mistral",
+        scenario="Offline",
+        mode="submission",
+        duration=None,
+        replicas="2",
+        options={"latency-ms": 0.5},
+    )
+    result = run.run(cell, Reporter(), 0)
+    report = checked(asdict(result))
+    assert result.levels == ("quick", "valid", "submission")
+    assert summary.replicas(result).startswith("2, ")
+    assert report["idle_tail_seconds"] < 1
+    (system,) = Path(result.directory).glob("open/*/systems/*.json")
+    assert system.stem.endswith("-mock-replicas-2")
+    described = json.loads(system.read_text())
+    assert (described["number_of_nodes"], described["accelerators_per_node"]) == ("1", "0")
+    assert "Replicas of the SUT (--replicas): 2." in described["sw_notes"]
