@@ -36,6 +36,8 @@ HANG_S, HANG_BATCHES = 5.0, 10
 """A replica that holds a batch and answers nothing for so many seconds, and for so many times its
 slowest batch, counts as hung.
 """
+SHORT_S = 0.1
+"""A batch that takes less is handed to a replica before the replica is free."""
 _TICK_S, _END_S = 0.25, 2.0
 _COMPARED = ("versions", "device")
 """The values of a loaded replica that all replicas must share."""
@@ -141,8 +143,8 @@ class Replicated:
             raise
         self._each = int(self.loaded[0]["in_flight"])
         self.in_flight = self._each * self.count
-        slowest_ns = max(loaded["slowest_ns"] for loaded in self.loaded)
-        self.hang_s = max(hang_s, HANG_BATCHES * slowest_ns / 1e9)
+        self._slowest_s = max(loaded["slowest_ns"] for loaded in self.loaded) / 1e9
+        self.hang_s = max(hang_s, HANG_BATCHES * self._slowest_s)
         for replica in self._replicas:
             link.limit_waiting(replica.connection, self.hang_s)
 
@@ -207,12 +209,14 @@ class Replicated:
 
     def pulling(self, respond: Responder, times: TokenTimes) -> Submit:
         """The same, but a replica holds as many batches as the SUT keeps in flight. If they are
-        several, it holds twice as many, so that the SUT never waits for a message: `to_host` of one
-        batch blocks, and the next ones must be there when it returns.
+        several, or shorter than SHORT_S, it holds twice as many. Then the next ones are there when
+        `to_host` returns, and the SUT does not wait for a message. Long batches are not handed out
+        before a replica is free, because another one may be free earlier at the end of a test.
         """
         self.answering(respond, (), times)
         self._at_once = self._each
-        self._slots = self._each if self._each == 1 else 2 * self._each
+        is_ahead = self._each > 1 or self._slowest_s < SHORT_S
+        self._slots = (1 + is_ahead) * self._each
         return self._submit
 
     def drain(self) -> None:
