@@ -19,8 +19,6 @@ COUNT = "work"
 """The value of `Job.procedure` for a worker that only counts the work of a reference."""
 PROFILE = "profile"
 """The value of `Job.test` and of `Job.procedure` for a worker whose steps are profiled."""
-OPERATIONS = "operations"
-"""The value of `Job.procedure` for a worker that counts the operations of a reference's step."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,9 +106,8 @@ class Job:
     Attributes:
         test: one of TESTS, a compliance test (`TEST01`, …), or REFERENCE.
         procedure: a name in `procedures.PROCEDURES`: `loadgen`, `reference` (answers without
-            LoadGen), `fit` (training), `serve` (requests of a server), `work` (only work.json),
-            `profile` (the time of a step by class of operation) or `operations` (the floating-point
-            operations of a step).
+            LoadGen), `fit` (training), `serve` (requests of a server), `work` (only work.json) or
+            `profile` (the time of a step by class of operation).
         benchmark: the name by which LoadGen looks up its configuration.
         answer: the keys of `to_host` that form the answer, in payload order.
         inputs: .npz that the parent wrote, with the same bytes for every SUT.

@@ -85,12 +85,13 @@ class StepProfile:
 
 @dataclass(frozen=True, kw_only=True)
 class StepOperations:
-    """The floating-point operations of a step of the reference.
+    """The floating-point operations of a batch of average samples without padding
+    (`formats.work`).
 
     Attributes:
         flops: one of CLASSES → the operations of a step. Products count two for each multiplication
-            with its addition. Norms and pointwise operators count one for each element that they
-            write.
+            with its addition. Other operators count one for each element that they write. An
+            optimizer is not counted.
     """
 
     flops: Mapping[str, float]

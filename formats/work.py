@@ -6,7 +6,7 @@ They are counted on the reference (`sut.evidence.torch_work`) and are the same f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 MATRIX = "matrix product"
 ATTENTION = "attention"
@@ -35,12 +35,16 @@ class Part:
         activations: elements that the products of one sample read and write, with its KV cache.
             The scores of attention are not counted, because a fused kernel does not store them.
         passes: forward passes of a batch.
+        written: class of operation (`formats.profile.CLASSES`) → elements that one sample's other
+            operators write: norms, sums, pointwise operators and those that are in no class. It
+            lacks the optimizer of a training.
     """
 
     flops: Mapping[str, float]
     weights: float
     activations: float
     passes: float
+    written: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def all_flops(self) -> float:
@@ -53,14 +57,19 @@ class Part:
 
     def plus(self, other: Part, times: float) -> Part:
         """Return the sum of this part and `times` the other."""
-        names = (*self.flops, *other.flops)
-        flops = {n: self.flops.get(n, 0.0) + times * other.flops.get(n, 0.0) for n in names}
         return Part(
-            flops=flops,
+            flops=_sum(self.flops, other.flops, times),
             weights=self.weights + times * other.weights,
             activations=self.activations + times * other.activations,
             passes=self.passes + times * other.passes,
+            written=_sum(self.written, other.written, times),
         )
+
+
+def _sum(one: Mapping[str, float], other: Mapping[str, float], times: float) -> dict[str, float]:
+    """Return the sum of one table and `times` the other."""
+    names = (*one, *other)
+    return {name: one.get(name, 0.0) + times * other.get(name, 0.0) for name in names}
 
 
 NOTHING = Part(flops={}, weights=0.0, activations=0.0, passes=0.0)

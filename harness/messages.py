@@ -894,9 +894,10 @@ class Profiled(StrEnum):
     NO_OPERATIONS = "the floating-point operations were not counted: {reason}"
     NO_PROFILE = "{sut}: {status}: {reason}"
     COUNTED = (
-        "The operations are those of the reference in float32. A product counts two for each"
-        " multiplication with its addition, and every other operator one for each element that it"
-        " writes. The products of attention count as matrix products."
+        "The operations are those of a batch of average inputs without padding, counted on the"
+        " reference in float32. A product counts two for each multiplication with its addition,"
+        " and every other operator one for each element that it writes. An optimizer is not"
+        " counted. The products of attention have their own class, whether a SUT fuses them or not."
     )
     DIVIDED = (
         "The classes of a column add up to the profiled step. If several operators run at once,"

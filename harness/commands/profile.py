@@ -135,7 +135,7 @@ def _measure(
     directory.mkdir(parents=True)
     with locks.machine(reporter.warn, command, _SECONDS * len(requests)):
         suts = [profile.profile(request, directory, reporter) for request in requests]
-        operations = profile.operations(requests, directory, reporter)
+        operations = profile.operations(requests, reporter)
     counted = operations if isinstance(operations, StepOperations) else None
     return Profile(
         command=command,

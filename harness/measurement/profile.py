@@ -1,4 +1,4 @@
-"""Profiles a step of each SUT, and counts the operations that the step needs on the reference."""
+"""Profiles a step of each SUT, and returns the operations that the step needs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 from formats import reading
 from formats.cell import NOTHING, cell_words
-from formats.job import OPERATIONS, PERFORMANCE, PROFILE, Job
-from formats.profile import ProfiledSut, StepOperations
+from formats.job import PERFORMANCE, PROFILE, Job
+from formats.profile import CLASSES, ProfiledSut, StepOperations
 from formats.result import Status
 from harness.execution import kernels, process
 from harness.execution.environments import Environment
@@ -20,7 +20,7 @@ from harness.measurement.reference import Reference
 from harness.messages import Profiled
 from harness.request.plan import memory_shortage, unsupported
 from harness.request.request import Request
-from sut.registry import REFERENCE, profiler_of, recorded_names, spec_of
+from sut.registry import REFERENCE, profiler_of, recorded_names
 
 _FILE = "profile.json"
 _RAW = "raw"
@@ -68,40 +68,38 @@ def profile(request: Request, directory: Path, reporter: Reporter) -> ProfiledSu
     return replace(found, step=step, versions=versions)
 
 
-def operations(
-    requests: Sequence[Request], directory: Path, reporter: Reporter
-) -> StepOperations | str:
-    """Return the operations of a step, counted on the reference, or why they are not known.
+def operations(requests: Sequence[Request], reporter: Reporter) -> StepOperations | str:
+    """Return the operations of a step, or why they are not known. The reference counts them for a
+    sample (`formats.work`).
 
     `requests`: of all SUTs, which do the same work.
     """
     for request in requests:
         if request.reference == REFERENCE and not unsupported(request):
-            return _count(request, directory, reporter)
+            return _of_step(request, reporter)
     return Profiled.NOT_COUNTED
 
 
-def _count(request: Request, directory: Path, reporter: Reporter) -> StepOperations | str:
-    shortage = reference.shortage(request)
-    if shortage:
-        return shortage
+def _of_step(request: Request, reporter: Reporter) -> StepOperations | str:
+    """Return the operations of a batch of average samples without padding."""
     prepared = _Prepared.of(request, reporter)
-    environment = run.reference_environment(request, prepared.environment, reporter, {})
-    spec = spec_of(request.reference)
-    job = prepared.job(_new_folder(directory / _RAW, request.reference))
-    workload = replace(
-        job.workload,
-        precision="float32",
-        backend=spec.backend,
-        execution=spec.execution,
-        options={},
+    attempt = prepared.attempt
+    counted = reference.work_of(
+        attempt.request,
+        attempt.checkpoint,
+        attempt.inputs,
+        lambda: run.reference_environment(request, prepared.environment, reporter, {}),
+        reporter.watch(request.reference),
+        reporter.say,
     )
-    job = replace(job, sut=request.reference, workload=workload, procedure=OPERATIONS)
-    watch = reporter.watch(request.reference)
-    outcome = process.run(job, environment.python, spec.process_env, watch)
-    if outcome.status != "ok":
-        return f"{outcome.status}: {outcome.reason}"
-    return reading.from_file(job.log_dir / _FILE, reading.step_operations)
+    if counted.work is None:
+        return counted.reason or Profiled.NOT_COUNTED
+    sample = counted.work.of_sample(attempt.inputs.description.new_tokens_per_sample)
+    flops = dict.fromkeys(CLASSES, 0.0)
+    for table in (sample.flops, sample.written):
+        for kind, number in table.items():
+            flops[kind] += number * request.batch_size
+    return StepOperations(flops=flops)
 
 
 def _refused(request: Request) -> ProfiledSut | None:

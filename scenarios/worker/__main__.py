@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from formats.job import COUNT, OPERATIONS, PROFILE, SERVE, Job, read_job
+from formats.job import COUNT, PROFILE, SERVE, Job, read_job
 from formats.outcome import WorkerOutcome
 from formats.writing import write_json
 from scenarios.worker import (
@@ -167,7 +167,7 @@ def load_and_warm_up(job: Job, beat: Heartbeat) -> Loaded:
     fields: dict[str, Any] = {"import_ns": import_ns, "load_ns": _clock() - start}
     # A training has no warm-up, because a step would change the model. Its first step is timed
     # separately. Serving warms up its own shapes, and counting needs none.
-    if job.workload.task == FIT or job.procedure in (SERVE, COUNT, OPERATIONS):
+    if job.workload.task == FIT or job.procedure in (SERVE, COUNT):
         return Loaded(job.test, sut, 0, fields)
     hits = compilations.hits()
     fields["warmup"], fields["answers"] = warm_up(job, sut, beat)

@@ -1,5 +1,5 @@
 """The procedures of a worker with a loaded SUT: a LoadGen test, the computing of a reference, a
-training, serving, a profile, and a count of operations.
+training, serving, a profile, and the count of the work of a sample.
 
 A job names its procedure.
 """
@@ -18,7 +18,6 @@ import numpy as np
 from formats.job import (
     ACCURACY,
     COUNT,
-    OPERATIONS,
     PERFORMANCE,
     PROFILE,
     REFERENCE,
@@ -51,7 +50,7 @@ from sut.contract import Inference
 
 Procedure = Callable[[Job, Any, Heartbeat, float], dict[str, Any]]
 """(job, loaded SUT, heartbeat, nanoseconds of the slowest batch while warming up) → fields of the
-WorkerOutcome. The SUT is warm, except for a `Training`, for `serve` and for `operations`.
+WorkerOutcome. The SUT is warm, except for a `Training`, for `serve` and for `work`.
 """
 
 OWN_ROWS = 64
@@ -388,5 +387,4 @@ PROCEDURES: dict[str, Procedure] = {
     COUNT: count_work,
     SERVE: serving.serve,
     PROFILE: profile.profile,
-    OPERATIONS: profile.operations,
 }

@@ -11,15 +11,18 @@ import pytest
 
 from formats.job import Job
 from formats.outcome import WorkerOutcome
-from formats.profile import CLASSES, StepProfile
+from formats.profile import CLASSES, StepOperations, StepProfile
+from formats.work import ATTENTION, MATRIX, Counted, Part, Work
 from formats.writing import write_json
 from harness.commands import profile as command
 from harness.errors import UsageError
 from harness.measurement import profile
+from harness.request.request import Request
 from harness.sweep import cells
 from tests.support.cells import Reporter, request
 
 SUT = "native-torch-eager"
+NORM = "normalisation"
 _BERT = {"sut": [SUT], "model": ["bert"], "size": ["tiny"], "scenario": ["Offline"]}
 
 
@@ -82,3 +85,34 @@ def test_a_sut_is_profiled_with_and_without_switches(tmp_path: Path):
 def test_other_work_is_refused(tmp_path: Path):
     with pytest.raises(UsageError, match="do the same work"):
         _requests(tmp_path, precision=["float32,bfloat16"])
+
+
+def test_the_operations_of_a_step_are_those_of_a_batch_of_the_counted_samples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    first = Part(flops={MATRIX: 7.0}, weights=1, activations=1, passes=1, written={NORM: 2.0})
+    token = Part(flops={MATRIX: 1.0, ATTENTION: 3.0}, weights=1, activations=1, passes=1)
+    counted = Counted(work=Work(first=first, token=token))
+    monkeypatch.setattr(profile.reference, "work_of", lambda *_: counted)
+    monkeypatch.setattr(profile._Prepared, "of", staticmethod(_with_answers_of_5_tokens))
+    of = request(tmp_path, sut=SUT, scenario="Offline", size="tiny")
+    found = profile.operations([of], Reporter())
+    assert isinstance(found, StepOperations)
+    batch = of.batch_size
+    flops = {kind: number for kind, number in found.flops.items() if number}
+    assert flops == {MATRIX: 11.0 * batch, ATTENTION: 12.0 * batch, NORM: 2.0 * batch}
+
+
+def test_a_step_without_counted_work_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    counted = Counted(work=None, reason="oom: too large")
+    monkeypatch.setattr(profile.reference, "work_of", lambda *_: counted)
+    monkeypatch.setattr(profile._Prepared, "of", staticmethod(_with_answers_of_5_tokens))
+    of = request(tmp_path, sut=SUT, scenario="Offline", size="tiny")
+    assert profile.operations([of], Reporter()) == "oom: too large"
+
+
+def _with_answers_of_5_tokens(of: Request, reporter: object) -> Any:
+    description = SimpleNamespace(new_tokens_per_sample=5)
+    inputs = SimpleNamespace(description=description)
+    attempt = SimpleNamespace(request=of, checkpoint=None, inputs=inputs)
+    return SimpleNamespace(attempt=attempt, environment=None)
