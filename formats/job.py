@@ -17,6 +17,8 @@ SERVE = "serve"
 """The value of `Job.test` and of `Job.procedure` for the worker behind `./run.sh serve`."""
 COUNT = "work"
 """The value of `Job.procedure` for a worker that only counts the work of a reference."""
+START = "start"
+"""The value of `Job.procedure` for a worker that loads the SUT, warms it up and does no more."""
 PROFILE = "profile"
 """The value of `Job.test` and of `Job.procedure` for a worker whose steps are profiled."""
 
@@ -106,8 +108,9 @@ class Job:
     Attributes:
         test: one of TESTS, a compliance test (`TEST01`, …), or REFERENCE.
         procedure: a name in `procedures.PROCEDURES`: `loadgen`, `reference` (answers without
-            LoadGen), `fit` (training), `serve` (requests of a server), `work` (only work.json) or
-            `profile` (the time of a step by class of operation).
+            LoadGen), `fit` (training), `serve` (requests of a server), `work` (only work.json),
+            `start` (nothing after the warm-up) or `profile` (the time of a step by class of
+            operation).
         benchmark: the name by which LoadGen looks up its configuration.
         answer: the keys of `to_host` that form the answer, in payload order.
         inputs: .npz that the parent wrote, with the same bytes for every SUT.

@@ -581,9 +581,10 @@ class Finding(StrEnum):
     )
     DEVICE_MEMORY = "memory on the accelerator, at most"
     HOST_MEMORY = "memory of the worker, at most"
+    FIRST_ANSWER = "the first answer comes after"
+    FIRST_CACHED = "the first answer with compiled programs from the cache comes after"
     COMPILING = "compiling takes"
     FROM_CACHE = "with the compiled programs from the cache"
-    PAYS_AFTER = "{batches} instead of {eager}"
     PAYS_NOT = "not here: {eager} is as fast"
     BEST_BATCHES = "{work}: of the batches {batches} the fastest of each SUT, by medians: {fastest}"
     TUNED = "tuned, compared with the same SUT as it comes, {work}: {gains}"
@@ -669,9 +670,12 @@ class SectionNote(StrEnum):
         " are in part ratios of precision."
     )
     PAYBACK = (
-        "Compile time is the time of the first calls of all shapes minus that of the second calls,"
-        " if no compiled program was kept on disk. Compiling pays as soon as the saved time is"
-        " longer."
+        "Cold: no compiled program was on disk. Warm: some were. The first answer includes the"
+        " import of the framework and the loading of the model. Compile time is the time of the"
+        " first calls of all shapes minus that of the second calls. Compiling pays as soon as the"
+        " saved time is longer. The eager SUT is that of the same framework, if there is one. Runs"
+        " of both kinds are needed for both columns: the first run of a cell is cold, and"
+        " `./run.sh profile --starts` measures both."
     )
     TUNED = (
         "A tuned cell has switches that its framework documents and does not use by default"
@@ -867,6 +871,16 @@ class Ended(StrEnum):
     FAULT = "this is a fault of the harness: please report the traceback above with the command"
 
 
+class Start(StrEnum):
+    """The time until a SUT's first answer, and the state of its cache of compiled programs."""
+
+    FIRST_ANSWER = "first answer after {seconds} s ({state})"
+    EAGER = "nothing is compiled"
+    COLD = "compiled; cache cold"
+    WARM = "compiled programs from the cache; cache warm"
+    NO_CACHE = "compiled; this framework keeps no programs on disk"
+
+
 class Profiled(StrEnum):
     """What a profile says of the time of a step."""
 
@@ -890,6 +904,21 @@ class Profiled(StrEnum):
     BUSY = (
         "{sut}: the profiled steps were faster than those without the profiler, so other programs"
         " slowed the machine down: repeat the command"
+    )
+    STARTS = (
+        "Each start is a new process. Cold: the cache of compiled programs was empty. Warm: it had"
+        " the programs of the cold start. The first answer includes the import of the framework"
+        " and the loading of the model. Compiling is the time of the first calls of all shapes"
+        " minus that of the second calls. It pays as soon as the batches save as much time,"
+        " compared with the eager SUT of the same framework and library."
+    )
+    NO_CACHE = (
+        "{sut}: no compiled program was found on disk at the second start, so every start compiles"
+    )
+    PAYS_NOT = "not here"
+    NO_FIRST_ANSWER = (
+        "profile --starts: the result of a training has the time of its first step, which compiles:"
+        " leave --starts out"
     )
     NO_OPERATIONS = "the floating-point operations were not counted: {reason}"
     NO_PROFILE = "{sut}: {status}: {reason}"

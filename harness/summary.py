@@ -10,9 +10,10 @@ from formats.computing import binds
 from formats.result import Result
 from formats.work import MATRIX_PRODUCTS
 from harness.figure import short
-from harness.messages import Note
+from harness.messages import Note, Start
 from scenarios.table import SCENARIOS
 from sut.evidence.matrix_library import UNKNOWN
+from sut.registry import keeps_programs
 
 _ESTIMATES = {
     "early stopping": " by early stopping",
@@ -53,6 +54,8 @@ def rows(result: Result) -> Iterable[tuple[str, str]]:
         yield "serving", serving(result)
     if "flops_per_second" in result.metrics:
         yield "compute", computing(result.metrics) + _multiplied(result)
+    if {"first_answer_seconds", "cached_first_answer_seconds"} & result.metrics.keys():
+        yield "start", first_answer(result)
     if result.accuracy:
         yield "accuracy", accuracy(result)
     if result.evidence:
@@ -280,6 +283,22 @@ def accuracy(result: Result) -> str:
         if name in a["detail"]:
             text += f", {name.replace('_', ' ')} {a['detail'][name]:.4g}"
     return text
+
+
+def first_answer(result: Result) -> str:
+    """The time until the first answer, and the state of the cache of compiled programs."""
+    m = result.metrics
+    seconds = m.get("cached_first_answer_seconds")
+    state = Start.WARM
+    if seconds is None:
+        seconds = m["first_answer_seconds"]
+        state = cold_start(result.cell.sut) if "compile_seconds" in m else Start.EAGER
+    return Start.FIRST_ANSWER.format(seconds=short(seconds), state=state)
+
+
+def cold_start(sut: str) -> Start:
+    """The state of the cache of a SUT that compiled all its programs."""
+    return Start.COLD if keeps_programs(sut) else Start.NO_CACHE
 
 
 def _energy(result: Result) -> str:

@@ -597,6 +597,13 @@ def framework_of(sut: str) -> str:
     return ""
 
 
+def keeps_programs(sut: str) -> bool:
+    """Return whether the SUT's framework keeps the programs that it compiles on disk
+    (`sut.variables.keeping_kernels`).
+    """
+    return framework_of(sut) in ("PyTorch", "JAX")
+
+
 def profiler_of(sut: str) -> str | None:
     """Return the module whose `record` runs a call under the profiler of the SUT's framework. None:
     there is none for it.

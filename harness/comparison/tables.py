@@ -116,6 +116,11 @@ COLUMNS = {
         "the time of the last third of a training's steps over that of the first, minus 1"
     ),
     "trained_parameters": "the number of parameters that a training changes",
+    "first_answer_seconds": (
+        "seconds in which the framework is imported, the model is loaded and the first batch is"
+        " answered, if no compiled program was kept on disk; median of the repeats"
+    ),
+    "cached_first_answer_seconds": "the same if programs were kept on disk",
     "binds": (
         "the limit of the machine with the larger share in the last run: matrix products or memory"
     ),
@@ -164,6 +169,8 @@ _MEDIANS = (
     "step_p90_ms",
     "drift_fraction",
     "trained_parameters",
+    "first_answer_seconds",
+    "cached_first_answer_seconds",
 )
 
 

@@ -22,6 +22,7 @@ from formats.job import (
     PROFILE,
     REFERENCE,
     SERVE,
+    START,
     Job,
 )
 from formats.writing import write_json
@@ -346,6 +347,11 @@ def count_work(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> dict[s
     return {}
 
 
+def start(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
+    """Do nothing: the times of loading and of the warm-up are in every outcome."""
+    return {}
+
+
 def _write_forced_logits(job: Job, sut: Inference, beat: Heartbeat) -> None:
     """Computes the SUT's logits on the reference's answers. It runs after the test and its
     evidence, because it may compile another graph.
@@ -386,5 +392,6 @@ PROCEDURES: dict[str, Procedure] = {
     "fit": train,
     COUNT: count_work,
     SERVE: serving.serve,
+    START: start,
     PROFILE: profile.profile,
 }

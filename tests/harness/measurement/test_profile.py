@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from formats.job import Job
+from formats.job import PROFILE, START, Job
 from formats.outcome import WorkerOutcome
 from formats.profile import CLASSES, StepOperations, StepProfile
 from formats.work import ATTENTION, MATRIX, Counted, Part, Work
@@ -26,6 +26,13 @@ NORM = "normalisation"
 _BERT = {"sut": [SUT], "model": ["bert"], "size": ["tiny"], "scenario": ["Offline"]}
 
 
+@dataclass
+class _Job:
+    log_dir: Path
+    request: Request
+    procedure: str = PROFILE
+
+
 @pytest.fixture
 def workers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Job, dict[str, str]]]:
     """The job and the variables of each worker, which computes nothing."""
@@ -38,11 +45,17 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Job, dict[str, str]]]
             profiler="none", steps=1, unprofiled_seconds=1.0, seconds=seconds, kernels=1
         )
         write_json(job.log_dir / "profile.json", asdict(step))
-        return SimpleNamespace(status="ok", reason="", versions={})  # type: ignore[return-value]
+        return WorkerOutcome(
+            "ok",
+            import_ns=10**9,
+            load_ns=2 * 10**9,
+            warmup=[{"first_ns": 4 * 10**9, "second_ns": 10**9}],
+            cache_hits=len(started) - 1,
+        )
 
     def prepared(of: Any, reporter: object) -> Any:
         return SimpleNamespace(
-            job=lambda log_dir: SimpleNamespace(log_dir=log_dir, request=of),
+            job=lambda log_dir: _Job(log_dir=log_dir, request=of),
             kernels={},
             environment=SimpleNamespace(python=Path("python")),
         )
@@ -63,6 +76,33 @@ def test_each_cell_of_a_sut_has_its_switches_label_and_folder(tmp_path: Path, wo
     assert first.log_dir != second.log_dir
     assert "THP_MEM_ALLOC_ENABLE" not in of_plain
     assert of_tuned["THP_MEM_ALLOC_ENABLE"] == "1"
+
+
+def test_a_compiled_sut_starts_with_an_empty_cache_and_then_with_what_that_left(
+    tmp_path: Path, workers: list[Any]
+):
+    of = request(tmp_path, sut="native-torch-compile", scenario="Offline", size="tiny")
+    found = profile.profile(of, tmp_path, Reporter(), starts=True)
+    assert [job.procedure for job, _ in workers] == [START, START, PROFILE]
+    caches = [variables.get("TORCHINDUCTOR_CACHE_DIR") for _, variables in workers]
+    assert caches[0] == caches[1] and str(tmp_path) in str(caches[0])
+    assert caches[2] is None
+    assert [start.cached for start in found.starts] == [0, 1]
+    assert {start.first_answer_seconds for start in found.starts} == {7}
+    assert {start.compile_seconds for start in found.starts} == {3}
+    assert found.step
+
+
+def test_an_eager_sut_starts_once(tmp_path: Path, workers: list[Any]):
+    of = request(tmp_path, sut=SUT, scenario="Offline", size="tiny")
+    found = profile.profile(of, tmp_path, Reporter(), starts=True)
+    assert [job.procedure for job, _ in workers] == [START, PROFILE]
+    assert len(found.starts) == 1
+
+
+def test_starts_of_a_training_are_refused():
+    with pytest.raises(UsageError, match="leave --starts out"):
+        command.main(["--sut", SUT, "--model", "bert", "--task", "fit", "--starts"])
 
 
 def test_the_title_names_no_switches(tmp_path: Path):
