@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from string import Formatter
 from typing import Any
 
@@ -78,6 +78,8 @@ class Cell:
             cells have none.
         tuned: whether `--tuned` applied switches of `sut/tuning.toml`, perhaps none.
         switches: their names, sorted.
+        requested_batch: the batch size that was requested, if a switch changed it to `batch_size`;
+            None: no switch did.
         chat: the first 12 hex digits of the digest of the chat template and its variables; None: no
             template was applied to the prompts.
     """
@@ -269,6 +271,22 @@ class Cell:
     switches: tuple[str, ...] = field(
         default=(), metadata=about("names of these switches", late=True, not_work=True)
     )
+    requested_batch: int | None = field(
+        default=None,
+        metadata=about(
+            "the batch size that was requested, if a switch changed it",
+            least(1),
+            late=True,
+            not_work=True,
+        ),
+    )
+
+    @property
+    def of_work(self) -> Cell:
+        """The cell with the batch size that was requested, by which it is compared with others."""
+        if self.requested_batch is None:
+            return self
+        return replace(self, batch_size=self.requested_batch, requested_batch=None)
 
     @property
     def digest(self) -> str:

@@ -277,8 +277,9 @@ class Group:
         work may be compared.
         """
         values = []
+        cell = self.cell.of_work
         for name in WORK:
-            value = getattr(self.cell, name)
+            value = getattr(cell, name)
             if isinstance(value, Mapping):
                 value = tuple(sorted(value.items()))
             values.append((name, value))

@@ -49,7 +49,7 @@ def _conditions(group: Group) -> tuple[Any, ...]:
 
 def _without_switches(cell: Cell) -> str:
     """Return the digest of the same cell without switches."""
-    return replace(cell, tuned=False, switches=()).digest
+    return replace(cell.of_work, tuned=False, switches=()).digest
 
 
 def ratio(tuned: Group, plain: Group, compared: int = 2) -> Ratio | None:
@@ -92,7 +92,7 @@ def _gain(tuned: Group, plain: Group, compared: int) -> Gain:
         task=cell.task,
         scenario=cell.scenario,
         precision=cell.precision,
-        batch_size=cell.batch_size,
+        batch_size=cell.of_work.batch_size,
         seq_len=cell.seq_len,
         prompt_tokens=cell.prompt_tokens,
         new_tokens=cell.new_tokens,

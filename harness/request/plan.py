@@ -90,12 +90,14 @@ def resolve(options: Options) -> Request:
     )
     tuned = tuning.of(options, work)
     reasons += tuned.notes
+    tuned_batch = tuned.batch_size(batch_size)
     return Request(
         options=options,
         model=model,
         size=size,
         precision=precision,
-        batch_size=batch_size,
+        batch_size=tuned_batch,
+        requested_batch=batch_size if tuned_batch != batch_size else None,
         device=device,
         duration=_DURATION_S if options.duration is None else options.duration,
         rules=round_,

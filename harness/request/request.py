@@ -55,6 +55,7 @@ class Request:
     """One requested cell, before the digests of its weights and inputs are known.
 
     Attributes:
+        requested_batch: see `Cell.requested_batch`.
         rival_sample_ns: see `Limits`.
         given: the user's prompts, which are read to find faults in them. None: there are none, or
             `--dataset` holds pictures or arrays, which are read later.
@@ -78,6 +79,7 @@ class Request:
     stream: bool = False
     given: UserInputs | None = None
     tuned: Tuned = Tuned()
+    requested_batch: int | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
 
@@ -197,6 +199,7 @@ class Request:
             stream=self.stream,
             tuned=self.tuned.on,
             switches=self.tuned.names,
+            requested_batch=self.requested_batch,
             **self._limits(),
         )
 

@@ -84,7 +84,8 @@ class Series:
             precision=None,
             batch_size=None,
         )
-        return options, r.size.name, r.precision, r.batch_size, r.device
+        batch_size = r.requested_batch or r.batch_size
+        return options, r.size.name, r.precision, batch_size, r.device
 
 
 def make(grids: Iterable[Values], where: Values, control: bool) -> list[Series]:
@@ -133,10 +134,15 @@ def _switched(words: tuple[str, ...], places: Sequence[str]) -> Iterator[tuple[s
         request = plan.resolve(options.parse([*plain, *places]))
     except UsageError:  # `make` shows it
         return
-    if plan.unsupported(request):
+    if plan.unsupported(request) or request.trains or request.spec.remote:
         return
-    sut, architecture = request.options.sut, request.model.architecture
-    for switch in tuning.candidates(sut, architecture, request.device):
+    place = tuning.Place(
+        sut=request.options.sut,
+        architecture=request.model.architecture,
+        device=request.device,
+        scenario=request.options.scenario,
+    )
+    for switch in tuning.candidates(place):
         yield (*words[:place], switch.name, *words[place + 1 :])
 
 
