@@ -16,6 +16,11 @@ MODES = ("quick", "valid", "submission")
 SIZES = ("tiny", "base", "full")
 TASKS = ("predict", "generate")
 PRECISIONS = ("float32", "tf32", "bfloat16", "float16")
+INT8, INT8_WEIGHTS = "int8", "int8-weights"
+QUANTIZED = (INT8, INT8_WEIGHTS)
+"""The kinds of quantised weights, which are `--sut-option quantize=`. With `int8` the products of
+the weights are of 8 bits, too; with `int8-weights` their other operands keep the precision.
+"""
 UNKNOWN = "unknown"
 """The precision of an engine that the harness cannot look into."""
 END_TOKENS = ("stop", "ignore")
@@ -53,6 +58,7 @@ class Cell:
     Attributes:
         seq_len: tokens that every input is padded to (predict); None for a model that generates,
             because its lengths are those of its prompts.
+        quantized: how the weights were quantised, of QUANTIZED; None: they have the precision.
         dataset: `synthetic` (random inputs of full length), `uneven` (random inputs of seeded
             lengths), or the first 12 hex digits of the sha256 of a user's inputs.
         weights: the first 12 hex digits of the checkpoint's digest.
@@ -155,6 +161,15 @@ class Cell:
             choices(LORA),
             late=True,
             words="LoRA {lora}",
+        ),
+    )
+    quantized: str | None = field(
+        default=None,
+        metadata=about(
+            "how the weights were quantised: int8 or int8-weights; None: not",
+            choices(QUANTIZED),
+            late=True,
+            words="{quantized}",
         ),
     )
     dataset: str = field(
@@ -280,6 +295,18 @@ class Cell:
             not_work=True,
         ),
     )
+
+    @property
+    def computed_precision(self) -> str:
+        """The precision that the evidence must show: `float32`, or `float32 with int8`."""
+        return f"{self.precision} with {self.quantized}" if self.quantized else self.precision
+
+    @property
+    def judged_precision(self) -> str:
+        """The precision whose limits the answers have to meet. Quantised weights have no precision
+        of their own: the answers may be as far from float32 as those of bfloat16.
+        """
+        return "bfloat16" if self.quantized else self.precision
 
     @property
     def of_work(self) -> Cell:

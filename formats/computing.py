@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from formats.work import ITEM_BYTES, MATRIX_PRODUCTS, MEMORY
+from formats.work import ITEM_BYTES, MATRIX_PRODUCTS, MEMORY, QUANTIZED_BYTES
 
 if TYPE_CHECKING:
     from formats.outcome import WorkerOutcome
@@ -83,7 +83,8 @@ def _counted(
         return {}
     sample = record.work.of_sample(tokens)
     flops = sample.all_flops
-    moved_bytes = item_bytes * sample.elements(batch)
+    weight_bytes = QUANTIZED_BYTES if record.cell.quantized else item_bytes
+    moved_bytes = sample.moved_bytes(batch, item_bytes, weight_bytes)
     return {
         "flops_per_second": flops * samples_per_second,
         "bytes_per_second": moved_bytes * samples_per_second,

@@ -18,6 +18,8 @@ CLASSES = (MATRIX, ATTENTION, CONVOLUTION)
 
 ITEM_BYTES = {"float32": 4, "tf32": 4, "bfloat16": 2, "float16": 2}
 """Precision → bytes of an element."""
+QUANTIZED_BYTES = 1
+"""Bytes of an element of quantised weights."""
 
 MATRIX_PRODUCTS = "matrix products"
 MEMORY = "memory"
@@ -51,9 +53,13 @@ class Part:
         """The floating-point operations of one sample."""
         return sum(self.flops.values())
 
-    def elements(self, batch: float) -> float:
-        """Return the elements that a batch of `batch` samples moves, divided by `batch`."""
-        return self.weights / batch + self.activations
+    def moved_bytes(self, batch: float, item_bytes: int, weight_bytes: int) -> float:
+        """Return the bytes that a batch of `batch` samples moves, divided by `batch`.
+
+        Args:
+            item_bytes, weight_bytes: bytes of an element of activations and of weights.
+        """
+        return weight_bytes * self.weights / batch + item_bytes * self.activations
 
     def plus(self, other: Part, times: float) -> Part:
         """Return the sum of this part and `times` the other."""

@@ -150,7 +150,8 @@ def ensure(
         return made
     with np.load(path) as file:
         arrays = dict(file)
-    limits, reason = request.architecture.limits(request.size, request.precision, arrays)
+    precision = request.cell().judged_precision
+    limits, reason = request.architecture.limits(request.size, precision, arrays)
     return Reference(None, reason=reason) if reason else replace(made, limits=limits)
 
 

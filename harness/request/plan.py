@@ -78,6 +78,7 @@ def resolve(options: Options) -> Request:
     reasons += given.notes if given else ()
     few = _inputs_on_host(options, model, device, given)
     precision = _precision(options, spec, model, size, reasons)
+    _check_quantized(options, model)
     batch_size = _batch_size(options, size, few, reasons)
     work = tuning.Work(
         architecture=model.architecture,
@@ -299,6 +300,23 @@ def _precision(
             f" {' and '.join(judged)}{' in a training' if options.trains else ''}"
         )
     return precision
+
+
+def _check_quantized(options: Options, model: Model) -> None:
+    """Raises UsageError if weights are to be quantised that a training changes, or if nothing
+    judges their answers.
+    """
+    kind = options.sut_options.get(registry.QUANTIZE)
+    if kind is None:
+        return
+    flag = f"--sut-option {registry.QUANTIZE}={kind}"
+    if options.trains:
+        raise UsageError(f"{flag}: is for answers, and {options.scenario} trains: leave it out")
+    if "bfloat16" not in model.tolerance:
+        raise UsageError(
+            f"{flag}: the limits of bfloat16 judge quantised weights, and {model.name} has none:"
+            " leave it out"
+        )
 
 
 def _prompts(

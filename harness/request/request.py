@@ -19,7 +19,7 @@ from harness.request.options import Options
 from harness.request.tuning import Tuned
 from scenarios.table import UNTIMED_STEPS
 from sut import adapters, registry
-from sut.registry import SUTS, SutSpec
+from sut.registry import QUANTIZE, SUTS, SutSpec
 
 if TYPE_CHECKING:  # it imports Jinja, which few runs need
     from harness.inputs.chat import Template
@@ -128,6 +128,7 @@ class Request:
             self.options.scenario,
             f"batch {self.batch_size}",
             self.precision,
+            *filter(None, [self.sut_options.get(QUANTIZE)]),
         )
         more = [self.model.second_task]
         if self.tuned.on:
@@ -191,6 +192,7 @@ class Request:
             eos=self.eos,
             variables=self.variables,
             lora=self.lora,
+            quantized=self.sut_options.get(QUANTIZE),
             steps=self.size.config.get("denoising_steps"),
             prompt_tokens=self.tokens and self.tokens[0],
             new_tokens=self.tokens and self.tokens[1],

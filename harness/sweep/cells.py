@@ -20,7 +20,7 @@ from harness.request.serving import OF_SERVING
 from harness.sweep.recipe import Values
 from scenarios.table import SCENARIOS
 from sut import tuning
-from sut.registry import SUTS
+from sut.registry import QUANTIZE, SUTS
 
 # Rivals are neighbours in this order, so that they are measured one right after the other.
 _ORDER = ordered_by("sweeps")
@@ -64,7 +64,7 @@ class Series:
         so the ratio of their figures says which is faster.
         """
         r = self.request
-        return () if r is None else (*self.rivals, r.tuned.on)
+        return () if r is None else (*self.rivals, r.tuned.on, r.sut_options.get(QUANTIZE))
 
     @cached_property
     def rivals(self) -> tuple[object, ...]:

@@ -34,12 +34,15 @@ _PRODUCTS = (
     "aten::mkldnn_linear",
     "mkldnn::",
     "mkl::",
+    "quantized::linear",
 )
-_OPERATOR = ("aten::", "mkldnn::", "mkl::")
+_OPERATOR = ("aten::", "mkldnn::", "mkl::", "quantized::")
+_QUANTIZED = "quantized::"
+_OF_8_BITS = "8 bits"
 _SCRIPT = 2  # RecordScope::TORCHSCRIPT_FUNCTION, for any name of the function or method
 _SCRIPTED = "within TorchScript"
 _SETTINGS = {"tf32": 19, "bf16": 16}  # the bits that torch may leave of a float32 product
-_BITS = {"float": 32, "c10::BFloat16": 16, "c10::Half": 16, "double": 64}
+_BITS = {"float": 32, "c10::BFloat16": 16, "c10::Half": 16, "double": 64, _OF_8_BITS: 8}
 _PASSES_A_RECORD = 4
 
 
@@ -279,6 +282,9 @@ def _count(
             if name.startswith(_PRODUCTS):
                 operators[name] += 1
                 known = [dtype for dtype in event.dtypes() if dtype in _BITS]
+                # Its input is a float, which it rounds to 8 bits.
+                if name.startswith(_QUANTIZED):
+                    known = [_OF_8_BITS]
                 if known:
                     products[min(known, key=_BITS.__getitem__)] += 1
                 if around != _INDUCTOR:
