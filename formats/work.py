@@ -24,6 +24,12 @@ QUANTIZED_BYTES = 1
 MATRIX_PRODUCTS = "matrix products"
 MEMORY = "memory"
 """The two limits of a machine, of which the one with the larger share binds."""
+NEITHER = "neither"
+"""Both shares are below LEAST_BINDING, so that neither limit explains the time."""
+LEAST_BINDING = 0.1
+"""A share is the part of the time in which the machine, at its limit, would do the same work. Below
+this share nine tenths of the time and more go to something else.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)

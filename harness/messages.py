@@ -636,10 +636,10 @@ class SectionNote(StrEnum):
         " alike. Their share is that of a large matrix product of the same framework (of"
         " TensorFlow without XLA). Bytes: what a batch must move at least, with each weight read"
         " once a forward pass. Their share is that of the bytes a second that the same framework"
-        " reads from memory. The larger share binds. If neither is large, the time goes to small"
-        " operations, to padding or to Python. If the operations are not counted, those of"
-        " products with weights are used, and their share is a lower bound. The last column counts"
-        " the operators that Python calls for a batch of an eager SUT."
+        " reads from memory. The larger share binds if it is a tenth or more. If neither is, the"
+        " time goes to small operations, to padding or to Python. If the operations are not"
+        " counted, those of products with weights are used, and their share is a lower bound. The"
+        " last column counts the operators that Python calls for a batch of an eager SUT."
     )
     ROOFLINE = (
         "A line of a picture is what a framework reaches on this machine: on the left it reads"
@@ -680,7 +680,9 @@ class SectionNote(StrEnum):
     TUNED = (
         "A tuned cell has switches that its framework documents and does not use by default"
         " (docs/tuning.md). The gain is its speed over that of the same cell without them, repeat"
-        " by repeat."
+        " by repeat. The column `sets` has the number of sets of switches that were measured for"
+        " the cell: the more there are, the larger a gain has to be to be shown, because one of"
+        " them may be fast by chance."
     )
     TRAININGS = (
         "A step is one batch: forward, backward and update. Two steps come first and are not timed;"

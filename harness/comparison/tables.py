@@ -122,7 +122,8 @@ COLUMNS = {
     ),
     "cached_first_answer_seconds": "the same if programs were kept on disk",
     "binds": (
-        "the limit of the machine with the larger share in the last run: matrix products or memory"
+        "the limit of the machine with the larger share in the last run: matrix products or memory;"
+        " neither if both shares are below a tenth"
     ),
     "compile_seconds": (
         "seconds of the first calls of all shapes minus those of the second calls, if no program"

@@ -130,6 +130,7 @@ def test_a_report_says_what_the_switches_give(runs):
     assert shown["to-mkldnn"] == ("100 samples/s", "200 samples/s", ("2 ×", "(2.00–2.00)"))
     assert shown["omp-bind"] == ("100 samples/s", "", "oom: the kernel killed the worker")
     assert len(rows) == len(shown) == 3
+    assert {row[5] for row in rows} == {"3"}
 
 
 def test_a_sut_that_nothing_helps_is_called_so_in_the_tuned_column(tmp_path):
