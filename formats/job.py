@@ -133,6 +133,9 @@ class Job:
         reference: reference.npz. Teacher-forced logits are computed for its first `logits_rows`
             answers.
         variables: environment variables that the switches of `--tuned` set.
+        length_buckets: widths to which Offline cuts batches of inputs of similar lengths,
+            ascending; the last one is the width of the inputs. Empty: batches have their order and
+            their padding.
     """
 
     sut: str
@@ -159,6 +162,7 @@ class Job:
     batch_sizes: tuple[int, ...] = ()
     serving: Serving | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
+    length_buckets: tuple[int, ...] = ()
 
     @property
     def audit_config(self) -> Path:
@@ -181,6 +185,7 @@ def read_job(path: Path) -> Job:
         d[key] = d.get(key) and Path(d[key])
     d["answer"] = tuple(d["answer"])
     d["batch_sizes"] = tuple(d.get("batch_sizes", ()))
+    d["length_buckets"] = tuple(d.get("length_buckets", ()))
     if serving := d.get("serving"):
         d["serving"] = Serving(**serving)
     if known := d.get("known"):

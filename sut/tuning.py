@@ -17,12 +17,15 @@ _LISTS_OF_FLAGS = ("XLA_FLAGS",)
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """The facts about a cell by which its switches are chosen."""
+    """The facts about a cell by which its switches are chosen. `uneven`: its inputs may have
+    different lengths.
+    """
 
     sut: str
     architecture: str
     device: str
     scenario: str
+    uneven: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +41,8 @@ class Switch:
         variables: environment variables that it sets.
         settings: what it sets in the SUT's own code, by name (`Workload.settings`).
         batch: the factor by which it changes the requested batch size.
+        buckets: the number of widths to which batches of inputs of similar lengths are cut; 0:
+            batches keep their order and their padding. It is only for inputs of uneven lengths.
         reason: why it may be faster.
         source: where the framework documents it.
     """
@@ -53,6 +58,7 @@ class Switch:
     variables: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     batch: float = 1.0
+    buckets: int = 0
 
     def fits(self, place: Place) -> bool:
         """Return whether the switch is for such a cell."""
@@ -62,7 +68,8 @@ class Switch:
             (self.architectures, place.architecture),
             (self.scenarios, place.scenario),
         )
-        return all(not allowed or value in allowed for allowed, value in limits)
+        fits = all(not allowed or value in allowed for allowed, value in limits)
+        return fits and (place.uneven or not self.buckets)
 
 
 @cache

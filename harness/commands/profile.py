@@ -114,9 +114,9 @@ def _same_work(series: Sequence[Series]) -> list[Request]:
             " --tuned, and a --precision that all SUTs have"
         )
     requests = [each.request for each in series if each.request]
-    if len({each.batch_size for each in requests}) > 1:
+    if any(each.requested_batch or each.tuned.buckets for each in requests):
         raise UsageError(
-            "profile: a switch of --tuned changes the batch size, and steps of different batches"
+            "profile: a switch of --tuned changes the batches, and steps of different batches"
             " cannot be compared: leave it out"
         )
     # `--tuned on` may choose a set that is given, too.

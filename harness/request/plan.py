@@ -88,6 +88,7 @@ def resolve(options: Options) -> Request:
         precision=precision,
         batch_size=batch_size,
         device=device,
+        uneven=_is_uneven(options, model),
     )
     tuned = tuning.of(options, work)
     reasons += tuned.notes
@@ -113,6 +114,12 @@ def resolve(options: Options) -> Request:
         variables=set_by_user,
         reasons=(*reasons, *why),
     )
+
+
+def _is_uneven(options: Options, model: Model) -> bool:
+    """Return whether the inputs may have different lengths."""
+    standard = options.standard or architectures.of(model, options.trains).standard
+    return options.dataset is not None or standard == "uneven"
 
 
 def _model(options: Options) -> Model:

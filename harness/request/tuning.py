@@ -50,6 +50,11 @@ class Tuned:
         """The names of the switches, sorted."""
         return tuple(sorted(each.name for each in self.switches))
 
+    @property
+    def buckets(self) -> int:
+        """See `Switch.buckets`."""
+        return max((each.buckets for each in self.switches), default=0)
+
     def batch_size(self, requested: int) -> int:
         """Return the size of a batch. Raises UsageError if a switch cannot change it."""
         factor = prod(each.batch for each in self.switches)
@@ -63,7 +68,9 @@ class Tuned:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """The work of a cell, by the names of `Gain`. `batch_size` is the requested one."""
+    """The work of a cell, by the names of `Gain`. `batch_size` is the requested one. `uneven`: its
+    inputs may have different lengths.
+    """
 
     architecture: str
     model: str
@@ -72,6 +79,17 @@ class Work:
     precision: str
     batch_size: int
     device: str
+    uneven: bool
+
+    def place(self, options: Options) -> tuning.Place:
+        """Return the facts by which switches are chosen."""
+        return tuning.Place(
+            sut=options.sut,
+            architecture=self.architecture,
+            device=self.device,
+            scenario=options.scenario,
+            uneven=self.uneven,
+        )
 
 
 def of(options: Options, work: Work) -> Tuned:
@@ -106,18 +124,14 @@ def of(options: Options, work: Work) -> Tuned:
 
 def _check_place(options: Options, work: Work, chosen: Sequence[tuning.Switch]) -> None:
     """Raises UsageError for a switch that is not for this cell."""
-    place = tuning.Place(
-        sut=options.sut,
-        architecture=work.architecture,
-        device=work.device,
-        scenario=options.scenario,
-    )
+    place = work.place(options)
+    of_inputs = "" if work.uneven else " with inputs of one length"
     for switch in chosen:
         if not switch.fits(place):
-            others = [each.name for each in tuning.candidates(place)]
+            others = ", ".join(each.name for each in tuning.candidates(place))
             raise UsageError(
                 f"--tuned {switch.name}: is not for {options.sut} with {work.architecture} on"
-                f" {work.device} in {options.scenario}; there is {', '.join(others) or 'none'}"
+                f" {work.device} in {options.scenario}{of_inputs}; there is {others or 'none'}"
             )
 
 
@@ -176,7 +190,7 @@ def _is_for(gain: Gain, options: Options, work: Work, versions: Mapping[str, str
         same += ["model", "size", "batch_size"]
     if gain.sut != options.sut or any(getattr(gain, n) != getattr(work, n) for n in same):
         return False
-    if any(switch.scenarios and options.scenario not in switch.scenarios for switch in chosen):
+    if not all(switch.fits(work.place(options)) for switch in chosen):
         return False
     packages = versions.keys() & gain.versions.keys()
     differ = [

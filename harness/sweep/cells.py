@@ -141,6 +141,7 @@ def _switched(words: tuple[str, ...], places: Sequence[str]) -> Iterator[tuple[s
         architecture=request.model.architecture,
         device=request.device,
         scenario=request.options.scenario,
+        uneven=request.inputs == "uneven" or request.options.dataset is not None,
     )
     for switch in tuning.candidates(place):
         yield (*words[:place], switch.name, *words[place + 1 :])
