@@ -123,8 +123,7 @@ class Cell:
     prompt_tokens: int | None = field(
         default=None,
         metadata=about(
-            "of each synthetic prompt, where it is not the size's own; None of a model that"
-            " predicts",
+            "of each synthetic prompt, if it is not the size's own; None for a model that predicts",
             least(1),
             late=True,
             sweeps=7,
@@ -136,7 +135,7 @@ class Cell:
     new_tokens: int | None = field(
         default=None,
         metadata=about(
-            "of each answer, beside prompt_tokens",
+            "of each answer; see prompt_tokens",
             least(1),
             late=True,
             sweeps=8,
@@ -256,7 +255,7 @@ class Cell:
     rate: float | None = field(
         default=None,
         metadata=about(
-            "requests a second, where they were given and not found",
+            "requests a second, if they were given and not found",
             least(0),
             late=True,
             sweeps=11,

@@ -17,7 +17,7 @@ COMMANDS = {
         " native-torch-eager,keras3-jax --model bert --size base"
     ),
     "tune": (
-        "what each documented switch gives, alone and together: ./run.sh tune --sut all --scenario"
+        "the gain of each documented switch, and of the best set: ./run.sh tune --sut all --scenario"
         " Offline --model bert --size base"
     ),
     "serve": (
