@@ -38,11 +38,12 @@ _PRODUCTS = (
 )
 _OPERATOR = ("aten::", "mkldnn::", "mkl::", "quantized::")
 _QUANTIZED = "quantized::"
-_OF_8_BITS = "8 bits"
+# Operands of 8 bits, which Keras casts to int32 for a CPU.
+_INTEGERS = ("signed char", "int")
 _SCRIPT = 2  # RecordScope::TORCHSCRIPT_FUNCTION, for any name of the function or method
 _SCRIPTED = "within TorchScript"
 _SETTINGS = {"tf32": 19, "bf16": 16}  # the bits that torch may leave of a float32 product
-_BITS = {"float": 32, "c10::BFloat16": 16, "c10::Half": 16, "double": 64, _OF_8_BITS: 8}
+_BITS = {"float": 32, "c10::BFloat16": 16, "c10::Half": 16, "double": 64}
 _PASSES_A_RECORD = 4
 
 
@@ -73,9 +74,11 @@ class Observed:
             graph shows none. If the call itself changed how many bits torch may leave of float32
             products, they count as that many bits.
         product_operators: operator of matrix products → number of its products.
+        integer_products: matrix products of integers, which quantised weights have.
     """
 
     operators: int = 0
+    integer_products: int = 0
     operators_called: int = 0
     operators_outside: int = 0
     operators_left: int = 0
@@ -282,9 +285,11 @@ def _count(
             if name.startswith(_PRODUCTS):
                 operators[name] += 1
                 known = [dtype for dtype in event.dtypes() if dtype in _BITS]
-                # Its input is a float, which it rounds to 8 bits.
-                if name.startswith(_QUANTIZED):
-                    known = [_OF_8_BITS]
+                # The input of a quantised operator is a float, which it rounds to 8 bits.
+                is_integer = not known and any(each in _INTEGERS for each in event.dtypes())
+                if is_integer or name.startswith(_QUANTIZED):
+                    counts["integer_products"] += 1
+                    known = []
                 if known:
                     products[min(known, key=_BITS.__getitem__)] += 1
                 if around != _INDUCTOR:

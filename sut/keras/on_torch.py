@@ -85,6 +85,7 @@ def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
         "matrix_products": torch_products.about(
             str(weight.device), weight.dtype, seen.product_operators
         ),
+        "integer_products": seen.integer_products,
         "product_bits": {str(bits): n for bits, n in sorted(seen.product_bits.items())},
     }
 

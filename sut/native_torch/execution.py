@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from sut.registry import FIT, QUANTIZE
 
 TOKENS: Mapping[str, np.ndarray] = {"input_ids": np.full((1, 8), 3, np.int64)}
 """An example of the inputs of a model of text."""
-_INT8_BITS = 8
 
 
 def configure(workload: Workload, traceable: bool = False) -> None:
@@ -223,6 +221,7 @@ def _observations(seen: torch_profile.Observed) -> dict[str, Any]:
         "regions": seen.regions,
         "inductor_calls": seen.inductor_calls,
         "forward_passes": seen.passes,
+        "integer_products": seen.integer_products,
         "product_bits": {str(bits): n for bits, n in sorted(seen.product_bits.items())},
     }
 
@@ -258,14 +257,13 @@ def _precision(
     """Return the precision, or `mixed` if the weights, the probe products outside of and within the
     call, and the inputs of the call's own products disagree.
 
-    `kind`: of quantised weights. Their products have operands of 8 bits, and there has to be one.
+    `kind`: of quantised weights. Their products have integers as operands, and there has to be one.
     """
     if kind:
         floats = [dtype for dtype in dtypes if dtype != INT8]
-        products = Counter(seen.product_bits)
-        if INT8 not in dtypes or not products.pop(_INT8_BITS, 0):
+        if INT8 not in dtypes or not seen.integer_products:
             return "mixed"
-        others = _precision(floats, errors, replace(seen, product_bits=products), None)
+        others = _precision(floats, errors, seen, None)
         return others if others == "mixed" else f"{others} with {kind}"
     dtype = dtypes[0]
     precisions = {precision.classify(error, dtype) for error in errors}

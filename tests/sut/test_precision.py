@@ -79,17 +79,20 @@ class _Backend:
         ("int8-weights", {"int8": 90, "float32": 10}, {"32": 8}, "float32 with int8-weights"),
         ("int8-weights", {"int8": 90, "float32": 10}, {"8": 6, "32": 2}, "mixed"),
         ("int8-weights", {"int8": 90, "float32": 9, "bfloat16": 1}, {"32": 8}, "mixed"),
+        ("int8", {"int8": 90, "float32": 10}, {"32": 2, "integers": 6}, "float32 with int8"),
         (None, {"int8": 90, "float32": 10}, {"32": 8}, "mixed"),
         (None, {"float32": 100}, {"32": 8}, "float32"),
     ],
 )
 def test_quantised_weights_are_told_from_the_weights_and_the_products(kind, held, bits, found):
     options = {"quantize": kind} if kind else {}
+    integers = bits.get("integers", 0)
+    bits = {width: count for width, count in bits.items() if width != "integers"}
     evidence = backend_evidence.evidence(
         _Backend,
         SimpleNamespace(device="cpu", options=options),
         "a call",
-        lambda: {"graphs": 0, "product_bits": bits},
+        lambda: {"graphs": 0, "product_bits": bits, "integer_products": integers},
         held=held,
         computed={"float32"},
         detail={},
