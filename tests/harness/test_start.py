@@ -58,5 +58,12 @@ def test_a_worker_without_a_warm_up_has_no_first_answer():
     ],
 )
 def test_a_result_says_which_start_it_was(sut, found, words):
-    result = Result(cell=cell(sut), mode="quick", round="v6.1", status=Status.OK, metrics=found)
+    result = Result(
+        cell=cell(sut),
+        mode="quick",
+        round="v6.1",
+        directory="",
+        status=Status.OK,
+        metrics=found,
+    )
     assert dict(summary.rows(result))["start"] == f"first answer after 12 s ({words})"

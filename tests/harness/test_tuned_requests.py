@@ -192,7 +192,10 @@ def test_a_gain_of_a_batch_is_applied_only_to_the_same_work_and_batch(tmp_path, 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"tuned": "freezing"}, "is not for native-torch-eager with bert on cpu; there is"),
+        (
+            {"tuned": "freezing"},
+            "is not for native-torch-eager with bert on cpu in Offline; there is",
+        ),
         ({"tuned": "channels-last"}, "is not for native-torch-eager with bert on cpu"),
         (
             {"tuned": "freezing+gemm-template", "sut": "native-torch-compile"},
