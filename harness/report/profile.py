@@ -112,21 +112,7 @@ def starts(found: Profile) -> Table:
     """Return the table of the starts: the first answer and the time of compiling, with an empty
     cache of compiled programs and with a filled one. It is empty if no start was measured.
     """
-    rows: list[Row] = []
-    for each in found.suts:
-        if not each.starts:
-            continue
-        cold, warm = _states(each)
-        other = _eager_of(each, found.suts)
-        rows.append(
-            (
-                each.label,
-                *(_seconds(start and start.first_answer_seconds) for start in (cold, warm)),
-                *(_seconds(start and _compiling(each, start)) for start in (cold, warm)),
-                *(_pays(each, start, other) for start in (cold, warm)),
-                other.label if other else "",
-            )
-        )
+    rows = [_start_row(each, found.suts) for each in found.suts if each.starts]
     return Table(
         title="What compiling costs",
         columns=(
@@ -145,6 +131,15 @@ def starts(found: Profile) -> Table:
     )
 
 
+def _start_row(sut: ProfiledSut, suts: Sequence[ProfiledSut]) -> Row:
+    eager = _eager_of(sut, suts)
+    states = _states(sut)
+    answers = [_seconds(start.first_answer_seconds) if start else "" for start in states]
+    compiling = [_compiling(sut, start) if start else "" for start in states]
+    pays = [_pays(sut, start, eager) for start in states]
+    return (sut.label, *answers, *compiling, *pays, eager.label if eager else "")
+
+
 def _states(sut: ProfiledSut) -> tuple[Start | None, Start | None]:
     """Return the start with an empty cache of programs and that with a filled one. A program that
     was found shows which is which.
@@ -154,8 +149,8 @@ def _states(sut: ProfiledSut) -> tuple[Start | None, Start | None]:
     return cold, warm
 
 
-def _compiling(sut: ProfiledSut, start: Start) -> float | None:
-    return None if _is_eager(sut) else start.compile_seconds
+def _compiling(sut: ProfiledSut, start: Start) -> str:
+    return "" if _is_eager(sut) else _seconds(start.compile_seconds)
 
 
 def _pays(sut: ProfiledSut, start: Start | None, eager: ProfiledSut | None) -> str:
@@ -177,8 +172,8 @@ def _eager_of(sut: ProfiledSut, suts: Sequence[ProfiledSut]) -> ProfiledSut | No
     return next(alike, None)
 
 
-def _seconds(seconds: float | None) -> str:
-    return "" if seconds is None else f"{seconds:.1f} s"
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.1f} s"
 
 
 def largest(found: Profile) -> Table:

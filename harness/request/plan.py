@@ -88,7 +88,7 @@ def resolve(options: Options) -> Request:
         precision=precision,
         batch_size=batch_size,
         device=device,
-        uneven=_is_uneven(options, model),
+        uneven=is_uneven(options, model),
     )
     tuned = tuning.of(options, work)
     reasons += tuned.notes
@@ -116,7 +116,7 @@ def resolve(options: Options) -> Request:
     )
 
 
-def _is_uneven(options: Options, model: Model) -> bool:
+def is_uneven(options: Options, model: Model) -> bool:
     """Return whether the inputs may have different lengths."""
     standard = options.standard or architectures.of(model, options.trains).standard
     return options.dataset is not None or standard == "uneven"

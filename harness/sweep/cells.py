@@ -136,14 +136,14 @@ def _switched(words: tuple[str, ...], places: Sequence[str]) -> Iterator[tuple[s
         return
     if plan.unsupported(request) or request.trains or request.spec.remote:
         return
-    place = tuning.Place(
+    of_cell = tuning.Place(
         sut=request.options.sut,
         architecture=request.model.architecture,
         device=request.device,
         scenario=request.options.scenario,
-        uneven=request.inputs == "uneven" or request.options.dataset is not None,
+        uneven=plan.is_uneven(request.options, request.model),
     )
-    for switch in tuning.candidates(place):
+    for switch in tuning.candidates(of_cell):
         yield (*words[:place], switch.name, *words[place + 1 :])
 
 
