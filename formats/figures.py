@@ -364,14 +364,17 @@ def _compiling(record: Record, outcome: WorkerOutcome) -> dict[str, float]:
 
 def _first_answer(record: Record, outcome: WorkerOutcome) -> dict[str, float]:
     """`first_answer_seconds`: the time until the first answer, if no program was on disk or nothing
-    is compiled. `cached_first_answer_seconds`: the same if programs were on disk. Empty for an
-    engine, which was started elsewhere.
+    is compiled. `cached_first_answer_seconds`: the same if all programs were on disk, and
+    `partly_cached_first_answer_seconds` if only some were. Empty for an engine, which was started
+    elsewhere.
     """
     seconds = first_answer_seconds(outcome)
     if seconds is None or record.cell.precision == UNKNOWN:
         return {}
-    name = "cached_first_answer_seconds" if outcome.cache_hits else "first_answer_seconds"
-    return {name: seconds}
+    if not outcome.cache_hits:
+        return {"first_answer_seconds": seconds}
+    state = "partly_cached" if outcome.cache_misses else "cached"
+    return {f"{state}_first_answer_seconds": seconds}
 
 
 def _joules(outcome: WorkerOutcome, samples: int) -> dict[str, float]:

@@ -108,7 +108,8 @@ class Start:
     """The start of a SUT in a new process.
 
     Attributes:
-        cached: the compiled programs that it found on disk; 0: none, and it compiled all.
+        cached: the compiled programs that it found on disk.
+        compiled: those that it looked for there and compiled.
         import_seconds: the time in which the framework was imported.
         load_seconds: the time in which the model and its weights were loaded.
         first_call_seconds: the time of the first batch.
@@ -116,6 +117,7 @@ class Start:
     """
 
     cached: int
+    compiled: int
     import_seconds: float
     load_seconds: float
     first_call_seconds: float

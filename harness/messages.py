@@ -880,6 +880,7 @@ class Start(StrEnum):
     EAGER = "nothing is compiled"
     COLD = "compiled; cache cold"
     WARM = "compiled programs from the cache; cache warm"
+    PARTLY = "some programs compiled, some from the cache; cache partly warm"
     NO_CACHE = "compiled; this framework keeps no programs on disk"
 
 
@@ -915,7 +916,8 @@ class Profiled(StrEnum):
         " compared with the eager SUT of the same framework and library."
     )
     NO_CACHE = (
-        "{sut}: no compiled program was found on disk at the second start, so every start compiles"
+        "{sut}: at the second start not all compiled programs were found on disk, so every start"
+        " compiles"
     )
     PAYS_NOT = "not here"
     NO_FIRST_ANSWER = (

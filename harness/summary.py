@@ -35,6 +35,7 @@ _DETAILS = (
     "latents_error",
 )
 """The details of a score that are shown."""
+_FIRST_ANSWER = "first_answer_seconds"
 _ENDS = {"stop": "answers end at an end token", "ignore": "end tokens ignored"}
 
 
@@ -54,7 +55,7 @@ def rows(result: Result) -> Iterable[tuple[str, str]]:
         yield "serving", serving(result)
     if "flops_per_second" in result.metrics:
         yield "compute", computing(result.metrics) + _multiplied(result)
-    if {"first_answer_seconds", "cached_first_answer_seconds"} & result.metrics.keys():
+    if any(name.endswith(_FIRST_ANSWER) for name in result.metrics):
         yield "start", first_answer(result)
     if result.accuracy:
         yield "accuracy", accuracy(result)
@@ -288,10 +289,12 @@ def accuracy(result: Result) -> str:
 def first_answer(result: Result) -> str:
     """The time until the first answer, and the state of the cache of compiled programs."""
     m = result.metrics
-    seconds = m.get("cached_first_answer_seconds")
-    state = Start.WARM
-    if seconds is None:
-        seconds = m["first_answer_seconds"]
+    name = next(name for name in m if name.endswith(_FIRST_ANSWER))
+    seconds = m[name]
+    state = {"cached_": Start.WARM, "partly_cached_": Start.PARTLY}.get(
+        name.removesuffix(_FIRST_ANSWER)
+    )
+    if state is None:
         state = cold_start(result.cell.sut) if "compile_seconds" in m else Start.EAGER
     return Start.FIRST_ANSWER.format(seconds=short(seconds), state=state)
 

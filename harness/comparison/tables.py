@@ -120,7 +120,7 @@ COLUMNS = {
         "seconds in which the framework is imported, the model is loaded and the first batch is"
         " answered, if no compiled program was kept on disk; median of the repeats"
     ),
-    "cached_first_answer_seconds": "the same if programs were kept on disk",
+    "cached_first_answer_seconds": "the same if all programs were kept on disk",
     "binds": (
         "the limit of the machine with the larger share in the last run: matrix products or memory;"
         " neither if both shares are below a tenth"

@@ -103,6 +103,7 @@ def _started(
 def _start(outcome: WorkerOutcome) -> Start:
     return Start(
         cached=outcome.cache_hits,
+        compiled=outcome.cache_misses,
         import_seconds=outcome.import_ns / 1e9,
         load_seconds=outcome.load_ns / 1e9,
         first_call_seconds=outcome.warmup[0]["first_ns"] / 1e9,

@@ -141,11 +141,9 @@ def _start_row(sut: ProfiledSut, suts: Sequence[ProfiledSut]) -> Row:
 
 
 def _states(sut: ProfiledSut) -> tuple[Start | None, Start | None]:
-    """Return the start with an empty cache of programs and that with a filled one. A program that
-    was found shows which is which.
-    """
+    """Return the start that found no program on disk and the one that found all of them."""
     cold = next((start for start in sut.starts if not start.cached), None)
-    warm = next((start for start in sut.starts if start.cached), None)
+    warm = next((start for start in sut.starts if start.cached and not start.compiled), None)
     return cold, warm
 
 
@@ -227,7 +225,7 @@ def sentences(found: Profile) -> Iterator[str]:
             yield Profiled.OTHER.format(sut=label, share=share, names=listed)
         yield from (f"{label}: {note}" for note in step.notes)
     for each in found.suts:
-        if len(each.starts) > 1 and not any(start.cached for start in each.starts):
+        if len(each.starts) > 1 and _states(each)[1] is None:
             yield Profiled.NO_CACHE.format(sut=each.label)
     if found.no_operations:
         yield Profiled.NO_OPERATIONS.format(reason=found.no_operations)

@@ -95,9 +95,10 @@ def _layer_hooks(
     model: Any, before: Callable[..., None], after: Callable[..., None]
 ) -> Iterator[None]:
     """A context with hooks around the `call` of the first layer that has its own weights. Keras'
-    `__call__` runs no hooks of torch.
+    `__call__` runs no hooks of torch, and that of a quantised layer does not run `call`.
     """
-    layer = next(each for each in model._flatten_layers() if each._trainable_variables)
+    layers = (each for each in model._flatten_layers() if each._trainable_variables)
+    layer = next(each for each in layers if each.quantization_mode is None)
     own = layer.call
 
     def call(*args: Any, **named: Any) -> Any:

@@ -36,6 +36,12 @@ def test_programs_from_the_cache_have_a_name_of_their_own():
     assert found == {"cached_compile_seconds": 6, "cached_first_answer_seconds": 12}
 
 
+def test_a_start_with_some_programs_from_the_cache_is_neither_cold_nor_warm():
+    found = metrics(evidence_after=COMPILED, cache_hits=1, cache_misses=2)
+    assert found["partly_cached_first_answer_seconds"] == 12
+    assert not {"first_answer_seconds", "cached_first_answer_seconds"} & found.keys()
+
+
 def test_a_worker_without_a_warm_up_has_no_first_answer():
     assert "first_answer_seconds" not in metrics(warmup=[])
 
@@ -49,6 +55,11 @@ def test_a_worker_without_a_warm_up_has_no_first_answer():
             "keras3-jax",
             metrics(evidence_after=COMPILED, cache_hits=2),
             "compiled programs from the cache; cache warm",
+        ),
+        (
+            "keras3-jax",
+            metrics(evidence_after=COMPILED, cache_hits=2, cache_misses=1),
+            "some programs compiled, some from the cache; cache partly warm",
         ),
         (
             "keras3-tensorflow",
