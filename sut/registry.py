@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from formats.cell import QUANTIZED, UNKNOWN
+from formats.cell import INT8, INT8_WEIGHTS, QUANTIZED, UNKNOWN
 from formats.record import ENGINE
 from sut import option_kinds
 from sut.devices import DEVICES
@@ -148,9 +148,18 @@ _QUANTIZE_KERAS = {
         ),
     )
 }
+_QUANTIZE_OPENVINO = {
+    QUANTIZE: (
+        (INT8_WEIGHTS,),
+        (
+            "keras.Model.quantize of only the weights (Int8QuantizationConfig); with int8, OpenVINO"
+            " multiplies the rounded activations in float32"
+        ),
+    )
+}
 _QUANTIZE_TORCH = {
     QUANTIZE: (
-        ("int8",),
+        (INT8,),
         (
             "torch.ao.quantization.quantize_dynamic of the linear layers: weights, and the"
             " activations that they multiply"
@@ -425,6 +434,7 @@ SUTS: dict[str, SutSpec] = {
     ),
     "keras3-openvino": _keras3(
         environment="keras3-openvino",
+        options=_QUANTIZE_OPENVINO,
         execution="graph",
         summary="Keras 3 with KerasHub on OpenVINO, its backend for inference",
         references={_KERAS_FILE: "keras-file-on-jax"},
