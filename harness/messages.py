@@ -881,7 +881,7 @@ class Start(StrEnum):
     COLD = "compiled; cache cold"
     WARM = "compiled programs from the cache; cache warm"
     PARTLY = "some programs compiled, some from the cache; cache partly warm"
-    NO_CACHE = "compiled; this framework keeps no programs on disk"
+    NO_CACHE = "compiled; no programs are kept on disk"
 
 
 class Profiled(StrEnum):

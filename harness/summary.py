@@ -14,6 +14,7 @@ from harness.messages import Note, Start
 from scenarios.table import SCENARIOS
 from sut.evidence.matrix_library import UNKNOWN
 from sut.registry import keeps_programs
+from sut.tuning import switches
 
 _ESTIMATES = {
     "early stopping": " by early stopping",
@@ -194,7 +195,9 @@ def _lengths(cell: Cell) -> str:
     """The lengths of a cell's inputs in words; empty for a model that has none."""
     if cell.dataset != "uneven":
         return f" of {cell.seq_len} tokens" if cell.seq_len else ""
-    padding = f", padded to {cell.seq_len} tokens" if cell.seq_len else ""
+    in_buckets = any(name in switches() and switches()[name].buckets for name in cell.switches)
+    most = "at most " if in_buckets else ""
+    padding = f", padded to {most}{cell.seq_len} tokens" if cell.seq_len else ""
     return f" of uneven length{padding}"
 
 

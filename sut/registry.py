@@ -631,10 +631,11 @@ def framework_of(sut: str) -> str:
 
 
 def keeps_programs(sut: str) -> bool:
-    """Return whether the SUT's framework keeps the programs that it compiles on disk
-    (`sut.variables.keeping_kernels`).
+    """Return whether the programs that the SUT compiles are kept on disk
+    (`sut.variables.keeping_kernels`). TorchScript keeps none.
     """
-    return framework_of(sut) in ("PyTorch", "JAX")
+    is_kept = sut in SUTS and SUTS[sut].execution != "script"
+    return is_kept and framework_of(sut) in ("PyTorch", "JAX")
 
 
 def profiler_of(sut: str) -> str | None:

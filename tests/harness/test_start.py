@@ -64,7 +64,7 @@ def test_a_worker_without_a_warm_up_has_no_first_answer():
         (
             "keras3-tensorflow",
             metrics(evidence_after=COMPILED),
-            "compiled; this framework keeps no programs on disk",
+            "compiled; no programs are kept on disk",
         ),
     ],
 )
