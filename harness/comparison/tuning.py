@@ -19,16 +19,26 @@ def pairs(groups: Iterable[Group]) -> list[tuple[Group, Group]]:
     return partners.pairs(groups, lambda cell: _plain(cell) if cell.tuned else None)
 
 
+def sets(found: Iterable[tuple[Group, Group]]) -> Counter[int]:
+    """Return id of a group without switches → the number of sets of switches that were measured
+    for it. One of many may be fast by chance.
+
+    `found`: as `pairs` returns them.
+    """
+    return Counter(id(plain) for tuned, plain in found if tuned.cell.switches)
+
+
 def _plain(cell: Cell) -> Cell:
     """Return the same cell without switches."""
-    return replace(cell, tuned=False, switches=())
+    return replace(cell.of_work, tuned=False, switches=())
 
 
 def gains(groups: Sequence[Group]) -> list[Gain]:
     """Return the gain of each cell with switches that has a partner."""
-    measured = [pair for pair in pairs(groups) if pair[0].cell.switches]
-    sets = Counter(id(plain) for _, plain in measured)
-    return [_gain(tuned, plain, 1 + sets[id(plain)]) for tuned, plain in measured]
+    found = pairs(groups)
+    tried = sets(found)
+    measured = [pair for pair in found if pair[0].cell.switches]
+    return [_gain(tuned, plain, 1 + tried[id(plain)]) for tuned, plain in measured]
 
 
 def _gain(tuned: Group, plain: Group, compared: int) -> Gain:
@@ -54,7 +64,7 @@ def _gain(tuned: Group, plain: Group, compared: int) -> Gain:
         task=cell.task,
         scenario=cell.scenario,
         precision=cell.precision,
-        batch_size=cell.batch_size,
+        batch_size=cell.of_work.batch_size,
         seq_len=cell.seq_len,
         prompt_tokens=cell.prompt_tokens,
         new_tokens=cell.new_tokens,

@@ -10,6 +10,7 @@ from formats.job import Place
 from harness.errors import UsageError
 from harness.execution import machine
 from harness.request.options import Options
+from harness.request.tuning import Tuned
 from scenarios.table import SCENARIOS
 from sut.devices import DEVICES, Device
 from sut.registry import SutSpec
@@ -17,7 +18,7 @@ from sut.registry import SutSpec
 _TOPOLOGY = Path("/sys/devices/system/cpu")
 
 
-def places(options: Options, spec: SutSpec, device: str) -> tuple[Place, ...]:
+def places(options: Options, spec: SutSpec, device: str, tuned: Tuned) -> tuple[Place, ...]:
     """Return the places that are used. Empty without `--replicas`. Raises UsageError if this
     machine has too few.
     """
@@ -34,6 +35,11 @@ def places(options: Options, spec: SutSpec, device: str) -> tuple[Place, ...]:
     if spec.remote:
         raise UsageError(
             f"{flag}: {options.sut} does not start its engine: start replicas of the engine instead"
+        )
+    if tuned.buckets:
+        raise UsageError(
+            f"{flag}: --tuned {options.tuned} sorts the inputs by length, and replicas get them in"
+            " their order: leave one of both out"
         )
     count = int(value.removeprefix("1/"))
     if spec.scripted:

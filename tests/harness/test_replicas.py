@@ -21,6 +21,7 @@ from harness.report import content, sections
 from harness.request import options, plan, replicas
 from harness.request.request import _PACE, _Pace
 from harness.sweep import cells as series
+from sut import tuning
 from sut.devices import DEVICES
 from tests.support.cells import Reporter, request
 from tests.support.rounds import shortened
@@ -84,6 +85,12 @@ def test_what_has_no_replicas_is_refused_by_name(words, reason, monkeypatch):
     monkeypatch.setattr(plan.engines, "check", lambda *_: [])
     with pytest.raises(UsageError, match=f"--replicas 2: .*{reason}"):
         resolved(*words, "--replicas", "2")
+
+
+def test_a_switch_that_sorts_inputs_is_refused_with_replicas(topology):
+    sorting = next(name for name, each in tuning.switches().items() if each.buckets)
+    with pytest.raises(UsageError, match="sorts the inputs by length"):
+        real("--scenario", "Offline", "--replicas", "2", "--tuned", sorting)
 
 
 @pytest.mark.parametrize("value", ["1", "0", "x", "1/1", "2/4", "-2"])
