@@ -3,7 +3,7 @@ advice.
 
 Each message is a template, and `format` fills it in. `git grep NAME` finds where it is said.
 
-    a plan          PlanReason, NotRun, Cost, InputNote
+    a plan          PlanReason, NotRun, Eligible, Cost, InputNote
     a result        NotJudged, Unranked, Note, EarlierRun, Next
     a comparison    Differs, DiffersFromPublished, Compared, NotCompared, Unproven, BuildCheck,
                     Inconclusive, History
@@ -134,6 +134,24 @@ class NotRun(StrEnum):
     NOT_FINISHED = "not finished"
 
 
+class Eligible(StrEnum):
+    """Whether a run of `--benchmark` can be submitted, and what it lacks."""
+
+    YES = "yes, if {target} and a review by MLCommons confirm it"
+    NO = "no: {lacks}"
+    BOTH_DIVISIONS = "closed or open"
+    ONLY_OPEN = "open, because the model is not that of the closed division: {reasons}"
+    OTHER_MODEL = "{name} {value}, not {closed}"
+    COUNT = "{count:,} of {size:,} samples"
+    OTHER_FILE = "{file} (md5 {digest}) is not the published {name} (md5 {published})"
+    MODE = "mode {mode}, not submission"
+    SUBMITTER = "no --submitter"
+    SYSTEM = "no --system FILE with {fields}"
+    TARGET = "{name} requires {target}; a system of the suite {suite} needs {scenarios}"
+    DIVISION = "the result may enter the division {division}"
+    ELIGIBLE = "eligible: {eligible}"
+
+
 class Unranked(StrEnum):
     """Why a figure may not be compared with others."""
 
@@ -234,6 +252,7 @@ class InputNote(StrEnum):
     """What was read from the files of a user: prompts, pictures, weights."""
 
     PROMPTS = "{file}: {count} prompts of {shortest} to {longest} tokens{padding} ({tokenizer})"
+    QUESTIONS = "{file}: {questions} questions, which are {features} features of {width} tokens"
     LINES = (
         "{file} has {lines} lines and no empty line, so each line is a prompt; --whole makes the"
         " file one prompt"
@@ -950,6 +969,10 @@ class Files(StrEnum):
     NO_RUN = "no finished run below {folder}"
     PAGE = "the page: {path}"
     PACKED = "{cells} cells, {files} files in {folder}, sha256 of names and bytes {digest}"
+    NO_CALIBRATION = (
+        "# Calibration\n\nNo weight or activation is quantised, so there is no calibration. The"
+        " measurements.json of each result says how weights are converted.\n"
+    )
     BUNDLED = "{folder}: {size_mb:,.1f} MB; on the other machine: {name}/run.sh …"
     BUNDLE_PLAN = (
         "{packages} packages; source {source_mb:.1f} MB; weights {weights_mb:,.1f} MB. The locks"

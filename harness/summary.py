@@ -53,8 +53,10 @@ def rows(result: Result) -> Iterable[tuple[str, str]]:
         yield "serving", serving(result)
     if "flops_per_second" in result.metrics:
         yield "compute", computing(result.metrics) + _multiplied(result)
+    if result.official:
+        yield "accuracy", official(result)
     if result.accuracy:
-        yield "accuracy", accuracy(result)
+        yield "reference" if result.official else "accuracy", accuracy(result)
     if result.evidence:
         yield "evidence", str(result.evidence["sentence"])
     if result.seconds:
@@ -268,6 +270,17 @@ def _steps(result: Result) -> str:
     if "drift_fraction" in m:
         return f"{text}; {Note.DRIFT.format(drift=m['drift_fraction'])}"
     return f"{text}; {Note.NO_SINGLE_STEPS}"
+
+
+def official(result: Result) -> str:
+    """One line on the official metric: whether it passes, its values, and the limits."""
+    o = result.official
+    verdict = "pass" if o["passed"] else "FAIL"
+    values = ", ".join(f"{name} {value:.5g}" for name, value in o["values"].items())
+    limits = ", ".join(f"{name} {limit}" for name, limit in o["limits"].items())
+    lacks = "; ".join(o["lacks"])
+    eligible = f"; not eligible: {lacks}" if lacks else ""
+    return f"{verdict}: {values or 'not scored'} ({o['benchmark']} requires {limits}){eligible}"
 
 
 def accuracy(result: Result) -> str:
