@@ -113,7 +113,11 @@ def _contradictions(result: Result, subject: Subject, record: Record) -> Iterato
         )
     score_line = (subject.accuracy_text or "").partition("\n")[0]
     passed = result.accuracy and result.accuracy.get("passed") is True
-    if passed and '"passed": true' not in score_line:
+    if record.official:
+        line = result.official.get("line")
+        if line != score_line:
+            yield mismatch("official.line", shorten(line), shorten(score_line), "accuracy.txt says")
+    elif passed and '"passed": true' not in score_line:
         yield mismatch("accuracy.passed", True, shorten(score_line), "accuracy.txt says")
     if result.ranked and (why := _unranked(result, subject, record)):
         yield Fault(f"ranked is true, and {why}", "false", "true")

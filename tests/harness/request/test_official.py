@@ -151,15 +151,17 @@ def test_a_run_that_reaches_the_target_is_good_and_says_why_it_is_not_eligible(
     found = run.run(asked(tmp_path, files), Reporter(), 0)
     assert (found.status, found.reason) == ("ok", "")
     directory = Path(found.directory)
-    (eligible,) = [c for c in audit.audit(directory).checks if c.id == "eligibility"]
+    checks = audit.audit(directory).checks
+    assert [c.line() for c in checks if c.verdict is Verdict.FAIL and c.level == "quick"] == []
+    (eligible,) = [c for c in checks if c.id == "eligibility"]
     assert "its dev-v1.1.json is not the published one" in eligible.detail
     assert "own metric" not in eligible.detail
     # A score that nobody computed fails.
     (text,) = directory.rglob("open/**/accuracy.txt")
     text.write_text(text.read_text().replace('"f1": ', '"f1": 9'))
-    (score,) = [c for c in audit.audit(directory).checks if c.id == "accuracy-score"]
-    assert score.verdict is Verdict.FAIL
-    assert "the whole log scores" in score.detail
+    failed = {c.id: c for c in audit.audit(directory).checks if c.verdict is Verdict.FAIL}
+    assert "the whole log scores" in failed["accuracy-score"].detail
+    assert "official.line" in failed["outcomes-and-result"].detail
 
 
 def _with(monkeypatch, benchmark=None, **workload):
