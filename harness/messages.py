@@ -137,10 +137,10 @@ class NotRun(StrEnum):
 class Eligible(StrEnum):
     """Whether a run of `--benchmark` can be submitted, and what it lacks."""
 
-    YES = "yes, if {target} and a review by MLCommons confirm it"
-    NO = "no: {lacks}"
+    YES = "eligible with {target}, if a review by MLCommons confirms it"
+    NO = "not eligible: {lacks}"
     BOTH_DIVISIONS = "closed or open"
-    ONLY_OPEN = "open, because the model is not that of the closed division: {reasons}"
+    ONLY_OPEN = "open, because the model is not that of the closed division ({reasons})"
     OTHER_MODEL = "{name} {value}, not {closed}"
     COUNT = "{count:,} of {size:,} samples"
     OTHER_FILE = "{file} (md5 {digest}) is not the published {name} (md5 {published})"
@@ -148,8 +148,7 @@ class Eligible(StrEnum):
     SUBMITTER = "no --submitter"
     SYSTEM = "no --system FILE with {fields}"
     TARGET = "{name} requires {target}; a system of the suite {suite} needs {scenarios}"
-    DIVISION = "the result may enter the division {division}"
-    ELIGIBLE = "eligible: {eligible}"
+    DIVISION = "division: {division}"
 
 
 class Unranked(StrEnum):

@@ -278,9 +278,7 @@ def official(result: Result) -> str:
     verdict = "pass" if o["passed"] else "FAIL"
     values = ", ".join(f"{name} {value:.5g}" for name, value in o["values"].items())
     limits = ", ".join(f"{name} {limit}" for name, limit in o["limits"].items())
-    lacks = "; ".join(o["lacks"])
-    eligible = f"; not eligible: {lacks}" if lacks else ""
-    return f"{verdict}: {values or 'not scored'} ({o['benchmark']} requires {limits}){eligible}"
+    return f"{verdict}: {values or 'not scored'} ({o['benchmark']} requires {limits})"
 
 
 def accuracy(result: Result) -> str:

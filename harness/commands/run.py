@@ -215,7 +215,7 @@ def planned(
             "scenarios": f"{run.suite}: {run.scenarios}",
             "accuracy": run.target,
             "division": run.division,
-            "eligible": run.eligible,
+            "eligibility": run.eligibility,
         }
     return {
         **_known_of_the_cell(request),

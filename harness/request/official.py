@@ -80,11 +80,10 @@ class OfficialRun:
         target = Eligible.TARGET.format(
             name=self.name, target=self.target, suite=self.suite, scenarios=self.scenarios
         )
-        division = Eligible.DIVISION.format(division=self.division)
-        return target, division, Eligible.ELIGIBLE.format(eligible=self.eligible)
+        return target, Eligible.DIVISION.format(division=self.division), self.eligibility
 
     @property
-    def eligible(self) -> str:
+    def eligibility(self) -> str:
         """Whether the result can be eligible, and what it lacks."""
         if not self.lacks:
             return Eligible.YES.format(target=self.target)
