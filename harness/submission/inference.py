@@ -40,7 +40,7 @@ def write(directory: Path, rules: Rules, submitter: str) -> Score:
     record = files.record(directory / "record.json")
     cell, benchmark = record.cell, record.benchmark
     root, accuracy_score = directory / "open" / submitter, score(directory, record)
-    judged = official.score(directory, record) or accuracy_score
+    metric = official.score(directory, record)
     shutil.rmtree(directory / "open", ignore_errors=True)
     system = documents.system_id(record)
     scenario = root / "results" / system / benchmark.name / cell.scenario
@@ -51,8 +51,8 @@ def write(directory: Path, rules: Rules, submitter: str) -> Score:
         target.mkdir(parents=True)
         for name in _LOGS:
             shutil.copyfile(directory / "raw" / test / name, target / name)
-    _write_accuracy(directory, judged, rules, scenario / "accuracy")
-    compliance_folders.write(directory, record, rules, scenario, judged)
+    _write_accuracy(directory, accuracy_score, metric, rules, scenario / "accuracy")
+    compliance_folders.write(directory, record, rules, scenario, metric or accuracy_score)
     shutil.copyfile(directory / "raw" / "performance" / "user.conf", scenario / "user.conf")
     write_json(scenario / "measurements.json", documents.measurements(record))
     (scenario / "README.md").write_text(
@@ -108,21 +108,28 @@ def score(directory: Path, record: Record) -> Score:
 
 
 def _write_accuracy(
-    directory: Path, accuracy_score: Score | official.Score, rules: Rules, target: Path
+    directory: Path,
+    accuracy_score: Score,
+    metric: official.Score | None,
+    rules: Rules,
+    target: Path,
 ) -> None:
     """Write accuracy.txt with the hash of the whole log, and the log truncated as by
     truncate_accuracy_log.py.
+
+    If the run has an official metric, its line comes first, and the score is its `reference`.
     """
     whole = (directory / "raw" / "accuracy" / "mlperf_log_accuracy.json").read_bytes()
-    line = (
-        json.dumps({"accuracy": accuracy_score})
-        if isinstance(accuracy_score, str)
-        else accuracy_score.line()
-    )
-    (target / "accuracy.txt").write_text(
-        f"{line}\nhash={hashlib.sha256(whole).hexdigest()}\n", encoding="utf-8"
-    )
+    lines = [_line(accuracy_score)]
+    if metric is not None:
+        lines = [_line(metric), accuracy.beside_metric(lines[0])]
+    lines.append(f"hash={hashlib.sha256(whole).hexdigest()}")
+    (target / "accuracy.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (target / "mlperf_log_accuracy.json").write_bytes(rules.truncation.cut(whole))
+
+
+def _line(score: Score | official.Score) -> str:
+    return json.dumps({"accuracy": score}) if isinstance(score, str) else score.line()
 
 
 def system_description(record: Record, submitter: str) -> dict[str, str]:

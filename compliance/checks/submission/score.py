@@ -94,11 +94,18 @@ def _official(subject: Subject, answers: logs.Answers | None, fault: str) -> Che
     if scored is None or row is None:
         why = why or "the round has no such benchmark"
         return judge(_ID, [f"cannot be computed again: {why}"], "", **where)
+    expected = [scored.line()]
+    if not subject.no_reference:
+        score, why = _score_again(run, record.accuracy, answers)
+        if score is None:
+            return judge(_ID, [f"cannot be computed again: {why}"], "", **where)
+        expected.append(accuracy.beside_metric(score.line()))
     faults: list[Fault | str] = []
-    line = (subject.accuracy_text or "").split("\n", 1)[0]
-    if line != scored.line():
-        text = f"accuracy.txt says {line[:120]!r}; the whole log scores {scored.line()[:160]}"
-        faults.append(Fault(text, scored.line(), line[:200]))
+    stated = (subject.accuracy_text or "").split("\n")
+    for line, right in zip(stated, expected, strict=False):
+        if line != right:
+            text = f"accuracy.txt says {line[:120]!r}; the whole log scores {right[:160]}"
+            faults.append(Fault(text, right, line[:200]))
     faults += official.beyond(scored.values, row.of(subject.place.scenario))
     return judge(_ID, faults, f"{scored.line()}, as {record.benchmark.official} requires", **where)
 

@@ -139,7 +139,9 @@ def test_the_verdict_is_that_of_the_official_metric(tmp_path, files, made_enviro
     assert any(note.startswith("not eligible: 84 of 10,833 samples") for note in found.warnings)
     assert rows["reference"].startswith("pass: ")
     (text,) = Path(found.directory).rglob("open/**/accuracy.txt")
-    assert text.read_text().startswith('{"exact_match": ')
+    metric, reference, *_ = text.read_text().split("\n")
+    assert metric.startswith('{"exact_match": ')
+    assert json.loads(reference)["reference"]["passed"]
 
 
 def test_a_run_that_reaches_the_target_is_good_and_says_why_it_is_not_eligible(
@@ -159,9 +161,12 @@ def test_a_run_that_reaches_the_target_is_good_and_says_why_it_is_not_eligible(
     # A score that nobody computed fails.
     (text,) = directory.rglob("open/**/accuracy.txt")
     text.write_text(text.read_text().replace('"f1": ', '"f1": 9'))
+    text.write_text(text.read_text().replace('"passed": true', '"passed": false'))
     failed = {c.id: c for c in audit.audit(directory).checks if c.verdict is Verdict.FAIL}
     assert "the whole log scores" in failed["accuracy-score"].detail
+    assert '"passed": true' in failed["accuracy-score"].detail
     assert "official.line" in failed["outcomes-and-result"].detail
+    assert "accuracy.passed" in failed["outcomes-and-result"].detail
 
 
 def _with(monkeypatch, benchmark=None, **workload):
