@@ -410,7 +410,7 @@ SUTS: dict[str, SutSpec] = {
         process_env={"KERAS_BACKEND": "openvino", **_KERAS},
         devices=("cpu",),
         precisions=("float32",),
-        architectures=(_KERAS_FILE, "bert", "hidden_states"),
+        architectures=(_KERAS_FILE, "bert", "hidden_states", "span"),
         packages=("keras", "keras-hub", "openvino"),
         unsupported=_OPENVINO_LACKS,
         no_fit=(
@@ -462,7 +462,7 @@ SUTS: dict[str, SutSpec] = {
         summary="PyTorch with Transformers, traced to TorchScript",
         current=False,
         unsupported=_TORCH_SCRIPT_LACKS,
-        architectures=("bert", "hidden_states", "picture_encoder", "token_classifier"),
+        architectures=("bert", "hidden_states", "picture_encoder", "span", "token_classifier"),
         packages=("torch", "transformers"),
     ),
     "hf-tensorflow": _hugging_face(

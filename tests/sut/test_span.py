@@ -25,6 +25,8 @@ TESTED = (
     "keras3-tensorflow",
     "keras3-torch",
     "hf-tensorflow",
+    "keras3-openvino",
+    "native-torch-script",
 )
 QUICK = ("native-torch-eager", "keras3-jax", "native-jax")
 
