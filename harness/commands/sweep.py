@@ -5,23 +5,24 @@ command continues.
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from harness.commands import long_plan
 from harness.errors import UsageError
-from harness.messages import SweepPlan
+from harness.messages import OnCluster, SweepPlan
 from harness.request import options
 from harness.request.flags import Parser, add_output
 
 if TYPE_CHECKING:
     from harness.sweep.loop import Sweep
-    from harness.sweep.recipe import Recipe
+    from harness.sweep.recipe import Recipe, Values
     from harness.sweep.schedule import RepeatPlan, Results
 
 _LISTS = ", ".join(options.flag(name) for name in options.LISTS)
@@ -50,6 +51,10 @@ def main(arguments: list[str]) -> int:
     values = options.given(flags)
     chosen = _recipe(flags.recipe, values)
     repeats = _repeats(flags)
+    if flags.on:
+        return _on_cluster(flags, arguments, chosen, values, repeats)
+    if flags.slurm or flags.print:
+        raise UsageError("--slurm and --print are for --on slurm and --on ray: give --on too")
     series = cells.make(chosen.grids, values, control=repeats.least > 1)
     out = next(s.request.options.out for s in series if s.request)
     folder = journal.folder(out, chosen.name, series, flags.again)
@@ -127,9 +132,111 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="say what would be measured and what it costs, and do nothing",
     )
+    parser.add_argument(
+        "--on",
+        metavar="CLUSTER",
+        help=(
+            "measure each comparison on a node of a cluster: slurm, ray (the cluster of this"
+            " machine) or ray://HOST:PORT"
+        ),
+    )
+    parser.add_argument(
+        "--slurm",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE,…",
+        help="with --on slurm: options of sbatch, such as partition=gpu,gpus=1; may be repeated",
+    )
+    parser.add_argument(
+        "--print", action="store_true", help="with --on: print the jobs, and submit nothing"
+    )
     long_plan.add_flag(parser)
     add_output(parser)
     return parser
+
+
+def _on_cluster(
+    flags: argparse.Namespace,
+    arguments: list[str],
+    chosen: Recipe,
+    values: Values,
+    repeats: RepeatPlan,
+) -> int:
+    """Measure each comparison on a node of a cluster. → the exit code.
+
+    The cells are checked without `--device`, because this machine may have none.
+    """
+    from harness import terminal
+    from harness.cluster import follow, jobs, kinds, progress, words
+    from harness.comparison.statistics import plural
+    from harness.execution import rundir
+    from harness.sweep import cells, journal, recipe
+
+    reporter = terminal.Terminal(flags.quiet)
+    grids = [_without(grid, recipe.LEFT_OUT) for grid in chosen.grids]
+    on_host = [_without(grid, ("device",)) for grid in grids]
+    series = cells.make(on_host, values, control=False)
+    request = next(s.request for s in series if s.request)
+    out = request.options.out
+    cache = request.options.cache
+    cluster = kinds.named(flags.on, flags.slurm, flags.device, cache, reporter.say)
+    name = "-".join(filter(None, (chosen.name, flags.device)))
+    folder = journal.folder(out, re.sub(r"[^\w.-]+", "-", name), series, flags.again)
+    each_cell = [words_ for grid in grids for words_ in cells.expand(grid)]
+    places = ["--out", str(out), "--cache", str(cache)]
+    planned = jobs.of(each_cell, folder, [*places, *_common_flags(flags, values, repeats)])
+    count = sum(len(job.cells) for job in planned)
+    reporter.say(
+        OnCluster.PLAN.format(
+            cells=plural(count, "cell"),
+            comparisons=plural(len(planned), "comparison"),
+            repeats=repeats.least,
+        )
+    )
+    if flags.dry_run:
+        for job in planned:
+            terminal.line(job.label)
+        return 0
+    rundir.check_writable("--out", out)
+    command = shlex.join(["./run.sh", "sweep", *arguments])
+    if flags.print:
+        for job in planned:
+            job.write(command)
+            terminal.line(cluster.text(job))
+        reporter.say(OnCluster.PRINTED.format(folder=terminal.near(str(folder / jobs.FOLDER))))
+        return 0
+    cluster.check()
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = journal.Repeats(least=repeats.least, most=repeats.most, until=repeats.until)
+    follower = follow.Follower(
+        jobs=planned,
+        cluster=cluster,
+        progress=progress.Progress(out=out, repeats=wanted),
+        reporter=reporter,
+        command=command,
+        folder=folder,
+    )
+    is_good = words.show(follower.run(), out, flags.json)
+    return 0 if is_good else 1
+
+
+def _without(grid: Values, names: Collection[str]) -> Values:
+    return {name: values for name, values in grid.items() if name not in names}
+
+
+def _common_flags(flags: argparse.Namespace, values: Values, repeats: RepeatPlan) -> list[str]:
+    """The flags of the plain command that a recipe does not have, without --out and --cache."""
+    from harness.sweep import cells
+
+    given = {name: values[name] for name in ("submitter", "python", "whole") if name in values}
+    words = [*cells.flags_of(given), "--repeats", str(repeats.least), "--yes"]
+    if flags.until:
+        words += ["--until", flags.until, "--max-repeats", str(repeats.most)]
+    if flags.time:
+        words += ["--for", flags.time]
+    if flags.fail_fast:
+        words.append("--fail-fast")
+    return words
 
 
 def _recipe(name: str | None, values: Mapping[str, list[str]]) -> Recipe:

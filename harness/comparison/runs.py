@@ -145,6 +145,8 @@ def machine_words(machine: Machine) -> str:
         flags = " ".join(sorted(machine.cpu_flags))
         parts.append(f"flags {hashlib.sha256(flags.encode()).hexdigest()[:6]}")
     parts += [accelerator.name for accelerator in machine.accelerators]
+    if machine.node:
+        parts.append(f"node {machine.node}")
     return ", ".join(parts)
 
 
