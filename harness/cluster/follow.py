@@ -98,8 +98,9 @@ class Follower:
             while self._left():
                 time.sleep(POLL_S)
                 self._look()
-        finally:  # after Ctrl-C or a refusal
+        except KeyboardInterrupt:
             self.cluster.cancel([one.job for one in self._left()])
+            raise
         return self.followed
 
     def _left(self) -> list[Followed]:

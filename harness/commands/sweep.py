@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import textwrap
@@ -206,6 +207,7 @@ def _on_cluster(
         reporter.say(OnCluster.PRINTED.format(folder=terminal.near(str(folder / jobs.FOLDER))))
         return 0
     cluster.check()
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # jobs outlive a lost connection
     folder.mkdir(parents=True, exist_ok=True)
     wanted = journal.Repeats(least=repeats.least, most=repeats.most, until=repeats.until)
     follower = follow.Follower(

@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import stat
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -203,7 +204,7 @@ def note_end(folder: Path, end: End | None) -> None:
 def end(folder: Path) -> End | None:
     """The end of a sweep. None: something is left to measure."""
     try:
-        document = json.loads((folder / _END).read_text(encoding="utf-8"))
+        document = json.loads((_fresh(folder) / _END).read_text(encoding="utf-8"))
         return End(repeats=Repeats(**document["repeats"]), failed=document["failed"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -211,7 +212,7 @@ def end(folder: Path) -> End | None:
 
 def made_by(out: Path, name: str) -> list[Path]:
     """The folders of the sweeps below `--out` of a recipe's name, the oldest first."""
-    plans = (out / _FOLDER).glob(f"{name}-*/{_PLAN}")
+    plans = _fresh(out / _FOLDER).glob(f"{name}-*/{_PLAN}")
     return [path.parent for path in sorted(plans, key=lambda path: path.stat().st_mtime_ns)]
 
 
@@ -230,7 +231,8 @@ def measured(folder: Path, seen: dict[Path, int]) -> Iterator[tuple[str, Result]
     cells = _plan(folder)["cells"]
     labels = {cell["number"]: cell["label"] for cell in cells}
     patterns = dict.fromkeys(cell["runs"] for cell in cells if cell["runs"])
-    found = chain.from_iterable(out.glob(f"{pattern}/*/result.json") for pattern in patterns)
+    of_cells = chain.from_iterable(out.glob(pattern) for pattern in patterns)
+    found = chain.from_iterable(_fresh(path).glob("*/result.json") for path in of_cells)
     for path in (*sorted(found), *sorted(folder.glob(f"{_NOT_MEASURED}/*/result.json"))):
         changed_ns = path.stat().st_mtime_ns
         if seen.get(path) == changed_ns:
@@ -240,6 +242,13 @@ def measured(folder: Path, seen: dict[Path, int]) -> Iterator[tuple[str, Result]
             result = reading.from_file(path, reading.result)
             if result.sweep and result.sweep.id == folder.name:
                 yield labels[result.sweep.series], _at(result, path)
+
+
+def _fresh(folder: Path) -> Path:
+    """The folder. Its mode is set to what it is, so that NFS reads its list of files again."""
+    with suppress(OSError):
+        folder.chmod(stat.S_IMODE(folder.stat().st_mode))
+    return folder
 
 
 def _plan(folder: Path) -> dict[str, Any]:

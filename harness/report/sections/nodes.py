@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from statistics import median
 
-from harness.comparison.runs import Run, machine_words
+from harness.comparison.runs import Run, kind_words
 from harness.comparison.tables import Group
 from harness.figure import short
 from harness.messages import Finding
@@ -32,7 +31,7 @@ def _place(run: Run) -> tuple[str, str] | None:
     if run.record is None or run.record.machine.node is None:
         return None
     machine = run.record.machine
-    return machine_words(replace(machine, node=None)), str(machine.node)
+    return kind_words(machine), str(machine.node)
 
 
 def _kinds(groups: Iterable[Group]) -> Iterator[str]:
