@@ -16,7 +16,7 @@ _SLURM, _RAY, _CLIENT = "slurm", "ray", "ray://"
 def named(
     on: str,
     slurm: Sequence[str],
-    device: str | None,
+    devices: Sequence[str],
     cache: Path,
     say: Callable[[str], None],
 ) -> Slurm | Ray:
@@ -24,7 +24,7 @@ def named(
 
     Args:
         slurm: the values of `--slurm`.
-        device: the value of `--device`, if it is given.
+        devices: the values of `--device`, if there are any.
         cache: the folder of environments.
         say: prints what is made.
     """
@@ -33,6 +33,6 @@ def named(
     if slurm:
         raise UsageError(f"--slurm {slurm[0]}: is for --on slurm: leave it out")
     if on == _RAY or on.startswith(_CLIENT):
-        accelerator = device is not None and DEVICES[device].accelerator
+        accelerator = any(DEVICES[device].accelerator for device in devices)
         return Ray("auto" if on == _RAY else on, accelerator, cache, say)
     raise UsageError(f"--on {on}: give slurm, ray (the cluster of this machine) or ray://HOST:PORT")

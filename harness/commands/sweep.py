@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from harness.commands import long_plan
 from harness.errors import UsageError
 from harness.messages import OnCluster, SweepPlan
 from harness.request import options
-from harness.request.flags import Parser, add_output
+from harness.request.flags import Parser, add_output, known_name
 
 if TYPE_CHECKING:
     from harness.sweep.loop import Sweep
@@ -180,9 +180,10 @@ def _on_cluster(
     request = next(s.request for s in series if s.request)
     out = request.options.out
     cache = request.options.cache
-    cluster = kinds.named(flags.on, flags.slurm, flags.device, cache, reporter.say)
-    name = "-".join(filter(None, (chosen.name, flags.device)))
-    folder = journal.folder(out, re.sub(r"[^\w.-]+", "-", name), series, flags.again)
+    devices = _devices(grids)
+    cluster = kinds.named(flags.on, flags.slurm, devices, cache, reporter.say)
+    name = re.sub(r"[^\w.-]+", "-", "-".join((chosen.name, *devices)))
+    folder = journal.folder(out, name, series, flags.again)
     each_cell = [words_ for grid in grids for words_ in cells.expand(grid)]
     places = ["--out", str(out), "--cache", str(cache)]
     planned = jobs.of(each_cell, folder, [*places, *_common_flags(flags, values, repeats)])
@@ -220,6 +221,14 @@ def _on_cluster(
     )
     is_good = words.show(follower.run(), out, flags.json)
     return 0 if is_good else 1
+
+
+def _devices(grids: Iterable[Values]) -> list[str]:
+    """The devices that flags or a recipe name. Raises UsageError for an unknown one."""
+    from sut.devices import DEVICES
+
+    given = [name for grid in grids for name in grid.get("device", ())]
+    return [known_name(name, DEVICES, "--device") for name in dict.fromkeys(given)]
 
 
 def _without(grid: Values, names: Collection[str]) -> Values:

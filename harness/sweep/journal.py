@@ -234,11 +234,11 @@ def measured(folder: Path, seen: dict[Path, int]) -> Iterator[tuple[str, Result]
     of_cells = chain.from_iterable(out.glob(pattern) for pattern in patterns)
     found = chain.from_iterable(_fresh(path).glob("*/result.json") for path in of_cells)
     for path in (*sorted(found), *sorted(folder.glob(f"{_NOT_MEASURED}/*/result.json"))):
-        changed_ns = path.stat().st_mtime_ns
-        if seen.get(path) == changed_ns:
-            continue
-        seen[path] = changed_ns
         with suppress(OSError, ValueError):
+            changed_ns = path.stat().st_mtime_ns
+            if seen.get(path) == changed_ns:
+                continue
+            seen[path] = changed_ns
             result = reading.from_file(path, reading.result)
             if result.sweep and result.sweep.id == folder.name:
                 yield labels[result.sweep.series], _at(result, path)
