@@ -3,7 +3,7 @@
 from harness.comparison import tables
 from harness.comparison.runs import find
 from harness.report import content
-from harness.report.sections import nodes
+from harness.report.sections import comparisons, nodes
 from tests.support.synthetic_runs import MACHINE, cell, write
 
 
@@ -11,12 +11,13 @@ def report(root):
     return content.of_results(find(root)[0], "runs")
 
 
-def measured(root, node, rate, figures, sut="keras3-jax", minute=0, **changes):
+def measured(root, node, rate, figures, sut="keras3-jax", minute=0, sweep=None, **changes):
     write(
         root,
         cell(sut, **changes),
         figures,
         first_minute=minute,
+        sweep=sweep,
         evidence={"sentence": "", "after": {"matrix_flops": rate}},
         record={"machine": MACHINE | {"node": node}},
     )
@@ -38,6 +39,25 @@ def test_suts_of_two_nodes_are_not_compared(tmp_path):
     measured(tmp_path, "n1", 200e9, [50, 51, 49])
     measured(tmp_path, "n2", 200e9, [90, 91, 89], sut="native-jax")
     assert not report(tmp_path).with_rivals
+
+
+def both(root, node, minute, **changes):
+    """Two SUTs in turns on one node."""
+    for sut, figures in (("keras3-jax", [100, 102, 98]), ("native-jax", [50, 51, 49])):
+        sweep = f"sweep-{minute}"
+        measured(root, node, 200e9, figures, sut, minute, sweep=sweep, **changes)
+
+
+def test_the_mean_of_ratios_is_over_nodes_of_one_kind_that_measured_other_work(tmp_path):
+    both(tmp_path, "n1", 0)
+    both(tmp_path, "n2", 100, batch_size=1)
+    (sentence,) = comparisons.means(report(tmp_path)).sentences
+    assert sentence.startswith(
+        "machine 1, machine 2: mean speed (geometric) over the 2 comparisons"
+    )
+    both(tmp_path, "n1", 200, batch_size=1)
+    (sentence,) = comparisons.means(report(tmp_path)).sentences
+    assert sentence.startswith("machine 1: ")
 
 
 def test_one_node_and_a_machine_without_a_cluster_have_no_spread(tmp_path):
