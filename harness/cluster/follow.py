@@ -86,7 +86,7 @@ class Follower:
             one = Followed(job=job, state=states.get(job.name))
             self.followed.append(one)
             if one.state and one.state.live:
-                self._say(OnCluster.FOUND, one)
+                self._say_found(one)
             elif self.progress.is_finished(job):
                 one.complete = True
                 one.outcome = OnCluster.FINISHED_BEFORE
@@ -111,7 +111,7 @@ class Follower:
             one.job.write(self.command)
         self.cluster.submit([one.job for one in missing])
         for one in missing:
-            number = self.jobs.index(one.job) + 1
+            number = self._number(one)
             self.reporter.say(OnCluster.SUBMITTED.format(number=number, work=one.job.label))
 
     def _states(self, jobs: Sequence[Job]) -> dict[str, State]:
@@ -139,7 +139,7 @@ class Follower:
             state = states.get(one.job.name)
             if state and (one.state is None or one.state.words != state.words):
                 one.state = state
-                self._say(OnCluster.STATE, one)
+                self._say_state(one)
             is_live = state is not None and state.live
             one.ends = 0 if is_live else one.ends + 1
             self._say_results(one)
@@ -147,7 +147,7 @@ class Follower:
                 one.complete = self.progress.is_complete(one.job)
                 one.outcome = outcome(one)
                 if not one.complete:
-                    number = self.jobs.index(one.job) + 1
+                    number = self._number(one)
                     text = OnCluster.NOT_COMPLETE.format(number=number, outcome=one.outcome)
                     self.reporter.warn(text)
 
@@ -165,13 +165,28 @@ class Follower:
                 )
             )
 
-    def _say(self, message: OnCluster, one: Followed) -> None:
+    def _say_found(self, one: Followed) -> None:
         assert one.state
-        number = self.jobs.index(one.job) + 1
-        where = f" on {one.node}" if one.node else ""
         self.reporter.say(
-            message.format(number=number, id=one.state.id, words=one.state.words, where=where)
+            OnCluster.FOUND.format(
+                number=self._number(one), id=one.state.id, words=one.state.words, where=_where(one)
+            )
         )
+
+    def _say_state(self, one: Followed) -> None:
+        assert one.state
+        self.reporter.say(
+            OnCluster.STATE.format(
+                number=self._number(one), id=one.state.id, words=one.state.words, where=_where(one)
+            )
+        )
+
+    def _number(self, one: Followed) -> int:
+        return self.jobs.index(one.job) + 1
+
+
+def _where(one: Followed) -> str:
+    return f" on {one.node}" if one.node else ""
 
 
 def outcome(one: Followed) -> str:

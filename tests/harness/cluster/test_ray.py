@@ -57,6 +57,15 @@ def test_a_cluster_that_does_not_answer_is_told_in_rays_words(tmp_path, planned)
             pass
 
 
+class Reference:
+    """The reference of a played task."""
+
+    def __init__(self, function, arguments, number):
+        self.function = function
+        self.arguments = arguments
+        self.number = number
+
+
 class Task:
     """A task of the played Ray, which records its options."""
 
@@ -70,7 +79,7 @@ class Task:
         return self
 
     def remote(self, *arguments):
-        return (self.function, arguments, len(Task.given))
+        return Reference(self.function, arguments, len(Task.given))
 
 
 @pytest.fixture
@@ -78,10 +87,9 @@ def driver(monkeypatch):
     """The module of the driver, with a Ray of two nodes in which each task ends at once."""
 
     def get(reference):
-        function, arguments, number = reference
-        if number == 2:
+        if reference.number == 2:
             raise exceptions.RayError("the node n2 died\nmore")
-        return function(*arguments)
+        return reference.function(*reference.arguments)
 
     def node(name, **resources):
         facts = {"NodeID": f"id-{name}", "NodeManagerHostname": name, "Alive": True}
@@ -154,7 +162,7 @@ def test_the_command_sees_the_variables_of_the_users_shell_and_none_of_rays(
     assert driver.measure(job, {"XLA_FLAGS": "--xla_dump"}) == "exit code 0"
     lines = planned[0].log.read_text().splitlines()
     assert "XLA_FLAGS=--xla_dump" in lines and "RAY_JOB_ID=1" in lines
-    left = ("OMP_", "RAY_R", "PYTHON", "CUDA_VISIBLE")
+    left = ("OMP_NUM", "RAY_R", "PYTHON", "CUDA_VISIBLE")
     assert not [line for line in lines if line.startswith(left)]
 
 

@@ -57,7 +57,7 @@ def test_the_mean_of_ratios_is_over_nodes_of_one_kind_that_measured_other_work(t
     )
     both(tmp_path, "n1", 200, batch_size=1)
     (sentence,) = comparisons.means(report(tmp_path)).sentences
-    assert sentence.startswith("machine 1: ")
+    assert sentence.startswith("machine 2: mean speed (geometric) over the 2 comparisons")
 
 
 def test_one_node_and_a_machine_without_a_cluster_have_no_spread(tmp_path):
