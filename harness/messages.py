@@ -861,6 +861,7 @@ class OnCluster(StrEnum):
     NOT_COMPLETE = "comparison {number} is not complete: {outcome}"
     DONE = "complete"
     ENDED = "{words} on {node}; its last line: {last} ({log})"
+    INTERRUPTED = "{words} on {node}; the same command continues"
     NOT_SHARED = (
         "the job wrote nothing to its log, so {node} does not see {folder}: --out, --cache and this"
         " checkout must be in folders that all nodes share ({words})"

@@ -12,14 +12,19 @@ from harness import locks
 from harness.cluster.jobs import Cluster, Job, State
 from harness.cluster.progress import Progress
 from harness.errors import EnvironmentFailure
-from harness.messages import OnCluster
+from harness.messages import OnCluster, SweepProgress
 from harness.summary import speed
+from harness.sweep.loop import disturbed
 from harness.terminal import Terminal
 
 POLL_S = 4.0
 """Seconds between two questions to the scheduler. An end counts when it is seen twice, because a
 job that is preempted may begin again.
 """
+
+
+_INTERRUPTED = "error: interrupted"
+"""The beginning of the last line of a command that a signal ended."""
 
 
 @dataclass(kw_only=True)
@@ -139,7 +144,8 @@ class Follower:
             state = states.get(one.job.name)
             if state and (one.state is None or one.state.words != state.words):
                 one.state = state
-                self._say_state(one)
+                if not state.queued:
+                    self._say_state(one)
             is_live = state is not None and state.live
             one.ends = 0 if is_live else one.ends + 1
             self._say_results(one)
@@ -198,6 +204,8 @@ def outcome(one: Followed) -> str:
     last = _last_line(one.job.log)
     if not last:
         return OnCluster.NOT_SHARED.format(node=node, folder=one.job.folder, words=words)
+    if last.startswith(_INTERRUPTED):
+        return OnCluster.INTERRUPTED.format(node=node, words=words)
     return OnCluster.ENDED.format(node=node, words=words, last=last, log=one.job.log)
 
 
@@ -210,6 +218,8 @@ def _last_line(log: Path) -> str:
 
 
 def _measured(result: Result) -> str:
-    if result.status is Status.OK and result.metric:
-        return f"{result.status}: {speed(result)}"
-    return f"{result.status}: {result.reason}"
+    if result.status is not Status.OK or not result.metric:
+        return f"{result.status}: {result.reason}"
+    why = disturbed(result)
+    end = SweepProgress.DISTURBED.format(why=why) if why else ""
+    return f"{result.status}: {speed(result)}{end}"

@@ -97,12 +97,14 @@ class State:
         live: whether it waits or runs.
         words: the state in the cluster's own words, with its reason.
         node: the name of its node; empty if it did not begin.
+        queued: whether it only waits for its turn.
     """
 
     id: str
     live: bool
     words: str
     node: str = ""
+    queued: bool = False
 
 
 class Cluster(Protocol):

@@ -77,7 +77,7 @@ class Driver:
     def run(self) -> None:
         """Run all jobs, one at a time on each node."""
         for job in self.waiting:
-            self._note(job, live=True, words="waits for a node")
+            self._note(job, live=True, words="waits for a node", queued=True)
         while self.waiting or self.running:
             for node in self._free():
                 if self.waiting:
@@ -111,11 +111,11 @@ class Driver:
         )
         reference = task.remote(job, self.document["variables"])
         self.running[reference] = (job, node)
-        self._note(job, live=True, words="given to a node", node=_name(node))
+        self._note(job, live=True, words="assigned", node=_name(node))
 
-    def _note(self, job: Mapping[str, Any], *, live: bool, words: str, node: str = "") -> None:
-        name = job["name"]
-        self.states[name] = {"id": name, "live": live, "words": words, "node": node}
+    def _note(self, job: Mapping[str, Any], **facts: Any) -> None:
+        """Note the state of a job: the fields of `harness.cluster.jobs.State`."""
+        self.states[job["name"]] = {"id": job["name"], **facts}
 
     def _write(self) -> None:
         partial = self.path.with_suffix(".partial")

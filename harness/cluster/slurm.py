@@ -37,6 +37,8 @@ _ENDED = (
     "REVOKED",
     "TIMEOUT",
 )
+_QUEUED = ("None", "Priority", "Resources")
+"""Reasons why a job waits that are no fault."""
 _FIELDS = "%j|%A|%T|%r|%N"  # name, number, state, reason, nodes
 
 
@@ -132,8 +134,13 @@ class Slurm:
         for line in sorted(done.stdout.splitlines(), key=_number):
             name, number, state, reason, node = line.split("|")
             words = state if reason in ("None", "") else f"{state} ({reason})"
-            live = state not in _ENDED
-            states[name] = State(id=number, live=live, words=words, node=node)
+            states[name] = State(
+                id=number,
+                live=state not in _ENDED,
+                words=words,
+                node=node,
+                queued=state == "PENDING" and reason in _QUEUED,
+            )
         return states
 
     def cancel(self, jobs: Sequence[Job]) -> None:
