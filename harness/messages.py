@@ -849,7 +849,7 @@ class OnCluster(StrEnum):
     """What a sweep on a cluster says of its jobs."""
 
     PLAN = (
-        "{cells} in {comparisons}, each cell {repeats} times; each comparison is a job that has a"
+        "{cells} in {comparisons}, each cell {repeats}; each comparison is a job that has a"
         " node to itself"
     )
     PRINTED = "nothing was submitted; the files of the jobs are in {folder}"

@@ -23,10 +23,6 @@ job that is preempted may begin again.
 """
 
 
-_INTERRUPTED = "error: interrupted"
-"""The beginning of the last line of a command that a signal ended."""
-
-
 @dataclass(kw_only=True)
 class Followed:
     """A job while it is followed.
@@ -204,7 +200,7 @@ def outcome(one: Followed) -> str:
     last = _last_line(one.job.log)
     if not last:
         return OnCluster.NOT_SHARED.format(node=node, folder=one.job.folder, words=words)
-    if last.startswith(_INTERRUPTED):
+    if one.state is None or not one.state.exited:
         return OnCluster.INTERRUPTED.format(node=node, words=words)
     return OnCluster.ENDED.format(node=node, words=words, last=last, log=one.job.log)
 

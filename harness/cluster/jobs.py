@@ -98,6 +98,7 @@ class State:
         words: the state in the cluster's own words, with its reason.
         node: the name of its node; empty if it did not begin.
         queued: whether it only waits for its turn.
+        exited: whether its command ended, and nothing else ended it.
     """
 
     id: str
@@ -105,6 +106,7 @@ class State:
     words: str
     node: str = ""
     queued: bool = False
+    exited: bool = False
 
 
 class Cluster(Protocol):

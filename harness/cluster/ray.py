@@ -67,7 +67,8 @@ class Ray:
             "jobs": [_as_document(job) for job in jobs],
         }
         python = self.cache / "environments" / ENVIRONMENT / "bin" / "python"
-        command = [python, "-P", "-m", "harness.cluster.ray_driver", folder / _STATES]
+        module = "harness.cluster.ray_driver"
+        command = [str(python), "-P", "-m", module, str(folder / _STATES)]
         with (folder / _LOG).open("wb") as log:
             self.driver = subprocess.Popen(
                 command,
@@ -97,7 +98,9 @@ class Ray:
             lines = (folder / _LOG).read_text(encoding="utf-8", errors="replace").splitlines()
             words = next((line for line in reversed(lines) if line.strip()), f"exit code {code}")
             raise EnvironmentFailure(OnCluster.NO_RAY.format(address=self.address, words=words))
-        return states if states or code == 0 else None
+        if states or code == 0:
+            return states
+        return {job.name: _waits(job) for job in jobs}
 
     def cancel(self, jobs: Sequence[Job]) -> None:
         """End all tasks, if one of the jobs waits or runs."""
@@ -108,6 +111,11 @@ class Ray:
             self.driver.wait(_PATIENCE_S)
         except subprocess.TimeoutExpired:
             self.driver.kill()
+
+
+def _waits(job: Job) -> State:
+    """The state of a job before Ray answered."""
+    return State(id=job.name, live=True, words="waits for Ray", queued=True)
 
 
 def _as_document(job: Job) -> dict[str, object]:

@@ -86,7 +86,7 @@ class Driver:
             done, _ = ray.wait(list(self.running), timeout=_LOOK_S)
             for reference in done:
                 job, node = self.running.pop(reference)
-                self._note(job, live=False, words=_end(reference), node=_name(node))
+                self._note(job, live=False, node=_name(node), **_end(reference))
         self._write()
 
     def end(self) -> None:
@@ -123,13 +123,15 @@ class Driver:
         partial.replace(self.path)
 
 
-def _end(reference: Any) -> str:
-    """How a task ended, if Ray ended it in Ray's own words."""
+def _end(reference: Any) -> dict[str, Any]:
+    """How a task ended: `words` and `exited` of its state. If Ray ended it, the first sentence of
+    Ray's own words.
+    """
     try:
-        return str(ray.get(reference))
+        return {"words": ray.get(reference), "exited": True}
     except RayError as e:
-        lines = str(e).strip().splitlines() or [""]
-        return f"{type(e).__name__}: {lines[0]}"
+        sentence = " ".join(str(e).partition(". ")[0].split())
+        return {"words": f"{type(e).__name__}: {sentence}"}
 
 
 def _name(node: Mapping[str, Any]) -> str:

@@ -37,6 +37,7 @@ _ENDED = (
     "REVOKED",
     "TIMEOUT",
 )
+_EXITED = ("COMPLETED", "FAILED")
 _QUEUED = ("None", "Priority", "Resources")
 """Reasons why a job waits that are no fault."""
 _FIELDS = "%j|%A|%T|%r|%N"  # name, number, state, reason, nodes
@@ -140,6 +141,7 @@ class Slurm:
                 words=words,
                 node=node,
                 queued=state == "PENDING" and reason in _QUEUED,
+                exited=state in _EXITED,
             )
         return states
 

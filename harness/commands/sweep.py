@@ -192,7 +192,7 @@ def _on_cluster(
         OnCluster.PLAN.format(
             cells=plural(count, "cell"),
             comparisons=plural(len(planned), "comparison"),
-            repeats=repeats.least,
+            repeats=plural(repeats.least, "time"),
         )
     )
     if flags.dry_run:

@@ -60,7 +60,8 @@ class Played:
             live = job.name in self.running
             words = "RUNNING" if live else self.ends.get(job.name)
             if words:
-                states[job.name] = State(id="7", live=live, words=words, node="n1")
+                exited = words.startswith(("COMPLETED", "FAILED"))
+                states[job.name] = State(id="7", live=live, words=words, node="n1", exited=exited)
         return states
 
     def cancel(self, jobs):
@@ -93,7 +94,7 @@ def test_a_job_that_the_scheduler_ended_is_submitted_again_and_a_finished_one_is
     cluster.faults = {2: "TIMEOUT (TimeLimit)"}
     code, _, said = sweep(*TWO, "--json")
     assert code == 1 and len(cluster.submitted) == 2
-    assert "comparison 2 is not complete: TIMEOUT (TimeLimit) on n1; its last line: node n1" in said
+    assert "comparison 2 is not complete: TIMEOUT (TimeLimit) on n1; the same command" in said
     assert "[1/2] mock bert tiny Offline batch 4 float32, repeat 1, node n1: ok: " in said
     code, out, said = sweep(*TWO, "--json")
     document = json.loads(out)
@@ -137,6 +138,12 @@ def test_a_folder_that_the_node_does_not_see_is_said(cluster, sweep):
     code, _, said = sweep(*TWO)
     assert code == 1
     assert "wrote nothing to its log, so n1 does not see" in said and "share (FAILED" in said
+
+
+def test_a_command_that_ended_too_early_has_its_last_line(cluster, sweep):
+    cluster.faults = {1: "FAILED (NonZeroExitCode)", 2: "FAILED (NonZeroExitCode)"}
+    code, _, said = sweep(*TWO)
+    assert code == 1 and "FAILED (NonZeroExitCode) on n1; its last line: node n1 (" in said
 
 
 def test_print_shows_each_job_and_submits_nothing(cluster, sweep):

@@ -39,8 +39,8 @@ def test_the_states_are_those_that_the_driver_writes_and_it_ends_with_the_comman
     script = f"cat >/dev/null; echo '{json.dumps(state)}' >\"$3\"; exec sleep 60"
     ray = cluster(tmp_path, script)
     ray.submit(planned)
-    while not (states := ray.states(planned)):
-        pass
+    while (states := ray.states(planned))["sweep-1.1"].queued:
+        assert states["sweep-1.1"].live
     assert states["sweep-1.1"].words == "runs" and states["sweep-1.1"].live
     ray.cancel([])
     assert ray.driver.poll() is None
@@ -53,7 +53,7 @@ def test_a_cluster_that_does_not_answer_is_told_in_rays_words(tmp_path, planned)
     ray = cluster(tmp_path, f"echo Traceback; echo '{words}'; exit 1")
     ray.submit(planned)
     with pytest.raises(EnvironmentFailure, match="any running Ray instance"):
-        while ray.states(planned) is None:
+        while ray.states(planned)["sweep-1.1"].queued:
             pass
 
 
@@ -88,7 +88,7 @@ def driver(monkeypatch):
 
     def get(reference):
         if reference.number == 2:
-            raise exceptions.RayError("the node n2 died\nmore")
+            raise exceptions.RayError("the node n2 died. More")
         return reference.function(*reference.arguments)
 
     def node(name, **resources):

@@ -76,6 +76,11 @@ def test_states_are_those_of_the_last_job_of_a_name_in_slurms_words(job, program
     program("squeue", f"echo '{lines[0]}'")
     state = Slurm({}).states([job])["sweep-1.1"]
     assert (state.live, state.words, state.node) == (False, "TIMEOUT (TimeLimit)", "n1")
+    assert not state.exited and not state.queued
+    program("squeue", "echo 'sweep-1.1|8|PENDING|Priority|'")
+    assert Slurm({}).states([job])["sweep-1.1"].queued
+    program("squeue", "echo 'sweep-1.1|8|FAILED|NonZeroExitCode|n1'")
+    assert Slurm({}).states([job])["sweep-1.1"].exited
 
 
 def test_a_scheduler_that_does_not_answer_has_no_states(job, program):
