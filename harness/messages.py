@@ -871,7 +871,7 @@ class OnCluster(StrEnum):
     SILENT = "the scheduler does not answer; jobs go on, and this command waits"
     TAKEN = "another command follows the sweep {folder}: wait for it, or end it"
     REFUSED = "sbatch refused the job {name}: {words}"
-    NO_RAY = "--on: the Ray cluster {address} ended the jobs: {words}"
+    NO_RAY = "--on: Ray at {address} cannot run the jobs: {words}"
 
 
 class Tune(StrEnum):
