@@ -5,25 +5,23 @@ command continues.
 from __future__ import annotations
 
 import argparse
-import re
 import shlex
-import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from harness.commands import long_plan
+from harness.commands import long_plan, on_cluster
 from harness.errors import UsageError
-from harness.messages import OnCluster, SweepPlan
+from harness.messages import SweepPlan
 from harness.request import options
-from harness.request.flags import Parser, add_output, known_name
+from harness.request.flags import Parser, add_output
 
 if TYPE_CHECKING:
     from harness.sweep.loop import Sweep
-    from harness.sweep.recipe import Recipe, Values
+    from harness.sweep.recipe import Recipe
     from harness.sweep.schedule import RepeatPlan, Results
 
 _LISTS = ", ".join(options.flag(name) for name in options.LISTS)
@@ -53,7 +51,7 @@ def main(arguments: list[str]) -> int:
     chosen = _recipe(flags.recipe, values)
     repeats = _repeats(flags)
     if flags.on:
-        return _on_cluster(flags, arguments, chosen, values, repeats)
+        return on_cluster.main(flags, arguments, chosen, values, repeats)
     if flags.slurm or flags.print:
         raise UsageError("--slurm and --print are for --on slurm and --on ray: give --on too")
     series = cells.make(chosen.grids, values, control=repeats.least > 1)
@@ -154,100 +152,6 @@ def _parser() -> argparse.ArgumentParser:
     long_plan.add_flag(parser)
     add_output(parser)
     return parser
-
-
-def _on_cluster(
-    flags: argparse.Namespace,
-    arguments: list[str],
-    chosen: Recipe,
-    values: Values,
-    repeats: RepeatPlan,
-) -> int:
-    """Measure each comparison on a node of a cluster. → the exit code.
-
-    The cells are checked without `--device`, because this machine may have none.
-    """
-    from harness import terminal
-    from harness.cluster import follow, jobs, kinds, progress, words
-    from harness.comparison.statistics import plural
-    from harness.execution import rundir
-    from harness.sweep import cells, journal, recipe
-
-    reporter = terminal.Terminal(flags.quiet)
-    grids = [_without(grid, recipe.LEFT_OUT) for grid in chosen.grids]
-    on_host = [_without(grid, ("device",)) for grid in grids]
-    series = cells.make(on_host, values, control=False)
-    request = next(s.request for s in series if s.request)
-    out = request.options.out
-    cache = request.options.cache
-    devices = _devices(grids)
-    cluster = kinds.named(flags.on, flags.slurm, devices, cache, reporter.say)
-    name = re.sub(r"[^\w.-]+", "-", "-".join((chosen.name, *devices)))
-    folder = journal.folder(out, name, series, flags.again)
-    each_cell = [words_ for grid in grids for words_ in cells.expand(grid)]
-    places = ["--out", str(out), "--cache", str(cache)]
-    planned = jobs.of(each_cell, folder, [*places, *_common_flags(flags, values, repeats)])
-    count = sum(len(job.cells) for job in planned)
-    reporter.say(
-        OnCluster.PLAN.format(
-            cells=plural(count, "cell"),
-            comparisons=plural(len(planned), "comparison"),
-            repeats=plural(repeats.least, "time"),
-        )
-    )
-    if flags.dry_run:
-        for job in planned:
-            terminal.line(job.label)
-        return 0
-    rundir.check_writable("--out", out)
-    command = shlex.join(["./run.sh", "sweep", *arguments])
-    if flags.print:
-        for job in planned:
-            job.write(command)
-            terminal.line(cluster.text(job))
-        reporter.say(OnCluster.PRINTED.format(folder=terminal.near(str(folder / jobs.FOLDER))))
-        return 0
-    cluster.check()
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # jobs outlive a lost connection
-    folder.mkdir(parents=True, exist_ok=True)
-    wanted = journal.Repeats(least=repeats.least, most=repeats.most, until=repeats.until)
-    follower = follow.Follower(
-        jobs=planned,
-        cluster=cluster,
-        progress=progress.Progress(out=out, repeats=wanted),
-        reporter=reporter,
-        command=command,
-        folder=folder,
-    )
-    is_good = words.show(follower.run(), out, flags.json)
-    return 0 if is_good else 1
-
-
-def _devices(grids: Iterable[Values]) -> list[str]:
-    """The devices that flags or a recipe name. Raises UsageError for an unknown one."""
-    from sut.devices import DEVICES
-
-    given = [name for grid in grids for name in grid.get("device", ())]
-    return [known_name(name, DEVICES, "--device") for name in dict.fromkeys(given)]
-
-
-def _without(grid: Values, names: Collection[str]) -> Values:
-    return {name: values for name, values in grid.items() if name not in names}
-
-
-def _common_flags(flags: argparse.Namespace, values: Values, repeats: RepeatPlan) -> list[str]:
-    """The flags of the plain command that a recipe does not have, without --out and --cache."""
-    from harness.sweep import cells
-
-    given = {name: values[name] for name in ("submitter", "python", "whole") if name in values}
-    words = [*cells.flags_of(given), "--repeats", str(repeats.least), "--yes"]
-    if flags.until:
-        words += ["--until", flags.until, "--max-repeats", str(repeats.most)]
-    if flags.time:
-        words += ["--for", flags.time]
-    if flags.fail_fast:
-        words.append("--fail-fast")
-    return words
 
 
 def _recipe(name: str | None, values: Mapping[str, list[str]]) -> Recipe:
