@@ -144,7 +144,8 @@ class Follower:
                     self._say_state(one)
             is_live = state is not None and state.live
             one.ends = 0 if is_live else one.ends + 1
-            self._say_results(one)
+            if state is None or not state.queued:
+                self._say_results(one)
             if one.ends > 1:
                 one.complete = self.progress.is_complete(one.job)
                 one.outcome = outcome(one)

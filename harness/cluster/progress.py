@@ -23,17 +23,20 @@ class Progress:
         repeats: how often each cell is measured.
         seen: path of a result.json → its time of change in ns, when it was read last.
         done: the measurements that have a result.
+        series: name of a job → the number of series of its sweep, once it is known.
     """
 
     out: Path
     repeats: journal.Repeats
     seen: dict[Path, int] = field(default_factory=dict)
     done: set[Key] = field(default_factory=set)
+    series: dict[str, int] = field(default_factory=dict)
 
     def new(self, job: Job) -> list[tuple[str, Result]]:
         """(label of the cell, result) of each measurement since the last call."""
         found = []
         for folder in journal.made_by(self.out, job.name):
+            self.series[job.name] = journal.measurable(folder)
             for label, result in journal.measured(folder, self.seen):
                 assert result.sweep
                 mark = result.sweep
@@ -55,14 +58,8 @@ class Progress:
         """The number of measurements of all jobs, as far as it is known. Repeats that are added
         later, and a control run before its job began, are not counted.
         """
-        least = self.repeats.least
-        return least * sum(self._cells(job) for job in jobs)
-
-    def _cells(self, job: Job) -> int:
-        folders = journal.made_by(self.out, job.name)
-        if folders:
-            return journal.measurable(folders[-1])
-        return len(job.cells)
+        series = sum(self.series.get(job.name, len(job.cells)) for job in jobs)
+        return self.repeats.least * series
 
 
 def results(out: Path, jobs: Sequence[Job]) -> list[Result]:
