@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from string import Formatter
 from typing import Any
 
@@ -16,6 +16,11 @@ MODES = ("quick", "valid", "submission")
 SIZES = ("tiny", "base", "full")
 TASKS = ("predict", "generate")
 PRECISIONS = ("float32", "tf32", "bfloat16", "float16")
+INT8, INT8_WEIGHTS = "int8", "int8-weights"
+QUANTIZED = (INT8, INT8_WEIGHTS)
+"""The kinds of quantised weights, which are `--sut-option quantize=`. With `int8` the products of
+the weights are of 8 bits, too; with `int8-weights` their other operands keep the precision.
+"""
 UNKNOWN = "unknown"
 """The precision of an engine that the harness cannot look into."""
 END_TOKENS = ("stop", "ignore")
@@ -53,6 +58,7 @@ class Cell:
     Attributes:
         seq_len: tokens that every input is padded to (predict); None for a model that generates,
             because its lengths are those of its prompts.
+        quantized: how the weights were quantised, of QUANTIZED; None: they have the precision.
         dataset: `synthetic` (random inputs of full length), `uneven` (random inputs of seeded
             lengths), or the first 12 hex digits of the sha256 of a user's inputs.
         weights: the first 12 hex digits of the checkpoint's digest.
@@ -78,6 +84,8 @@ class Cell:
             cells have none.
         tuned: whether `--tuned` applied switches of `sut/tuning.toml`, perhaps none.
         switches: their names, sorted.
+        requested_batch: the batch size that was requested, if a switch changed it to `batch_size`;
+            None: no switch did.
         chat: the first 12 hex digits of the digest of the chat template and its variables; None: no
             template was applied to the prompts.
     """
@@ -115,8 +123,7 @@ class Cell:
     prompt_tokens: int | None = field(
         default=None,
         metadata=about(
-            "of each synthetic prompt, where it is not the size's own; None of a model that"
-            " predicts",
+            "of each synthetic prompt, if it is not the size's own; None for a model that predicts",
             least(1),
             late=True,
             sweeps=7,
@@ -128,7 +135,7 @@ class Cell:
     new_tokens: int | None = field(
         default=None,
         metadata=about(
-            "of each answer, beside prompt_tokens",
+            "of each answer; see prompt_tokens",
             least(1),
             late=True,
             sweeps=8,
@@ -153,6 +160,15 @@ class Cell:
             choices(LORA),
             late=True,
             words="LoRA {lora}",
+        ),
+    )
+    quantized: str | None = field(
+        default=None,
+        metadata=about(
+            "how the weights were quantised: int8 or int8-weights; None: not",
+            choices(QUANTIZED),
+            late=True,
+            words="{quantized}",
         ),
     )
     dataset: str = field(
@@ -239,7 +255,7 @@ class Cell:
     rate: float | None = field(
         default=None,
         metadata=about(
-            "requests a second, where they were given and not found",
+            "requests a second, if they were given and not found",
             least(0),
             late=True,
             sweeps=11,
@@ -269,6 +285,34 @@ class Cell:
     switches: tuple[str, ...] = field(
         default=(), metadata=about("names of these switches", late=True, not_work=True)
     )
+    requested_batch: int | None = field(
+        default=None,
+        metadata=about(
+            "the batch size that was requested, if a switch changed it",
+            least(1),
+            late=True,
+            not_work=True,
+        ),
+    )
+
+    @property
+    def computed_precision(self) -> str:
+        """The precision that the evidence must show: `float32`, or `float32 with int8`."""
+        return f"{self.precision} with {self.quantized}" if self.quantized else self.precision
+
+    @property
+    def judged_precision(self) -> str:
+        """The precision whose limits the answers have to meet. Quantised weights have no precision
+        of their own: the answers may be as far from float32 as those of bfloat16.
+        """
+        return "bfloat16" if self.quantized else self.precision
+
+    @property
+    def of_work(self) -> Cell:
+        """The cell with the batch size that was requested, by which it is compared with others."""
+        if self.requested_batch is None:
+            return self
+        return replace(self, batch_size=self.requested_batch, requested_batch=None)
 
     @property
     def digest(self) -> str:

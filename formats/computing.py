@@ -9,7 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from formats.work import ITEM_BYTES, MATRIX_PRODUCTS, MEMORY
+from formats.work import (
+    ITEM_BYTES,
+    LEAST_BINDING,
+    MATRIX_PRODUCTS,
+    MEMORY,
+    NEITHER,
+    QUANTIZED_BYTES,
+)
 
 if TYPE_CHECKING:
     from formats.outcome import WorkerOutcome
@@ -83,7 +90,8 @@ def _counted(
         return {}
     sample = record.work.of_sample(tokens)
     flops = sample.all_flops
-    moved_bytes = item_bytes * sample.elements(batch)
+    weight_bytes = QUANTIZED_BYTES if record.cell.quantized else item_bytes
+    moved_bytes = sample.moved_bytes(batch, item_bytes, weight_bytes)
     return {
         "flops_per_second": flops * samples_per_second,
         "bytes_per_second": moved_bytes * samples_per_second,
@@ -102,6 +110,16 @@ def _matrix_flops(record: Record, outcome: WorkerOutcome) -> float | None:
 
 
 def binds(metrics: Mapping[str, float]) -> str:
+    """Return the limit of the machine with the larger share, of BINDING, or NEITHER if both shares
+    are small. Empty if a share is not known.
+    """
+    limit = larger(metrics)
+    if limit and max(metrics[name] for name in BINDING) < LEAST_BINDING:
+        return NEITHER
+    return limit
+
+
+def larger(metrics: Mapping[str, float]) -> str:
     """Return the limit of the machine with the larger share, of BINDING. Empty if a share is not
     known.
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from formats.cell import NOTHING, UNKNOWN
+from formats.cell import INT8, NOTHING, UNKNOWN
 from formats.record import Record
 
 LABEL = "Unofficial: not verified by MLCommons, not an MLPerf result."
@@ -43,11 +43,13 @@ def measurements(record: Record) -> dict[str, str]:
     source = _SOURCES.get(
         digests.weights_source or "seeded", f"the user's {digests.weights_folder}"
     )
-    dtype = _HELD.get(precision, precision)
+    dtype = INT8 if record.cell.quantized else _HELD.get(precision, precision)
     cast = f"cast to {dtype} on loading; names and layouts mapped to the framework's own"
     if precision == UNKNOWN:
         cast = "those of the engine, which are not known"
     products = "; matrix products in tf32" if precision == "tf32" else ""
+    if record.cell.quantized:
+        products = f"; quantised by the framework's own function ({record.cell.quantized})"
     kind = _WEIGHT_FILES.get(record.architecture, "safetensors")
     input_types = sorted({array.dtype for array in record.inputs.values()})
     return {

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from formats import computing
+from formats.cell import UNKNOWN
 from formats.result import Metric
 
 if TYPE_CHECKING:  # `list` needs only the scenarios' figures
@@ -159,6 +160,7 @@ def of_loadgen(
     metrics |= _joules(outcome, int(measured.get("samples", 0)))
     metrics |= _operators(outcome)
     metrics |= _compiling(record, outcome)
+    metrics |= _first_answer(record, outcome)
     return Figures(
         metric=metric_of(log, figure),
         metrics=metrics,
@@ -330,6 +332,16 @@ def first_calls_seconds(outcome: WorkerOutcome) -> float:
     return sum(extra_ns) / 1e9
 
 
+def first_answer_seconds(outcome: WorkerOutcome) -> float | None:
+    """Return the seconds in which a worker imported the framework, loaded the model and answered
+    its first batch. None: it ran none.
+    """
+    if not outcome.warmup:
+        return None
+    spent_ns = outcome.import_ns + outcome.load_ns + outcome.warmup[0]["first_ns"]
+    return float(spent_ns) / 1e9
+
+
 def compiles(outcome: WorkerOutcome) -> bool:
     """Whether the SUT ran compiled programs."""
     return bool((outcome.evidence_after or {}).get("graphs"))
@@ -348,6 +360,21 @@ def _compiling(record: Record, outcome: WorkerOutcome) -> dict[str, float]:
     if record.first_compile_seconds is None:
         return cached
     return {"compile_seconds": record.first_compile_seconds, **cached}
+
+
+def _first_answer(record: Record, outcome: WorkerOutcome) -> dict[str, float]:
+    """`first_answer_seconds`: the time until the first answer, if no program was on disk or nothing
+    is compiled. `cached_first_answer_seconds`: the same if all programs were on disk, and
+    `partly_cached_first_answer_seconds` if only some were. Empty for an engine, which was started
+    elsewhere.
+    """
+    seconds = first_answer_seconds(outcome)
+    if seconds is None or record.cell.precision == UNKNOWN:
+        return {}
+    if not outcome.cache_hits:
+        return {"first_answer_seconds": seconds}
+    state = "partly_cached" if outcome.cache_misses else "cached"
+    return {f"{state}_first_answer_seconds": seconds}
 
 
 def _joules(outcome: WorkerOutcome, samples: int) -> dict[str, float]:

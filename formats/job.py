@@ -17,10 +17,10 @@ SERVE = "serve"
 """The value of `Job.test` and of `Job.procedure` for the worker behind `./run.sh serve`."""
 COUNT = "work"
 """The value of `Job.procedure` for a worker that only counts the work of a reference."""
+START = "start"
+"""The value of `Job.procedure` for a worker that loads the SUT, warms it up and does no more."""
 PROFILE = "profile"
 """The value of `Job.test` and of `Job.procedure` for a worker whose steps are profiled."""
-OPERATIONS = "operations"
-"""The value of `Job.procedure` for a worker that counts the operations of a reference's step."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,8 +109,8 @@ class Job:
         test: one of TESTS, a compliance test (`TEST01`, …), or REFERENCE.
         procedure: a name in `procedures.PROCEDURES`: `loadgen`, `reference` (answers without
             LoadGen), `fit` (training), `serve` (requests of a server), `work` (only work.json),
-            `profile` (the time of a step by class of operation) or `operations` (the floating-point
-            operations of a step).
+            `start` (nothing after the warm-up) or `profile` (the time of a step by class of
+            operation).
         benchmark: the name by which LoadGen looks up its configuration.
         answer: the keys of `to_host` that form the answer, in payload order.
         inputs: .npz that the parent wrote, with the same bytes for every SUT.
@@ -133,6 +133,9 @@ class Job:
         reference: reference.npz. Teacher-forced logits are computed for its first `logits_rows`
             answers.
         variables: environment variables that the switches of `--tuned` set.
+        length_buckets: widths to which Offline cuts batches of inputs of similar lengths,
+            ascending; the last one is the width of the inputs. Empty: batches have their order and
+            their padding.
     """
 
     sut: str
@@ -159,6 +162,7 @@ class Job:
     batch_sizes: tuple[int, ...] = ()
     serving: Serving | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
+    length_buckets: tuple[int, ...] = ()
 
     @property
     def audit_config(self) -> Path:
@@ -181,6 +185,7 @@ def read_job(path: Path) -> Job:
         d[key] = d.get(key) and Path(d[key])
     d["answer"] = tuple(d["answer"])
     d["batch_sizes"] = tuple(d.get("batch_sizes", ()))
+    d["length_buckets"] = tuple(d.get("length_buckets", ()))
     if serving := d.get("serving"):
         d["serving"] = Serving(**serving)
     if known := d.get("known"):

@@ -18,9 +18,10 @@ class WorkerOutcome:
     `disturbance.Disturbance` of the same test, and `fresh_slower` if `fresh_inputs.doubtful`.
     `answers`: see `answers.describe`. `kept_sha256`: the sha256 of answers.npz (`Watch.write`).
     `fresh`: the result of `fresh_inputs.compare`. `loaded_for`: the test for which this worker had
-    loaded and warmed up the SUT; empty: it did so for this test. `import_ns`, `load_ns`, `warmup`
-    and `cache_hits` are always of that loading. `cache_hits`: how many of the compiled programs the
-    framework found in its cache on disk. `token_latencies`: of streamed
+    loaded and warmed up the SUT; empty: it did so for this test. `import_ns`, `load_ns`, `warmup`,
+    `cache_hits` and `cache_misses` are always of that loading. `cache_hits`: how many of the
+    compiled programs the framework found in its cache on disk; `cache_misses`: how many it looked
+    for there and compiled. `token_latencies`: of streamed
     answers, in nanoseconds (`Watch.token_latencies`). `search`: each rate that was tried
     (`rate_search.Trial`). `queue`: the waiting requests and the batches over time
     (`batching.summary`), `good_fraction`, the share of the requests within all limits, and `left`
@@ -48,6 +49,7 @@ class WorkerOutcome:
     answers: Mapping[str, Any] = field(default_factory=dict)
     loaded_for: str = ""
     cache_hits: int = 0
+    cache_misses: int = 0
     token_latencies: Mapping[str, float] = field(default_factory=dict)
     search: list[dict[str, Any]] = field(default_factory=list)
     queue: Mapping[str, Any] = field(default_factory=dict)

@@ -18,7 +18,7 @@ from formats.cell import Cell
 from formats.job import Job
 from formats.limits import Measured
 from formats.outcome import WorkerOutcome
-from formats.profile import StepOperations, StepProfile
+from formats.profile import StepProfile
 from formats.record import Record
 from formats.result import Result
 from formats.tuning import Gain
@@ -73,13 +73,6 @@ def counted(document: Any) -> Counted:
 def step_profile(document: Any) -> StepProfile:
     """The profile that a worker wrote. Raises ValueError with one sentence for anything else."""
     return _converted(document, StepProfile)
-
-
-def step_operations(document: Any) -> StepOperations:
-    """The operations that a worker counted. Raises ValueError with one sentence for anything
-    else.
-    """
-    return _converted(document, StepOperations)
 
 
 def limits(document: Any) -> Measured:

@@ -9,7 +9,7 @@ from typing import Any
 
 from formats.cell import MODES, Cell, SweepMark
 from formats.fields import choices, matching
-from formats.work import MATRIX_PRODUCTS, MEMORY
+from formats.work import MATRIX_PRODUCTS, MEMORY, NEITHER
 
 
 class Status(StrEnum):
@@ -63,7 +63,7 @@ class Result:
         loadgen: LoadGen's own verdict. Mode `quick` reports it and does not require it to be VALID.
         metrics: name with unit → value, for all other numbers from the logs.
         binds: the limit of the machine of which the cell uses the larger share: `matrix products`
-            or `memory`; empty if one of the shares is not known.
+            or `memory`; `neither` if both shares are small; empty if one of them is not known.
         accuracy: metric, value, threshold, passed, detail; None: not judged, and `warnings` gives
             the reason.
         evidence: one sentence, and the evidence that the worker took after the test.
@@ -97,7 +97,7 @@ class Result:
     loadgen: str | None = None
     metric: Metric | None = None
     metrics: Mapping[str, int | float] = field(default_factory=dict)
-    binds: str = field(default="", metadata=choices(("", MATRIX_PRODUCTS, MEMORY)))
+    binds: str = field(default="", metadata=choices(("", MATRIX_PRODUCTS, MEMORY, NEITHER)))
     accuracy: Mapping[str, Any] | None = None
     evidence: Mapping[str, Any] = field(default_factory=dict)
     seconds: Mapping[str, int | float] = field(default_factory=dict)

@@ -10,7 +10,8 @@ class Gain:
     """A tuned cell compared with the same cell without switches, repeat by repeat.
 
     Attributes:
-        batch_size, seq_len, prompt_tokens, new_tokens, rate: as in `Cell`.
+        batch_size: the requested one, which a switch may change.
+        seq_len, prompt_tokens, new_tokens, rate: as in `Cell`.
         cell: the digest of the cell without switches.
         mode: quick, valid or submission.
         switches: names of the switches, sorted.

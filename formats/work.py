@@ -6,7 +6,7 @@ They are counted on the reference (`sut.evidence.torch_work`) and are the same f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 MATRIX = "matrix product"
 ATTENTION = "attention"
@@ -18,10 +18,18 @@ CLASSES = (MATRIX, ATTENTION, CONVOLUTION)
 
 ITEM_BYTES = {"float32": 4, "tf32": 4, "bfloat16": 2, "float16": 2}
 """Precision → bytes of an element."""
+QUANTIZED_BYTES = 1
+"""Bytes of an element of quantised weights."""
 
 MATRIX_PRODUCTS = "matrix products"
 MEMORY = "memory"
 """The two limits of a machine, of which the one with the larger share binds."""
+NEITHER = "neither"
+"""Both shares are below LEAST_BINDING, so that neither limit explains the time."""
+LEAST_BINDING = 0.1
+"""A share is the part of the time in which the machine, at its limit, would do the same work. Below
+this share nine tenths of the time and more go to something else.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,32 +43,45 @@ class Part:
         activations: elements that the products of one sample read and write, with its KV cache.
             The scores of attention are not counted, because a fused kernel does not store them.
         passes: forward passes of a batch.
+        written: class of operation (`formats.profile.CLASSES`) → elements that one sample's other
+            operators write: norms, sums, pointwise operators and those that are in no class. It
+            lacks the optimizer of a training.
     """
 
     flops: Mapping[str, float]
     weights: float
     activations: float
     passes: float
+    written: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def all_flops(self) -> float:
         """The floating-point operations of one sample."""
         return sum(self.flops.values())
 
-    def elements(self, batch: float) -> float:
-        """Return the elements that a batch of `batch` samples moves, divided by `batch`."""
-        return self.weights / batch + self.activations
+    def moved_bytes(self, batch: float, item_bytes: int, weight_bytes: int) -> float:
+        """Return the bytes that a batch of `batch` samples moves, divided by `batch`.
+
+        Args:
+            item_bytes, weight_bytes: bytes of an element of activations and of weights.
+        """
+        return weight_bytes * self.weights / batch + item_bytes * self.activations
 
     def plus(self, other: Part, times: float) -> Part:
         """Return the sum of this part and `times` the other."""
-        names = (*self.flops, *other.flops)
-        flops = {n: self.flops.get(n, 0.0) + times * other.flops.get(n, 0.0) for n in names}
         return Part(
-            flops=flops,
+            flops=_sum(self.flops, other.flops, times),
             weights=self.weights + times * other.weights,
             activations=self.activations + times * other.activations,
             passes=self.passes + times * other.passes,
+            written=_sum(self.written, other.written, times),
         )
+
+
+def _sum(one: Mapping[str, float], other: Mapping[str, float], times: float) -> dict[str, float]:
+    """Return the sum of one table and `times` the other."""
+    names = (*one, *other)
+    return {name: one.get(name, 0.0) + times * other.get(name, 0.0) for name in names}
 
 
 NOTHING = Part(flops={}, weights=0.0, activations=0.0, passes=0.0)

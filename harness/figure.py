@@ -24,6 +24,19 @@ def compared(result: Result) -> Metric | None:
     return Metric(name, result.metrics[key], "ms", higher_is_better=False, estimate="median")
 
 
+def calls_until_paid(compile_seconds: float | None, saved_seconds: float) -> float | None:
+    """Return the number of calls whose saved time is the time of compiling.
+
+    Args:
+        saved_seconds: the time of an eager call minus that of a compiled one.
+
+    None: no time is saved, or the time of compiling is not known.
+    """
+    if compile_seconds is None or saved_seconds <= 0:
+        return None
+    return max(1.0, compile_seconds / saved_seconds)
+
+
 def short(value: float | None) -> str:
     """A figure with four digits, or as a whole number if it has more. Empty for None."""
     return "" if value is None else f"{value:,.4g}" if abs(value) < 9999.5 else f"{value:,.0f}"

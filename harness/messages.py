@@ -594,9 +594,10 @@ class Finding(StrEnum):
     )
     DEVICE_MEMORY = "memory on the accelerator, at most"
     HOST_MEMORY = "memory of the worker, at most"
+    FIRST_ANSWER = "the first answer comes after"
+    FIRST_CACHED = "the first answer with compiled programs from the cache comes after"
     COMPILING = "compiling takes"
     FROM_CACHE = "with the compiled programs from the cache"
-    PAYS_AFTER = "{batches} instead of {eager}"
     PAYS_NOT = "not here: {eager} is as fast"
     BEST_BATCHES = "{work}: of the batches {batches} the fastest of each SUT, by medians: {fastest}"
     TUNED = "tuned, compared with the same SUT as it comes, {work}: {gains}"
@@ -648,10 +649,10 @@ class SectionNote(StrEnum):
         " alike. Their share is that of a large matrix product of the same framework (of"
         " TensorFlow without XLA). Bytes: what a batch must move at least, with each weight read"
         " once a forward pass. Their share is that of the bytes a second that the same framework"
-        " reads from memory. The larger share binds. If neither is large, the time goes to small"
-        " operations, to padding or to Python. If the operations are not counted, those of"
-        " products with weights are used, and their share is a lower bound. The last column counts"
-        " the operators that Python calls for a batch of an eager SUT."
+        " reads from memory. The larger share binds if it is a tenth or more. If neither is, the"
+        " time goes to small operations, to padding or to Python. If the operations are not"
+        " counted, those of products with weights are used, and their share is a lower bound. The"
+        " last column counts the operators that Python calls for a batch of an eager SUT."
     )
     ROOFLINE = (
         "A line of a picture is what a framework reaches on this machine: on the left it reads"
@@ -682,14 +683,19 @@ class SectionNote(StrEnum):
         " are in part ratios of precision."
     )
     PAYBACK = (
-        "Compile time is the time of the first calls of all shapes minus that of the second calls,"
-        " if no compiled program was kept on disk. Compiling pays as soon as the saved time is"
-        " longer."
+        "Cold: no compiled program was on disk. Warm: some were. The first answer includes the"
+        " import of the framework and the loading of the model. Compile time is the time of the"
+        " first calls of all shapes minus that of the second calls. Compiling pays as soon as the"
+        " saved time is longer. The eager SUT is that of the same framework, if there is one. Runs"
+        " of both kinds are needed for both columns: the first run of a cell is cold, and"
+        " `./run.sh profile --starts` measures both."
     )
     TUNED = (
         "A tuned cell has switches that its framework documents and does not use by default"
         " (docs/tuning.md). The gain is its speed over that of the same cell without them, repeat"
-        " by repeat."
+        " by repeat. The column `sets` has the number of sets of switches that were measured for"
+        " the cell: the more there are, the larger a gain has to be to be shown, because one of"
+        " them may be fast by chance."
     )
     TRAININGS = (
         "A step is one batch: forward, backward and update. Two steps come first and are not timed;"
@@ -909,6 +915,17 @@ class Ended(StrEnum):
     FAULT = "this is a fault of the harness: please report the traceback above with the command"
 
 
+class Start(StrEnum):
+    """The time until a SUT's first answer, and the state of its cache of compiled programs."""
+
+    FIRST_ANSWER = "first answer after {seconds} s ({state})"
+    EAGER = "nothing is compiled"
+    COLD = "compiled; cache cold"
+    WARM = "compiled programs from the cache; cache warm"
+    PARTLY = "some programs compiled, some from the cache; cache partly warm"
+    NO_CACHE = "compiled; no programs are kept on disk"
+
+
 class Profiled(StrEnum):
     """What a profile says of the time of a step."""
 
@@ -933,12 +950,29 @@ class Profiled(StrEnum):
         "{sut}: the profiled steps were faster than those without the profiler, so other programs"
         " slowed the machine down: repeat the command"
     )
+    STARTS = (
+        "Each start is a new process. Cold: the cache of compiled programs was empty. Warm: it had"
+        " the programs of the cold start. The first answer includes the import of the framework"
+        " and the loading of the model. Compiling is the time of the first calls of all shapes"
+        " minus that of the second calls. It pays as soon as the batches save as much time,"
+        " compared with the eager SUT of the same framework and library."
+    )
+    NO_CACHE = (
+        "{sut}: at the second start not all compiled programs were found on disk, so every start"
+        " compiles"
+    )
+    PAYS_NOT = "not here"
+    NO_FIRST_ANSWER = (
+        "profile --starts: the result of a training has the time of its first step, which compiles:"
+        " leave --starts out"
+    )
     NO_OPERATIONS = "the floating-point operations were not counted: {reason}"
     NO_PROFILE = "{sut}: {status}: {reason}"
     COUNTED = (
-        "The operations are those of the reference in float32. A product counts two for each"
-        " multiplication with its addition, and every other operator one for each element that it"
-        " writes. The products of attention count as matrix products."
+        "The operations are those of a batch of average inputs without padding, counted on the"
+        " reference in float32. A product counts two for each multiplication with its addition,"
+        " and every other operator one for each element that it writes. An optimizer is not"
+        " counted. The products of attention have their own class, whether a SUT fuses them or not."
     )
     DIVIDED = (
         "The classes of a column add up to the profiled step. If several operators run at once,"

@@ -10,9 +10,11 @@ from formats.computing import binds
 from formats.result import Result
 from formats.work import MATRIX_PRODUCTS
 from harness.figure import short
-from harness.messages import Note
+from harness.messages import Note, Start
 from scenarios.table import SCENARIOS
 from sut.evidence.matrix_library import UNKNOWN
+from sut.registry import keeps_programs
+from sut.tuning import switches
 
 _ESTIMATES = {
     "early stopping": " by early stopping",
@@ -34,6 +36,7 @@ _DETAILS = (
     "latents_error",
 )
 """The details of a score that are shown."""
+_FIRST_ANSWER = "first_answer_seconds"
 _ENDS = {"stop": "answers end at an end token", "ignore": "end tokens ignored"}
 
 
@@ -53,6 +56,8 @@ def rows(result: Result) -> Iterable[tuple[str, str]]:
         yield "serving", serving(result)
     if "flops_per_second" in result.metrics:
         yield "compute", computing(result.metrics) + _multiplied(result)
+    if any(name.endswith(_FIRST_ANSWER) for name in result.metrics):
+        yield "start", first_answer(result)
     if result.accuracy:
         yield "accuracy", accuracy(result)
     if result.evidence:
@@ -190,7 +195,9 @@ def _lengths(cell: Cell) -> str:
     """The lengths of a cell's inputs in words; empty for a model that has none."""
     if cell.dataset != "uneven":
         return f" of {cell.seq_len} tokens" if cell.seq_len else ""
-    padding = f", padded to {cell.seq_len} tokens" if cell.seq_len else ""
+    in_buckets = any(name in switches() and switches()[name].buckets for name in cell.switches)
+    most = "at most " if in_buckets else ""
+    padding = f", padded to {most}{cell.seq_len} tokens" if cell.seq_len else ""
     return f" of uneven length{padding}"
 
 
@@ -280,6 +287,24 @@ def accuracy(result: Result) -> str:
         if name in a["detail"]:
             text += f", {name.replace('_', ' ')} {a['detail'][name]:.4g}"
     return text
+
+
+def first_answer(result: Result) -> str:
+    """The time until the first answer, and the state of the cache of compiled programs."""
+    m = result.metrics
+    name = next(name for name in m if name.endswith(_FIRST_ANSWER))
+    seconds = m[name]
+    state = {"cached_": Start.WARM, "partly_cached_": Start.PARTLY}.get(
+        name.removesuffix(_FIRST_ANSWER)
+    )
+    if state is None:
+        state = cold_start(result.cell.sut) if "compile_seconds" in m else Start.EAGER
+    return Start.FIRST_ANSWER.format(seconds=short(seconds), state=state)
+
+
+def cold_start(sut: str) -> Start:
+    """The state of the cache of a SUT that compiled all its programs."""
+    return Start.COLD if keeps_programs(sut) else Start.NO_CACHE
 
 
 def _energy(result: Result) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from formats.job import Job
-from scenarios.worker import engine
+from scenarios.worker import engine, length_buckets
 from scenarios.worker.answers import pack
 from scenarios.worker.qsl import Qsl
 from scenarios.worker.streaming import Responder, answering
@@ -86,6 +86,8 @@ def callbacks(
     if isinstance(sut, engine.EngineSut):
         return _all_at_once(sut, qsl, respond, keys, watch), lambda: None
     answer = answering(sut, respond, keys, watch)
+    buckets = job.length_buckets
+    tokens = length_buckets.lengths(qsl.arrays) if buckets else None
     pending: deque[tuple[Sequence[int], Sequence[int], Any]] = deque()
 
     def finish() -> None:
@@ -94,10 +96,15 @@ def callbacks(
 
     def issue(ids: Sequence[int], indices: Sequence[int]) -> None:
         watch.start()
+        if tokens is not None:
+            ids, indices = length_buckets.by_length(ids, indices, tokens)
         slots = qsl.slots(indices)
         for start in range(0, len(ids), size):
             end = start + size
             batch = qsl.one(indices[start]) if size == 1 else qsl.gather(slots[start:end], size)
+            if tokens is not None:
+                longest = int(tokens[indices[start]])
+                batch = length_buckets.cut(batch, longest, buckets)
             if job.stream:
                 answer(batch, ids[start:end], indices[start:end])
                 continue

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from formats.cell import UNKNOWN
+from formats.cell import INT8, INT8_WEIGHTS, QUANTIZED, UNKNOWN
 from formats.record import ENGINE
 from sut import option_kinds
 from sut.devices import DEVICES
@@ -38,6 +38,9 @@ LOAD_TRAINING = "load_training"
 MATRIX = "matrix"
 PER_HEAD = "per-head"
 """The two layouts of LoRA's factors; `sut.adapters` describes them."""
+
+QUANTIZE = "quantize"
+"""The `--sut-option` with the kind of quantised weights (`formats.cell.QUANTIZED`)."""
 
 ONE_PACKAGE = (("tensorflow-cpu", "tensorflow"),)
 """Names of distributions that contain the same package, each built for another device."""
@@ -133,6 +136,33 @@ _IN_FLIGHT = {
         (
             "batches that Offline keeps submitted (default 1, as with Keras, whose calls wait for"
             " their answers)"
+        ),
+    )
+}
+_QUANTIZE_KERAS = {
+    QUANTIZE: (
+        QUANTIZED,
+        (
+            'int8: keras.Model.quantize("int8"), of weights and of the activations that they'
+            " multiply; int8-weights: only of weights (Int8QuantizationConfig)"
+        ),
+    )
+}
+_QUANTIZE_OPENVINO = {
+    QUANTIZE: (
+        (INT8_WEIGHTS,),
+        (
+            "keras.Model.quantize of only the weights (Int8QuantizationConfig); with int8, OpenVINO"
+            " multiplies the rounded activations in float32"
+        ),
+    )
+}
+_QUANTIZE_TORCH = {
+    QUANTIZE: (
+        (INT8,),
+        (
+            "torch.ao.quantization.quantize_dynamic of the linear layers: weights, and the"
+            " activations that they multiply"
         ),
     )
 }
@@ -269,6 +299,7 @@ _keras3 = partial(
     module="sut.keras3.{architecture}",
     unsupported=_KERAS3_LACKS,
     classes="keras_hub",
+    options=_QUANTIZE_KERAS,
     lora=PER_HEAD,
 )
 _keras3_tensorflow = partial(
@@ -403,6 +434,7 @@ SUTS: dict[str, SutSpec] = {
     ),
     "keras3-openvino": _keras3(
         environment="keras3-openvino",
+        options=_QUANTIZE_OPENVINO,
         execution="graph",
         summary="Keras 3 with KerasHub on OpenVINO, its backend for inference",
         references={_KERAS_FILE: "keras-file-on-jax"},
@@ -436,6 +468,7 @@ SUTS: dict[str, SutSpec] = {
         summary=(
             "PyTorch with Transformers, segment-anything or diffusers as they are, nothing compiled"
         ),
+        options={**_IN_FLIGHT, **_QUANTIZE_TORCH},
         packages=("torch", "transformers", "peft", "segment-anything", "diffusers"),
     ),
     "native-torch-compile": _native_torch(
@@ -595,6 +628,14 @@ def framework_of(sut: str) -> str:
         if package in packages:
             return name
     return ""
+
+
+def keeps_programs(sut: str) -> bool:
+    """Return whether the programs that the SUT compiles are kept on disk
+    (`sut.variables.keeping_kernels`). TorchScript keeps none.
+    """
+    is_kept = sut in SUTS and SUTS[sut].execution != "script"
+    return is_kept and framework_of(sut) in ("PyTorch", "JAX")
 
 
 def profiler_of(sut: str) -> str | None:

@@ -16,34 +16,60 @@ _LISTS_OF_FLAGS = ("XLA_FLAGS",)
 
 
 @dataclass(frozen=True, kw_only=True)
+class Place:
+    """The facts about a cell by which its switches are chosen. `uneven`: its inputs may have
+    different lengths.
+    """
+
+    sut: str
+    architecture: str
+    device: str
+    scenario: str
+    uneven: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
 class Switch:
     """One switch.
 
     Attributes:
-        suts: the SUTs that it is for.
-        devices: the devices that it is for.
+        suts: the SUTs that it is for; empty: all.
+        devices: the devices that it is for; empty: all.
         architectures: the architectures that it is for; empty: all.
+        scenarios: the scenarios that it is for; empty: all.
         choice: of switches with the same choice only one is applied; empty: it excludes none.
         variables: environment variables that it sets.
         settings: what it sets in the SUT's own code, by name (`Workload.settings`).
+        batch: the factor by which it changes the requested batch size.
+        buckets: the number of widths to which batches of inputs of similar lengths are cut; 0:
+            batches keep their order and their padding. It is only for inputs of uneven lengths.
         reason: why it may be faster.
         source: where the framework documents it.
     """
 
     name: str
-    suts: tuple[str, ...]
-    devices: tuple[str, ...]
     reason: str
     source: str
+    suts: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
     architectures: tuple[str, ...] = ()
+    scenarios: tuple[str, ...] = ()
     choice: str = ""
     variables: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
+    batch: float = 1.0
+    buckets: int = 0
 
-    def fits(self, sut: str, architecture: str, device: str) -> bool:
-        """Return whether the switch is for this SUT, architecture and device."""
-        of_architecture = not self.architectures or architecture in self.architectures
-        return sut in self.suts and device in self.devices and of_architecture
+    def fits(self, place: Place) -> bool:
+        """Return whether the switch is for such a cell."""
+        limits = (
+            (self.suts, place.sut),
+            (self.devices, place.device),
+            (self.architectures, place.architecture),
+            (self.scenarios, place.scenario),
+        )
+        fits = all(not allowed or value in allowed for allowed, value in limits)
+        return fits and (place.uneven or not self.buckets)
 
 
 @cache
@@ -57,9 +83,9 @@ def switches() -> dict[str, Switch]:
     return found
 
 
-def candidates(sut: str, architecture: str, device: str) -> list[Switch]:
-    """Return the switches for this SUT, architecture and device."""
-    return [each for each in switches().values() if each.fits(sut, architecture, device)]
+def candidates(place: Place) -> list[Switch]:
+    """Return the switches for such a cell."""
+    return [each for each in switches().values() if each.fits(place)]
 
 
 def variables(chosen: Iterable[Switch]) -> dict[str, str]:

@@ -17,8 +17,8 @@ COMMANDS = {
         " native-torch-eager,keras3-jax --model bert --size base"
     ),
     "tune": (
-        "what each documented switch gives, alone and together: ./run.sh tune --sut all --scenario"
-        " Offline --model bert --size base"
+        "the gain of each documented switch, and of the best set: ./run.sh tune --sut all"
+        " --scenario Offline --model bert --size base"
     ),
     "serve": (
         "a SUT behind the OpenAI protocol: ./run.sh serve --sut native-torch-compile --weights DIR"

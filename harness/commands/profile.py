@@ -41,6 +41,8 @@ def main(arguments: list[str]) -> int:
     from harness.sweep import cells
 
     values = _values(flags)
+    if flags.starts and values["scenario"] == [_OF_TRAINING]:
+        raise UsageError(Profiled.NO_FIRST_ANSWER)
     series = cells.make((values,), values, control=False)
     requests = _same_work(series)
     if flags.dry_run:
@@ -50,7 +52,7 @@ def main(arguments: list[str]) -> int:
     command = shlex.join(["./run.sh", "profile", *arguments])
     directory = _folder(requests[0])
     with reporter.progress:
-        found = _measure(requests, directory, reporter, command)
+        found = _measure(requests, directory, reporter, command, flags.starts)
     write_json(directory / "profile.json", found)
     _draw(found, directory)
     if flags.json:
@@ -74,6 +76,12 @@ def _parser() -> argparse.ArgumentParser:
     options.add_list_flags(parser)
     parser.add_argument(
         "--dry-run", action="store_true", help="say what would be profiled, and do nothing"
+    )
+    parser.add_argument(
+        "--starts",
+        action="store_true",
+        help="also measure the time to the first answer: with an empty cache of compiled programs,"
+        " and with the cache that this left",
     )
     add_output(parser)
     return parser
@@ -106,6 +114,11 @@ def _same_work(series: Sequence[Series]) -> list[Request]:
             " --tuned, and a --precision that all SUTs have"
         )
     requests = [each.request for each in series if each.request]
+    if any(each.requested_batch or each.tuned.buckets for each in requests):
+        raise UsageError(
+            "profile: a switch of --tuned changes the batches, and steps of different batches"
+            " cannot be compared: leave it out"
+        )
     # `--tuned on` may choose a set that is given, too.
     return list({profile.label_of(each): each for each in requests}.values())
 
@@ -122,7 +135,7 @@ def _folder(request: Request) -> Path:
 
 
 def _measure(
-    requests: Sequence[Request], directory: Path, reporter: Terminal, command: str
+    requests: Sequence[Request], directory: Path, reporter: Terminal, command: str, starts: bool
 ) -> Profile:
     from formats.profile import Profile, StepOperations
     from harness import locks
@@ -134,8 +147,10 @@ def _measure(
     rundir.check_writable("--cache", cache)
     directory.mkdir(parents=True)
     with locks.machine(reporter.warn, command, _SECONDS * len(requests)):
-        suts = [profile.profile(request, directory, reporter) for request in requests]
-        operations = profile.operations(requests, directory, reporter)
+        suts = []
+        for request in requests:
+            suts.append(profile.profile(request, directory, reporter, starts=starts))
+        operations = profile.operations(requests, reporter)
     counted = operations if isinstance(operations, StepOperations) else None
     return Profile(
         command=command,
@@ -168,10 +183,12 @@ def _show(found: Profile, directory: Path) -> None:
         shown = suts[first : first + _SIDE_BY_SIDE]
         columns, rows = _narrow(profile.by_class(found, shown), shown)
         terminal.table(Profiled.TABLE, columns, rows)
-    whole = profile.whole_steps(found)
-    if suts:
-        rows = [[str(cell) for cell in row] for row in whole.groups[""]]
-        terminal.table(whole.title, whole.columns, rows)
+    for table in (profile.whole_steps(found), profile.starts(found)):
+        if table.count:
+            rows = [[str(cell) for cell in row] for row in table.groups[""]]
+            columns = [name.replace(", cold", ",\ncold") for name in table.columns]
+            columns = [name.replace(", warm", ",\nwarm") for name in columns]
+            terminal.table(table.title, columns, rows)
     for sentence in profile.sentences(found):
         terminal.line(f"- {sentence}")
     terminal.line(f"\npage  {terminal.near(str(directory / _PAGE))}")

@@ -1,8 +1,8 @@
-"""`./run.sh tune` measures what each switch of `--tuned` gives, alone and together, and keeps it
-for `--tuned on`.
+"""`./run.sh tune` measures the gain of each switch of `--tuned` and of the set of those that help,
+and keeps the gains for `--tuned on`.
 
-It runs sweeps: first each SUT as it comes and with each switch alone, then with the switches
-together that helped alone.
+It runs sweeps: first each SUT without switches and with one switch at a time, then with the set of
+the switches that helped.
 """
 
 from __future__ import annotations
@@ -76,8 +76,9 @@ def _parser() -> argparse.ArgumentParser:
         prog="./run.sh tune",
         usage="./run.sh tune --sut A,B|all --scenario … --model … [flags of sweep]",
         description=(
-            "Measure what each switch of --tuned gives, alone and together, against the SUT as it"
-            " comes. --tuned on then applies the best measured set. The same command continues."
+            "Measure the gain of each switch of --tuned, and of the set of those that help,"
+            " compared with the SUT as it comes. --tuned on then applies the best measured set."
+            " After an interruption the same command continues."
         ),
         epilog="All other flags are those of sweep.",
         allow_abbrev=False,
@@ -137,21 +138,21 @@ def _only(words: Sequence[str], one: Gain) -> list[str]:
 
 
 def _together(gains: Iterable[Gain]) -> list[tuple[Gain, list[str]]]:
-    """List (a measurement of the cell, names of the switches that helped it alone) for each cell
+    """List (a measurement of the cell, names of the single switches that helped it) for each cell
     that several switches helped. Of switches that exclude each other the best one counts.
     """
     from harness.request.tuning import best_of, is_usable
     from sut.tuning import switches
 
-    alone: dict[tuple[str, ...], dict[str, list[Gain]]] = {}
+    single: dict[tuple[str, ...], dict[str, list[Gain]]] = {}
     for gain in gains:
         if len(gain.switches) == 1 and is_usable(gain):
             (name,) = gain.switches
             choice = switches()[name].choice or name
-            of_cell = alone.setdefault((gain.machine, gain.mode, gain.cell), {})
+            of_cell = single.setdefault((gain.machine, gain.mode, gain.cell), {})
             of_cell.setdefault(choice, []).append(gain)
     found = []
-    for of_cell in alone.values():
+    for of_cell in single.values():
         helped = [best for best in map(best_of, of_cell.values()) if best]
         if len(helped) > 1:
             found.append((helped[0], sorted(gain.switches[0] for gain in helped)))

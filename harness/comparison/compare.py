@@ -178,7 +178,7 @@ def describe(group: Group, without: Collection[str] = ()) -> str:
 
     `without`: fields of `Cell` that are left out.
     """
-    cell = group.cell
+    cell = group.cell.of_work
     kind = cell.scenario if cell.task == FIT else f"{cell.task}, {cell.scenario}"
     parts = [f"{called(group)} {kind}", *cell_words(cell, without)]
     if "variables" not in without:

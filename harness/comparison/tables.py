@@ -116,8 +116,14 @@ COLUMNS = {
         "the time of the last third of a training's steps over that of the first, minus 1"
     ),
     "trained_parameters": "the number of parameters that a training changes",
+    "first_answer_seconds": (
+        "seconds in which the framework is imported, the model is loaded and the first batch is"
+        " answered, if no compiled program was kept on disk; median of the repeats"
+    ),
+    "cached_first_answer_seconds": "the same if all programs were kept on disk",
     "binds": (
-        "the limit of the machine with the larger share in the last run: matrix products or memory"
+        "the limit of the machine with the larger share in the last run: matrix products or memory;"
+        " neither if both shares are below a tenth"
     ),
     "compile_seconds": (
         "seconds of the first calls of all shapes minus those of the second calls, if no program"
@@ -164,6 +170,8 @@ _MEDIANS = (
     "step_p90_ms",
     "drift_fraction",
     "trained_parameters",
+    "first_answer_seconds",
+    "cached_first_answer_seconds",
 )
 
 
@@ -270,8 +278,9 @@ class Group:
         work may be compared.
         """
         values = []
+        cell = self.cell.of_work
         for name in WORK:
-            value = getattr(self.cell, name)
+            value = getattr(cell, name)
             if isinstance(value, Mapping):
                 value = tuple(sorted(value.items()))
             values.append((name, value))

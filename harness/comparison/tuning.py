@@ -38,6 +38,15 @@ def pairs(groups: Iterable[Group]) -> list[tuple[Group, Group]]:
     return found
 
 
+def sets(found: Iterable[tuple[Group, Group]]) -> Counter[int]:
+    """Return id of a group without switches → the number of sets of switches that were measured
+    for it. One of many may be fast by chance.
+
+    `found`: as `pairs` returns them.
+    """
+    return Counter(id(plain) for tuned, plain in found if tuned.cell.switches)
+
+
 def _place(group: Group) -> tuple[Any, ...]:
     return _without_switches(group.cell), group.last.result.mode, group.last.machine
 
@@ -50,7 +59,7 @@ def _conditions(group: Group) -> tuple[Any, ...]:
 
 def _without_switches(cell: Cell) -> str:
     """Return the digest of the same cell without switches."""
-    return replace(cell, tuned=False, switches=()).digest
+    return replace(cell.of_work, tuned=False, switches=()).digest
 
 
 def ratio(tuned: Group, plain: Group, compared: int = 2) -> Ratio | None:
@@ -65,9 +74,10 @@ def ratio(tuned: Group, plain: Group, compared: int = 2) -> Ratio | None:
 
 def gains(groups: Sequence[Group]) -> list[Gain]:
     """Return the gain of each cell with switches that has a partner."""
-    measured = [pair for pair in pairs(groups) if pair[0].cell.switches]
-    sets = Counter(id(plain) for _, plain in measured)
-    return [_gain(tuned, plain, 1 + sets[id(plain)]) for tuned, plain in measured]
+    found = pairs(groups)
+    tried = sets(found)
+    measured = [pair for pair in found if pair[0].cell.switches]
+    return [_gain(tuned, plain, 1 + tried[id(plain)]) for tuned, plain in measured]
 
 
 def _gain(tuned: Group, plain: Group, compared: int) -> Gain:
@@ -93,7 +103,7 @@ def _gain(tuned: Group, plain: Group, compared: int) -> Gain:
         task=cell.task,
         scenario=cell.scenario,
         precision=cell.precision,
-        batch_size=cell.batch_size,
+        batch_size=cell.of_work.batch_size,
         seq_len=cell.seq_len,
         prompt_tokens=cell.prompt_tokens,
         new_tokens=cell.new_tokens,

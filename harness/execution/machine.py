@@ -119,8 +119,9 @@ def describe() -> Machine:
     return Machine(
         node=platform.node() if any(name in os.environ for name in _OF_JOBS) else None,
         cpu=cpu.get("model name") or platform.processor() or platform.machine(),
-        cpu_family=cpu.get("cpu family"),
-        cpu_model=cpu.get("model"),
+        # An ARM processor has no name there, but numbers of its maker and its part.
+        cpu_family=cpu.get("cpu family") or cpu.get("CPU implementer"),
+        cpu_model=cpu.get("model") or cpu.get("CPU part"),
         cpu_stepping=cpu.get("stepping"),
         cpu_flags=tuple(cpu.get("flags", "").split()),
         sockets=_sockets(),

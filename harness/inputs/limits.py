@@ -103,6 +103,13 @@ def limits(
     return derived
 
 
+def of_quantized(model: Model) -> dict[str, float]:
+    """The limits of a cell with quantised weights, by name: the model's loosest ones in bfloat16.
+    The root mean square has no limit, because it was measured only for rounding to bfloat16.
+    """
+    return {name: bound for name, bound in model.tolerance["bfloat16"].items() if name != _RMS}
+
+
 def _limit(
     name: str, bound: float, rows: Sequence[Mapping[str, Any]], factor: float, share: float
 ) -> float:

@@ -20,6 +20,7 @@ from harness.inputs.dataset import Inputs
 from harness.measurement import engines
 from harness.measurement.reference import Reference, logits_rows, workload_config
 from harness.request.request import Request
+from scenarios.worker import length_buckets
 from sut import variables as environment_variables
 from sut.contract import Workload
 from sut.registry import FIT
@@ -115,12 +116,26 @@ def make_job(
         serving=request.serving,
         made_with=attempt.made_with,
         variables=request.tuned.variables,
+        length_buckets=_length_buckets(attempt),
     )
     return (
         job
         if test in TESTS
         else loadgen_run.compliance_job(test, job, request.rules, request.official)
     )
+
+
+def _length_buckets(attempt: Attempt) -> tuple[int, ...]:
+    """The widths to which batches are cut. Empty if no switch requests it. Prompts of a model that
+    generates are only sorted, because each SUT has buckets of its own for them (`sut.padding`).
+    """
+    count = attempt.request.tuned.buckets
+    if not count:
+        return ()
+    arrays = attempt.inputs.arrays
+    (width,) = arrays["input_ids"].shape
+    assert width is not None
+    return length_buckets.widths(width, count if "attention_mask" in arrays else 1)
 
 
 def _workload(attempt: Attempt) -> Workload:

@@ -18,7 +18,13 @@ from harness.request.request import Request
 from scenarios.worker.work import FILE
 from sut.registry import COUNTER, REFERENCE, spec_of
 
-_MODULES = ("formats.work", "scenarios.worker.work", COUNTER)
+_FILES = (
+    "formats/work.py",
+    "scenarios/worker/work.py",
+    f"{COUNTER.replace('.', '/')}.py",
+    "sut/evidence/operation_classes.py",
+    "sut/evidence/operations.toml",
+)
 
 
 def keep(folder: Path) -> None:
@@ -55,9 +61,8 @@ def of(
 def _name() -> str:
     """The final name of the file. It has a digest of the source that counts."""
     total = hashlib.sha256()
-    for module in _MODULES:
-        path = ROOT / f"{module.replace('.', '/')}.py"
-        total.update(path.read_bytes())
+    for file in _FILES:
+        total.update((ROOT / file).read_bytes())
     return f"work-{total.hexdigest()[:8]}.json"
 
 

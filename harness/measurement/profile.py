@@ -1,15 +1,17 @@
-"""Profiles a step of each SUT, and counts the operations that the step needs on the reference."""
+"""Profiles a step of each SUT, and returns the operations that the step needs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from formats import reading
+from formats import figures, reading
 from formats.cell import NOTHING, cell_words
-from formats.job import OPERATIONS, PERFORMANCE, PROFILE, Job
-from formats.profile import ProfiledSut, StepOperations
+from formats.job import PERFORMANCE, PROFILE, START, Job
+from formats.outcome import WorkerOutcome
+from formats.profile import CLASSES, ProfiledSut, Start, StepOperations
 from formats.result import Status
 from harness.execution import kernels, process
 from harness.execution.environments import Environment
@@ -20,10 +22,12 @@ from harness.measurement.reference import Reference
 from harness.messages import Profiled
 from harness.request.plan import memory_shortage, unsupported
 from harness.request.request import Request
-from sut.registry import REFERENCE, profiler_of, recorded_names, spec_of
+from sut.registry import REFERENCE, profiler_of, recorded_names
+from sut.variables import keeping_kernels
 
 _FILE = "profile.json"
 _RAW = "raw"
+_EAGER = "eager"
 _OF_SUT = ("stream", "tuned")  # fields of a cell in which the SUTs of a profile may differ
 
 
@@ -45,8 +49,14 @@ def label_of(request: Request) -> str:
     return " ".join(parts)
 
 
-def profile(request: Request, directory: Path, reporter: Reporter) -> ProfiledSut:
+def profile(
+    request: Request, directory: Path, reporter: Reporter, *, starts: bool = False
+) -> ProfiledSut:
     """Profile a step of one SUT. The files of its worker stay in `directory`.
+
+    Args:
+        starts: also measure its start with an empty cache of compiled programs, and with the cache
+            that this left.
 
     Raises HarnessError for a fault that the user must fix first. A failing worker becomes the
     status.
@@ -55,11 +65,13 @@ def profile(request: Request, directory: Path, reporter: Reporter) -> ProfiledSu
     if refused:
         return refused
     prepared = _Prepared.of(request, reporter)
-    job = prepared.job(_new_folder(directory / _RAW, request.options.sut))
-    variables = {**prepared.kernels, **request.tuned.variables, **request.spec.process_env}
-    watch = reporter.watch(label_of(request))
-    outcome = process.run(job, prepared.environment.python, variables, watch)
-    found = _named(request, outcome.status, outcome.reason)
+    folder = _new_folder(directory / _RAW, request.options.sut)
+    found = _named(request, "ok", "")
+    if starts:
+        found = _started(found, request, prepared, folder, reporter)
+    job = prepared.job(folder)
+    outcome = _run(job, request, prepared, prepared.kernels, reporter)
+    found = replace(found, status=outcome.status, reason=outcome.reason)
     if outcome.status != "ok":
         return found
     step = reading.from_file(job.log_dir / _FILE, reading.step_profile)
@@ -68,40 +80,82 @@ def profile(request: Request, directory: Path, reporter: Reporter) -> ProfiledSu
     return replace(found, step=step, versions=versions)
 
 
-def operations(
-    requests: Sequence[Request], directory: Path, reporter: Reporter
-) -> StepOperations | str:
-    """Return the operations of a step, counted on the reference, or why they are not known.
+def _started(
+    found: ProfiledSut, request: Request, prepared: _Prepared, folder: Path, reporter: Reporter
+) -> ProfiledSut:
+    """Add the starts of the SUT. They share a cache of compiled programs that is empty before, and
+    is deleted at the end. A failing worker ends them: its profile fails, too, and says why.
+    """
+    cache = folder / "compiled"
+    states = ("cold",) if request.spec.execution == _EAGER else ("cold", "warm")
+    starts: list[Start] = []
+    for state in states:
+        job = prepared.job(_new_folder(folder, state))
+        job = replace(job, procedure=START)
+        outcome = _run(job, request, prepared, keeping_kernels(cache), reporter)
+        if outcome.status != "ok":
+            break
+        starts.append(_start(outcome))
+    shutil.rmtree(cache, ignore_errors=True)
+    return replace(found, starts=tuple(starts))
+
+
+def _start(outcome: WorkerOutcome) -> Start:
+    return Start(
+        cached=outcome.cache_hits,
+        compiled=outcome.cache_misses,
+        import_seconds=outcome.import_ns / 1e9,
+        load_seconds=outcome.load_ns / 1e9,
+        first_call_seconds=outcome.warmup[0]["first_ns"] / 1e9,
+        compile_seconds=figures.first_calls_seconds(outcome),
+    )
+
+
+def _run(
+    job: Job,
+    request: Request,
+    prepared: _Prepared,
+    kept_kernels: Mapping[str, str],
+    reporter: Reporter,
+) -> WorkerOutcome:
+    """Run a worker of a SUT. `kept_kernels`: the variables that name the cache of its programs."""
+    variables = {**kept_kernels, **request.tuned.variables, **request.spec.process_env}
+    watch = reporter.watch(label_of(request))
+    return process.run(job, prepared.environment.python, variables, watch)
+
+
+def operations(requests: Sequence[Request], reporter: Reporter) -> StepOperations | str:
+    """Return the operations of a step, or why they are not known. The reference counts them for a
+    sample (`formats.work`).
 
     `requests`: of all SUTs, which do the same work.
     """
     for request in requests:
         if request.reference == REFERENCE and not unsupported(request):
-            return _count(request, directory, reporter)
+            return _of_step(request, reporter)
     return Profiled.NOT_COUNTED
 
 
-def _count(request: Request, directory: Path, reporter: Reporter) -> StepOperations | str:
-    shortage = reference.shortage(request)
-    if shortage:
-        return shortage
+def _of_step(request: Request, reporter: Reporter) -> StepOperations | str:
+    """Return the operations of a batch of average samples without padding."""
     prepared = _Prepared.of(request, reporter)
-    environment = run.reference_environment(request, prepared.environment, reporter, {})
-    spec = spec_of(request.reference)
-    job = prepared.job(_new_folder(directory / _RAW, request.reference))
-    workload = replace(
-        job.workload,
-        precision="float32",
-        backend=spec.backend,
-        execution=spec.execution,
-        options={},
+    attempt = prepared.attempt
+    counted = reference.work_of(
+        attempt.request,
+        attempt.checkpoint,
+        attempt.inputs,
+        lambda: run.reference_environment(request, prepared.environment, reporter, {}),
+        reporter.watch(request.reference),
+        reporter.say,
     )
-    job = replace(job, sut=request.reference, workload=workload, procedure=OPERATIONS)
-    watch = reporter.watch(request.reference)
-    outcome = process.run(job, environment.python, spec.process_env, watch)
-    if outcome.status != "ok":
-        return f"{outcome.status}: {outcome.reason}"
-    return reading.from_file(job.log_dir / _FILE, reading.step_operations)
+    if counted.work is None:
+        return counted.reason or Profiled.NOT_COUNTED
+    sample = counted.work.of_sample(attempt.inputs.description.new_tokens_per_sample)
+    flops = dict.fromkeys(CLASSES, 0.0)
+    for table in (sample.flops, sample.written):
+        for kind, number in table.items():
+            flops[kind] += number * request.batch_size
+    return StepOperations(flops=flops)
 
 
 def _refused(request: Request) -> ProfiledSut | None:

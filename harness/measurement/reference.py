@@ -8,14 +8,16 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from formats.job import COUNT, REFERENCE, Job, Limits
 from formats.outcome import WorkerOutcome
-from formats.work import Work
+from formats.work import Counted, Work
 from harness.execution import process
 from harness.execution.environments import ROOT, Environment, lock_files
 from harness.inputs.checkpoint import Checkpoint
@@ -133,48 +135,13 @@ def ensure(
         return Reference(None, reason=other)
     if lacks := missing(request.reference, request.model.architecture, request.task):
         return Reference(None, reason=f"no reference: {lacks}")
-    final = directory(request, checkpoint.digest, inputs, environment)
-    path = final / "reference.npz"
-    env = {**spec_of(request.reference).process_env, **_PATIENT}
-    scratch = final.with_name(final.name + ".partial")
-
-    def run(job: Job) -> WorkerOutcome:
-        shutil.rmtree(job.log_dir, ignore_errors=True)
-        job.log_dir.mkdir()
-        return process.run(job, environment().python, env, watch)
-
-    final.parent.mkdir(parents=True, exist_ok=True)
-    with held(
-        final.with_name(final.name + ".lock"),
-        lambda: say("waiting for another process that makes this reference"),
-    ):
-        if not path.exists():
-            if reason := shortage(request):
-                return Reference(None, reason=reason)
-            outcome = run(_job(request, checkpoint, inputs, scratch))
-            if (
-                outcome.status == "oom"
-                and DEVICES[request.device].accelerator
-                and not request.trains
-            ):
-                on_host = replace(request, device=HOST)
-                if reason := shortage(on_host):
-                    return Reference(
-                        None, reason=f"{reason}; on {request.device}: {outcome.reason}"
-                    )
-                say(
-                    f"the reference does not fit on {request.device} in float32 ({outcome.reason}):"
-                    " the CPU makes it, which may take long"
-                )
-                outcome = run(_job(on_host, checkpoint, inputs, scratch))
-            if outcome.status != "ok":
-                return Reference(None, reason=f"no reference: {outcome.status}: {outcome.reason}")
-            shutil.rmtree(final, ignore_errors=True)
-            scratch.rename(final)
-            counted_work.keep(final)
-        counting = replace(_job(request, checkpoint, inputs, scratch), procedure=COUNT)
-        counted = counted_work.of(request, final, lambda: run(counting), scratch)
-        path = engines.with_texts(request, path)
+    maker = _Maker(request, checkpoint, inputs, environment, watch, say)
+    with maker.locked():
+        reason = maker.answer()
+        if reason:
+            return Reference(None, reason=reason)
+        counted = maker.count()
+        path = engines.with_texts(request, maker.path)
     with path.open("rb") as f:
         digest = hashlib.file_digest(f, "sha256").hexdigest()
     notes = (Note.NOT_COUNTED.format(why=counted.reason),) if counted.reason else ()
@@ -183,8 +150,102 @@ def ensure(
         return made
     with np.load(path) as file:
         arrays = dict(file)
-    limits, reason = request.architecture.limits(request.size, request.precision, arrays)
+    precision = request.cell().judged_precision
+    limits, reason = request.architecture.limits(request.size, precision, arrays)
     return Reference(None, reason=reason) if reason else replace(made, limits=limits)
+
+
+def work_of(
+    request: Request,
+    checkpoint: Checkpoint,
+    inputs: Inputs,
+    environment: Callable[[], Environment],
+    watch: Callable[[Beat], None],
+    say: Callable[[str], None],
+) -> Counted:
+    """Return the work of a sample, and count it if it is not known. No answers are computed."""
+    reason = missing(request.reference, request.model.architecture, request.task)
+    reason = reason or shortage(request)
+    if reason:
+        return Counted(work=None, reason=reason)
+    maker = _Maker(request, checkpoint, inputs, environment, watch, say)
+    environment()
+    with maker.locked():
+        return maker.count()
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """Runs the workers of a reference. The arguments are those of `ensure`."""
+
+    request: Request
+    checkpoint: Checkpoint
+    inputs: Inputs
+    environment: Callable[[], Environment]
+    watch: Callable[[Beat], None]
+    say: Callable[[str], None]
+
+    @cached_property
+    def folder(self) -> Path:
+        """The folder of the reference."""
+        return directory(self.request, self.checkpoint.digest, self.inputs, self.environment)
+
+    @property
+    def path(self) -> Path:
+        """The file with the answers."""
+        return self.folder / "reference.npz"
+
+    @property
+    def scratch(self) -> Path:
+        """The folder of a worker's files until it has ended."""
+        return self.folder.with_name(self.folder.name + ".partial")
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Lock the folder for this process."""
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        lock = self.folder.with_name(self.folder.name + ".lock")
+        return held(lock, lambda: self.say("waiting for another process that makes this reference"))
+
+    def answer(self) -> str:
+        """Compute the answers, unless they exist. Return why there are none; empty: there are."""
+        if self.path.exists():
+            return ""
+        reason = shortage(self.request)
+        if reason:
+            return reason
+        outcome = self._run(self._job(self.request))
+        on_device = DEVICES[self.request.device].accelerator and not self.request.trains
+        if outcome.status == "oom" and on_device:
+            on_host = replace(self.request, device=HOST)
+            reason = shortage(on_host)
+            if reason:
+                return f"{reason}; on {self.request.device}: {outcome.reason}"
+            self.say(
+                f"the reference does not fit on {self.request.device} in float32"
+                f" ({outcome.reason}): the CPU makes it, which may take long"
+            )
+            outcome = self._run(self._job(on_host))
+        if outcome.status != "ok":
+            return f"no reference: {outcome.status}: {outcome.reason}"
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.scratch.rename(self.folder)
+        counted_work.keep(self.folder)
+        return ""
+
+    def count(self) -> Counted:
+        """Return the work of a sample (`counted_work.of`)."""
+        self.folder.mkdir(exist_ok=True)
+        job = replace(self._job(self.request), procedure=COUNT)
+        return counted_work.of(self.request, self.folder, lambda: self._run(job), self.scratch)
+
+    def _job(self, request: Request) -> Job:
+        return _job(request, self.checkpoint, self.inputs, self.scratch)
+
+    def _run(self, job: Job) -> WorkerOutcome:
+        shutil.rmtree(job.log_dir, ignore_errors=True)
+        job.log_dir.mkdir()
+        variables = {**spec_of(self.request.reference).process_env, **_PATIENT}
+        return process.run(job, self.environment().python, variables, self.watch)
 
 
 def shortage(request: Request) -> str | None:

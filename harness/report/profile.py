@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
-from formats.profile import CLASSES, MOST_OTHER, OTHER, PRODUCTS, Profile, ProfiledSut, StepProfile
-from harness.figure import short
+from formats.profile import (
+    CLASSES,
+    MOST_OTHER,
+    OTHER,
+    PRODUCTS,
+    Profile,
+    ProfiledSut,
+    Start,
+    StepProfile,
+)
+from harness.figure import calls_until_paid, short
 from harness.messages import Profiled
 from harness.report.section import Row, Table
+from harness.summary import counted
 from sut.registry import SUTS, framework_of
 
 _NORMS, _POINTWISE = "normalisation", "pointwise"
@@ -97,6 +108,72 @@ def whole_steps(found: Profile) -> Table:
     )
 
 
+def starts(found: Profile) -> Table:
+    """Return the table of the starts: the first answer and the time of compiling, with an empty
+    cache of compiled programs and with a filled one. It is empty if no start was measured.
+    """
+    rows = [_start_row(each, found.suts) for each in found.suts if each.starts]
+    return Table(
+        title="What compiling costs",
+        columns=(
+            "SUT",
+            "first answer, cold",
+            "first answer, warm",
+            "compiling, cold",
+            "compiling, warm",
+            "pays after, cold",
+            "pays after, warm",
+            "compared with",
+        ),
+        numbers=range(1, 7),
+        groups={"": rows},
+        note=Profiled.STARTS,
+    )
+
+
+def _start_row(sut: ProfiledSut, suts: Sequence[ProfiledSut]) -> Row:
+    eager = _eager_of(sut, suts)
+    states = _states(sut)
+    answers = [_seconds(start.first_answer_seconds) if start else "" for start in states]
+    compiling = [_compiling(sut, start) if start else "" for start in states]
+    pays = [_pays(sut, start, eager) for start in states]
+    return (sut.label, *answers, *compiling, *pays, eager.label if eager else "")
+
+
+def _states(sut: ProfiledSut) -> tuple[Start | None, Start | None]:
+    """Return the start that found no program on disk and the one that found all of them."""
+    cold = next((start for start in sut.starts if not start.cached), None)
+    warm = next((start for start in sut.starts if start.cached and not start.compiled), None)
+    return cold, warm
+
+
+def _compiling(sut: ProfiledSut, start: Start) -> str:
+    return "" if _is_eager(sut) else _seconds(start.compile_seconds)
+
+
+def _pays(sut: ProfiledSut, start: Start | None, eager: ProfiledSut | None) -> str:
+    """The number of batches after which compiling pays, in words. Empty: not known."""
+    if not start or not eager or not eager.step or not sut.step:
+        return ""
+    saved = eager.step.unprofiled_seconds - sut.step.unprofiled_seconds
+    calls = calls_until_paid(start.compile_seconds, saved)
+    return Profiled.PAYS_NOT if calls is None else counted(math.ceil(calls), "batch")
+
+
+def _eager_of(sut: ProfiledSut, suts: Sequence[ProfiledSut]) -> ProfiledSut | None:
+    """Return the first eager SUT of the same framework and library. None: there is none, or the SUT
+    is eager.
+    """
+    if _is_eager(sut):
+        return None
+    alike = (each for each in suts if _is_eager(each) and _library(each) == _library(sut))
+    return next(alike, None)
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.1f} s"
+
+
 def largest(found: Profile) -> Table:
     """Return the table of the operations that take most of the time, for each SUT."""
     groups: dict[str, Sequence[Row]] = {}
@@ -147,6 +224,9 @@ def sentences(found: Profile) -> Iterator[str]:
             listed = ", ".join(names[:_NAMES])
             yield Profiled.OTHER.format(sut=label, share=share, names=listed)
         yield from (f"{label}: {note}" for note in step.notes)
+    for each in found.suts:
+        if len(each.starts) > 1 and _states(each)[1] is None:
+            yield Profiled.NO_CACHE.format(sut=each.label)
     if found.no_operations:
         yield Profiled.NO_OPERATIONS.format(reason=found.no_operations)
     for each in found.suts:

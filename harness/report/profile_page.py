@@ -28,7 +28,12 @@ _FLOPS = "FLOPs"
 def render(found: Profile, when: datetime) -> str:
     """Return the page, as HTML."""
     template = templates(Path(__file__).parent).get_template("profile.html")
-    tables = (profile.by_class(found), profile.whole_steps(found), profile.largest(found))
+    tables = (
+        profile.by_class(found),
+        profile.whole_steps(found),
+        profile.starts(found),
+        profile.largest(found),
+    )
     body = template.render(
         found=found,
         sentences=list(profile.sentences(found)),

@@ -314,7 +314,7 @@ class Options:
     tuned: str = _flag(
         "on: apply the switches of the SUT that were measured to help (sut/tuning.toml);"
         " NAME+NAME: apply these switches; off (default): the SUT as it comes. In a sweep also"
-        " both: off and on; each: off, and each switch alone",
+        " both: off and on; each: off, and one cell for each switch",
         read=_tuned,
         metavar="SET",
         default=OFF,

@@ -78,6 +78,7 @@ def resolve(options: Options) -> Request:
     reasons += given.notes if given else ()
     few = _inputs_on_host(options, model, device, given)
     precision = _precision(options, spec, model, size, reasons)
+    _check_quantized(options, model)
     batch_size = _batch_size(options, size, few, reasons)
     work = tuning.Work(
         architecture=model.architecture,
@@ -87,15 +88,18 @@ def resolve(options: Options) -> Request:
         precision=precision,
         batch_size=batch_size,
         device=device,
+        uneven=is_uneven(options, model),
     )
     tuned = tuning.of(options, work)
     reasons += tuned.notes
+    tuned_batch = tuned.batch_size(batch_size)
     return Request(
         options=options,
         model=model,
         size=size,
         precision=precision,
-        batch_size=batch_size,
+        batch_size=tuned_batch,
+        requested_batch=batch_size if tuned_batch != batch_size else None,
         device=device,
         duration=_DURATION_S if options.duration is None else options.duration,
         rules=round_,
@@ -110,6 +114,12 @@ def resolve(options: Options) -> Request:
         variables=set_by_user,
         reasons=(*reasons, *why),
     )
+
+
+def is_uneven(options: Options, model: Model) -> bool:
+    """Return whether the inputs may have different lengths."""
+    standard = options.standard or architectures.of(model, options.trains).standard
+    return options.dataset is not None or standard == "uneven"
 
 
 def _model(options: Options) -> Model:
@@ -297,6 +307,23 @@ def _precision(
             f" {' and '.join(judged)}{' in a training' if options.trains else ''}"
         )
     return precision
+
+
+def _check_quantized(options: Options, model: Model) -> None:
+    """Raises UsageError if weights are to be quantised that a training changes, or if nothing
+    judges their answers.
+    """
+    kind = options.sut_options.get(registry.QUANTIZE)
+    if kind is None:
+        return
+    flag = f"--sut-option {registry.QUANTIZE}={kind}"
+    if options.trains:
+        raise UsageError(f"{flag}: is for answers, and {options.scenario} trains: leave it out")
+    if "bfloat16" not in model.tolerance:
+        raise UsageError(
+            f"{flag}: the limits of bfloat16 judge quantised weights, and {model.name} has none:"
+            " leave it out"
+        )
 
 
 def _prompts(

@@ -19,7 +19,7 @@ from harness.request.options import Options
 from harness.request.tuning import Tuned
 from scenarios.table import UNTIMED_STEPS
 from sut import adapters, registry
-from sut.registry import SUTS, SutSpec
+from sut.registry import QUANTIZE, SUTS, SutSpec
 
 if TYPE_CHECKING:  # it imports Jinja, which few runs need
     from harness.inputs.chat import Template
@@ -55,6 +55,7 @@ class Request:
     """One requested cell, before the digests of its weights and inputs are known.
 
     Attributes:
+        requested_batch: see `Cell.requested_batch`.
         rival_sample_ns: see `Limits`.
         given: the user's prompts, which are read to find faults in them. None: there are none, or
             `--dataset` holds pictures or arrays, which are read later.
@@ -78,6 +79,7 @@ class Request:
     stream: bool = False
     given: UserInputs | None = None
     tuned: Tuned = Tuned()
+    requested_batch: int | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
 
@@ -126,6 +128,7 @@ class Request:
             self.options.scenario,
             f"batch {self.batch_size}",
             self.precision,
+            *filter(None, [self.sut_options.get(QUANTIZE)]),
         )
         more = [self.model.second_task]
         if self.tuned.on:
@@ -189,6 +192,7 @@ class Request:
             eos=self.eos,
             variables=self.variables,
             lora=self.lora,
+            quantized=self.sut_options.get(QUANTIZE),
             steps=self.size.config.get("denoising_steps"),
             prompt_tokens=self.tokens and self.tokens[0],
             new_tokens=self.tokens and self.tokens[1],
@@ -197,6 +201,7 @@ class Request:
             stream=self.stream,
             tuned=self.tuned.on,
             switches=self.tuned.names,
+            requested_batch=self.requested_batch,
             **self._limits(),
         )
 

@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from math import prod
 from pathlib import Path
 
 from formats import reading
@@ -49,10 +50,27 @@ class Tuned:
         """The names of the switches, sorted."""
         return tuple(sorted(each.name for each in self.switches))
 
+    @property
+    def buckets(self) -> int:
+        """See `Switch.buckets`."""
+        return max((each.buckets for each in self.switches), default=0)
+
+    def batch_size(self, requested: int) -> int:
+        """Return the size of a batch. Raises UsageError if a switch cannot change it."""
+        factor = prod(each.batch for each in self.switches)
+        size = int(requested * factor)
+        if factor != 1 and size in (0, requested):
+            raise UsageError(
+                f"--tuned {'+'.join(self.names)}: a batch of {requested} has no smaller one"
+            )
+        return size
+
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """The work of a cell, by the names of `Gain`."""
+    """The work of a cell, by the names of `Gain`. `batch_size` is the requested one. `uneven`: its
+    inputs may have different lengths.
+    """
 
     architecture: str
     model: str
@@ -61,6 +79,17 @@ class Work:
     precision: str
     batch_size: int
     device: str
+    uneven: bool
+
+    def place(self, options: Options) -> tuning.Place:
+        """Return the facts by which switches are chosen."""
+        return tuning.Place(
+            sut=options.sut,
+            architecture=self.architecture,
+            device=self.device,
+            scenario=options.scenario,
+            uneven=self.uneven,
+        )
 
 
 def of(options: Options, work: Work) -> Tuned:
@@ -78,14 +107,7 @@ def of(options: Options, work: Work) -> Tuned:
         names, note = _measured_best(options, work)
         notes = (note,)
     chosen = tuple(tuning.switches()[name] for name in names)
-    place = (options.sut, work.architecture, work.device)
-    for switch in chosen:
-        if not switch.fits(*place):
-            others = [each.name for each in tuning.candidates(*place)]
-            raise UsageError(
-                f"--tuned {switch.name}: is not for {options.sut} with {work.architecture} on"
-                f" {work.device}; there is {', '.join(others) or 'none'}"
-            )
+    _check_place(options, work, chosen)
     conflict = _conflict(chosen)
     if conflict:
         raise UsageError(f"--tuned {options.tuned}: {conflict}")
@@ -98,6 +120,19 @@ def of(options: Options, work: Work) -> Tuned:
                 f" ({os.environ[name]}): unset it"
             )
     return Tuned(on=True, switches=chosen, variables=variables, settings=settings, notes=notes)
+
+
+def _check_place(options: Options, work: Work, chosen: Sequence[tuning.Switch]) -> None:
+    """Raises UsageError for a switch that is not for this cell."""
+    place = work.place(options)
+    of_inputs = "" if work.uneven else " with inputs of one length"
+    for switch in chosen:
+        if not switch.fits(place):
+            others = ", ".join(each.name for each in tuning.candidates(place))
+            raise UsageError(
+                f"--tuned {switch.name}: is not for {options.sut} with {work.architecture} on"
+                f" {work.device} in {options.scenario}{of_inputs}; there is {others or 'none'}"
+            )
 
 
 def _conflict(chosen: Sequence[tuning.Switch]) -> str:
@@ -118,7 +153,7 @@ def _measured_best(options: Options, work: Work) -> tuple[list[str], str]:
     own = [gain for gain in known(options.cache / GAINS) if gain.machine == this_machine()]
     versions = _versions(options.sut, work.device, options.python)
     for gains in (own, known(_SHIPPED)):
-        alike = [gain for gain in gains if _is_for(gain, options.sut, work, versions)]
+        alike = [gain for gain in gains if _is_for(gain, options, work, versions)]
         if not alike:
             continue
         nearest = _nearest(alike, options.scenario, work)
@@ -143,16 +178,25 @@ def _measured_best(options: Options, work: Work) -> tuple[list[str], str]:
     return [], note
 
 
-def _is_for(gain: Gain, sut: str, work: Work, versions: Mapping[str, str]) -> bool:
-    """Return whether a gain was measured on a cell like this one, with the same versions."""
-    same = ("architecture", "task", "precision", "device")
-    if gain.sut != sut or any(getattr(gain, name) != getattr(work, name) for name in same):
+def _is_for(gain: Gain, options: Options, work: Work, versions: Mapping[str, str]) -> bool:
+    """Return whether a gain was measured on a cell like this one, with the same versions, and its
+    switches are for this cell. A factor of the batch size needs the same work.
+    """
+    same = ["architecture", "task", "precision", "device"]
+    if not is_usable(gain):
+        return False
+    chosen = [tuning.switches()[name] for name in gain.switches]
+    if any(switch.batch != 1 for switch in chosen):
+        same += ["model", "size", "batch_size"]
+    if gain.sut != options.sut or any(getattr(gain, n) != getattr(work, n) for n in same):
+        return False
+    if not all(switch.fits(work.place(options)) for switch in chosen):
         return False
     packages = versions.keys() & gain.versions.keys()
     differ = [
         name for name in packages if _release(versions[name]) != _release(gain.versions[name])
     ]
-    return bool(packages) and not differ and is_usable(gain)
+    return bool(packages) and not differ
 
 
 def _release(version: str) -> str:
@@ -193,7 +237,13 @@ def is_usable(gain: Gain) -> bool:
     if not set(gain.switches) <= every.keys():
         return False
     chosen = [every[name] for name in gain.switches]
-    fit = all(switch.fits(gain.sut, gain.architecture, gain.device) for switch in chosen)
+    place = tuning.Place(
+        sut=gain.sut,
+        architecture=gain.architecture,
+        device=gain.device,
+        scenario=gain.scenario,
+    )
+    fit = all(switch.fits(place) for switch in chosen)
     return fit and not _conflict(chosen)
 
 

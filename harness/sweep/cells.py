@@ -20,7 +20,7 @@ from harness.request.serving import OF_SERVING
 from harness.sweep.recipe import Values
 from scenarios.table import SCENARIOS
 from sut import tuning
-from sut.registry import SUTS
+from sut.registry import QUANTIZE, SUTS
 
 # Rivals are neighbours in this order, so that they are measured one right after the other.
 _ORDER = ordered_by("sweeps")
@@ -64,7 +64,7 @@ class Series:
         so the ratio of their figures says which is faster.
         """
         r = self.request
-        return () if r is None else (*self.rivals, r.tuned.on)
+        return () if r is None else (*self.rivals, r.tuned.on, r.sut_options.get(QUANTIZE))
 
     @cached_property
     def rivals(self) -> tuple[object, ...]:
@@ -84,7 +84,8 @@ class Series:
             precision=None,
             batch_size=None,
         )
-        return options, r.size.name, r.precision, r.batch_size, r.device
+        batch_size = r.requested_batch or r.batch_size
+        return options, r.size.name, r.precision, batch_size, r.device
 
 
 def make(grids: Iterable[Values], where: Values, control: bool) -> list[Series]:
@@ -133,10 +134,16 @@ def _switched(words: tuple[str, ...], places: Sequence[str]) -> Iterator[tuple[s
         request = plan.resolve(options.parse([*plain, *places]))
     except UsageError:  # `make` shows it
         return
-    if plan.unsupported(request):
+    if plan.unsupported(request) or request.trains or request.spec.remote:
         return
-    sut, architecture = request.options.sut, request.model.architecture
-    for switch in tuning.candidates(sut, architecture, request.device):
+    of_cell = tuning.Place(
+        sut=request.options.sut,
+        architecture=request.model.architecture,
+        device=request.device,
+        scenario=request.options.scenario,
+        uneven=plan.is_uneven(request.options, request.model),
+    )
+    for switch in tuning.candidates(of_cell):
         yield (*words[:place], switch.name, *words[place + 1 :])
 
 

@@ -24,7 +24,6 @@ PHASES = (
     "serve",
     "time",
     "profile",
-    "operations",
     "done",
 )
 _PHASE, COMPLETED, _EXPECTED, _LIMIT_S = range(4)

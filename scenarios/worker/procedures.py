@@ -1,5 +1,5 @@
 """The procedures of a worker with a loaded SUT: a LoadGen test, the computing of a reference, a
-training, serving, a profile, and a count of operations.
+training, serving, a profile, and the count of the work of a sample.
 
 A job names its procedure.
 """
@@ -18,11 +18,11 @@ import numpy as np
 from formats.job import (
     ACCURACY,
     COUNT,
-    OPERATIONS,
     PERFORMANCE,
     PROFILE,
     REFERENCE,
     SERVE,
+    START,
     Job,
 )
 from formats.writing import write_json
@@ -51,7 +51,7 @@ from sut.contract import Inference
 
 Procedure = Callable[[Job, Any, Heartbeat, float], dict[str, Any]]
 """(job, loaded SUT, heartbeat, nanoseconds of the slowest batch while warming up) → fields of the
-WorkerOutcome. The SUT is warm, except for a `Training`, for `serve` and for `operations`.
+WorkerOutcome. The SUT is warm, except for a `Training`, for `serve` and for `work`.
 """
 
 OWN_ROWS = 64
@@ -347,6 +347,11 @@ def count_work(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> dict[s
     return {}
 
 
+def start(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
+    """Do nothing: the times of loading and of the warm-up are in every outcome."""
+    return {}
+
+
 def _write_forced_logits(job: Job, sut: Inference, beat: Heartbeat) -> None:
     """Computes the SUT's logits on the reference's answers. It runs after the test and its
     evidence, because it may compile another graph.
@@ -387,6 +392,6 @@ PROCEDURES: dict[str, Procedure] = {
     "fit": train,
     COUNT: count_work,
     SERVE: serving.serve,
+    START: start,
     PROFILE: profile.profile,
-    OPERATIONS: profile.operations,
 }

@@ -1,7 +1,7 @@
-"""Profiles some steps of a loaded SUT, and counts the operations of a step of the reference.
+"""Profiles some steps of a loaded SUT.
 
 A step is one batch that is answered, or one step of a training. Every step has the first batch of
-the inputs, so that all SUTs and the reference do the same work.
+the inputs, so that all SUTs do the same work.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from formats.job import Job
-from formats.profile import CLASSES, StepOperations
 from formats.writing import write_json
 from scenarios.worker import evidence
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
 from scenarios.worker.qsl import Qsl
 from sut.contract import Batch, Inference, Training, Unsupported
-from sut.evidence import operation_classes, wall_time
+from sut.evidence import wall_time
 from sut.registry import FIT, framework_of, profiler_of
 
 Window = Callable[[], AbstractContextManager[Any]]
@@ -31,8 +30,6 @@ Steps = Callable[[int, Window], None]
 _FILE = "profile.json"
 _SECONDS, _LEAST, _MOST = 3.0, 3, 20
 _FIRST_STEPS = 2  # of a training: one compiles, and the next may record CUDA graphs
-_COUNTER = "sut.evidence.torch_operations"
-_NO_OPERATIONS = ("data movement", "embedding and gather", "launch and host overhead")
 
 
 def profile(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
@@ -69,20 +66,6 @@ def prepare(job: Job) -> None:
     if name:
         module = importlib.import_module(name)
         getattr(module, "prepare", lambda: None)()
-
-
-def operations(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
-    """Count the operations of a step of the reference. Write profile.json, a `StepOperations`."""
-    run = _steps(job, sut)
-    beat.enter("operations", LOAD_LIMIT_S)
-    counter = importlib.import_module(_COUNTER)
-    flops = dict.fromkeys(CLASSES, 0.0)
-    for operator, number in counter.by_operator(lambda window: run(1, window)).items():
-        kind = operation_classes.of_torch(operator)
-        if kind not in _NO_OPERATIONS:
-            flops[kind] += number
-    write_json(job.log_dir / _FILE, StepOperations(flops=flops))
-    return {}
 
 
 def _steps(job: Job, sut: Any) -> Steps:

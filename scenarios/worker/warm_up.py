@@ -7,6 +7,7 @@ from itertools import product
 from typing import Any
 
 from formats.job import Job
+from scenarios.worker import length_buckets
 from scenarios.worker.answers import describe
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
 from scenarios.worker.qsl import Qsl
@@ -29,10 +30,13 @@ def warm_up(
     synthetic.load(range(synthetic.count))
     times: list[dict[str, Any]] = []
     sizes = job.batch_sizes or (job.workload.batch_size,)
-    beat.enter("warm-up", LOAD_LIMIT_S, 2 * job.warmup_rows * len(sizes))
+    widths = job.length_buckets or (0,)
+    beat.enter("warm-up", LOAD_LIMIT_S, 2 * job.warmup_rows * len(sizes) * len(widths))
     # The largest size comes last, so that its answers are described.
-    for size, row in product(sizes, range(job.warmup_rows)):
+    for size, row, width in product(sizes, range(job.warmup_rows), widths):
         batch = synthetic.batch([row], size)
+        if width:
+            batch = length_buckets.cut(batch, width, widths)
         first_ns, answers = _timed(sut, batch, beat)
         if job.known and not DEVICES[job.workload.device].accelerator:
             second_ns = job.known.second_ns[len(times)]

@@ -94,10 +94,10 @@ def _counted(call: Callable[[], object]) -> Part:
 
 
 def _rows(inputs: Mapping[str, np.ndarray]) -> Iterator[tuple[int, float]]:
-    """Yield (row, the share of the inputs that it stands for).
+    """Yield (row, the share of the inputs that it represents).
 
     Each shape has a row if there are few. Otherwise the inputs are sorted by their lengths and
-    divided into parts of equal size, and the middle one of each part stands for it.
+    divided into parts of equal size, and the middle one of each part represents it.
     """
     lengths = _lengths(inputs)
     order = np.lexsort(lengths.T)
@@ -106,7 +106,7 @@ def _rows(inputs: Mapping[str, np.ndarray]) -> Iterator[tuple[int, float]]:
         parts = np.array_split(order, _MOST_SHAPES)
         rows = np.array([part[len(part) // 2] for part in parts])
         counts = np.array([len(part) for part in parts])
-    # The middle lengths are first, so that they stand for all if there is no time for others.
+    # The middle lengths are first, so that they represent all if there is no time for others.
     places = sorted(range(len(rows)), key=lambda place: abs(2 * place - len(rows) + 1))
     for place in places:
         yield int(rows[place]), float(counts[place]) / len(lengths)

@@ -7,10 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from typing import Any
 
+from formats.cell import INT8
 from sut.contract import Evidence, Workload
 from sut.evidence import device_memory, precision
+from sut.registry import QUANTIZE
 
 _BITS = {"float32": 32, "bfloat16": 16, "float16": 16}
+_INT8_BITS = 8
 
 
 def evidence(
@@ -38,17 +41,24 @@ def evidence(
         computed: the dtypes in which their layers compute (a mixed policy casts at each call).
         detail: more facts, such as versions.
     """
-    dtype = min(held)
+    kind = workload.options.get(QUANTIZE)
+    floats = {name for name in held if not (kind and name == INT8)}
+    dtype = min(floats)
     with device_memory.probing(lambda: backend.peak_device_bytes(workload.device)):
         matrix_flops = backend.matrix_flops(dtype)  # first, as it compiles programs of its own
     product_error = precision.error(backend.product(dtype))
     seen = watch()
-    one_dtype = len({*held, *computed}) == 1
-    same = one_dtype and _as_wide(seen.get("product_bits"), _BITS[dtype])
+    same = len({*floats, *computed}) == 1
+    found = precision.classify(product_error, dtype)
+    if kind:
+        same = same and INT8 in held and _as_quantized(seen, _BITS[dtype], kind)
+        found = f"{found} with {kind}"
+    else:
+        same = same and _as_wide(seen.get("product_bits"), _BITS[dtype])
     return Evidence(
         graphs=seen.pop("graphs"),
         graph_breaks=None,
-        precision=precision.classify(product_error, dtype) if same else "mixed",
+        precision=found if same else "mixed",
         peak_device_bytes=device_memory.peak(backend.peak_device_bytes(workload.device)),
         matrix_flops=matrix_flops,
         detail={
@@ -62,6 +72,15 @@ def evidence(
             **backend.about(),
         },
     )
+
+
+def _as_quantized(seen: Mapping[str, Any], bits: int, kind: str) -> bool:
+    """Whether the products are those of such quantised weights: with `int8` some have integers as
+    operands, with `int8-weights` none has. All others have operands of so many bits.
+    """
+    widths = {int(width) for width in seen.get("product_bits") or ()}
+    has_integers = _INT8_BITS in widths or bool(seen.get("integer_products"))
+    return widths <= {bits, _INT8_BITS} and has_integers == (kind == INT8)
 
 
 def _as_wide(products: Mapping[str, int] | None, bits: int) -> bool:

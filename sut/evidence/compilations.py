@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 _counters: list[Callable[[], int]] = []
 _hits: list[Callable[[], int]] = []
+_misses: list[Callable[[], int]] = []
 
 
 def count_by(counter: Callable[[], int]) -> None:
@@ -25,9 +26,12 @@ def count() -> int | None:
     return _counters[0]() if _counters else None
 
 
-def count_hits_by(counter: Callable[[], int]) -> None:
-    """From now on, let `counter` count the programs that were found in a cache on disk."""
-    _hits[:] = [counter]
+def count_cached_by(hits: Callable[[], int], misses: Callable[[], int]) -> None:
+    """From now on, let `hits` count the programs that were found in a cache on disk, and `misses`
+    those that were looked for there and compiled.
+    """
+    _hits[:] = [hits]
+    _misses[:] = [misses]
 
 
 def hits() -> int:
@@ -35,3 +39,10 @@ def hits() -> int:
     has no such cache.
     """
     return _hits[0]() if _hits else 0
+
+
+def misses() -> int:
+    """Return the number of programs that were not found in a cache on disk so far. 0 if the
+    framework has no such cache.
+    """
+    return _misses[0]() if _misses else 0

@@ -26,6 +26,7 @@ from sut.evidence import compilations, matrix_library, matrix_rate, precision
 EXECUTIONS = ("xla",)
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 _FOUND = "/jax/compilation_cache/cache_hits"
+_NOT_FOUND = "/jax/compilation_cache/cache_misses"
 _DUMP = re.compile(r"jax_ir\d+_jit_(.+)_compile\.mlir")
 _CALLBACK = re.compile(r"custom_call @\w*python\w*callback")
 # JAX's own names. Its default for float32 products is tf32 on an NVIDIA GPU. With JAX's
@@ -121,7 +122,7 @@ def _listen() -> None:
     jax.monitoring.register_event_duration_secs_listener(_count)
     jax.monitoring.register_event_listener(lambda event, **_: _events.update([event]))
     compilations.count_by(_compilations.total)
-    compilations.count_hits_by(lambda: _events[_FOUND])
+    compilations.count_cached_by(lambda: _events[_FOUND], lambda: _events[_NOT_FOUND])
 
 
 def configure(device: str, wanted: str) -> None:

@@ -21,6 +21,9 @@ _MAPS = ("pointwise", "data movement")
 
 _TORCH = re.compile(r"^(?:\w+::)?(?:_foreach_)?(.+?)(?:_backward)?_?$")
 _INDUCTOR = re.compile(r"(?:cpp|triton)_")
+# Inductor's own matrix product has the same kind of name as other kernels: only its code differs.
+_DEFINED = re.compile(r"^(cpp_fused\w*) = ", re.MULTILINE)
+_PRODUCT = "micro_gemm"
 
 
 @cache
@@ -38,6 +41,16 @@ def of_torch(name: str) -> str:
         return of("inductor", name)
     plain = _TORCH.match(name)
     return of("torch", plain[1] if plain else name)
+
+
+def inductors_products(code: str) -> set[str]:
+    """Return the names of the kernels of a module of Inductor that are matrix products on a CPU.
+
+    `code`: the module's Python code, which contains the C++ code of its kernels.
+    """
+    _, *parts = _DEFINED.split(code)
+    kernels = zip(parts[::2], parts[1::2], strict=True)
+    return {name for name, text in kernels if _PRODUCT in text}
 
 
 def of_kernel(table: str, names: Iterable[str], scopes: Iterable[str]) -> str:

@@ -49,6 +49,8 @@ def about(device: str, dtype: torch.dtype, operators: Mapping[str, int]) -> dict
     library, instructions = _of_linear(dtype)
     usual = matrix_library.most(operators)
     own = next((owner for start, owner in _OWN.items() if usual.startswith(start)), None)
+    if usual.startswith("quantized::"):
+        own = f"PyTorch's quantised engine {torch.backends.quantized.engine}"
     if own and own != library:
         library = own
         instructions = UNKNOWN

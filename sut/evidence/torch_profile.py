@@ -34,8 +34,12 @@ _PRODUCTS = (
     "aten::mkldnn_linear",
     "mkldnn::",
     "mkl::",
+    "quantized::linear",
 )
-_OPERATOR = ("aten::", "mkldnn::", "mkl::")
+_OPERATOR = ("aten::", "mkldnn::", "mkl::", "quantized::")
+_QUANTIZED = "quantized::"
+# Operands of 8 bits, which Keras casts to int32 for a CPU.
+_INTEGERS = ("signed char", "int")
 _SCRIPT = 2  # RecordScope::TORCHSCRIPT_FUNCTION, for any name of the function or method
 _SCRIPTED = "within TorchScript"
 _SETTINGS = {"tf32": 19, "bf16": 16}  # the bits that torch may leave of a float32 product
@@ -70,9 +74,11 @@ class Observed:
             graph shows none. If the call itself changed how many bits torch may leave of float32
             products, they count as that many bits.
         product_operators: operator of matrix products → number of its products.
+        integer_products: matrix products of integers, which quantised weights have.
     """
 
     operators: int = 0
+    integer_products: int = 0
     operators_called: int = 0
     operators_outside: int = 0
     operators_left: int = 0
@@ -279,6 +285,11 @@ def _count(
             if name.startswith(_PRODUCTS):
                 operators[name] += 1
                 known = [dtype for dtype in event.dtypes() if dtype in _BITS]
+                # The input of a quantised operator is a float, which it rounds to 8 bits.
+                is_integer = not known and any(each in _INTEGERS for each in event.dtypes())
+                if is_integer or name.startswith(_QUANTIZED):
+                    counts["integer_products"] += 1
+                    known = []
                 if known:
                     products[min(known, key=_BITS.__getitem__)] += 1
                 if around != _INDUCTOR:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -21,9 +20,7 @@ _COMPILED = ("cpp_fused", "cpp_gemm_fused", "triton_")
 # torch._inductor.config.cpp.enable_kernel_profile would do the same for kernels that are compiled
 # after it is set. The measured ones are compiled already.
 _OF_CPU = "cpp_fused"
-# Inductor's own matrix product has the same kind of name as other kernels: only its code differs.
-_DEFINED = re.compile(r"^(cpp_fused\w*) = ", re.MULTILINE)
-_PRODUCT, _OF_PRODUCT = "micro_gemm", "cpp_gemm_fused"
+_OF_PRODUCT = "cpp_gemm_fused"
 _HOST = "CPU"
 
 
@@ -95,7 +92,10 @@ def _kernels_named() -> Iterator[None]:
     for module in {id(each): each for each in modules}.values():
         found = {name: each for name, each in vars(module).items() if name.startswith(_OF_CPU)}
         kernels = {name: kernel for name, kernel in found.items() if callable(kernel)}
-        products = products_in(Path(module.__file__).read_text()) if kernels else set()
+        products: set[str] = set()
+        if kernels:
+            code = Path(module.__file__).read_text()
+            products = operation_classes.inductors_products(code)
         for name, kernel in kernels.items():
             own.append((module, name, kernel))
             shown = name.replace(_OF_CPU, _OF_PRODUCT, 1) if name in products else name
@@ -105,16 +105,6 @@ def _kernels_named() -> Iterator[None]:
     finally:
         for module, name, kernel in own:
             setattr(module, name, kernel)
-
-
-def products_in(code: str) -> set[str]:
-    """Return the names of the kernels of a module of Inductor that are matrix products.
-
-    `code`: the module's Python code, which contains the C++ code of its kernels.
-    """
-    _, *parts = _DEFINED.split(code)
-    kernels = zip(parts[::2], parts[1::2], strict=True)
-    return {name for name, text in kernels if _PRODUCT in text}
 
 
 def _named(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,6 +1,7 @@
 """Counts the operations of a PyTorch call, and the elements that its products must move.
 
 The formulas are those of `torch.utils.flop_counter.FlopCounterMode`, which does not count elements.
+Other operators are counted by the elements that they write.
 """
 
 from __future__ import annotations
@@ -17,16 +18,22 @@ from torch.nn.modules.module import (
     register_module_forward_hook,
     register_module_forward_pre_hook,
 )
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
 from formats.work import ATTENTION, CONVOLUTION, MATRIX, Part
+from sut.evidence import operation_classes
 
 _aten = torch.ops.aten
 _MATRIX = (_aten.mm, _aten.addmm, _aten._scaled_mm)
 _BATCHED = (_aten.bmm, _aten.baddbmm)
 _WEIGHT, _SCORES = "weight", "scores"
+_NO_OPERATIONS = ("data movement", "embedding and gather", "launch and host overhead")
 
 
 def count(call: Callable[[], object]) -> Part:
@@ -39,6 +46,8 @@ def count(call: Callable[[], object]) -> Part:
     hooks = (
         register_module_forward_pre_hook(counter.enter),
         register_module_forward_hook(counter.leave),
+        register_optimizer_step_pre_hook(counter.begin_update),
+        register_optimizer_step_post_hook(counter.end_update),
     )
     try:
         with sdpa_kernel(SDPBackend.MATH), counter:
@@ -51,6 +60,7 @@ def count(call: Callable[[], object]) -> Part:
         weights=counter.weights,
         activations=counter.activations,
         passes=counter.passes,
+        written=dict(counter.written),
     )
 
 
@@ -64,10 +74,12 @@ class _Counter(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.flops: Counter[str] = Counter()
+        self.written: Counter[str] = Counter()
         self.weights = 0
         self.activations = 0
         self.passes = 0
         self._depth = 0
+        self._updates = False
         self._kinds: dict[int, str] = {}
         self._distinct: dict[int, int] = {}
         self._read: dict[int, set[int]] = {}
@@ -87,6 +99,14 @@ class _Counter(TorchDispatchMode):
         if self._depth == 0:
             self._read.clear()
 
+    def begin_update(self, *_: object) -> None:
+        """Begin the optimizer's step."""
+        self._updates = True
+
+    def end_update(self, *_: object) -> None:
+        """End the optimizer's step."""
+        self._updates = False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operator, and count it."""
         kwargs = kwargs or {}
@@ -96,6 +116,7 @@ class _Counter(TorchDispatchMode):
         formula = flop_registry.get(func.overloadpacket)
         if formula is None:
             self._other(inputs, outputs)
+            self._writes(func.overloadpacket.__name__, outputs)
             return result
         name = self._class(func.overloadpacket, inputs)
         self.flops[name] += formula(*args, **kwargs, out_val=result)
@@ -147,6 +168,12 @@ class _Counter(TorchDispatchMode):
             self.weights += self._elements(tensor)
         else:
             self.activations += self._elements(tensor)
+
+    def _writes(self, operator: str, outputs: list[torch.Tensor]) -> None:
+        """Count the elements that an operator writes that is no product."""
+        kind = operation_classes.of_torch(operator)
+        if kind not in _NO_OPERATIONS and not self._updates:
+            self.written[kind] += sum(each.numel() for each in outputs)
 
     def _other(self, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
         """Follow weights, scores and copies through an operator that is no product."""

@@ -241,7 +241,9 @@ def _summary(name: str, definitions: Mapping[str, Any], calls: Mapping[str, set[
         for node in definition.node_def:
             callbacks += node.op in _CALLBACKS
             if node.op in _PRODUCTS:
-                dtype = tf.dtypes.as_dtype(node.attr["T"].type)
+                # A product of integers names the dtypes of its operands and of its result.
+                of_operands = "T" if "T" in node.attr else "Ta"
+                dtype = tf.dtypes.as_dtype(node.attr[of_operands].type)
                 bits[8 * dtype.size] += 1
                 products_left += not within
     return _Function(bits, callbacks, products_left, compiled)

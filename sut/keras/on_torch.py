@@ -85,6 +85,7 @@ def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
         "matrix_products": torch_products.about(
             str(weight.device), weight.dtype, seen.product_operators
         ),
+        "integer_products": seen.integer_products,
         "product_bits": {str(bits): n for bits, n in sorted(seen.product_bits.items())},
     }
 
@@ -94,9 +95,10 @@ def _layer_hooks(
     model: Any, before: Callable[..., None], after: Callable[..., None]
 ) -> Iterator[None]:
     """A context with hooks around the `call` of the first layer that has its own weights. Keras'
-    `__call__` runs no hooks of torch.
+    `__call__` runs no hooks of torch, and that of a quantised layer does not run `call`.
     """
-    layer = next(each for each in model._flatten_layers() if each._trainable_variables)
+    layers = (each for each in model._flatten_layers() if each._trainable_variables)
+    layer = next(each for each in layers if each.quantization_mode is None)
     own = layer.call
 
     def call(*args: Any, **named: Any) -> Any:

@@ -119,6 +119,7 @@ def load(workload: Workload) -> StreamingCausalLM:
     epsilon = config.get("rms_norm_eps", config.get("layer_norm_epsilon"))
     if epsilon is not None:
         exact.epsilon(model, epsilon)
+    runtime.quantize(model, workload)
     sampler: Any = "greedy"
     if workload.execution != "eager":
         sampler = _Greedy(workload.config["prompt_buckets"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -16,10 +17,12 @@ import keras
 import keras_hub
 import numpy as np
 
+from formats.cell import INT8, INT8_WEIGHTS
 from sut.contract import Evidence, Unsupported, Workload
 from sut.devices import DEVICES
 from sut.evidence import backend_evidence, precision
 from sut.keras3 import exact
+from sut.registry import QUANTIZE
 
 backend = importlib.import_module(f"sut.keras.on_{keras.backend.backend()}")
 """The backend's module. It has EXECUTIONS, and the functions `configure`, `synchronise`, `product`,
@@ -102,8 +105,30 @@ def _zeros(initializer: Any, shape: Sequence[int], dtype: Any = None, **_: Any) 
     return keras.ops.zeros(shape, name)
 
 
+def quantize(model: Any, workload: Workload) -> None:
+    """Quantise the weights by Keras' own function, if the workload requests it. Raises Unsupported
+    in Keras' words if it fails.
+    """
+    kind = workload.options.get(QUANTIZE)
+    if kind is None:
+        return
+    config = None
+    if kind == INT8_WEIGHTS:
+        config = keras.quantizers.Int8QuantizationConfig(activation_quantizer=None)
+    try:
+        # Keras warns of each layer that has no quantised form.
+        with warnings.catch_warnings(action="ignore"):
+            model.quantize(None if config else INT8, config=config)
+    except (AttributeError, NotImplementedError, TypeError, ValueError) as e:
+        words = " ".join(str(e).split())
+        raise Unsupported(
+            f"Keras does not quantise this model on {workload.backend}: {type(e).__name__}: {words}"
+        ) from None
+
+
 def compile_to_predict(model: Any, workload: Workload) -> None:
     """Compile the model, without optimizer, loss and metrics."""
+    quantize(model, workload)
     model.compile(optimizer=None, loss=None, metrics=None, jit_compile=workload.execution == "xla")
 
 

@@ -84,7 +84,7 @@ def compile_forward(model: torch.nn.Module, settings: Mapping[str, str]) -> None
         dynamic=settings.get("dynamic") == "on",
         fullgraph=True,
     )
-    compilations.count_hits_by(_cache_hits)
+    compilations.count_cached_by(_cache_hits, _cache_misses)
     setattr(model, "forward", compiled)  # noqa: B010  a method of a class is replaced on purpose
 
 
@@ -250,3 +250,11 @@ def _cache_hits() -> int:
 
     inductor = counters["inductor"]["fxgraph_cache_hit"]
     return int(inductor + counters["aot_autograd"]["autograd_cache_hit"])
+
+
+def _cache_misses() -> int:
+    """Return the number of graphs that Inductor compiled, because its cache on disk lacked them."""
+    from torch._dynamo.utils import counters
+
+    inductor = counters["inductor"]
+    return int(inductor["fxgraph_cache_miss"] + inductor["fxgraph_cache_bypass"])

@@ -13,11 +13,12 @@ import torch
 import transformers
 from huggingface_hub.errors import StrictDataclassError
 
+from formats.cell import INT8
 from sut.contract import Evidence, Unsupported, Workload
 from sut.devices import DEVICES
 from sut.evidence import device_memory, precision, torch_products, torch_profile
-from sut.native_torch import compiled, scripted, tuning
-from sut.registry import FIT
+from sut.native_torch import compiled, quantized, scripted, tuning
+from sut.registry import FIT, QUANTIZE
 
 TOKENS: Mapping[str, np.ndarray] = {"input_ids": np.full((1, 8), 3, np.int64)}
 """An example of the inputs of a model of text."""
@@ -75,7 +76,8 @@ def load_model(
         parameter.data = parameter.data.to(dtype)
     if adapt:
         model = adapt(model, workload)
-    model = tuning.adapted(model.to(workload.device).eval(), workload)
+    model = quantized.adapted(model.to(workload.device).eval(), workload)
+    model = tuning.adapted(model, workload)
     if workload.execution == "compile":
         compiled.compile_forward(model, workload.settings)
     elif workload.execution == "script":
@@ -198,7 +200,7 @@ def evidence(
     return Evidence(
         graphs=graphs + script_modules,
         graph_breaks=torch_profile.dynamo_graph_breaks() if is_compiled else None,
-        precision=_precision(dtypes, product_errors, seen),
+        precision=_precision(dtypes, product_errors, seen, workload.options.get(QUANTIZE)),
         compiled_share=seen.scripted_share if is_scripted else seen.compiled_share,
         peak_device_bytes=device_memory.peak(torch_profile.peak_device_bytes(workload.device)),
         matrix_flops=matrix_flops,
@@ -219,6 +221,7 @@ def _observations(seen: torch_profile.Observed) -> dict[str, Any]:
         "regions": seen.regions,
         "inductor_calls": seen.inductor_calls,
         "forward_passes": seen.passes,
+        "integer_products": seen.integer_products,
         "product_bits": {str(bits): n for bits, n in sorted(seen.product_bits.items())},
     }
 
@@ -227,27 +230,41 @@ def _dtypes(model: torch.nn.Module, workload: Workload) -> list[str]:
     """Return the names of the parameters' dtypes. LoRA's factors are left out, because libraries
     keep them in float32 in every precision.
     """
-    parameters = [*model.parameters(), *tuning.packed_weights(model)]
+    parameters = _weights(model)
     if "lora" in workload.config:
         parameters = [each for each in parameters if not each.requires_grad]
     return sorted({_name(each.dtype) for each in parameters})
 
 
+def _weights(model: torch.nn.Module) -> list[torch.Tensor]:
+    """Return all weights, with those that are no parameters any more."""
+    return [*model.parameters(), *tuning.packed_weights(model), *quantized.weights(model)]
+
+
 def _elements(model: torch.nn.Module) -> Counter[str]:
     """Return name of a dtype → elements of all parameters, each counted once, with LoRA's."""
-    tensors = (*model.parameters(), *tuning.packed_weights(model))
-    parameters = [(_name(each.dtype), each.numel()) for each in tensors]
+    parameters = [(_name(each.dtype), each.numel()) for each in _weights(model)]
     return precision.count_elements(parameters)
 
 
 def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
+    return INT8 if dtype == torch.qint8 else str(dtype).removeprefix("torch.")
 
 
-def _precision(dtypes: Sequence[str], errors: Sequence[float], seen: torch_profile.Observed) -> str:
+def _precision(
+    dtypes: Sequence[str], errors: Sequence[float], seen: torch_profile.Observed, kind: str | None
+) -> str:
     """Return the precision, or `mixed` if the weights, the probe products outside of and within the
     call, and the inputs of the call's own products disagree.
+
+    `kind`: of quantised weights. Their products have integers as operands, and there has to be one.
     """
+    if kind:
+        floats = [dtype for dtype in dtypes if dtype != INT8]
+        if INT8 not in dtypes or not seen.integer_products:
+            return "mixed"
+        others = _precision(floats, errors, seen, None)
+        return others if others == "mixed" else f"{others} with {kind}"
     dtype = dtypes[0]
     precisions = {precision.classify(error, dtype) for error in errors}
     bits = 32 if dtype == "float32" else 16

@@ -53,6 +53,12 @@ def test_each_token_after_the_first_reads_the_weights_again():
     assert found.metrics["bytes_per_second"] == pytest.approx(10 * 4 * elements)
 
 
+def test_an_element_of_quantised_weights_has_one_byte():
+    of = record(Work(first=FIRST))
+    of = replace(of, cell=replace(of.cell, quantized="int8"))
+    assert figures(of, batch=1).metrics["bytes_per_second"] == 10 * (1000 + 4 * 40)
+
+
 @pytest.mark.parametrize(
     ("precision", "item_bytes"), [("float32", 4), ("tf32", 4), ("bfloat16", 2), ("float16", 2)]
 )
@@ -91,9 +97,15 @@ def test_a_sut_without_weights_has_no_figures():
 
 
 @pytest.mark.parametrize(
-    ("matrix", "memory", "limit"), [(0.5, 0.2, "matrix products"), (0.1, 0.2, "memory")]
+    ("matrix", "memory", "limit"),
+    [
+        (0.5, 0.2, "matrix products"),
+        (0.1, 0.2, "memory"),
+        (0.1, 0.01, "matrix products"),
+        (0.09, 0.01, "neither"),
+    ],
 )
-def test_the_larger_share_binds(matrix, memory, limit):
+def test_the_larger_share_binds_if_it_is_a_tenth_or_more(matrix, memory, limit):
     assert computing.binds({"matrix_share": matrix, "bandwidth_share": memory}) == limit
 
 

@@ -21,3 +21,10 @@ def test_a_tuned_system_names_its_switches():
         f"{documents.LABEL} Switches (--tuned): omp-bind, to-mkldnn.",
         f"{documents.LABEL} Switches (--tuned): nothing.",
     ]
+
+
+def test_quantised_weights_are_named():
+    record = reading.record(record_json(replace(cell(), quantized="int8-weights")))
+    found = documents.measurements(record)
+    assert found["weight_data_types"] == "int8"
+    assert "by the framework's own function (int8-weights)" in found["weight_transformations"]

@@ -170,15 +170,40 @@ def test_a_gain_of_another_scenario_counts_only_if_there_is_none_of_the_same(tmp
     assert asked(tmp_path, "on").tuned.names == ("huge-pages",)
 
 
+def test_a_switch_changes_the_batch_size_and_the_cell_keeps_the_requested_one(tmp_path):
+    tuned = asked(tmp_path, "batch-x4", batch_size=8)
+    assert tuned.batch_size == 32
+    cell = tuned.cell()
+    assert (cell.batch_size, cell.requested_batch) == (32, 8)
+    assert cell.of_work.batch_size == 8
+    untuned = replace(cell.of_work, tuned=False, switches=())
+    assert untuned.digest == asked(tmp_path, "off", batch_size=8).cell().digest
+
+
+def test_a_gain_of_a_batch_is_applied_only_to_the_same_work_and_batch(tmp_path, shipped):
+    shipped(replace(GAIN, switches=("batch-x2",)))
+    same = asked(tmp_path, "on", size="base", batch_size=32)
+    assert same.tuned.names == ("batch-x2",) and same.batch_size == 64
+    assert asked(tmp_path, "on", size="base", batch_size=16).tuned.names == ()
+    assert asked(tmp_path, "on", size="tiny", batch_size=32).tuned.names == ()
+    assert asked(tmp_path, "on", size="base", scenario="SingleStream").tuned.names == ()
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"tuned": "freezing"}, "is not for native-torch-eager with bert on cpu; there is"),
+        (
+            {"tuned": "freezing"},
+            "is not for native-torch-eager with bert on cpu in Offline; there is",
+        ),
         ({"tuned": "channels-last"}, "is not for native-torch-eager with bert on cpu"),
         (
             {"tuned": "freezing+gemm-template", "sut": "native-torch-compile"},
             "two of these exclude each other: take one",
         ),
+        ({"tuned": "batch-half", "batch_size": 1}, "a batch of 1 has no smaller one"),
+        ({"tuned": "batch-x2+batch-x4"}, "two of these exclude each other: take one"),
+        ({"tuned": "batch-x2", "scenario": "SingleStream"}, "on cpu in SingleStream; there is"),
         ({"tuned": "on", "scenario": "Fit"}, "there are no switches for Fit: leave it out"),
     ],
     ids=str,

@@ -9,7 +9,7 @@ import pytest
 
 from formats.profile import CLASSES, HOST, OTHER
 from sut.evidence import operation_classes
-from sut.evidence.operation_classes import of, of_kernel, of_torch
+from sut.evidence.operation_classes import inductors_products, of, of_kernel, of_torch
 
 NORM, POINTWISE, PRODUCT = "normalisation", "pointwise", "matrix product"
 MOVED, GATHER, ATTENTION = "data movement", "embedding and gather", "attention"
@@ -120,3 +120,23 @@ def test_kernels_of_xla(names, scope, kind):
 )
 def test_operators_of_tensorflow(name, scope, kind):
     assert of_kernel("tensorflow", [name], [scope]) == kind
+
+
+# The shape of a module that Inductor wrote. A product and another kernel may have equal names.
+CODE = """
+cpp_fused_add_addmm_view_2 = async_compile.cpp_pybinding(['float*'], r'''
+extern "C" void kernel(float* in_out_ptr0)
+''')
+
+cpp_fused_addmm_gelu_view_3 = async_compile.cpp_pybinding(['const float*', 'float*'], r'''
+inline void kernel_micro_gemm(const float* A)
+extern "C" void kernel(const float* X, float* Y)
+''')
+
+async_compile.wait(globals())
+        cpp_fused_add_addmm_view_2(buf0)
+"""
+
+
+def test_inductors_own_products_are_found_by_their_code():
+    assert inductors_products(CODE) == {"cpp_fused_addmm_gelu_view_3"}

@@ -4,11 +4,13 @@ operands.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import ml_dtypes  # noqa: F401  it adds bfloat16 to NumPy
 import numpy as np
 import pytest
 
-from sut.evidence import precision
+from sut.evidence import backend_evidence, precision
 
 
 def rounded(values: np.ndarray, bits: int) -> np.ndarray:
@@ -46,3 +48,53 @@ def test_no_precision_lies_near_a_limit(limit):
         for bits in (22, 10, 7)
     ]
     assert all(max(e / limit, limit / e) > 2 for e in errors)
+
+
+class _Backend:
+    """A backend whose products are NumPy's."""
+
+    @staticmethod
+    def product(dtype: str) -> np.ndarray:
+        return np.matmul(*precision.operands())
+
+    @staticmethod
+    def matrix_flops(dtype: str) -> float:
+        return 1e9
+
+    @staticmethod
+    def peak_device_bytes(device: str) -> None:
+        return None
+
+    @staticmethod
+    def about() -> dict[str, str]:
+        return {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "held", "bits", "found"),
+    [
+        ("int8", {"int8": 90, "float32": 10}, {"8": 6, "32": 2}, "float32 with int8"),
+        ("int8", {"int8": 90, "float32": 10}, {"32": 8}, "mixed"),
+        ("int8", {"float32": 100}, {"8": 6, "32": 2}, "mixed"),
+        ("int8-weights", {"int8": 90, "float32": 10}, {"32": 8}, "float32 with int8-weights"),
+        ("int8-weights", {"int8": 90, "float32": 10}, {"8": 6, "32": 2}, "mixed"),
+        ("int8-weights", {"int8": 90, "float32": 9, "bfloat16": 1}, {"32": 8}, "mixed"),
+        ("int8", {"int8": 90, "float32": 10}, {"32": 2, "integers": 6}, "float32 with int8"),
+        (None, {"int8": 90, "float32": 10}, {"32": 8}, "mixed"),
+        (None, {"float32": 100}, {"32": 8}, "float32"),
+    ],
+)
+def test_quantised_weights_are_told_from_the_weights_and_the_products(kind, held, bits, found):
+    options = {"quantize": kind} if kind else {}
+    integers = bits.get("integers", 0)
+    bits = {width: count for width, count in bits.items() if width != "integers"}
+    evidence = backend_evidence.evidence(
+        _Backend,
+        SimpleNamespace(device="cpu", options=options),
+        "a call",
+        lambda: {"graphs": 0, "product_bits": bits, "integer_products": integers},
+        held=held,
+        computed={"float32"},
+        detail={},
+    )
+    assert evidence.precision == found

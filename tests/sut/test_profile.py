@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -58,32 +57,6 @@ def test_what_bert_runs_is_in_a_class(profiles: Profiles, sut: str):
 def test_the_compiler_of_jax_says_how_many_bytes_a_step_moves(profiles: Profiles):
     moved = profiles(JAX)["honest"].bytes_accessed
     assert moved and moved > 1e6
-
-
-@pytest.fixture(scope="module")
-def of_torch(
-    interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Any]:
-    """The result of tests/sut/torch_operations_cases.py."""
-    out = tmp_path_factory.mktemp("torch")
-    python = interpreter(SUTS[TORCH].environment)
-    run_module(python, "tests.sut.torch_operations_cases", TORCH, out / "spec.json", {})
-    found: dict[str, Any] = json.loads((out / "operations.json").read_text())
-    return found
-
-
-def test_what_pytorch_needs_for_attention_is_counted(of_torch: dict[str, Any]):
-    """In a fused kernel, too. A training step computes two products more for each of them."""
-    found = of_torch
-    rows, heads, length, width = 2, 8, 16, 4
-    products = 2 * (2 * rows * heads * length * length * width)
-    assert found["forward"]["bmm"] == products
-    assert found["training"]["bmm"] == 3 * products
-    assert found["forward"]["_safe_softmax"] == rows * heads * length * length
-
-
-def test_inductors_own_products_are_found_by_their_code(of_torch: dict[str, Any]):
-    assert of_torch["products"] == ["cpp_fused_addmm_gelu_view_3"]
 
 
 @pytest.mark.parametrize("sut", [TORCH])

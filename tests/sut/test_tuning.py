@@ -8,6 +8,7 @@ import pytest
 
 from harness.execution.environments import ROOT
 from harness.inputs import models
+from scenarios.table import SCENARIOS
 from sut import tuning
 from sut.devices import DEVICES
 from sut.registry import SUTS
@@ -19,12 +20,13 @@ ONLY_EAGER = {"PYTORCH_JIT": "0"}
 
 
 @pytest.mark.parametrize("switch", EVERY, ids=lambda switch: switch.name)
-def test_each_switch_names_suts_and_devices_that_exist_and_says_why_and_where(switch):
-    assert switch.suts and set(switch.suts) <= set(SUTS)
-    assert switch.devices and set(switch.devices) <= set(DEVICES)
+def test_each_switch_names_cells_that_exist_and_says_why_and_where(switch):
+    assert set(switch.suts) <= set(SUTS)
+    assert set(switch.devices) <= set(DEVICES)
+    assert set(switch.scenarios) <= set(SCENARIOS)
     known = {models.load(name).architecture for name in models.names()}
     assert set(switch.architectures) <= known | {"picture_encoder", "token_classifier"}
-    assert switch.variables or switch.settings
+    assert switch.variables or switch.settings or switch.batch != 1 or switch.buckets
     assert len(switch.reason) > 30 and switch.source
 
 
@@ -45,7 +47,7 @@ def test_each_setting_is_read_by_a_file_of_suts():
 
 def test_flags_of_xla_are_joined_and_other_variables_must_agree():
     flags = [
-        tuning.Switch(name=name, suts=(), devices=(), reason="", source="", variables=variables)
+        tuning.Switch(name=name, reason="", source="", variables=variables)
         for name, variables in {
             "a": {"XLA_FLAGS": "--one", "X": "1"},
             "b": {"XLA_FLAGS": "--two", "X": "1"},
@@ -57,9 +59,10 @@ def test_flags_of_xla_are_joined_and_other_variables_must_agree():
         tuning.variables(flags)
 
 
-def test_a_switch_is_a_candidate_only_of_its_suts_architectures_and_devices():
-    def of(*place):
-        return {switch.name for switch in tuning.candidates(*place)}
+def test_a_switch_is_a_candidate_only_of_its_suts_architectures_devices_and_scenarios():
+    def of(sut, architecture, device, scenario="SingleStream"):
+        place = tuning.Place(sut=sut, architecture=architecture, device=device, scenario=scenario)
+        return {switch.name for switch in tuning.candidates(place)}
 
     assert "to-mkldnn" in of("native-torch-eager", "bert", "cpu")
     assert "to-mkldnn" not in of("native-torch-compile", "bert", "cpu")
@@ -67,3 +70,4 @@ def test_a_switch_is_a_candidate_only_of_its_suts_architectures_and_devices():
     assert "channels-last" in of("native-torch-eager", "sam", "cpu")
     assert "max-autotune" in of("native-torch-compile", "bert", "cuda")
     assert of("mock", "bert", "cpu") == set()
+    assert "batch-x2" in of("mock", "bert", "cpu", "Offline")

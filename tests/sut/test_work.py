@@ -15,6 +15,7 @@ import pytest
 from formats import reading
 from formats.job import REFERENCE as MAKES_REFERENCE
 from formats.job import Job, Limits
+from formats.profile import OTHER
 from formats.work import ATTENTION, MATRIX, Part, Work
 from formats.writing import write_json
 from harness.inputs import checkpoint, models
@@ -23,6 +24,7 @@ from sut.registry import FIT, REFERENCE, spec_of
 from tests.conftest import CACHE
 from tests.support.frameworks import run_module
 
+NORM, POINTWISE = "normalisation", "pointwise"
 LENGTHS = (5, 9)
 """Tokens of the two inputs of BERT, which are padded to the longer one."""
 PROMPT, NEW = 5, 6
@@ -170,6 +172,24 @@ def test_berts_operations_and_elements_are_those_of_its_sizes_without_padding(fo
     found = work_of(folder, "bert")
     assert found.token is None
     assert_same(found.first, mean([bert_by_hand(tokens) for tokens in LENGTHS]))
+
+
+def test_berts_norms_and_softmax_are_counted_by_the_elements_that_they_write(folder):
+    c = config_of("bert")
+    layers, hidden, heads = c["num_hidden_layers"], c["hidden_size"], c["num_attention_heads"]
+    # A norm also writes the mean and the deviation of each token.
+    norms = [(1 + 2 * layers) * tokens * (hidden + 2) for tokens in LENGTHS]
+    softmax = [layers * heads * tokens * tokens for tokens in LENGTHS]
+    written = work_of(folder, "bert").first.written
+    # Whether a mask has only ones is another element.
+    assert written[NORM] == pytest.approx((sum(norms) + sum(softmax)) / len(LENGTHS) + 1)
+    assert set(written) <= {NORM, POINTWISE, OTHER}
+    assert written[POINTWISE] > 0
+
+
+def test_the_optimizers_own_operators_are_not_counted(folder):
+    updated = models.load("bert").sizes["tiny"].parameters
+    assert work_of(folder, "fit").first.written[POINTWISE] < updated
 
 
 def test_mistrals_first_token_reads_its_weights_once(folder):

@@ -9,7 +9,7 @@ from typing import Any
 
 from compliance.findings.check import judge, not_applicable, shorten
 from compliance.subject import NO_EVIDENCE, LoadGenRun, Subject
-from formats.cell import UNKNOWN
+from formats.cell import INT8, UNKNOWN
 from formats.checks import Check, Fault
 from formats.record import Record
 
@@ -19,6 +19,11 @@ _STORED = {"tf32": "float32"}
 _LEAST_OF_WEIGHTS = 0.9
 """The share of the checkpoint's elements that must be loaded. SUTs leave out parts that they never
 use. The smallest share is 0.907, for Stable Diffusion of size tiny without the encoder of its VAE.
+"""
+
+_LEAST_QUANTIZED = 0.5
+"""The share of the elements that must have 8 bits if a model is quantised. Of models with large
+vocabularies, libraries may leave embeddings as they are.
 """
 
 
@@ -43,7 +48,7 @@ def checks(subject: Subject) -> list[Check]:
 
 
 def _faults(test: LoadGenRun, record: Record) -> Iterator[Fault | str]:
-    evidence, expected = test.evidence, record.cell.precision
+    evidence, expected = test.evidence, record.cell.computed_precision
     if evidence is None:
         yield test.no_evidence
         return
@@ -53,11 +58,18 @@ def _faults(test: LoadGenRun, record: Record) -> Iterator[Fault | str]:
             yield Fault(f"{value} {when} the test; the cell says {name}", name, value)
         # Older records name no framework, and their evidence does not count the weights.
         if record.framework:
-            yield from weights_faults(each, when, expected, record.parameters)
+            quantized = bool(record.cell.quantized)
+            precision = record.cell.precision
+            yield from weights_faults(each, when, precision, record.parameters, quantized=quantized)
 
 
 def weights_faults(
-    evidence: Mapping[str, Any], when: str, precision: str, parameters: object
+    evidence: Mapping[str, Any],
+    when: str,
+    precision: str,
+    parameters: object,
+    *,
+    quantized: bool = False,
 ) -> Iterator[Fault | str]:
     """Yield a fault for weights of another dtype than the precision's, and for weights that are
     missing in the evidence.
@@ -66,20 +78,28 @@ def weights_faults(
         when: `before` or `after`.
         parameters: the number of elements of the checkpoint; None: it is not known, and the number
             of weights is not judged.
+        quantized: whether most elements must have 8 bits. Scales, norms and biases keep the
+            precision.
     """
     elements = _elements(evidence)
     if elements is None:
         yield f"the evidence from {when} the test does not count the weights by dtype"
         return
     stored = _STORED.get(precision, precision)
+    total = sum(elements.values())
+    allowed = [stored, INT8] if quantized else [stored]
+    if quantized and elements.get(INT8, 0) < _LEAST_QUANTIZED * total:
+        text = (
+            f"{elements.get(INT8, 0)} of {total} elements of the weights are {INT8} {when} the test"
+        )
+        yield Fault(text, f"at least {_LEAST_QUANTIZED:.0%}", str(elements.get(INT8, 0)))
     for dtype, count in elements.items():
-        if dtype != stored:
+        if dtype not in allowed:
             text = (
                 f"{count} elements of the weights are {shorten(dtype)} {when} the test;"
                 f" {shorten(precision)} stores {stored}"
             )
             yield Fault(text, stored, shorten(dtype))
-    total = sum(elements.values())
     if type(parameters) is int and total < _LEAST_OF_WEIGHTS * parameters:
         text = (
             f"the evidence from {when} the test accounts for {total} of {parameters} parameters of"

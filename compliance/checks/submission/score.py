@@ -159,7 +159,7 @@ def _too_loose(subject: Subject) -> Iterator[Fault]:
     if subject.record is None:
         yield Fault(subject.no_record)
         return
-    score, precision = subject.record.accuracy.score, subject.record.cell.precision
+    score, precision = subject.record.accuracy.score, subject.record.cell.judged_precision
     tolerance = accuracy.with_current_names(subject.record.accuracy.tolerance)
     limits = subject.rules.project_limits.tolerance.get(score, {}).get(precision)
     if limits is None:

@@ -23,6 +23,8 @@ _COLUMNS = {
     "tokens/s": ("tokens_per_second", 1.0),
     "ms/step": ("ms_per_step", 1.0),
     "loading, s": ("load_seconds", 1.0),
+    "first answer, s": ("first_answer_seconds", 1.0),
+    "first answer from cache, s": ("cached_first_answer_seconds", 1.0),
     "compiling, s": ("compile_seconds", 1.0),
     "compiling from cache, s": ("cached_compile_seconds", 1.0),
     "memory, GB": ("peak_host_bytes", 1e-9),

@@ -1,4 +1,4 @@
-"""Sections on the memory and the compile time of SUTs, and on when compiling pays."""
+"""Sections on the memory and the start of SUTs, and on when compiling pays."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ from operator import itemgetter
 from typing import Any
 
 from harness.comparison import tables
+from harness.figure import calls_until_paid
 from harness.messages import Finding, SectionNote
 from harness.report.comparison import Comparison
 from harness.report.content import Content
 from harness.report.section import Row, Section, Table, grouped
 from harness.summary import counted
+from sut.registry import framework_of
 
 
 def section(content: Content) -> Section:
-    """The memory and the compile time of a single comparison, in sentences."""
+    """The memory and the start of a single comparison, in sentences."""
     if len(content.with_rivals) != 1:
         return Section()
     return Section(sentences=_sentences(content.with_rivals[0]))
 
 
 def _sentences(comparison: Comparison) -> list[str]:
-    """Return a sentence on the memory of each device and one on compiling, the least first.
+    """Return a sentence on the memory of each device and one on the start, the least first.
 
     There is no sentence for a figure that fewer than two SUTs have.
     """
@@ -32,6 +34,8 @@ def _sentences(comparison: Comparison) -> list[str]:
     texts = {
         Finding.DEVICE_MEMORY: _least(rows, "peak_device_bytes", 1e-9, "GB"),
         Finding.HOST_MEMORY: _least(rows, "peak_host_bytes", 1e-9, "GB"),
+        Finding.FIRST_ANSWER: _least(rows, "first_answer_seconds", 1.0, "s"),
+        Finding.FIRST_CACHED: _least(rows, "cached_first_answer_seconds", 1.0, "s"),
         Finding.COMPILING: _least(rows, "compile_seconds", 1.0, "s"),
         Finding.FROM_CACHE: _least(rows, "cached_compile_seconds", 1.0, "s"),
     }
@@ -44,28 +48,52 @@ def _least(rows: list[dict[str, Any]], column: str, factor: float, unit: str) ->
 
 
 @dataclass(frozen=True, kw_only=True)
+class Compiling:
+    """The cost of compiling, with an empty or with a filled cache of programs.
+
+    Attributes:
+        first_answer_seconds: the time until the first answer; None: a training, or an older run.
+        compile_seconds: the time in which all shapes were compiled, or found; None: not measured.
+        calls: calls of a batch after which a compiled and an eager SUT have taken equally long;
+            None: the compiled SUT is not faster, or the time is not known.
+    """
+
+    first_answer_seconds: float | None
+    compile_seconds: float | None
+    calls: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Payback:
     """The number of calls after which compiling pays.
 
     Attributes:
-        compile_seconds: the time in which all shapes were compiled.
-        calls: calls of a batch after which a compiled and an eager SUT have taken equally long;
-            None: the compiled SUT is not faster.
+        is_faster: whether a batch takes the compiled SUT less time than the eager one.
     """
 
     work: str
     sut: str
     eager: str
-    compile_seconds: float
-    calls: float | None
+    is_faster: bool
+    cold: Compiling
+    warm: Compiling
 
 
 def payback(content: Content) -> Section:
     """When compiling pays, in a table of the page."""
     rows = [(each.work, _row(each)) for each in paybacks(content)]
     table = Table(
-        columns=("compiled", "compile time", "pays after"),
-        numbers=(1,),
+        columns=(
+            "compiled",
+            "first answer, cold",
+            "first answer, warm",
+            "compiling, cold",
+            "compiling, warm",
+            "pays after, cold",
+            "pays after, warm",
+            "compared with",
+        ),
+        numbers=range(1, 5),
         groups=grouped(rows),
         in_markdown=False,
     )
@@ -77,35 +105,63 @@ def payback(content: Content) -> Section:
 
 
 def paybacks(content: Content) -> list[Payback]:
-    """Return a payback for each compiled SUT that is shown to differ from the fastest eager one."""
+    """Return a payback for each compiled SUT that is shown to differ from the fastest eager one of
+    its framework, or of all if its framework has none.
+    """
     return [each for comparison in content.conclusive for each in _paybacks(comparison)]
 
 
 def _paybacks(comparison: Comparison) -> Iterator[Payback]:
     groups = {group.sut: group for group in comparison.good}
-    rows = [tables.row(group) for group in comparison.good]
-    timed = [row for row in rows if row["ms_per_step"]]
-    eager = [row for row in timed if row["execution"] == "eager"]
+    rows = [(group, tables.row(group)) for group in comparison.good]
+    timed = [(group, row) for group, row in rows if row["ms_per_step"]]
+    eager = [(group, row) for group, row in timed if row["execution"] == "eager"]
     if not eager:
         return
-    base = min(eager, key=itemgetter("ms_per_step"))
-    for row in timed:
-        seconds = row["compile_seconds"]
-        if not seconds or not comparison.ratio(groups[row["sut"]], groups[base["sut"]]).different:
+    for group, row in timed:
+        if not row["compile_seconds"] and not row["cached_compile_seconds"]:
+            continue
+        framework = framework_of(group.cell.sut)
+        same = [each for one, each in eager if framework_of(one.cell.sut) == framework]
+        candidates = same or [each for _, each in eager]
+        base = min(candidates, key=itemgetter("ms_per_step"))
+        if not comparison.ratio(groups[row["sut"]], groups[base["sut"]]).different:
             continue
         saved_ms = base["ms_per_step"] - row["ms_per_step"]
         yield Payback(
             work=comparison.name,
             sut=row["sut"],
             eager=base["sut"],
-            compile_seconds=seconds,
-            calls=1e3 * seconds / saved_ms if saved_ms > 0 else None,
+            is_faster=saved_ms > 0,
+            cold=_compiling(row, "", saved_ms),
+            warm=_compiling(row, "cached_", saved_ms),
         )
 
 
+def _compiling(row: dict[str, Any], state: str, saved_ms: float) -> Compiling:
+    """`state`: the beginning of the columns' names."""
+    seconds = row[f"{state}compile_seconds"]
+    return Compiling(
+        first_answer_seconds=row[f"{state}first_answer_seconds"],
+        compile_seconds=seconds,
+        calls=calls_until_paid(seconds, saved_ms / 1e3),
+    )
+
+
 def _row(each: Payback) -> Row:
-    compiling = f"{each.compile_seconds:.1f} s"
-    if each.calls is None:
-        return each.sut, compiling, Finding.PAYS_NOT.format(eager=each.eager)
-    batches = counted(max(1, math.ceil(each.calls)), "batch")
-    return each.sut, compiling, Finding.PAYS_AFTER.format(batches=batches, eager=each.eager)
+    states = (each.cold, each.warm)
+    answers = [_seconds(state.first_answer_seconds) for state in states]
+    compiling = [_seconds(state.compile_seconds) for state in states]
+    pays = [_batches(state) for state in states]
+    other = each.eager
+    if not each.is_faster:
+        other = Finding.PAYS_NOT.format(eager=each.eager)
+    return each.sut, *answers, *compiling, *pays, other
+
+
+def _seconds(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds:.1f} s"
+
+
+def _batches(of: Compiling) -> str:
+    return "" if of.calls is None else counted(math.ceil(of.calls), "batch")

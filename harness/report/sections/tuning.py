@@ -16,10 +16,13 @@ def section(content: Content) -> Section:
     """A row for each tuned cell, and a sentence for each work with the largest gain of each SUT."""
     rows: list[tuple[str, Row]] = []
     best: dict[str, dict[str, tuple[Ratio, str]]] = {}
-    for tuned, plain in tuning.pairs(content.current):
+    found = tuning.pairs(content.current)
+    tried = tuning.sets(found)
+    for tuned, plain in found:
         work = compare.describe(plain, content.shared)
-        ratio = tuning.ratio(tuned, plain)
-        rows.append((work, _row(tuned, plain, ratio)))
+        sets = tried[id(plain)]
+        ratio = tuning.ratio(tuned, plain, 1 + max(1, sets))
+        rows.append((work, _row(tuned, plain, ratio, sets)))
         if ratio is None or tuned.unranked:
             continue
         of_work = best.setdefault(work, {})
@@ -31,8 +34,8 @@ def section(content: Content) -> Section:
         each = [f"{sut} {_times(ratio)} ({names})" for sut, (ratio, names) in of_work.items()]
         sentences.append(Finding.TUNED.format(work=work, gains=", ".join(each)))
     table = Table(
-        columns=("SUT", "switches", "as it comes", "tuned", "gain", "accuracy, limit"),
-        numbers=(2, 3, 4),
+        columns=("SUT", "switches", "as it comes", "tuned", "gain", "sets", "accuracy, limit"),
+        numbers=(2, 3, 4, 5),
         groups=grouped(rows),
     )
     return Section(
@@ -47,11 +50,12 @@ def _names(tuned: Group) -> str:
     return " + ".join(tuned.cell.switches) or NOTHING
 
 
-def _row(tuned: Group, plain: Group, ratio: Ratio | None) -> Row:
+def _row(tuned: Group, plain: Group, ratio: Ratio | None, sets: int) -> Row:
     accuracy = tuned.last.result.accuracy
     judged = f"{accuracy['value']:.3g}, {accuracy['threshold']:.3g}" if accuracy else ""
     gain = ratio_cell(ratio) if ratio else tuned.last.obstacle
-    return (tuned.cell.sut, _names(tuned), _figure(plain), _figure(tuned), gain, judged)
+    texts = (tuned.cell.sut, _names(tuned), _figure(plain), _figure(tuned))
+    return (*texts, gain, f"{sets}" if sets else "", judged)
 
 
 def _figure(group: Group) -> str:

@@ -139,3 +139,18 @@ def test_evidence_that_does_not_count_the_weights_fails(weights):
     assert faults(seen(0, weights=weights)) == [
         "the evidence from before the test does not count the weights by dtype"
     ]
+
+
+def quantized(int8: int, **others: int) -> list[str]:
+    evidence = held(int8=int8, **others)
+    found = weights_faults(evidence, "before", "float32", 1000, quantized=True)
+    return [str(fault) for fault in found]
+
+
+def test_quantised_weights_have_8_bits_and_their_scales_the_precision():
+    assert quantized(900, float32=110) == []
+    (few,) = quantized(400, float32=600)
+    assert few == "400 of 1000 elements of the weights are int8 before the test"
+    (other,) = quantized(900, float32=60, bfloat16=50)
+    assert other.startswith("50 elements of the weights are bfloat16")
+    assert faults(held(int8=900, float32=110), "float32")

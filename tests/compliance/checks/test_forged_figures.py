@@ -101,6 +101,23 @@ def test_the_limit_that_binds_is_the_one_with_the_larger_share(run, limit, names
     assert failed(run) == names
 
 
+@pytest.mark.parametrize(("least", "names"), [(1.2e6, set()), (2e6, {"outcomes-and-result"})])
+def test_counted_work_is_not_less_than_what_the_weights_need(run, least, names):
+    with_work(run)
+    edit_json(run / "record.json", lambda d: {**d, "least_flops": least})
+    assert failed(run) == names
+
+
+@pytest.mark.parametrize(("rate", "names"), [(9e13, set()), (1.1e14, {"outcomes-and-result"})])
+def test_kept_limits_are_not_far_below_the_workers_own_product(run, rate, names):
+    with_work(run)
+    path = run / "raw" / "performance" / "outcome.json"
+    edit_json(
+        path, lambda d: {**d, "evidence_after": {**d["evidence_after"], "matrix_flops": rate}}
+    )
+    assert failed(run) == names
+
+
 @pytest.mark.parametrize(("value", "names"), [(500.5, set()), (500.0, {"outcomes-and-result"})])
 def test_operators_for_a_batch_are_those_of_the_outcome(run, value, names):
     detail = {"operators_called": 1001, "batches": 2}

@@ -91,6 +91,20 @@ def test_a_disturbed_cell_gives_no_ratio(tmp_path, disturbed):
     assert "another process was busy" in gain.reason
 
 
+def test_a_tuned_batch_is_compared_with_the_requested_one(tmp_path):
+    write(tmp_path, PLAIN, STEADY, sweep="s")
+    larger = {"batch_size": 64, "requested_batch": 32}
+    write(tmp_path, tuned("batch-x2", **larger), [2 * x for x in STEADY], sweep="s")
+    other = tuned("huge-pages", sut="keras3-jax")
+    write(tmp_path, other, STEADY, first_minute=1, sweep="s")
+    (gain,) = tuning.gains(tables.groups([tmp_path]))
+    assert gain.ratio == pytest.approx(2) and gain.batch_size == 32
+    report = content.gather(tmp_path, "runs")
+    plain, compared = report.comparisons
+    assert compared.name == f"{plain.name}, tuned" and "batch 32" in compared.name
+    assert len(compared.good) == 2
+
+
 def test_tuned_cells_are_compared_only_with_tuned_cells(runs):
     report = content.gather(runs, "runs")
     plain, others = report.comparisons
@@ -116,6 +130,7 @@ def test_a_report_says_what_the_switches_give(runs):
     assert shown["to-mkldnn"] == ("100 samples/s", "200 samples/s", ("2 ×", "(2.00–2.00)"))
     assert shown["omp-bind"] == ("100 samples/s", "", "oom: the kernel killed the worker")
     assert len(rows) == len(shown) == 3
+    assert {row[5] for row in rows} == {"3"}
 
 
 def test_a_sut_that_nothing_helps_is_called_so_in_the_tuned_column(tmp_path):

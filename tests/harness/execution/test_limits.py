@@ -139,4 +139,7 @@ def test_arrays_are_larger_than_the_last_level_caches_and_fit_into_memory(here, 
         monkeypatch.setattr(machine, "last_level_caches_bytes", lambda caches=caches: caches)
         assert limits._array_bytes(here, "cpu") >= max(4 * caches, 1 << 28)
     monkeypatch.setattr(limits, "available_memory_bytes", lambda: 1 << 30)
+    with pytest.raises(EnvironmentFailure, match="fit into the processor's last-level caches"):
+        limits._array_bytes(here, "cpu")
+    monkeypatch.setattr(machine, "last_level_caches_bytes", lambda: 1 << 20)
     assert limits._array_bytes(here, "cpu") == 1 << 26

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from formats.job import Job
+from formats.job import PROFILE, START, Job
 from formats.outcome import WorkerOutcome
-from formats.profile import CLASSES, StepProfile
+from formats.profile import CLASSES, StepOperations, StepProfile
+from formats.work import ATTENTION, MATRIX, Counted, Part, Work
 from formats.writing import write_json
 from harness.commands import profile as command
 from harness.errors import UsageError
 from harness.measurement import profile
+from harness.request.request import Request
 from harness.sweep import cells
 from tests.support.cells import Reporter, request
 
 SUT = "native-torch-eager"
+NORM = "normalisation"
 _BERT = {"sut": [SUT], "model": ["bert"], "size": ["tiny"], "scenario": ["Offline"]}
+
+
+@dataclass
+class _Job:
+    log_dir: Path
+    request: Request
+    procedure: str = PROFILE
 
 
 @pytest.fixture
@@ -35,11 +45,17 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Job, dict[str, str]]]
             profiler="none", steps=1, unprofiled_seconds=1.0, seconds=seconds, kernels=1
         )
         write_json(job.log_dir / "profile.json", asdict(step))
-        return SimpleNamespace(status="ok", reason="", versions={})  # type: ignore[return-value]
+        return WorkerOutcome(
+            "ok",
+            import_ns=10**9,
+            load_ns=2 * 10**9,
+            warmup=[{"first_ns": 4 * 10**9, "second_ns": 10**9}],
+            cache_hits=len(started) - 1,
+        )
 
     def prepared(of: Any, reporter: object) -> Any:
         return SimpleNamespace(
-            job=lambda log_dir: SimpleNamespace(log_dir=log_dir, request=of),
+            job=lambda log_dir: _Job(log_dir=log_dir, request=of),
             kernels={},
             environment=SimpleNamespace(python=Path("python")),
         )
@@ -62,6 +78,33 @@ def test_each_cell_of_a_sut_has_its_switches_label_and_folder(tmp_path: Path, wo
     assert of_tuned["THP_MEM_ALLOC_ENABLE"] == "1"
 
 
+def test_a_compiled_sut_starts_with_an_empty_cache_and_then_with_what_that_left(
+    tmp_path: Path, workers: list[Any]
+):
+    of = request(tmp_path, sut="native-torch-compile", scenario="Offline", size="tiny")
+    found = profile.profile(of, tmp_path, Reporter(), starts=True)
+    assert [job.procedure for job, _ in workers] == [START, START, PROFILE]
+    caches = [variables.get("TORCHINDUCTOR_CACHE_DIR") for _, variables in workers]
+    assert caches[0] == caches[1] and str(tmp_path) in str(caches[0])
+    assert caches[2] is None
+    assert [start.cached for start in found.starts] == [0, 1]
+    assert {start.first_answer_seconds for start in found.starts} == {7}
+    assert {start.compile_seconds for start in found.starts} == {3}
+    assert found.step
+
+
+def test_an_eager_sut_starts_once(tmp_path: Path, workers: list[Any]):
+    of = request(tmp_path, sut=SUT, scenario="Offline", size="tiny")
+    found = profile.profile(of, tmp_path, Reporter(), starts=True)
+    assert [job.procedure for job, _ in workers] == [START, PROFILE]
+    assert len(found.starts) == 1
+
+
+def test_starts_of_a_training_are_refused():
+    with pytest.raises(UsageError, match="leave --starts out"):
+        command.main(["--sut", SUT, "--model", "bert", "--task", "fit", "--starts"])
+
+
 def test_the_title_names_no_switches(tmp_path: Path):
     plain = request(tmp_path, sut=SUT, scenario="Offline", size="tiny")
     tuned = request(tmp_path, sut=SUT, scenario="Offline", size="tiny", tuned="huge-pages")
@@ -82,3 +125,34 @@ def test_a_sut_is_profiled_with_and_without_switches(tmp_path: Path):
 def test_other_work_is_refused(tmp_path: Path):
     with pytest.raises(UsageError, match="do the same work"):
         _requests(tmp_path, precision=["float32,bfloat16"])
+
+
+def test_the_operations_of_a_step_are_those_of_a_batch_of_the_counted_samples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    first = Part(flops={MATRIX: 7.0}, weights=1, activations=1, passes=1, written={NORM: 2.0})
+    token = Part(flops={MATRIX: 1.0, ATTENTION: 3.0}, weights=1, activations=1, passes=1)
+    counted = Counted(work=Work(first=first, token=token))
+    monkeypatch.setattr(profile.reference, "work_of", lambda *_: counted)
+    monkeypatch.setattr(profile._Prepared, "of", staticmethod(_with_answers_of_5_tokens))
+    of = request(tmp_path, sut=SUT, scenario="Offline", size="tiny")
+    found = profile.operations([of], Reporter())
+    assert isinstance(found, StepOperations)
+    batch = of.batch_size
+    flops = {kind: number for kind, number in found.flops.items() if number}
+    assert flops == {MATRIX: 11.0 * batch, ATTENTION: 12.0 * batch, NORM: 2.0 * batch}
+
+
+def test_a_step_without_counted_work_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    counted = Counted(work=None, reason="oom: too large")
+    monkeypatch.setattr(profile.reference, "work_of", lambda *_: counted)
+    monkeypatch.setattr(profile._Prepared, "of", staticmethod(_with_answers_of_5_tokens))
+    of = request(tmp_path, sut=SUT, scenario="Offline", size="tiny")
+    assert profile.operations([of], Reporter()) == "oom: too large"
+
+
+def _with_answers_of_5_tokens(of: Request, reporter: object) -> Any:
+    description = SimpleNamespace(new_tokens_per_sample=5)
+    inputs = SimpleNamespace(description=description)
+    attempt = SimpleNamespace(request=of, checkpoint=None, inputs=inputs)
+    return SimpleNamespace(attempt=attempt, environment=None)

@@ -39,12 +39,14 @@ def made(tmp_path, monkeypatch):
 
     monkeypatch.setattr(reference.process, "run", worker)
 
-    def ensure(weights=checkpoint.NONE, python=None, packages="", **changes):
+    def ensure(weights=checkpoint.NONE, python=None, packages="", make=reference.ensure, **changes):
         flags = replace(asked, options=replace(asked.options, python=python), **changes)
         environment = Environment("core", tmp_path, packages)
-        return reference.ensure(
+        return make(
             flags, weights, inputs, lambda: environment, lambda beat: None, lambda text: None
         )
+
+    ensure.work_of = lambda: ensure(make=reference.work_of)
 
     ensure.calls, ensure.outcomes = calls, outcomes
     return ensure
@@ -131,6 +133,15 @@ def test_work_that_could_not_be_counted_is_a_note_and_is_counted_next_time(made,
     assert made().notes == ("the model's operations are not counted: oom: too large",)
     assert made().work is not None
     assert len(made.calls) == 3
+
+
+def test_a_profile_counts_its_work_without_answers(made, monkeypatch):
+    count(made, monkeypatch)
+    first = made.work_of()
+    assert first.work.first.all_flops == 1
+    assert made.work_of() == first
+    assert [job.procedure for job in made.calls] == [COUNT]
+    assert made().path.read_bytes() == b"answers"
 
 
 def test_other_weights_have_a_reference_of_their_own(made):

@@ -11,6 +11,7 @@ from formats.profile import (
     Operation,
     Profile,
     ProfiledSut,
+    Start,
     StepOperations,
     StepProfile,
 )
@@ -127,3 +128,48 @@ def test_a_profile_of_no_sut_has_a_page_without_a_picture():
     nothing = found(profiled(EAGER, None))
     assert profile_page.picture(nothing) == ""
     assert "<svg" not in profile_page.render(nothing, datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def test_what_compiling_costs_is_shown_with_an_empty_and_with_a_filled_cache():
+    def start(cached: int, call: float, compiling: float) -> Start:
+        return Start(
+            cached=cached,
+            compiled=0,
+            import_seconds=1.0,
+            load_seconds=2.0,
+            first_call_seconds=call,
+            compile_seconds=compiling,
+        )
+
+    eager = replace(profiled(EAGER, step(pointwise=1)), starts=(start(0, 0.5, 0.2),))
+    fast = replace(step(pointwise=1), unprofiled_seconds=0.25)
+    starts = (start(0, 9.5, 9.0), start(3, 2.0, 1.5))
+    compiled = replace(profiled(COMPILED, fast), starts=starts)
+    kept_none = replace(profiled("keras3-tensorflow", fast), starts=(starts[0], starts[0]))
+    whole = found(eager, compiled, kept_none)
+    assert profile.starts(whole).groups[""] == [
+        (EAGER, "3.5 s", "", "", "", "", "", ""),
+        (COMPILED, "12.5 s", "5.0 s", "9.0 s", "1.5 s", "36 batches", "6 batches", EAGER),
+        ("keras3-tensorflow", "12.5 s", "", "9.0 s", "", "", "", ""),
+    ]
+    said = list(profile.sentences(whole))
+    assert [each for each in said if "second start" in each] == [
+        "keras3-tensorflow: at the second start not all compiled programs were found on disk, so"
+        " every start compiles"
+    ]
+
+
+def test_compiling_that_saves_no_time_does_not_pay():
+    starts = (
+        Start(
+            cached=0,
+            compiled=1,
+            import_seconds=1,
+            load_seconds=1,
+            first_call_seconds=1,
+            compile_seconds=1,
+        ),
+    )
+    eager, compiled = profiled(EAGER, step(pointwise=1)), profiled(COMPILED, step(pointwise=1))
+    (row,) = profile.starts(found(eager, replace(compiled, starts=starts))).groups[""]
+    assert row[5:] == ("not here", "", EAGER)

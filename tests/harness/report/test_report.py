@@ -518,14 +518,28 @@ def test_compiling_pays_after_as_many_batches_as_its_time_is_worth(tmp_path):
     write(tmp_path, cell("native-torch-eager"), [32, 32, 32])  # 1000 ms a batch
     write(tmp_path, cell("native-torch-compile"), [16, 16, 16])
     report = gathered(tmp_path)
-    assert [(p.sut, p.calls) for p in resources.paybacks(report)] == [
-        ("keras3-jax", 8.0),
-        ("native-torch-compile", None),
+    assert [(p.sut, p.eager, p.cold.calls) for p in resources.paybacks(report)] == [
+        ("keras3-jax", "native-torch-eager", 8.0),
+        ("native-torch-compile", "native-torch-eager", None),
     ]
     assert [(o.bare, o.ratio.value) for o in keras.overheads(report)] == [
         ("native-torch-eager", pytest.approx(2)),
         ("native-torch-compile", pytest.approx(4)),
     ]
+
+
+def test_compiling_with_an_empty_and_with_a_filled_cache_is_in_one_table(tmp_path):
+    write(tmp_path, cell("native-torch-eager"), [32, 32, 32])
+    write(tmp_path, cell("keras3-torch"), [33, 33, 33])  # another eager SUT, which is faster
+    cold = {"ms_per_step": 500.0, "compile_seconds": 6.0, "first_answer_seconds": 9.0}
+    warm = {"ms_per_step": 500.0, "cached_compile_seconds": 1.0, "cached_first_answer_seconds": 4.0}
+    write(tmp_path, cell("native-torch-compile"), [64, 64], metrics=cold)
+    write(tmp_path, cell("native-torch-compile"), [64, 64], metrics=warm, seconds={})
+    report = gathered(tmp_path)
+    (table,) = resources.payback(report).tables
+    ((row,),) = table.groups.values()
+    assert row[:5] == ("native-torch-compile", "9.0 s", "4.0 s", "6.0 s", "1.0 s")
+    assert row[7] == "keras3-torch"
 
 
 def test_what_keras_costs_is_told_beside_the_same_framework_without_it(tmp_path):

@@ -253,13 +253,25 @@ def test_each_is_the_cell_as_it_comes_and_with_each_switch_of_its_sut(monkeypatc
     series = make(grid)
     assert not any(s.obstacle for s in series)
     tuned = [(s.request.options.sut, s.request.options.tuned) for s in series]
-    names = [each.name for each in tuning.candidates("native-torch-script", "bert", "cpu")]
-    assert tuned == [
-        ("mock", "off"),
-        ("native-torch-script", "off"),
-        *(("native-torch-script", name) for name in names),
-    ]
-    assert len(names) > 2
+    expected = []
+    for sut in ("mock", "native-torch-script"):
+        place = tuning.Place(sut=sut, architecture="bert", device="cpu", scenario="Offline")
+        names = [each.name for each in tuning.candidates(place)]
+        expected += [(sut, name) for name in ("off", *names)]
+    assert tuned == expected
+    assert ("mock", "batch-x2") in tuned and ("mock", "huge-pages") not in tuned
+    assert ("native-torch-script", "huge-pages") in tuned
+
+
+def test_a_tuned_batch_is_a_rival_of_the_requested_one():
+    off, twice = make({"sut": ["mock"], "batch_size": ["8"], "tuned": ["off,batch-x2"]})
+    assert (off.request.batch_size, twice.request.batch_size) == (8, 16)
+    assert off.rivals == twice.rivals
+
+
+def test_no_switch_is_tried_in_another_scenario():
+    series = make({"sut": ["mock"], "scenario": ["SingleStream"], "tuned": ["each"]})
+    assert [s.request.options.tuned for s in series] == ["off"]
 
 
 def test_each_shows_an_impossible_cell_once():

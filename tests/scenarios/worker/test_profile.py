@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from formats import reading
-from formats.job import OPERATIONS, PROFILE, Job
+from formats.job import PROFILE, Job
 from scenarios.worker import profile
 from scenarios.worker.heartbeat import Heartbeat
 from sut import mock
@@ -105,29 +105,3 @@ def test_a_framework_without_a_profiler_is_unsupported(tmp_path: Path, beat: Hea
     job = _job(tmp_path)
     with pytest.raises(Unsupported, match="nothing is written for the profiler of mock"):
         profile.profile(job, mock.load(job.workload), beat, 1e6)
-
-
-def test_operations_are_counted_by_class(
-    tmp_path: Path, beat: Heartbeat, monkeypatch: pytest.MonkeyPatch
-):
-    counted = {"addmm": 100, "native_layer_norm": 3, "gelu": 2, "view": 7, "embedding": 5}
-    counted["an_operator_of_tomorrow"] = 11
-
-    def by_operator(call: Callable[[Any], None]) -> dict[str, int]:
-        call(lambda: _Window([]))
-        return counted
-
-    module = types.ModuleType("a_counter")
-    module.by_operator = by_operator  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "a_counter", module)
-    monkeypatch.setattr(profile, "_COUNTER", "a_counter")
-    job = _job(tmp_path, OPERATIONS)
-    profile.operations(job, mock.load(job.workload), beat, 0)
-    work = reading.from_file(job.log_dir / "profile.json", reading.step_operations)
-    assert {kind: flops for kind, flops in work.flops.items() if flops} == {
-        "matrix product": 100,
-        "normalisation": 3,
-        "pointwise": 2,
-        "other": 11,
-    }
-    assert sum(work.shares.values()) == pytest.approx(1)
