@@ -169,6 +169,8 @@ class Machine:
     """The machine. A value is None if the system does not report it.
 
     Attributes:
+        node: the name of the machine, if a job of a cluster measured. Nodes of one kind differ only
+            in it.
         cpu: the processor's name.
         cpu_family, cpu_model, cpu_stepping, cpu_flags: as in /proc/cpuinfo.
         usable_threads: the threads that this process may run on.
@@ -178,6 +180,7 @@ class Machine:
     """
 
     cpu: str
+    node: str | None = None
     cpu_family: str | None = None
     cpu_model: str | None = None
     cpu_stepping: str | None = None

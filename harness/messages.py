@@ -9,6 +9,7 @@ Each message is a template, and `format` fills it in. `git grep NAME` finds wher
                     Inconclusive, History
     a report        Answer, ModelAnswers, Finding, KerasGenerates, SectionNote, Advice
     a sweep         SweepPlan, SweepProgress, SweepEnd
+    a cluster       OnCluster
     a server        Serve
     a profile       Profiled
     limits          MachineLimits
@@ -588,6 +589,18 @@ class Finding(StrEnum):
         " least: {shares}"
     )
     OPERATORS = "Python calls operators for a batch of eager SUTs: {numbers}"
+    NODES = (
+        "{nodes} nodes of one kind were measured: {names}; figures of two nodes are never pooled"
+    )
+    NODES_PRODUCTS = (
+        "large matrix products of {framework} in {precision} on {device} reach {low:,.0f} to"
+        " {high:,.0f} GFLOP/s on {nodes} nodes of one kind: {fastest} reaches {more:.1%} more than"
+        " {slowest}"
+    )
+    NODES_CELL = (
+        "{cell} was measured on {nodes} nodes of one kind: {low} to {high} {unit}, the largest is"
+        " {more:.1%} above the smallest"
+    )
     MATRIX_PRODUCTS = (
         "large matrix products in {precision} on {device}{apart}: {rates}; a model that spends its"
         " time in such products is about as much faster or slower"
@@ -854,6 +867,35 @@ class SweepEnd(StrEnum):
   copies. An embedding that is not the head, keys and values are not counted. It needs at least
   8 new tokens.
 """
+
+
+class OnCluster(StrEnum):
+    """What a sweep on a cluster says of its jobs."""
+
+    PLAN = (
+        "{cells} in {comparisons}, each cell {repeats}; each comparison is a job that has a"
+        " node to itself"
+    )
+    PRINTED = "nothing was submitted; the files of the jobs are in {folder}"
+    FINISHED_BEFORE = "finished by an earlier command"
+    FOUND = "comparison {number} is job {id} of an earlier command: {words}{where}"
+    SUBMITTED = "comparison {number} is submitted: {work}"
+    STATE = "comparison {number}, job {id}: {words}{where}"
+    MEASURED = "[{done}/{all}] {cell}, repeat {repeat}, node {node}: {outcome}"
+    NOT_COMPLETE = "comparison {number} is not complete: {outcome}"
+    DONE = "complete"
+    ENDED = "{words} on {node}; its last line: {last} ({log})"
+    INTERRUPTED = "{words} on {node}; the same command continues"
+    NOT_SHARED = (
+        "the job wrote nothing to its log, so {node} does not see {folder}: --out, --cache and this"
+        " checkout must be in folders that all nodes share ({words})"
+    )
+    UNKNOWN_NODE = "its node"
+    FORGOTTEN = "the scheduler does not list the job any more"
+    SILENT = "the scheduler does not answer; jobs go on, and this command waits"
+    TAKEN = "another command follows the sweep {folder}: wait for it, or end it"
+    REFUSED = "sbatch refused the job {name}: {words}"
+    NO_RAY = "--on: Ray at {address} cannot run the jobs: {words}"
 
 
 class Tune(StrEnum):

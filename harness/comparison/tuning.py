@@ -10,6 +10,7 @@ from typing import Any
 from formats.cell import Cell
 from formats.tuning import Gain
 from harness.comparison import tables
+from harness.comparison.runs import kind_words
 from harness.comparison.statistics import Ratio
 from harness.comparison.tables import Group
 
@@ -123,6 +124,6 @@ def _gain(tuned: Group, plain: Group, compared: int) -> Gain:
         accuracy_limit=accuracy.get("threshold"),
         status=str(result.status),
         reason=reason,
-        machine=tuned.last.machine,
+        machine=kind_words(record.machine) if record else "",
         versions=tuned.last.versions,
     )
