@@ -14,6 +14,20 @@ from formats.record import Record
 
 LABEL = "Unofficial: not verified by MLCommons, not an MLPerf result."
 NOT_REPORTED = "N/A"
+BY_HAND = (
+    "host_processor_interconnect",
+    "host_memory_configuration",
+    "host_networking",
+    "host_networking_topology",
+    "cooling",
+    "accelerator_frequency",
+    "accelerator_host_interconnect",
+    "accelerator_interconnect",
+    "accelerator_interconnect_topology",
+    "accelerator_memory_configuration",
+    "accelerator_on-chip_memories",
+)
+"""The fields of the system description that no program knows. `--system` gives them."""
 _HELD = {"tf32": "float32"}
 """Precision → the dtype of its weights, if that has another name."""
 _WEIGHT_FILES = {"keras_file": "a .keras file"}
@@ -91,7 +105,7 @@ def system_description(
         "division": "open",
         "submitter": submitter,
         "status": "rdi",
-        "system_type": "edge",
+        "system_type": record.official.suite if record.official else "edge",
         "system_type_detail": m.virtualisation and f"virtual machine ({m.virtualisation})",
         "system_name": system_id(record),
         "number_of_nodes": 1,
@@ -101,25 +115,14 @@ def system_description(
         "host_processor_vcpu_count": m.threads,
         "host_processor_frequency": m.frequency_mhz and f"{m.frequency_mhz:.0f} MHz",
         "host_processor_caches": m.caches,
-        "host_processor_interconnect": None,
         "host_memory_capacity": m.memory_bytes and f"{m.memory_bytes / 2**30:.1f} GiB",
-        "host_memory_configuration": None,
         "host_storage_capacity": m.disk_bytes and f"{m.disk_bytes / 2**30:.0f} GiB",
         "host_storage_type": m.disk_kind,
-        "host_networking": None,
-        "host_networking_topology": None,
         "host_network_card_count": m.network_cards,
         # A cell runs on the first one that it may see, and each replica on one of its own.
         "accelerators_per_node": record.cell.replica_count if gpu else 0,
         "accelerator_model_name": gpu and gpu.name,
         "accelerator_memory_capacity": gpu and f"{gpu.memory_bytes / 2**30:.0f} GiB",
-        "accelerator_frequency": None,
-        "accelerator_host_interconnect": None,
-        "accelerator_interconnect": None,
-        "accelerator_interconnect_topology": None,
-        "accelerator_memory_configuration": None,
-        "accelerator_on-chip_memories": None,
-        "cooling": None,
         "framework": f"{record.cell.sut}: {packages}",
         "operating_system": m.kernel and f"{m.operating_system}, {m.kernel}",
         "other_software_stack": (
@@ -127,6 +130,7 @@ def system_description(
         ),
         "hw_notes": f"governor {m.governor or 'not told'}; {m.usable_threads} usable threads",
         "sw_notes": f"{LABEL}{tuned}{_replicas(record)}",
+        **{name: record.system.get(name) for name in BY_HAND},
     }
     return {
         key: NOT_REPORTED if value in (None, "") else str(value) for key, value in fields.items()

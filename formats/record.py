@@ -74,6 +74,23 @@ class Judged:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Official:
+    """The official metric by which a run of `--benchmark` is judged.
+
+    Attributes:
+        metric: a name in `compliance.scoring.official`.
+        suite: the suite of the system: `edge` or `datacenter`.
+        files: name of each file that the metric needs, in `benchmark/` → its md5.
+        lacks: what an eligible result lacks, as far as known before the run.
+    """
+
+    metric: str = field(metadata=matching(_WORD))
+    suite: str = field(metadata=choices(("edge", "datacenter")))
+    files: Mapping[str, str]
+    lacks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Digests:
     """Digests of what was read and written.
 
@@ -152,6 +169,8 @@ class Machine:
     """The machine. A value is None if the system does not report it.
 
     Attributes:
+        node: the name of the machine, if a job of a cluster measured. Nodes of one kind differ only
+            in it.
         cpu: the processor's name.
         cpu_family, cpu_model, cpu_stepping, cpu_flags: as in /proc/cpuinfo.
         usable_threads: the threads that this process may run on.
@@ -161,6 +180,7 @@ class Machine:
     """
 
     cpu: str
+    node: str | None = None
     cpu_family: str | None = None
     cpu_model: str | None = None
     cpu_stepping: str | None = None
@@ -232,6 +252,8 @@ class Record:
         inputs, answers: name of an array → its kind. The worker reports the kinds of answers.
         new_tokens_per_sample: tokens of an answer on average; None: no tokens are generated.
         parameters: the number of parameters of the checkpoint; tied ones count once.
+        official: None: the run is not of an official benchmark.
+        system: fields of the system description that the user has given.
         training: None: nothing is trained.
         least_flops: a lower bound on the average floating-point operations of a sample, from the
             shapes of the weights; None: not known, or an answer ends at an end token. The audit
@@ -268,6 +290,8 @@ class Record:
     new_tokens_per_sample: float | None
     end_tokens: tuple[int, ...] = ()
     parameters: int | None = None
+    official: Official | None = None
+    system: Mapping[str, str] = field(default_factory=dict)
     training: Trained | None = None
     least_flops: float | None = None
     work: Work | None = None

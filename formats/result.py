@@ -66,6 +66,9 @@ class Result:
             or `memory`; `neither` if both shares are small; empty if one of them is not known.
         accuracy: metric, value, threshold, passed, detail; None: not judged, and `warnings` gives
             the reason.
+        official: of a run of `--benchmark`: the `benchmark`, the `values` of its metric, the `line`
+            of its script, whether it `passed`, its `limits` in words, and what an eligible result
+            `lacks`. Then `accuracy` is not the verdict. Empty for other runs.
         evidence: one sentence, and the evidence that the worker took after the test.
         seconds: the seconds of each phase, their sum `total`, and `until_measuring`.
         peak_host_bytes: the most memory of the worker, without the memory that watching a call
@@ -102,6 +105,7 @@ class Result:
     metrics: Mapping[str, int | float] = field(default_factory=dict)
     binds: str = field(default="", metadata=choices(("", MATRIX_PRODUCTS, MEMORY, NEITHER)))
     accuracy: Mapping[str, Any] | None = None
+    official: Mapping[str, Any] = field(default_factory=dict)
     evidence: Mapping[str, Any] = field(default_factory=dict)
     seconds: Mapping[str, int | float] = field(default_factory=dict)
     peak_host_bytes: int = 0

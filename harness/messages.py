@@ -3,12 +3,13 @@ advice.
 
 Each message is a template, and `format` fills it in. `git grep NAME` finds where it is said.
 
-    a plan          PlanReason, NotRun, Cost, InputNote
+    a plan          PlanReason, NotRun, Eligible, Cost, InputNote
     a result        NotJudged, Unranked, Note, EarlierRun, Next
     a comparison    Differs, DiffersFromPublished, Compared, NotCompared, Unproven, BuildCheck,
                     Inconclusive, History
     a report        Answer, ModelAnswers, Finding, KerasGenerates, SectionNote, Advice
     a sweep         SweepPlan, SweepProgress, SweepEnd
+    a cluster       OnCluster
     a server        Serve
     a profile       Profiled
     limits          MachineLimits
@@ -134,6 +135,23 @@ class NotRun(StrEnum):
     NOT_FINISHED = "not finished"
 
 
+class Eligible(StrEnum):
+    """Whether a run of `--benchmark` can be submitted, and what it lacks."""
+
+    YES = "eligible with {target}, if a review by MLCommons confirms it"
+    NO = "not eligible: {lacks}"
+    BOTH_DIVISIONS = "closed or open"
+    ONLY_OPEN = "open, because the model is not that of the closed division ({reasons})"
+    OTHER_MODEL = "{name} {value}, not {closed}"
+    COUNT = "{count:,} of {size:,} samples"
+    OTHER_FILE = "{file} (md5 {digest}) is not the published {name} (md5 {published})"
+    MODE = "mode {mode}, not submission"
+    SUBMITTER = "no --submitter"
+    SYSTEM = "no --system FILE with {fields}"
+    TARGET = "{name} requires {target}; a system of the suite {suite} needs {scenarios}"
+    DIVISION = "division: {division}"
+
+
 class Unranked(StrEnum):
     """Why a figure may not be compared with others."""
 
@@ -238,6 +256,7 @@ class InputNote(StrEnum):
     """What was read from the files of a user: prompts, pictures, weights."""
 
     PROMPTS = "{file}: {count} prompts of {shortest} to {longest} tokens{padding} ({tokenizer})"
+    QUESTIONS = "{file}: {questions} questions, which are {features} features of {width} tokens"
     LINES = (
         "{file} has {lines} lines and no empty line, so each line is a prompt; --whole makes the"
         " file one prompt"
@@ -574,6 +593,18 @@ class Finding(StrEnum):
         " least: {shares}"
     )
     OPERATORS = "Python calls operators for a batch of eager SUTs: {numbers}"
+    NODES = (
+        "{nodes} nodes of one kind were measured: {names}; figures of two nodes are never pooled"
+    )
+    NODES_PRODUCTS = (
+        "large matrix products of {framework} in {precision} on {device} reach {low:,.0f} to"
+        " {high:,.0f} GFLOP/s on {nodes} nodes of one kind: {fastest} reaches {more:.1%} more than"
+        " {slowest}"
+    )
+    NODES_CELL = (
+        "{cell} was measured on {nodes} nodes of one kind: {low} to {high} {unit}, the largest is"
+        " {more:.1%} above the smallest"
+    )
     MATRIX_PRODUCTS = (
         "large matrix products in {precision} on {device}{apart}: {rates}; a model that spends its"
         " time in such products is about as much faster or slower"
@@ -848,6 +879,35 @@ class SweepEnd(StrEnum):
 """
 
 
+class OnCluster(StrEnum):
+    """What a sweep on a cluster says of its jobs."""
+
+    PLAN = (
+        "{cells} in {comparisons}, each cell {repeats}; each comparison is a job that has a"
+        " node to itself"
+    )
+    PRINTED = "nothing was submitted; the files of the jobs are in {folder}"
+    FINISHED_BEFORE = "finished by an earlier command"
+    FOUND = "comparison {number} is job {id} of an earlier command: {words}{where}"
+    SUBMITTED = "comparison {number} is submitted: {work}"
+    STATE = "comparison {number}, job {id}: {words}{where}"
+    MEASURED = "[{done}/{all}] {cell}, repeat {repeat}, node {node}: {outcome}"
+    NOT_COMPLETE = "comparison {number} is not complete: {outcome}"
+    DONE = "complete"
+    ENDED = "{words} on {node}; its last line: {last} ({log})"
+    INTERRUPTED = "{words} on {node}; the same command continues"
+    NOT_SHARED = (
+        "the job wrote nothing to its log, so {node} does not see {folder}: --out, --cache and this"
+        " checkout must be in folders that all nodes share ({words})"
+    )
+    UNKNOWN_NODE = "its node"
+    FORGOTTEN = "the scheduler does not list the job any more"
+    SILENT = "the scheduler does not answer; jobs go on, and this command waits"
+    TAKEN = "another command follows the sweep {folder}: wait for it, or end it"
+    REFUSED = "sbatch refused the job {name}: {words}"
+    NO_RAY = "--on: Ray at {address} cannot run the jobs: {words}"
+
+
 class Tune(StrEnum):
     """What `tune` prints."""
 
@@ -994,6 +1054,10 @@ class Files(StrEnum):
     NO_RUN = "no finished run below {folder}"
     PAGE = "the page: {path}"
     PACKED = "{cells} cells, {files} files in {folder}, sha256 of names and bytes {digest}"
+    NO_CALIBRATION = (
+        "# Calibration\n\nNo data set is used to calibrate weights or activations. The"
+        " measurements.json of each result says how weights are converted.\n"
+    )
     BUNDLED = "{folder}: {size_mb:,.1f} MB; on the other machine: {name}/run.sh …"
     BUNDLE_PLAN = (
         "{packages} packages; source {source_mb:.1f} MB; weights {weights_mb:,.1f} MB. The locks"

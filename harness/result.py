@@ -31,7 +31,7 @@ from harness.execution.process import read_outcome
 from harness.figure import short
 from harness.inputs import architectures
 from harness.messages import Note, NotRun, Unranked
-from harness.submission import inference, training
+from harness.submission import inference, official, training
 from scenarios.table import SCENARIOS
 from sut.registry import packages, recorded_names
 
@@ -88,7 +88,7 @@ def derive(
     if audit is None:
         audit = audits.audit(directory, record.round, with_result=False)
     warnings = [*record.notes, *values.pop("warnings", ()), *_measured_again(directory)]
-    return _judged(values, record, score, audit, warnings)
+    return _judged(directory, values, record, score, audit, warnings)
 
 
 def _replicas(outcomes: Mapping[str, WorkerOutcome | None]) -> dict[str, Any]:
@@ -144,6 +144,7 @@ def _tests(directory: Path, record: Record) -> tuple[str, ...]:
 
 
 def _judged(
+    directory: Path,
     values: dict[str, Any],
     record: Record,
     score: inference.Score,
@@ -185,12 +186,21 @@ def _judged(
         cause=cause,
         reason=reason,
         accuracy=judgement,
+        official=official.of_result(record, _accuracy_text(directory, record)),
         levels=audit.levels,
         audit=counts,
         ranked=not unranked,
         unranked=tuple(unranked),
         warnings=(*warnings, *notes),
     )
+
+
+def _accuracy_text(directory: Path, record: Record) -> str:
+    """The content of accuracy.txt in the submission. Empty if there is none."""
+    paths = sorted(
+        directory.glob(f"open/*/results/*/{record.benchmark.name}/*/accuracy/accuracy.txt")
+    )
+    return paths[0].read_text(encoding="utf-8") if paths else ""
 
 
 def _measured_again(directory: Path) -> Iterator[str]:

@@ -60,8 +60,10 @@ def rows(result: Result) -> Iterable[tuple[str, str]]:
         yield "compute", computing(result.metrics) + _multiplied(result)
     if any(name.endswith(_FIRST_ANSWER) for name in result.metrics):
         yield "start", first_answer(result)
+    if result.official:
+        yield "accuracy", official(result)
     if result.accuracy:
-        yield "accuracy", accuracy(result)
+        yield "reference" if result.official else "accuracy", accuracy(result)
     if result.evidence:
         yield "evidence", str(result.evidence["sentence"])
     if result.seconds:
@@ -302,6 +304,15 @@ def _steps(result: Result) -> str:
     if "drift_fraction" in m:
         return f"{text}; {Note.DRIFT.format(drift=m['drift_fraction'])}"
     return f"{text}; {Note.NO_SINGLE_STEPS}"
+
+
+def official(result: Result) -> str:
+    """One line on the official metric: whether it passes, its values, and the limits."""
+    o = result.official
+    verdict = "pass" if o["passed"] else "FAIL"
+    values = ", ".join(f"{name} {value:.5g}" for name, value in o["values"].items())
+    limits = ", ".join(f"{name} {limit}" for name, limit in o["limits"].items())
+    return f"{verdict}: {values or 'not scored'} ({o['benchmark']} requires {limits})"
 
 
 def accuracy(result: Result) -> str:

@@ -101,8 +101,10 @@ class Mock:
             return _drawn(batch)
         if "max_new_tokens" in batch:
             return self._generate(batch)
-        state = _state(batch["input_ids"] * batch["attention_mask"])[:, -1]
-        logits = np.stack([np.sin(state), np.cos(state)], 1)
+        state = _state(batch["input_ids"] * batch["attention_mask"])
+        if "mask" not in self.config:  # one answer, and not one for each token
+            state = state[:, -1]
+        logits = np.stack([np.sin(state), np.cos(state)], -1)
         return {"logits": logits.astype(np.float32)}
 
     def _generate(self, batch: Batch) -> Batch:

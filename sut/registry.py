@@ -362,7 +362,7 @@ SUTS: dict[str, SutSpec] = {
         execution="eager",
         summary="scripted latencies, no framework: for a quick look, and for tests of the harness",
         current=False,
-        architectures=("bert", "causal_lm", "hidden_states", "sam", "stable_diffusion"),
+        architectures=("bert", "causal_lm", "hidden_states", "sam", "span", "stable_diffusion"),
         reference="mock",
         scripted=True,
         devices=("cpu",),
@@ -446,7 +446,7 @@ SUTS: dict[str, SutSpec] = {
         process_env={"KERAS_BACKEND": "openvino", **_KERAS},
         devices=("cpu",),
         precisions=("float32",),
-        architectures=(_KERAS_FILE, "bert", "hidden_states"),
+        architectures=(_KERAS_FILE, "bert", "hidden_states", "span"),
         packages=("keras", "keras-hub", "openvino"),
         unsupported=_OPENVINO_LACKS,
         no_fit=(
@@ -499,7 +499,7 @@ SUTS: dict[str, SutSpec] = {
         summary="PyTorch with Transformers, traced to TorchScript",
         current=False,
         unsupported=_TORCH_SCRIPT_LACKS,
-        architectures=("bert", "hidden_states", "picture_encoder", "token_classifier"),
+        architectures=("bert", "hidden_states", "picture_encoder", "span", "token_classifier"),
         packages=("torch", "transformers"),
     ),
     "hf-tensorflow": _hugging_face(

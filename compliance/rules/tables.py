@@ -65,6 +65,7 @@ class Benchmark:
         token_latency_ns: scenario → the limits on `ttft` (first token) and `tpot` (each later one).
         by_scenario: scenario → fields that differ there.
         scenario: scenario → fields of the round's ScenarioRules that differ for this benchmark.
+        workload: the name of the workload that `--benchmark` runs; empty: it runs none.
     """
 
     performance_sample_count: int
@@ -82,10 +83,33 @@ class Benchmark:
     token_latency_ns: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     by_scenario: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     scenario: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    workload: str = ""
 
     def of(self, scenario: str) -> Benchmark:
         """The row as it is in one scenario."""
         return replace(self, **self.by_scenario.get(scenario, {}))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfficialWorkload:
+    """The model and the data of a benchmark, as `--benchmark` runs it.
+
+    Attributes:
+        architecture: the architecture that the model must have.
+        model: that architecture in words.
+        metric: a name in compliance.scoring.official.METRICS.
+        sequence_length: tokens of an input, with padding.
+        files: name of each published file that the metric needs → its md5. The first one is the
+            data set.
+        closed_model: key of config.json → its value in the model of the closed division.
+    """
+
+    architecture: str
+    model: str
+    metric: str
+    sequence_length: int
+    files: Mapping[str, str]
+    closed_model: Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,6 +300,7 @@ class Rules:
         unlogged: a key that this round's LoadGen does not log → the key with the same value, or the
             value itself.
         unlogged_before: the same for revisions before the round's releases.
+        workloads: the workloads of benchmarks, by name.
         aliases: other name → benchmark. `alias_parts`: part of a name → benchmark, for names in
             neither table; the first part that fits is used.
         accuracy_patterns: metric → the regular expression of its line in accuracy.txt; the first
@@ -302,6 +327,7 @@ class Rules:
     unlogged_before: Mapping[str, str | int]
     scenarios: Mapping[str, ScenarioRules]
     benchmarks: Mapping[str, Benchmark]
+    workloads: Mapping[str, OfficialWorkload]
     aliases: Mapping[str, str]
     alias_parts: Mapping[str, str]
     accuracy_patterns: Mapping[str, str]

@@ -4,6 +4,7 @@ both call it. This module needs only numpy.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -54,6 +55,15 @@ SCORES = {
     "arrays": Score(take=arrays.score, kinds="bfiu"),
 }
 """Name in a model's TOML → the score."""
+
+
+def beside_metric(line: str) -> str:
+    """The line of accuracy.txt for a score that is not the verdict, because the official metric is.
+
+    Args:
+        line: that of `Accuracy.line`, or another JSON object.
+    """
+    return json.dumps({"reference": json.loads(line)})
 
 
 def with_current_names(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,10 @@ from harness.request.flags import Parser, add_common
 from harness.terminal import near
 
 _MODE = "submission"
+_OPEN, _CLOSED = "open", "closed"
 _MAPPING = "model_mapping.json"
+Source = tuple[Path, bytes | None]
+"""The path of a file, and its merged bytes; None: those of the file."""
 _CONFIGURATION = tuple(
     name for name in ("options", "switches", *WORK) if name not in ("scenario", "batch_size")
 )
@@ -61,17 +64,29 @@ def main(arguments: list[str]) -> int:
         metavar="DIR",
         help="the tree: a folder that is new or empty",
     )
+    parser.add_argument(
+        "--division",
+        choices=(_OPEN, _CLOSED),
+        default=_OPEN,
+        help="closed: for runs of --benchmark, by the rules of the closed division (default open)",
+    )
     add_common(parser)
     flags = parser.parse_args(arguments)
-    return checks.show(pack([d.absolute() for d in flags.directories], flags.out.absolute()), flags)
+    directories = [directory.absolute() for directory in flags.directories]
+    return checks.show(pack(directories, flags.out.absolute(), flags.division), flags)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One run directory that may go into a submission."""
+    """One run directory that may go into a submission.
+
+    Attributes:
+        official: the benchmark of `--benchmark`; None: it was measured without the flag.
+    """
 
     directory: Path
     cell: Cell
+    official: str | None = None
 
     def __str__(self) -> str:
         c = self.cell
@@ -81,12 +96,13 @@ class Measured:
         )
 
 
-def pack(directories: Sequence[Path], out: Path) -> list[Check]:
+def pack(directories: Sequence[Path], out: Path, division: str = _OPEN) -> list[Check]:
     """Write the submission of all `directories` to `out` and audit it.
 
     Args:
         directories: run directories, or folders above them. From a folder the newest good attempt
             of each cell is taken.
+        division: `open` or `closed`.
 
     Raises UsageError if the runs do not fit into one submission, or if `out` is not empty.
     """
@@ -95,7 +111,14 @@ def pack(directories: Sequence[Path], out: Path) -> list[Check]:
     runs = list({run.directory: run for path in directories for run in _runs(path)}.values())
     for run in runs:
         _must_hold(run)
+        if division == _CLOSED and run.official is None:
+            raise UsageError(
+                f"pack {run}: was measured without --benchmark, so it is of no benchmark of the"
+                " closed division: leave it out, or pack without --division"
+            )
     sources = _merged(runs)
+    if division == _CLOSED:
+        sources = dict(_closed(sources))
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=".pack-") as scratch:
         for name, (path, content) in sources.items():
@@ -115,6 +138,23 @@ def pack(directories: Sequence[Path], out: Path) -> list[Check]:
         Check("packed", "packed", Verdict.PASS, detail, level=_MODE),
         *audit.audit(out).checks_for(_MODE),
     ]
+
+
+def _closed(sources: Mapping[str, Source]) -> Iterator[tuple[str, Source]]:
+    """Yield (name, source) of each file in the closed division. It has no mapping of models, and
+    its system descriptions name it.
+    """
+    calibration = ""
+    for name, (path, content) in sources.items():
+        base, _, rest = name.partition("/")[2].partition("/")
+        if rest == _MAPPING:
+            continue
+        calibration = f"{_CLOSED}/{base}/calibration.md"
+        if rest.startswith("systems/"):
+            description = files.json_object(path) | {"division": _CLOSED}
+            content = (json.dumps(description, indent=1) + "\n").encode()
+        yield f"{_CLOSED}/{base}/{rest}", (path, content)
+    yield calibration, (Path(), Files.NO_CALIBRATION.encode())
 
 
 def digest(tree: Path) -> str:
@@ -162,7 +202,8 @@ def _measured(directory: Path) -> Measured:
         raise UsageError(
             f"pack {directory}: was measured in mode {record.mode}; measure it with --mode {_MODE}"
         )
-    return Measured(directory.resolve(), record.cell)
+    name = record.benchmark.official if record.official else None
+    return Measured(directory.resolve(), record.cell, name)
 
 
 def _must_hold(run: Measured) -> None:
@@ -179,8 +220,8 @@ def _must_hold(run: Measured) -> None:
         )
 
 
-def _merged(runs: list[Measured]) -> dict[str, tuple[Path, bytes | None]]:
-    """Name in the submission → (path of its file, merged bytes or None)."""
+def _merged(runs: list[Measured]) -> dict[str, Source]:
+    """Name in the submission → its source."""
     taken: dict[str, tuple[Measured, Path]] = {}
     results: dict[str, Measured] = {}
     mappings: dict[str, dict[str, Any]] = {}
@@ -210,8 +251,8 @@ def _merged(runs: list[Measured]) -> dict[str, tuple[Path, bytes | None]]:
             f"pack: a submission has one submitter, and these runs have"
             f" {', '.join(sorted(submitters))}: pack each submitter separately"
         )
-    merged = {name: (path, None) for name, (_, path) in taken.items()}
-    entries = {
+    merged: dict[str, Source] = {name: (path, None) for name, (_, path) in taken.items()}
+    entries: dict[str, Source] = {
         name: (Path(), (json.dumps(m, indent=1, sort_keys=True) + "\n").encode())
         for name, m in mappings.items()
     }

@@ -201,7 +201,7 @@ def planned(
     samples = request.samples if request.trains else request.count or request.samples
     limits = request.limits(samples)
     benchmark = request.benchmark
-    if not request.trains:
+    if not request.trains and request.official_run is None:
         benchmark += f" (mapped to {request.official})"
     parameters = f"{request.size.parameters / 1e6:,.1f} M parameters, "
     if request.model.file:
@@ -209,10 +209,19 @@ def planned(
     megabytes = f"{request.size.weight_bytes(request.precision) / 1e6:,.1f} MB"
     brought = request.weights or request.model.file
     source = f", of {brought.path}" if brought else ""
+    official: dict[str, str] = {}
+    if run := request.official_run:
+        official = {
+            "scenarios": f"{run.suite}: {run.scenarios}",
+            "accuracy": run.target,
+            "division": run.division,
+            "eligibility": run.eligibility,
+        }
     return {
         **_known_of_the_cell(request),
         "mode": request.options.mode,
         "benchmark": benchmark,
+        **official,
         "samples": samples,
         "duration_s": (limits.planned_ms or limits.min_duration_ms) / 1e3,
         "min_duration_s": limits.min_duration_ms / 1e3,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from harness.commands import long_plan
+from harness.commands import long_plan, on_cluster
 from harness.errors import UsageError
 from harness.messages import SweepPlan
 from harness.request import options
@@ -50,6 +50,10 @@ def main(arguments: list[str]) -> int:
     values = options.given(flags)
     chosen = _recipe(flags.recipe, values)
     repeats = _repeats(flags)
+    if flags.on:
+        return on_cluster.main(flags, arguments, chosen, values, repeats)
+    if flags.slurm or flags.print:
+        raise UsageError("--slurm and --print are for --on slurm and --on ray: give --on too")
     series = cells.make(chosen.grids, values, control=repeats.least > 1)
     out = next(s.request.options.out for s in series if s.request)
     folder = journal.folder(out, chosen.name, series, flags.again)
@@ -126,6 +130,24 @@ def _parser() -> argparse.ArgumentParser:
         "--dry-run",
         action="store_true",
         help="say what would be measured and what it costs, and do nothing",
+    )
+    parser.add_argument(
+        "--on",
+        metavar="CLUSTER",
+        help=(
+            "measure each comparison on a node of a cluster: slurm, ray (the cluster of this"
+            " machine) or ray://HOST:PORT"
+        ),
+    )
+    parser.add_argument(
+        "--slurm",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE,…",
+        help="with --on slurm: options of sbatch, such as partition=gpu,gpus=1; may be repeated",
+    )
+    parser.add_argument(
+        "--print", action="store_true", help="with --on: print the jobs, and submit nothing"
     )
     long_plan.add_flag(parser)
     add_output(parser)

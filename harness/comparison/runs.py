@@ -123,7 +123,13 @@ class Run:
 
 
 def machine_words(machine: Machine) -> str:
-    """A machine in words. Runs with different words are from different machines.
+    """A machine in words. Runs with different words are from different machines."""
+    kind = kind_words(machine)
+    return f"{kind}, node {machine.node}" if machine.node else kind
+
+
+def kind_words(machine: Machine) -> str:
+    """The kind of a machine in words, without the name of a cluster's node.
 
     A hypervisor may hide a processor's name, so that one of twice the speed has the same name. So
     the words contain family, model, stepping and caches, and a digest of the processor's flags.

@@ -9,6 +9,7 @@ from dataclasses import replace
 from formats.cell import Cell
 from formats.tuning import Gain
 from harness.comparison import partners
+from harness.comparison.runs import kind_words
 from harness.comparison.tables import Group
 
 
@@ -85,6 +86,6 @@ def _gain(tuned: Group, plain: Group, compared: int) -> Gain:
         accuracy_limit=accuracy.get("threshold"),
         status=str(result.status),
         reason=reason,
-        machine=tuned.last.machine,
+        machine=kind_words(record.machine) if record else "",
         versions=tuned.last.versions,
     )

@@ -24,6 +24,9 @@ from harness.execution import wheels
 from harness.execution.environments import ROOT
 from scenarios.worker import counters
 
+_OF_JOBS = ("SLURM_JOB_ID", "RAY_JOB_ID")
+"""The variables in which a job of a cluster finds its number."""
+
 
 def accelerators() -> list[Accelerator]:
     """The NVIDIA GPUs that a worker may use (CUDA_VISIBLE_DEVICES), by NVML. Empty without a
@@ -114,6 +117,7 @@ def describe() -> Machine:
         frequency = psutil.cpu_freq()
     disk = psutil.disk_usage(str(ROOT))
     return Machine(
+        node=platform.node() if any(name in os.environ for name in _OF_JOBS) else None,
         cpu=cpu.get("model name") or platform.processor() or platform.machine(),
         # An ARM processor has no name there, but numbers of its maker and its part.
         cpu_family=cpu.get("cpu family") or cpu.get("CPU implementer"),

@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from compliance.scoring.squad import word_pieces as word_piece_files
+from compliance.scoring.squad.word_pieces import WordPieces
 from harness.errors import UsageError
 from harness.inputs import user_folder
 
@@ -36,6 +38,7 @@ class Tokenizer:
         decode: ids → text without special ids.
         encode_marked: text that contains its marks → ids; None: this kind of file cannot.
         decode_marked: ids → text with its marks; None: this kind of file cannot.
+        folder: the folder of its files; None: it has none.
     """
 
     name: str
@@ -45,6 +48,7 @@ class Tokenizer:
     decode: Callable[[Sequence[int]], str]
     encode_marked: Callable[[str], list[int]] | None = None
     decode_marked: Callable[[Sequence[int]], str] | None = None
+    folder: Path | None = None
 
 
 def encode(text: str) -> list[int]:
@@ -91,7 +95,7 @@ def of_folder(path: Path, adds: Mapping[str, bool]) -> Tokenizer | None:
         if not (path / name).is_file():
             continue
         try:
-            tokenizer = read(path / name, _settings(path), adds)
+            tokenizer = replace(read(path / name, _settings(path), adds), folder=path)
             lacks_added = name != "tokenizer.json" and _adds_tokens(path, tokenizer)
         # Both libraries raise plain Exception and RuntimeError for a file that they cannot read.
         except Exception as e:  # noqa: BLE001
@@ -103,6 +107,30 @@ def of_folder(path: Path, adds: Mapping[str, bool]) -> Tokenizer | None:
             return replace(tokenizer, encode=partial(_refuse_added, path, name))
         return tokenizer
     return None
+
+
+def word_pieces(own: Tokenizer | None) -> WordPieces:
+    """BERT's vocabulary in lower case, from the vocab.txt or the tokenizer.json of a user's folder.
+
+    Raises UsageError if the folder has none.
+    """
+    lacking = "a vocab.txt or tokenizer.json of word pieces in lower case, as BERT's"
+    if own is None or own.folder is None:
+        raise UsageError(f"--weights: questions need {lacking}, and the folder has no tokenizer")
+    path = own.folder
+    in_lower_case = _settings(path).get("do_lower_case", True)
+    try:
+        if (path / "vocab.txt").is_file():
+            found = word_piece_files.parse((path / "vocab.txt").read_bytes())
+        else:
+            document = user_folder.read_json(path / "tokenizer.json")
+            in_lower_case = document["normalizer"]["lowercase"]
+            found = WordPieces(document["model"]["vocab"])
+    except (OSError, ValueError, KeyError, TypeError) as e:
+        raise UsageError(f"--weights {path}: questions need {lacking} ({e})") from None
+    if not in_lower_case:
+        raise UsageError(f"--weights {path}: questions need {lacking}, and this one keeps capitals")
+    return found
 
 
 def _settings(path: Path) -> dict[str, Any]:

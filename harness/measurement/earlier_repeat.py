@@ -44,6 +44,7 @@ def _is_same(directory: Path, attempt: Attempt) -> bool:
         result.status == Status.OK
         and record.sweep is not None
         and record.sweep.id == options.sweep.id
+        and record.machine.node == attempt.machine.node
         and job.made_with == attempt.made_with
         and folder == attempt.kernels
     )

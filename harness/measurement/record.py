@@ -12,6 +12,7 @@ from formats.record import (
     Digests,
     InputFacts,
     Judged,
+    Official,
     Record,
     SutEnvironment,
     Trained,
@@ -56,6 +57,8 @@ def make(attempt: Attempt) -> Record:
         new_tokens_per_sample=attempt.inputs.description.new_tokens_per_sample,
         end_tokens=request.end_tokens,
         parameters=request.size.parameters or None,
+        official=_official(request),
+        system=request.system,
         training=_training(request),
         least_flops=None if request.end_tokens else attempt.inputs.least_flops,
         work=attempt.reference.work,
@@ -92,6 +95,13 @@ def _roof(attempt: Attempt, environment: SutEnvironment) -> Roof | None:
     of_sum = found.read_bytes_per_second.median
     of_product = found.thin_bytes_per_second.median
     return Roof(matrix_flops=max(rates), read_bytes_per_second=max(of_sum, of_product))
+
+
+def _official(request: Request) -> Official | None:
+    run = request.official_run
+    if run is None:
+        return None
+    return Official(metric=run.workload.metric, suite=run.suite, files=run.digests, lacks=run.lacks)
 
 
 def _training(request: Request) -> Trained | None:

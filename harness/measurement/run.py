@@ -34,7 +34,7 @@ from harness.measurement.attempt import Attempt, make_job
 from harness.request import estimate
 from harness.request.plan import memory_shortage, unsupported
 from harness.request.request import Request
-from harness.submission import inference, training
+from harness.submission import inference, official, training
 from harness.terminal import duration
 from sut.registry import spec_of
 
@@ -199,6 +199,8 @@ def _run_tests(
     write_json(directory / "record.json", record)
     if attempt.reference.path:
         shutil.copyfile(attempt.reference.path, directory / "reference.npz")
+    if request.official_run:
+        official.write_files(directory, request.official_run.files)
     performance = make_job(attempt, directory, PERFORMANCE, None)
     compliance = _compliance_tests(request, performance)
 

@@ -13,7 +13,7 @@ from formats.cell import STANDARD_INPUTS, Cell
 from formats.record import ENGINE
 from formats.result import Result
 from harness.comparison import compare, tables
-from harness.comparison.runs import find
+from harness.comparison.runs import find, kind_words
 from harness.comparison.statistics import plural
 from harness.comparison.tables import Group, place_of
 from harness.messages import Advice, Answer
@@ -116,6 +116,16 @@ class Content:
     def machines(self) -> list[str]:
         """The machines on which cells were measured."""
         return list(dict.fromkeys(g.last.machine for g in self.groups if g.last.machine))
+
+    @cached_property
+    def kinds(self) -> list[list[str]]:
+        """The machines, in groups of one kind. Only nodes of a cluster share a group."""
+        kinds: dict[str, dict[str, None]] = {}
+        for group in self.groups:
+            record = group.last.record
+            if record:
+                kinds.setdefault(kind_words(record.machine), {})[group.last.machine] = None
+        return [list(machines) for machines in kinds.values()]
 
     @cached_property
     def machine_labels(self) -> dict[str, str]:

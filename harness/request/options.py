@@ -11,6 +11,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from compliance import rules
 from formats.cell import (
     END_TOKENS,
     LORA,
@@ -90,6 +91,11 @@ def _replicas(value: str) -> str:
     return f"1/{int(count)}" if value.startswith("1/") else str(int(count))
 
 
+def _benchmarks() -> list[str]:
+    """The official benchmarks that can be run with the user's files."""
+    return [name for name, row in rules.load().benchmarks.items() if row.workload]
+
+
 def _one_of(names: Callable[[], Iterable[str]], flag: str) -> Callable[[str], str]:
     return lambda value: known_name(value, names(), flag)
 
@@ -144,6 +150,14 @@ class Options:
     task: str | None = _flag(
         "predict or generate; default: the first task of the model; most have only one (see list)",
         read=_one_of(lambda: TASKS, "--task"),
+        default=None,
+    )
+    benchmark: str | None = _flag(
+        lambda: (
+            f"an official benchmark with your files: {', '.join(_benchmarks())}; it needs --weights"
+            " and --dataset"
+        ),
+        read=_one_of(_benchmarks, "--benchmark"),
         default=None,
     )
     mode: str = _flag(
@@ -355,6 +369,12 @@ class Options:
         read=_name,
         metavar="NAME",
         default="unofficial",
+    )
+    system: Path | None = _flag(
+        "a JSON file with fields of the system description that no program knows, such as cooling",
+        type=Path,
+        metavar="FILE",
+        default=None,
     )
     cache: Path = _flag(
         "folder for environments, weights, inputs and references (default: .cache/)",

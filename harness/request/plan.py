@@ -23,6 +23,7 @@ from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import PromptOptions
 from harness.messages import KerasGenerates, NotRun, PlanReason
 from harness.request import engines, replicas, serving, tuning
+from harness.request import official as official_runs
 from harness.request.options import Options
 from harness.request.request import STEPS, Request
 from scenarios.table import SCENARIOS
@@ -46,7 +47,10 @@ _TRAINED_COPIES = 4  # weights, gradients, and both moments of AdamW
 def resolve(options: Options) -> Request:
     """Return the request with every default filled in. Raises UsageError if it is impossible."""
     spec = SUTS[options.sut]
+    round_ = rules.load(rules.CURRENT)
+    official_runs.check(options, round_)
     model = _model(options)
+    official_runs.check_model(options, model, round_)
     reasons: list[str] = []
     device = _device(options, spec, reasons)
     refusal = variables.refusal(spec, device, os.environ)
@@ -67,7 +71,6 @@ def resolve(options: Options) -> Request:
     end_tokens, why = _end_tokens(options, model, weights)
     if spec.remote:
         reasons += engines.check(options, weights)
-    round_ = rules.load(rules.CURRENT)
     official = model.benchmark.get(round_.round, "")
     generates = architectures.of(model, options.trains).generates_tokens
     streams = serving.streams(options, generates)
@@ -76,6 +79,9 @@ def resolve(options: Options) -> Request:
     serves = serving.of(options, streams, official, round_, reasons)
     given = _prompts(options, model, size, weights, chat)
     reasons += given.notes if given else ()
+    system = official_runs.system(options.system)
+    official_run = official_runs.of(options, model, weights, given, round_, device, system)
+    reasons += official_run.notes if official_run else ()
     few = _inputs_on_host(options, model, device, given)
     precision = _precision(options, spec, model, size, reasons)
     _check_quantized(options, model)
@@ -113,6 +119,8 @@ def resolve(options: Options) -> Request:
         tuned=tuned,
         variables=set_by_user,
         places=replicas.places(options, spec, device, tuned),
+        official_run=official_run,
+        system=system,
         reasons=(*reasons, *why),
     )
 

@@ -15,6 +15,7 @@ from harness.inputs.architectures import Architecture
 from harness.inputs.dataset import UserInputs
 from harness.inputs.models import ITEM_BYTES, Model, Size
 from harness.inputs.prompt_files import PromptOptions
+from harness.request.official import OfficialRun
 from harness.request.options import Options
 from harness.request.tuning import Tuned
 from scenarios.table import UNTIMED_STEPS
@@ -59,6 +60,8 @@ class Request:
         rival_sample_ns: see `Limits`.
         given: the user's prompts, which are read to find faults in them. None: there are none, or
             `--dataset` holds pictures or arrays, which are read later.
+        official_run: the official benchmark of `--benchmark`; None without the flag.
+        system: fields of the system description that the user has given.
         reasons: notes for a reader on defaults, flags and the user's files.
     """
 
@@ -82,6 +85,8 @@ class Request:
     requested_batch: int | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     places: tuple[Place, ...] = ()
+    official_run: OfficialRun | None = None
+    system: Mapping[str, str] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
 
     @property
@@ -112,11 +117,15 @@ class Request:
     @property
     def benchmark(self) -> str:
         """The name of the benchmark. LoadGen's embedded configuration has no settings for it."""
+        if self.official_run:
+            return self.official_run.name
         return "-".join(filter(None, (self.model.name, self.size.name, self.model.second_task)))
 
     @property
     def official(self) -> str:
-        """The official benchmark to which the model is mapped in this round."""
+        """The official benchmark that is run, or to which the model is mapped in this round."""
+        if self.official_run:
+            return self.official_run.name
         return self.model.benchmark[self.rules.round]
 
     @property

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from formats import reading
 from formats.tuning import Gain
-from harness.comparison.runs import machine_words
+from harness.comparison.runs import kind_words
 from harness.errors import UsageError
 from harness.execution import machine
 from harness.execution.environments import LOCKS, ROOT, block_name, lock_blocks
@@ -267,5 +267,5 @@ def known(path: Path) -> tuple[Gain, ...]:
 
 @cache
 def this_machine() -> str:
-    """Return this machine in words, as in the gains."""
-    return machine_words(machine.describe())
+    """Return the kind of this machine in words, as in the gains."""
+    return kind_words(machine.describe())

@@ -16,16 +16,18 @@ from compliance import logs
 from compliance.audit_tests import logged_answers, speed, test01, test06
 from compliance.audit_tests.logged_answers import Compared
 from compliance.rules import ComplianceTest, Rules
+from compliance.scoring import official
 from compliance.scoring.accuracy import Accuracy
+from compliance.scoring.official import Scored
 from formats.record import Record
 from harness.execution.process import read_outcome
 
 _ANSWERS = "mlperf_log_accuracy.json"
+AnyScore = Accuracy | Scored | str
+"""A score, the official metric, or why there is none."""
 
 
-def write(
-    directory: Path, record: Record, rules: Rules, scenario: Path, score: Accuracy | str
-) -> None:
+def write(directory: Path, record: Record, rules: Rules, scenario: Path, score: AnyScore) -> None:
     """Write the folder of each compliance test that ended well.
 
     Args:
@@ -45,7 +47,7 @@ class _Run:
     directory: Path
     record: Record
     rules: Rules
-    score: Accuracy | str
+    score: AnyScore
 
 
 def _write_test(run: _Run, name: str, rule: ComplianceTest, target: Path) -> None:
@@ -99,12 +101,19 @@ def _write_answers(run: _Run, name: str, rule: ComplianceTest, target: Path) -> 
         (target / "accuracy" / file).write_text(f"{_line(value)}\n{end}", encoding="utf-8")
 
 
-def _line(score: Accuracy | str) -> str:
+def _line(score: AnyScore) -> str:
     return f"not scored: {score}" if isinstance(score, str) else score.line()
 
 
-def _scored(run: _Run, compared: Compared, answers: Mapping[int, bytes]) -> Accuracy | str:
+def _scored(run: _Run, compared: Compared, answers: Mapping[int, bytes]) -> AnyScore:
     """The accuracy of the accuracy run, with its answers replaced by those of the test."""
+    judged = run.record.official
+    if judged:
+        changed = next(logged_answers.variants(tuple(compared.different)))
+        try:
+            return official.score(run.directory, judged, {**answers, **changed})
+        except (OSError, ValueError) as e:
+            return str(e)
     forced = run.directory / "raw" / "accuracy" / "logits.npy"
     with np.load(run.directory / "reference.npz") as reference:
         try:

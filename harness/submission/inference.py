@@ -20,7 +20,7 @@ from formats.record import Record
 from formats.writing import write_json
 from harness.execution.environments import ROOT
 from harness.execution.machine import SOURCES
-from harness.submission import compliance_folders
+from harness.submission import compliance_folders, official
 from sut.devices import DEVICES
 from sut.registry import packages, recorded_names
 
@@ -34,12 +34,13 @@ log).
 
 
 def write(directory: Path, rules: Rules, submitter: str) -> Score:
-    """Write open/<submitter>/ again. raw/ must contain both tests. → the score, which is also in
-    accuracy.txt.
+    """Write open/<submitter>/ again. raw/ must contain both tests. → the score. It is also in
+    accuracy.txt, unless the run has an official metric, which is there then.
     """
     record = files.record(directory / "record.json")
     cell, benchmark = record.cell, record.benchmark
     root, accuracy_score = directory / "open" / submitter, score(directory, record)
+    metric = official.score(directory, record)
     shutil.rmtree(directory / "open", ignore_errors=True)
     system = documents.system_id(record)
     scenario = root / "results" / system / benchmark.name / cell.scenario
@@ -50,8 +51,8 @@ def write(directory: Path, rules: Rules, submitter: str) -> Score:
         target.mkdir(parents=True)
         for name in _LOGS:
             shutil.copyfile(directory / "raw" / test / name, target / name)
-    _write_accuracy(directory, accuracy_score, rules, scenario / "accuracy")
-    compliance_folders.write(directory, record, rules, scenario, accuracy_score)
+    _write_accuracy(directory, accuracy_score, metric, rules, scenario / "accuracy")
+    compliance_folders.write(directory, record, rules, scenario, metric or accuracy_score)
     shutil.copyfile(directory / "raw" / "performance" / "user.conf", scenario / "user.conf")
     write_json(scenario / "measurements.json", documents.measurements(record))
     (scenario / "README.md").write_text(
@@ -106,20 +107,29 @@ def score(directory: Path, record: Record) -> Score:
             return f"not scored: {e}"
 
 
-def _write_accuracy(directory: Path, accuracy_score: Score, rules: Rules, target: Path) -> None:
+def _write_accuracy(
+    directory: Path,
+    accuracy_score: Score,
+    metric: official.Score | None,
+    rules: Rules,
+    target: Path,
+) -> None:
     """Write accuracy.txt with the hash of the whole log, and the log truncated as by
     truncate_accuracy_log.py.
+
+    If the run has an official metric, its line comes first, and the score is its `reference`.
     """
     whole = (directory / "raw" / "accuracy" / "mlperf_log_accuracy.json").read_bytes()
-    line = (
-        json.dumps({"accuracy": accuracy_score})
-        if isinstance(accuracy_score, str)
-        else accuracy_score.line()
-    )
-    (target / "accuracy.txt").write_text(
-        f"{line}\nhash={hashlib.sha256(whole).hexdigest()}\n", encoding="utf-8"
-    )
+    lines = [_line(accuracy_score)]
+    if metric is not None:
+        lines = [_line(metric), accuracy.beside_metric(lines[0])]
+    lines.append(f"hash={hashlib.sha256(whole).hexdigest()}")
+    (target / "accuracy.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (target / "mlperf_log_accuracy.json").write_bytes(rules.truncation.cut(whole))
+
+
+def _line(score: Score | official.Score) -> str:
+    return json.dumps({"accuracy": score}) if isinstance(score, str) else score.line()
 
 
 def system_description(record: Record, submitter: str) -> dict[str, str]:
@@ -150,9 +160,20 @@ Weights {digests.weights} ({digests.weights_source}),
 the BLAKE3 of config.json and of the weights' files;
 inputs sha256 {digests.inputs} ({record.qsl.samples} samples,
 {record.qsl.dataset or record.cell.dataset}). LoadGen: {record.loadgen}.
-Mapped to the official benchmark {record.benchmark.official} for the checkers' tables only: model
-and data are not its own.
+{_relation(record)}
 """
+
+
+def _relation(record: Record) -> str:
+    """The relation of a run to the official benchmark."""
+    name = record.benchmark.official
+    if record.official is None:
+        return (
+            f"Mapped to the official benchmark {name} for the checkers' tables only: model and data"
+            " are not its own."
+        )
+    lacks = "".join(f"\n- {each}" for each in record.official.lacks)
+    return f"The official benchmark {name}. An eligible result lacks:{lacks or ' nothing known.'}"
 
 
 def _source_readme(record: Record) -> str:

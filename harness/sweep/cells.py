@@ -101,8 +101,8 @@ def make(grids: Iterable[Values], where: Values, control: bool) -> list[Series]:
 
     Raises UsageError for an unknown name, and if all cells are impossible.
     """
-    places = _flags({name: where[name] for name in _WHERE if name in where})
-    expanded = (words for grid in grids for words in _expand(grid))
+    places = flags_of({name: where[name] for name in _WHERE if name in where})
+    expanded = (words for grid in grids for words in expand(grid))
     cells = dict.fromkeys(cell for words in expanded for cell in _switched(words, places))
     every: list[Series] = []
     first_error: UsageError | None = None
@@ -151,7 +151,7 @@ def _switched(words: tuple[str, ...], places: Sequence[str]) -> Iterator[tuple[s
         yield (*words[:place], switch.name, *words[place + 1 :])
 
 
-def _flags(values: Values) -> list[str]:
+def flags_of(values: Values) -> list[str]:
     """The flags and their values as words of a command."""
     words = []
     for name, of_one in values.items():
@@ -181,7 +181,7 @@ def _lacking(python: str | None, environment: str, round_: str, device: str) -> 
     return ""
 
 
-def _expand(grid: Values) -> Iterator[tuple[str, ...]]:
+def expand(grid: Values) -> Iterator[tuple[str, ...]]:
     """The flags of each cell. Every combination of the lists' values is a cell; all other flags are
     the same. A cell has no flag that its scenario does not take.
     """
@@ -199,7 +199,7 @@ def _expand(grid: Values) -> Iterator[tuple[str, ...]]:
         given = {name: [cell[name]] for name in options.LISTS if name in cell} | rest
         if scenario and not scenario.serves and served:
             given = {name: value for name, value in given.items() if name not in OF_SERVING}
-        yield tuple(_flags(given))
+        yield tuple(flags_of(given))
 
 
 def _each(name: str, texts: list[str]) -> list[str]:

@@ -7,14 +7,18 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import stat
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from compliance.logs.files import source_digest
+from formats import reading
 from formats.cell import SweepMark
 from formats.result import Result
 from formats.writing import write_json
@@ -27,6 +31,28 @@ from harness.sweep.cells import Series
 
 _FOLDER, _PLAN, _NOT_MEASURED = "sweeps", "sweep.json", "not-measured"
 _CUT_OFF, _OFTEN = "cut-off.txt", 2
+_END = "end.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repeats:
+    """How often each cell of a sweep is measured: see `RepeatPlan`."""
+
+    least: int
+    most: int
+    until: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class End:
+    """The end of a sweep of which nothing is left to measure.
+
+    Attributes:
+        failed: whether the same command would try a cell again.
+    """
+
+    repeats: Repeats
+    failed: bool
 
 
 def folder(out: Path, name: str, series: Sequence[Series], again: bool) -> Path:
@@ -93,7 +119,8 @@ def write_plan(
     folder: Path, command: str, series: Sequence[Series], missing: Mapping[str, str]
 ) -> None:
     """Write sweep.json, unless it exists: the cells, each with the command that measures it, the
-    seed of their order, and what is missing.
+    seed of their order, and what is missing. `runs` is a pattern for the folders of a cell's runs
+    below `--out`.
     """
     path = folder / _PLAN
     if path.exists():
@@ -111,6 +138,7 @@ def write_plan(
                     "number": each.number,
                     "label": each.label,
                     "command": each.command,
+                    "runs": f"{each.request.cell().stem}*" if each.request else None,
                     "control": each.control,
                     "obstacle": each.obstacle or None,
                 }
@@ -163,6 +191,74 @@ def obstacles(out: Path) -> dict[str, list[str]]:
             for label, reason in (named | plan["missing"]).items():
                 found.setdefault(reason, []).append(label)
     return {reason: list(dict.fromkeys(labels)) for reason, labels in found.items()}
+
+
+def note_end(folder: Path, end: End | None) -> None:
+    """Write that nothing is left to measure. None: something is left."""
+    if end:
+        write_json(folder / _END, asdict(end))
+    else:
+        (folder / _END).unlink(missing_ok=True)
+
+
+def end(folder: Path) -> End | None:
+    """The end of a sweep. None: something is left to measure."""
+    try:
+        document = json.loads((_fresh(folder) / _END).read_text(encoding="utf-8"))
+        return End(repeats=Repeats(**document["repeats"]), failed=document["failed"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def made_by(out: Path, name: str) -> list[Path]:
+    """The folders of the sweeps below `--out` of a recipe's name, the oldest first."""
+    plans = _fresh(out / _FOLDER).glob(f"{name}-*/{_PLAN}")
+    return [path.parent for path in sorted(plans, key=lambda path: path.stat().st_mtime_ns)]
+
+
+def measurable(folder: Path) -> int:
+    """The number of series of a sweep that can be measured, with the control run."""
+    return sum(not cell["obstacle"] for cell in _plan(folder)["cells"])
+
+
+def measured(folder: Path, seen: dict[Path, int]) -> Iterator[tuple[str, Result]]:
+    """(label of the cell, result) of each measurement of a sweep, on any machine.
+
+    `seen`: result.json → its time of change in ns, when it was read. A file that did not change is
+    left out. The files that are read now are added.
+    """
+    out = folder.parents[1]
+    cells = _plan(folder)["cells"]
+    labels = {cell["number"]: cell["label"] for cell in cells}
+    patterns = dict.fromkeys(cell["runs"] for cell in cells if cell["runs"])
+    of_cells = chain.from_iterable(out.glob(pattern) for pattern in patterns)
+    found = chain.from_iterable(_fresh(path).glob("*/result.json") for path in of_cells)
+    for path in (*sorted(found), *sorted(folder.glob(f"{_NOT_MEASURED}/*/result.json"))):
+        with suppress(OSError, ValueError):
+            changed_ns = path.stat().st_mtime_ns
+            if seen.get(path) == changed_ns:
+                continue
+            seen[path] = changed_ns
+            result = reading.from_file(path, reading.result)
+            if result.sweep and result.sweep.id == folder.name:
+                yield labels[result.sweep.series], _at(result, path)
+
+
+def _fresh(folder: Path) -> Path:
+    """The folder. Its mode is set to what it is, so that NFS reads its list of files again."""
+    with suppress(OSError):
+        folder.chmod(stat.S_IMODE(folder.stat().st_mode))
+    return folder
+
+
+def _plan(folder: Path) -> dict[str, Any]:
+    plan: dict[str, Any] = json.loads((folder / _PLAN).read_text(encoding="utf-8"))
+    return plan
+
+
+def _at(result: Result, path: Path) -> Result:
+    """The result with the present path of its run directory, if it has one."""
+    return replace(result, directory=str(path.parent)) if result.directory else result
 
 
 def finished(sweep_id: str, series: Sequence[Series]) -> list[tuple[tuple[int, int], Result]]:

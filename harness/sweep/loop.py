@@ -153,12 +153,24 @@ def measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> Results:
     """
     try:
         with locks.held(sweep.folder / ".lock"):
-            return _measure(sweep, reporter, fail_fast)
+            results = _measure(sweep, reporter, fail_fast)
+            journal.note_end(sweep.folder, _end(sweep, results))
+            return results
     except locks.Taken:
         raise EnvironmentFailure(
             f"another process measures the sweep {sweep.folder}: wait for it, or start a new sweep"
             " with --again"
         ) from None
+
+
+def _end(sweep: Sweep, results: Results) -> journal.End | None:
+    """The end of a sweep. None: something is left to measure."""
+    if schedule.steps(sweep.series, results, sweep.repeats):
+        return None
+    plan = sweep.repeats
+    repeats = journal.Repeats(least=plan.least, most=plan.most, until=plan.until)
+    failed = any(result.status in _AGAIN for result in results.values())
+    return journal.End(repeats=repeats, failed=failed)
 
 
 def _measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> Results:

@@ -16,9 +16,9 @@ from harness.request.flags import did_you_mean
 
 FOLDER = Path(__file__).parents[1] / "recipes"
 _TOP = ("summary", "source", "defaults", "cells", "missing")
-# A recipe does not decide about paths on this machine, and has no flags without a value.
-_LEFT_OUT = ("out", "cache", "submitter", "python", "whole")
-_FLAGS = tuple(name for name in options.names() if name not in _LEFT_OUT)
+LEFT_OUT = ("out", "cache", "submitter", "python", "whole")
+"""Flags that a recipe does not have: paths on this machine, and flags without a value."""
+_FLAGS = tuple(name for name in options.names() if name not in LEFT_OUT)
 _MISSING = ("what", "why")
 
 Values = Mapping[str, list[str]]

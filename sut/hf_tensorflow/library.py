@@ -13,10 +13,10 @@ import transformers
 from transformers.modeling_tf_pytorch_utils import load_pytorch_state_dict_in_tf2_model
 
 from sut.checkpoint import weights_files
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import Batch, Evidence, Unsupported, Workload
 from sut.keras2 import runtime
 
-_INPUTS = ("input_ids", "attention_mask")
+_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
 def load_model(workload: Workload, config: Any = None, renamed: Callable[[str], str] = str) -> Any:
@@ -29,12 +29,14 @@ def load_model(workload: Workload, config: Any = None, renamed: Callable[[str], 
     runtime.configure(workload)
     transformers.utils.logging.set_verbosity_error()
     kind = getattr(transformers, workload.config["classes"]["hf_tensorflow"])
+    general = not hasattr(kind, "config_class")
     if config is None:
-        config = kind.config_class.from_pretrained(workload.checkpoint, local_files_only=True)
+        reader = transformers.AutoConfig if general else kind.config_class
+        config = reader.from_pretrained(workload.checkpoint, local_files_only=True)
         if workload.config["model"].get("hidden_act") == "gelu_pytorch_tanh":
             # Transformers' TensorFlow models know the tanh form of GELU only by its older name.
             config.hidden_act = "gelu_new"
-    model = kind(config)
+    model = _general(kind, config, workload) if general else kind(config)
     model.build_in_name_scope()
     tensors = {
         renamed(name): weights_files.tensor(workload.checkpoint, name)
@@ -52,6 +54,17 @@ def load_model(workload: Workload, config: Any = None, renamed: Callable[[str], 
     )
     model.jit_compile = workload.execution == "xla"
     return model
+
+
+def _general(kind: Any, config: Any, workload: Workload) -> Any:
+    """Return the model that a general class of Transformers makes of a configuration. Raises
+    Unsupported, in its words, if it has no model of this type.
+    """
+    try:
+        return kind.from_config(config)
+    except ValueError as e:
+        words = " ".join(str(e).split())
+        raise Unsupported(f"Transformers does not load this {workload.model}: {words}") from None
 
 
 def evidence(model: Any, workload: Workload, name: str, call: Callable[[], Any]) -> Evidence:

@@ -19,5 +19,5 @@ def prepare(inputs: Batch) -> Batch:
 
 
 def to_host(outputs: np.ndarray) -> Batch:
-    """Return the logits [batch, classes] as float32."""
+    """Return the logits [batch, …] as float32."""
     return {"logits": np.ascontiguousarray(outputs, np.float32)}

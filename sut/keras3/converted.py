@@ -13,7 +13,8 @@ from sut.contract import Unsupported, Workload
 from sut.keras3 import exact, runtime
 
 _NO_PARAMETERS = ("position_ids", "relative_position_index")
-_NOT_OF_HIDDEN_STATES = (*_NO_PARAMETERS, "mask_token", "pooler.dense.weight", "pooler.dense.bias")
+_POOLER = ("pooler.dense.weight", "pooler.dense.bias")
+_NOT_OF_HIDDEN_STATES = (*_NO_PARAMETERS, "mask_token", *_POOLER)
 """Ends of the names of tensors on which no hidden state depends."""
 
 
@@ -72,7 +73,8 @@ def load_encoder(workload: Workload, **arguments: Any) -> Any:
     ignores.
     """
     names_read: set[str] = set()
-    model = _tried(workload, names_read=names_read, **arguments)
+    may_lack = _POOLER if workload.config["classes"]["keras_hub"] == "Backbone" else ()
+    model = _tried(workload, names_read=names_read, may_lack=may_lack, **arguments)
     stored = weights_files.names(workload.checkpoint)
     if hasattr(model, "backbone"):
         unread = [name for name in stored if not name.endswith(_NO_PARAMETERS)]

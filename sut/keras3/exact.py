@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 from keras_hub.src.utils.transformers.safetensor_utils import SafetensorLoader
+from safetensors import SafetensorError
 
 from sut.checkpoint import weights_files
 
@@ -24,14 +25,20 @@ class _Whole(np.ndarray):
 
 
 @contextmanager
-def tensors(names_read: set[str] | None = None) -> Iterator[None]:
+def tensors(names_read: set[str] | None = None, may_lack: tuple[str, ...] = ()) -> Iterator[None]:
     """A context in which KerasHub loads each weight as it is stored. KerasHub 0.32's Mistral
     converter calls `.astype(np.float16)` on each, on every backend. That changes logits by 2e-3 to
     6e-3 of their deviation if the weights are not float16 numbers. The context also finds names
     without a head's prefix, which the converters of DistilBERT and RoBERTa expect.
+
+    Args:
+        names_read: receives the names of the tensors that are read.
+        may_lack: ends of the names of tensors that the folder may lack. Their variables keep their
+            first values.
     """
     own_tensor = SafetensorLoader.get_tensor
     own_key = SafetensorLoader.get_prefixed_key
+    own_port = SafetensorLoader.port_weight
 
     def prefixed(self: SafetensorLoader, key: str, names: Any) -> str:
         body = key.partition(".")[2]
@@ -41,6 +48,16 @@ def tensors(names_read: set[str] | None = None) -> Iterator[None]:
             names_read.add(found)
         return found
 
+    def port(
+        self: SafetensorLoader, keras_variable: Any, hf_weight_key: str, *rest: Any, **named: Any
+    ) -> None:
+        try:
+            own_port(self, keras_variable, hf_weight_key, *rest, **named)
+        except (KeyError, SafetensorError):
+            if not hf_weight_key.endswith(may_lack):
+                raise
+
+    SafetensorLoader.port_weight = port
     SafetensorLoader.get_tensor = lambda self, key: own_tensor(self, key).view(_Whole)
     SafetensorLoader.get_prefixed_key = prefixed
     try:
@@ -48,6 +65,7 @@ def tensors(names_read: set[str] | None = None) -> Iterator[None]:
     finally:
         SafetensorLoader.get_tensor = own_tensor
         SafetensorLoader.get_prefixed_key = own_key
+        SafetensorLoader.port_weight = own_port
 
 
 def gelu(model: Any) -> None:

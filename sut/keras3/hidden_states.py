@@ -18,8 +18,12 @@ def prepare(inputs: Batch) -> Batch:
 
 
 def with_segments(inputs: Batch) -> Batch:
-    """Return the inputs under KerasHub's names. All tokens are of the first segment."""
-    return {**prepare(inputs), "segment_ids": np.zeros_like(inputs["input_ids"])}
+    """Return the inputs under KerasHub's names. Without types, all tokens are of the first
+    segment.
+    """
+    ids = inputs["input_ids"]
+    segments = inputs.get("token_type_ids", np.zeros_like(ids))
+    return {**prepare(inputs), "segment_ids": segments}
 
 
 def to_host(outputs: Any) -> Batch:

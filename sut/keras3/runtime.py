@@ -56,19 +56,24 @@ def configure(workload: Workload) -> None:
     backend.configure(workload.device, workload.precision)
 
 
-def load_model(workload: Workload, names_read: set[str] | None = None, **arguments: Any) -> Any:
+def load_model(
+    workload: Workload,
+    names_read: set[str] | None = None,
+    may_lack: tuple[str, ...] = (),
+    **arguments: Any,
+) -> Any:
     """Return the task model or the backbone that KerasHub loads from the checkpoint folder. It has
     the workload's precision and no preprocessor.
 
     Args:
-        names_read: see `exact.tensors`.
+        names_read, may_lack: see `exact.tensors`.
         arguments: those of KerasHub's `from_preset`.
     """
     configure(workload)
     kind = getattr(keras_hub.models, workload.config["classes"]["keras_hub"])
     if issubclass(kind, keras_hub.models.Task):
         arguments["preprocessor"] = None
-    with exact.tensors(names_read), nothing_drawn():
+    with exact.tensors(names_read, may_lack), nothing_drawn():
         model = kind.from_preset(str(workload.checkpoint), dtype=workload.dtype, **arguments)
     backend.product(workload.dtype)  # compiled here, so that evidence compiles nothing
     return model

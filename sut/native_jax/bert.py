@@ -36,14 +36,18 @@ def attention(weights: Weights, layer: str, x: jax.Array, mask: jax.Array, heads
     return dense(weights, f"{layer}.attention.output.dense", mixed.reshape(x.shape))
 
 
-def logits(config: Config, weights: Weights, ids: jax.Array, mask: jax.Array) -> jax.Array:
-    """ids, mask: int32 [batch, length] → float32 [batch, classes]."""
+def hidden(
+    config: Config, weights: Weights, ids: jax.Array, mask: jax.Array, types: jax.Array | int
+) -> jax.Array:
+    """ids, mask: int32 [batch, length]; types: int32 of that shape, or one type → the hidden states
+    of the last layer, [batch, length, hidden].
+    """
     normed = partial(norm, weights, epsilon=config["layer_norm_eps"])
     activation = partial(jax.nn.gelu, approximate=config["hidden_act"] != "gelu")
     words = weights["bert.embeddings.word_embeddings.weight"]
     positions = weights["bert.embeddings.position_embeddings.weight"]
     token_types = weights["bert.embeddings.token_type_embeddings.weight"]
-    x = words[ids] + positions[: ids.shape[1]] + token_types[0]
+    x = words[ids] + positions[: ids.shape[1]] + token_types[types]
     x = normed("bert.embeddings.LayerNorm", x)
     for number in range(config["num_hidden_layers"]):
         layer = f"bert.encoder.layer.{number}"
@@ -53,6 +57,12 @@ def logits(config: Config, weights: Weights, ids: jax.Array, mask: jax.Array) ->
         inner = activation(dense(weights, f"{layer}.intermediate.dense", x))
         outer = dense(weights, f"{layer}.output.dense", inner)
         x = normed(f"{layer}.output.LayerNorm", x + outer)
+    return x
+
+
+def logits(config: Config, weights: Weights, ids: jax.Array, mask: jax.Array) -> jax.Array:
+    """ids, mask: int32 [batch, length] → float32 [batch, classes]."""
+    x = hidden(config, weights, ids, mask, 0)
     pooled = jnp.tanh(dense(weights, "bert.pooler.dense", x[:, 0]))
     return dense(weights, "classifier", pooled).astype(jnp.float32)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,22 +28,29 @@ _TRAINED: dict[str, Any] = {
 class TorchClassifier:
     """A Transformers classifier. Its methods are those of `sut.contract.Inference`."""
 
-    def __init__(self, model: Any, workload: Workload):
+    def __init__(
+        self,
+        model: Any,
+        workload: Workload,
+        answers: Callable[[Any], torch.Tensor] = attrgetter("logits"),
+    ):
+        """`answers`: the model's outputs → the logits."""
         self.model = model
         self.workload = workload
+        self.answers = answers
         self.in_flight = workload.in_flight
 
     def prepare(self, inputs: Batch) -> Batch:
         """Return the inputs as int64, which torch's embedding and mask kernels take without another
         copy.
         """
-        return {k: inputs[k].astype(np.int64) for k in ("input_ids", "attention_mask")}
+        return {name: values.astype(np.int64) for name, values in inputs.items()}
 
     def predict(self, batch: Batch) -> execution.OnItsWay:
-        """Return logits [batch, classes], float32, on their way to the host."""
+        """Return the logits, float32 [batch, …], on their way to the host."""
         arrays = {k: execution.to_device(v, self.workload.device) for k, v in batch.items()}
         with torch.no_grad():
-            logits = self.model(**arrays).logits
+            logits = self.answers(self.model(**arrays))
         return execution.OnItsWay(logits.float())
 
     def to_host(self, outputs: execution.OnItsWay) -> Batch:

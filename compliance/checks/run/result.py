@@ -138,7 +138,13 @@ def _contradictions(result: Result, subject: Subject, record: Record) -> Iterato
         yield from other_figures(
             result, lambda: figures.of_loadgen(detail, record, outcome, figure, 1)
         )
-    score_line = (subject.accuracy_text or "").partition("\n")[0]
+    lines = (subject.accuracy_text or "").split("\n")
+    if record.official:
+        line = shorten(result.official.get("line"))
+        if line != shorten(lines[0]):
+            yield mismatch("official.line", line, shorten(lines[0]), "accuracy.txt says")
+        lines = lines[1:]
+    score_line = lines[0] if lines else ""
     passed = result.accuracy and result.accuracy.get("passed") is True
     if passed and '"passed": true' not in score_line:
         yield mismatch("accuracy.passed", True, shorten(score_line), "accuracy.txt says")

@@ -18,7 +18,7 @@ from compliance.logs import files
 from compliance.rules import Benchmark, ScoredTest
 from compliance.subject import Subject
 from formats.checks import Check, Fault
-from formats.record import Record
+from formats.record import Official, Record
 
 _SUITES = {
     "datacenter": "datacenter",
@@ -314,8 +314,23 @@ def _ineligible(subject: Subject) -> Iterator[str]:
         yield from _of_the_record(subject.record)
     if subject.place.division == "open":
         yield from (fault.text for fault in (*_misfits(subject), *_unsuited(subject)))
-    if subject.place.run is not None:
+    official = subject.record.official if subject.record else None
+    if official:
+        yield from _other_files(subject, official)
+    elif subject.place.run is not None:
         yield (
             "its accuracy is judged against a reference of the same weights, not by the benchmark's"
             " own metric"
         )
+
+
+def _other_files(subject: Subject, official: Official) -> Iterator[str]:
+    """Yield a phrase for each file that is not the one that the round publishes."""
+    row = subject.rules.benchmarks.get(subject.official or "")
+    workload = subject.rules.workloads.get(row.workload if row else "")
+    if workload is None:
+        yield f"{shorten(str(subject.official))} is not run with a user's files"
+        return
+    for name, md5 in workload.files.items():
+        if official.files.get(name) != md5:
+            yield f"its {name} is not the published one"

@@ -16,13 +16,17 @@ import numpy as np
 from compliance import logs
 from compliance.findings.check import judge, manual, mismatch, not_applicable, shorten
 from compliance.logs import files, strict_json
-from compliance.scoring import accuracy
+from compliance.scoring import accuracy, official
 from compliance.subject import Subject
 from formats.checks import Check, Fault
 from formats.record import Judged
 
 _ID = "accuracy-score"
 _SCORE = "see the answers in raw/accuracy, reference.npz and the tolerance in record.json"
+_METRIC = (
+    "take the weights of the benchmark, and the precision in which they reach its accuracy; see the"
+    " answers in raw/accuracy and the files in benchmark/"
+)
 _REFERENCE = "measure on a machine that can compute the reference; record.json has the reason"
 _TOLERANCE = "measure again with the tolerance of the model's own file"
 _STATED = "judge the score that accuracy.txt states by the benchmark's own metric"
@@ -59,6 +63,8 @@ def _score(subject: Subject, answers: logs.Answers | None, fault: str) -> Check:
         return _score_unverified(subject, _NO_RUN)
     if subject.record is None:
         return judge(_ID, [f"cannot be computed again: {subject.no_record}"], "", **where)
+    if subject.record.official:
+        return _official(subject, answers, fault)
     if subject.no_reference:
         return manual(_ID, f"not judged: {subject.record.accuracy.reason}", **where)
     if answers is None:
@@ -71,6 +77,37 @@ def _score(subject: Subject, answers: logs.Answers | None, fault: str) -> Check:
     faults = [*_score_faults(score, line), *_admitted_failures(subject)]
     good = f"{score.metric} {score.value:.5g}, at most {score.threshold:g}"
     return judge(_ID, faults, good, **where)
+
+
+def _official(subject: Subject, answers: logs.Answers | None, fault: str) -> Check:
+    """The check of the official metric, which is the verdict of a run of `--benchmark`."""
+    where = {"file": subject.place.show(subject.accuracy.folder / "accuracy.txt"), "fix": _METRIC}
+    run, record = subject.place.run, subject.record
+    assert run is not None
+    assert record is not None
+    assert record.official is not None
+    if answers is None:
+        return judge(_ID, [fault], "", **where)
+    compute = partial(official.score, run, record.official, answers.payloads)
+    scored, why = files.reckon(compute)
+    row = subject.rules.benchmarks.get(record.benchmark.official)
+    if scored is None or row is None:
+        why = why or "the round has no such benchmark"
+        return judge(_ID, [f"cannot be computed again: {why}"], "", **where)
+    expected = [scored.line()]
+    if not subject.no_reference:
+        score, why = _score_again(run, record.accuracy, answers)
+        if score is None:
+            return judge(_ID, [f"cannot be computed again: {why}"], "", **where)
+        expected.append(accuracy.beside_metric(score.line()))
+    faults: list[Fault | str] = []
+    stated = (subject.accuracy_text or "").split("\n")
+    for line, right in zip(stated, expected, strict=False):
+        if line != right:
+            text = f"accuracy.txt says {line[:120]!r}; the whole log scores {right[:160]}"
+            faults.append(Fault(text, right, line[:200]))
+    faults += official.beyond(scored.values, row.of(subject.place.scenario))
+    return judge(_ID, faults, f"{scored.line()}, as {record.benchmark.official} requires", **where)
 
 
 def _score_unverified(subject: Subject, why: str) -> Check:

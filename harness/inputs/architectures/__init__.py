@@ -29,6 +29,7 @@ ARCHITECTURES = {
     "keras_file": "harness.inputs.architectures.keras_file",
     "picture_encoder": "harness.inputs.architectures.picture_encoder",
     "sam": "harness.inputs.architectures.sam",
+    "span": "harness.inputs.architectures.span",
     "stable_diffusion": "harness.inputs.architectures.stable_diffusion",
     "token_classifier": "harness.inputs.architectures.token_classifier",
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from harness.comparison import statistics
@@ -55,19 +55,35 @@ def bars(content: Content) -> Section:
 def means(content: Content) -> Section:
     """Mean speeds over the comparisons in which all SUTs are ranked, one sentence a machine.
 
+    Nodes of one kind, each of which measured other work, have one sentence. Each ratio is of one
+    node.
+
     There is no sentence for fewer than two comparisons. Trainings in which LoRA trains other
     parameters in each library do not count.
     """
     sentences = []
-    for machine in content.machines:
-        comparisons = [c for c in content.conclusive if c.groups[0].last.machine == machine]
+    for machines in _apart(content):
+        comparisons = [c for c in content.conclusive if c.groups[0].last.machine in machines]
         several = [c for c in comparisons if len(c.field) > 1]
         ranked = [c for c in several if not c.unranked and not c.other_factors]
         sentence = _mean_speeds(ranked, content.suts)
-        label = content.machine_labels.get(machine)
+        labels = ", ".join(filter(None, map(content.machine_labels.get, machines)))
         if sentence:
-            sentences.append(f"{label}: {sentence}" if label else sentence)
+            sentences.append(f"{labels}: {sentence}" if labels else sentence)
     return Section(sentences=sentences, data={"means": sentences})
+
+
+def _apart(content: Content) -> Iterator[list[str]]:
+    """Yield groups of machines. Machines of one kind are in one group, unless two of them measured
+    the same work.
+    """
+    for machines in content.kinds:
+        groups = [c.groups[0] for c in content.conclusive if c.groups[0].last.machine in machines]
+        works = [(group.work, group.last.result.mode) for group in groups]
+        if len(set(works)) == len(works):
+            yield machines
+        else:
+            yield from ([machine] for machine in machines)
 
 
 def _mean_speeds(comparisons: Sequence[Comparison], suts: Sequence[str]) -> str:

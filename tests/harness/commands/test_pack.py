@@ -176,6 +176,11 @@ def test_another_source_of_one_benchmark_is_refused(measured, tmp_path):
         pack._merged([pack._measured(measured("single")), pack._measured(other)])
 
 
+def test_a_run_without_a_benchmark_is_refused_in_the_closed_division(measured, tmp_path):
+    with pytest.raises(UsageError, match="was measured without --benchmark"):
+        pack.pack([measured("single")], tmp_path / "out", "closed")
+
+
 def test_two_submitters_are_refused(measured, tmp_path):
     other = tmp_path / "copy"
     shutil.copytree(measured("offline"), other)

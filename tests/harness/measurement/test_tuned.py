@@ -1,4 +1,6 @@
-"""A real SUT with switches: they reach it, and its answers and its evidence are judged as ever."""
+"""Real SUTs with switches or quantised weights: these reach the SUT, and its answers and its
+evidence are judged.
+"""
 
 from __future__ import annotations
 
@@ -27,3 +29,21 @@ def test_switches_reach_the_sut_and_its_execution_is_still_proven(tmp_path):
     record = reading.from_file(tmp_path / result.cell.name / "quick-1/record.json", reading.record)
     assert record.environment.variables["THP_MEM_ALLOC_ENABLE"] == "1"
     assert record.cell == result.cell
+
+
+def test_quantised_weights_are_proven_and_judged(tmp_path):
+    asked = request(
+        tmp_path,
+        sut="keras3-jax",
+        scenario="Offline",
+        size="tiny",
+        options={"quantize": "int8"},
+    )
+    result = run.run(asked, Reporter(), 0)
+    assert result.status is Status.OK or result.cause in disturbance.BY_CLOCK, result.reason
+    assert result.cell.quantized == "int8"
+    after = result.evidence["after"]
+    assert after["precision"] == "float32 with int8"
+    elements = {dtype: of["elements"] for dtype, of in after["detail"]["weights"].items()}
+    assert elements["int8"] > elements["float32"]
+    assert result.accuracy["threshold"] == 0.15

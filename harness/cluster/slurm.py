@@ -1,0 +1,159 @@
+"""Slurm as a cluster, by its own commands: sbatch, squeue and scancel.
+
+The script calls the plain command itself, so it can be read, and submitted by hand. States come
+from squeue, because sacct needs a database of jobs that many clusters do not have.
+"""
+
+from __future__ import annotations
+
+import getpass
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+
+from harness.cluster.jobs import Job, State, script_line
+from harness.errors import EnvironmentFailure, UsageError
+from harness.messages import OnCluster
+
+_PROGRAMS = ("sbatch", "squeue", "scancel")
+_OURS = ("job-name", "nodes", "exclusive", "output", "error", "array", "chdir", "wrap")
+"""Options of sbatch that every script sets, or that would make another script."""
+_DEFAULTS = {"mem": "0"}
+"""All of the node's memory: an exclusive node comes with all processors, and without this with
+little memory.
+"""
+_NAME = re.compile(r"[a-z][a-z0-9-]*")
+_ENDED = (
+    "BOOT_FAIL",
+    "CANCELLED",
+    "COMPLETED",
+    "DEADLINE",
+    "FAILED",
+    "NODE_FAIL",
+    "OUT_OF_MEMORY",
+    "PREEMPTED",
+    "REVOKED",
+    "TIMEOUT",
+)
+_EXITED = ("COMPLETED", "FAILED")
+_QUEUED = ("None", "Priority", "Resources")
+"""Reasons why a job waits that are no fault."""
+_FIELDS = "%j|%A|%T|%r|%N"  # name, number, state, reason, nodes
+
+
+def read_options(texts: Iterable[str]) -> dict[str, str]:
+    """`partition=gpu,gpus=1` as option of sbatch → value. A part without `=` belongs to the value
+    before it. Raises UsageError.
+    """
+    options: dict[str, str] = {}
+    for text in texts:
+        last = ""
+        for part in text.split(","):
+            name, equals, value = part.partition("=")
+            if not equals and last:
+                options[last] += f",{part}"
+                continue
+            last = _checked(text, name, value)
+            options[last] = value
+    return options
+
+
+def _checked(text: str, name: str, value: str) -> str:
+    """The name of an option. Raises UsageError."""
+    if not _NAME.fullmatch(name) or not value or not value.isprintable():
+        raise UsageError(
+            f"--slurm {text}: give long options of sbatch as NAME=VALUE, such as"
+            " partition=gpu,gpus=1"
+        )
+    if name in _OURS:
+        raise UsageError(f"--slurm {text}: {name} is set for each job: leave it out")
+    return name
+
+
+class Slurm:
+    """Jobs of Slurm, each on one node that it shares with no other job.
+
+    Args:
+        options: options of sbatch → values.
+    """
+
+    def __init__(self, options: Mapping[str, str]):
+        self.options = {**_DEFAULTS, **options}
+
+    def check(self) -> None:
+        """Raises EnvironmentFailure if this machine has no commands of Slurm."""
+        for program in _PROGRAMS:
+            if shutil.which(program) is None:
+                raise EnvironmentFailure(
+                    f"--on slurm: there is no {program} on PATH: run this command on a machine from"
+                    " which you submit jobs"
+                )
+
+    def text(self, job: Job) -> str:
+        """The script for sbatch."""
+        log, *others = job.needed
+        options = [f"#SBATCH --{name}={shlex.quote(value)}" for name, value in self.options.items()]
+        lines = [
+            "#!/bin/bash",
+            f"#SBATCH --job-name={job.name}",
+            "#SBATCH --nodes=1",
+            "#SBATCH --exclusive",
+            "#SBATCH --output=/dev/null",
+            *options,
+            "",
+            f"log={shlex.quote(str(log))}",
+            '[ -e "$log" ] || exit 73  # this node does not see the folder',
+            'exec >>"$log" 2>&1',
+            f"for path in {script_line(others)}; do",
+            '    [ -e "$path" ] || { echo "error: node $(hostname) does not see $path"; exit 73; }',
+            "done",
+            f"cd {shlex.quote(str(job.place))}",
+            'echo "node $(hostname), job $SLURM_JOB_ID"',
+            f"exec {script_line(job.command)}",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def submit(self, jobs: Sequence[Job]) -> None:
+        """Submit jobs. Raises EnvironmentFailure with sbatch's own words."""
+        for job in jobs:
+            done = _run(["sbatch"], self.text(job))
+            if done.returncode:
+                words = " ".join(done.stderr.split())
+                raise EnvironmentFailure(OnCluster.REFUSED.format(name=job.name, words=words))
+
+    def states(self, jobs: Sequence[Job]) -> Mapping[str, State] | None:
+        """Name of a job → its state. Slurm forgets a job some minutes after its end."""
+        names = ",".join(job.name for job in jobs)
+        user = getpass.getuser()
+        flags = ["--noheader", "--states=all", f"--user={user}", f"--name={names}"]
+        done = _run(["squeue", *flags, f"--format={_FIELDS}"])
+        if done.returncode:
+            return None
+        states: dict[str, State] = {}
+        for line in sorted(done.stdout.splitlines(), key=_number):
+            name, number, state, reason, node = line.split("|")
+            words = state if reason in ("None", "") else f"{state} ({reason})"
+            states[name] = State(
+                id=number,
+                live=state not in _ENDED,
+                words=words,
+                node=node,
+                queued=state == "PENDING" and reason in _QUEUED,
+                exited=state in _EXITED,
+            )
+        return states
+
+    def cancel(self, jobs: Sequence[Job]) -> None:
+        """Cancel jobs by their names."""
+        for job in jobs:
+            _run(["scancel", f"--user={getpass.getuser()}", f"--name={job.name}"])
+
+
+def _number(line: str) -> int:
+    return int(line.split("|")[1])
+
+
+def _run(command: list[str], text: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False)

@@ -1,0 +1,120 @@
+"""The inputs of a model that answers questions by a span of a text: those of `bert`, and
+`token_type_ids` if the model has two types: 0 for the question, 1 for the text. All are int32
+[samples, length].
+
+`--dataset` is a file of SQuAD v1.1. Answers to padding are not compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from compliance.scoring.squad import features
+from harness.errors import UsageError
+from harness.inputs import depth_limits, models, tokenizer
+from harness.inputs.architectures import Arrays, Dataset, bert, text
+from harness.inputs.models import Model, Size
+from harness.inputs.prompt_files import PromptOptions
+from harness.inputs.tokenizer import Tokenizer
+from harness.messages import InputNote
+
+_TYPES = "token_type_ids"
+_OF_TEXT = 8
+"""The question of a random input is an eighth of its width."""
+
+
+def _with_types(draw: Callable[[Size, int, int], Arrays]) -> Callable[[Size, int, int], Arrays]:
+    """Return a function that adds the types of the tokens to the random inputs of `draw`."""
+
+    def typed(size: Size, samples: int, stream: int) -> Arrays:
+        arrays = draw(size, samples, stream)
+        if not size.inputs["has_types"]:
+            return arrays
+        mask = arrays["attention_mask"]
+        is_text = np.arange(mask.shape[1]) >= mask.shape[1] // _OF_TEXT
+        return {**arrays, _TYPES: mask * is_text.astype(np.int32)}
+
+    return typed
+
+
+def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
+    made, rows = text.synthetic_of_padded(arrays, size, stream)
+    if _TYPES in arrays:
+        types = arrays[_TYPES]
+        made[_TYPES] = np.concatenate([types[:rows], types])
+    return made, rows
+
+
+def _count(path: Path, options: PromptOptions) -> int:
+    """Raises UsageError. A file of questions is read as a whole before anything counts it."""
+    raise UsageError(f"--dataset {path}: the number of features depends on the vocabulary")
+
+
+def _read(
+    model: Model,
+    size: Size,
+    path: Path,
+    own: Tokenizer | None,
+    seq_len: int | None,
+    options: PromptOptions,
+) -> tuple[Arrays, tuple[str, ...]]:
+    """Read the questions of a file, and make their features. Raises UsageError."""
+    if options.field or options.whole:
+        raise UsageError("--field, --whole: are for a file of prompts: leave them out")
+    pieces = tokenizer.word_pieces(own)
+    width = seq_len or features.WIDTH
+    positions = size.config["max_position_embeddings"]
+    if width > positions:
+        raise UsageError(
+            f"--dataset {path}: a feature has {width} tokens, and {model.name} has positions for"
+            f" {positions}: give --seq-len {positions}"
+        )
+    try:
+        questions = features.parse(path.read_bytes())
+        made = features.make(questions, pieces, width)
+    except OSError as e:
+        raise UsageError(f"--dataset {path}: cannot be read ({e.strerror})") from None
+    except ValueError as e:
+        raise UsageError(f"--dataset {path}: {e}") from None
+    if not made:
+        raise UsageError(f"--dataset {path}: no question has a text")
+    arrays = features.arrays(made, pieces, width)
+    if not size.inputs["has_types"]:
+        del arrays[_TYPES]
+    note = InputNote.QUESTIONS.format(
+        file=path.name, questions=len(questions), features=len(made), width=width
+    )
+    return arrays, (note,)
+
+
+def _weights_inputs(
+    path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None
+) -> dict[str, Any]:
+    """Random inputs have the length of features, or that of the folder's positions."""
+    listed = models.load(model.like)
+    usual = 1
+    if config["model_type"] == listed.config["model_type"]:
+        usual = listed.user_weights.defaults["type_vocab_size"]
+    return {
+        "sequence_length": min(features.WIDTH, config["max_position_embeddings"]),
+        "special_ids": text.special_ids(path, config, own),
+        "has_types": config.get("type_vocab_size", usual) > 1,
+    }
+
+
+ARCHITECTURE = replace(
+    bert.ARCHITECTURE,
+    synthetic=_with_types(bert.ARCHITECTURE.synthetic),
+    uneven=_with_types(bert.ARCHITECTURE.uneven or bert.ARCHITECTURE.synthetic),
+    synthetic_like=_synthetic_like,
+    describe=text.describe_tokens,
+    dataset=Dataset(count=_count, read=_read),
+    weights_inputs=_weights_inputs,
+    trained=None,
+    limits=depth_limits.of_weights,
+)

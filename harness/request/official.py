@@ -1,0 +1,264 @@
+"""`--benchmark`: an official benchmark of the round with the user's files. It says what an eligible
+result lacks, and which division the result may enter.
+
+What a benchmark needs is data: `workload` of compliance/rules/<round>.toml.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from compliance.rules import Benchmark, OfficialWorkload, Rules
+from formats import documents
+from harness.errors import UsageError
+from harness.inputs import tokenizer, user_folder
+from harness.inputs.dataset import UserInputs
+from harness.inputs.models import Model
+from harness.inputs.user_weights import Folder
+from harness.messages import Eligible
+from harness.request.options import Options
+from sut.devices import DEVICES
+
+_VOCABULARY = "vocab.txt"
+_PADDED_TO = 64
+"""Some models have an embedding that is padded to a multiple of this many tokens."""
+_UNNAMED = "unofficial"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfficialRun:
+    """An official benchmark with the user's files.
+
+    Attributes:
+        suite: the suite of the system, `edge` if the benchmark has it.
+        files: name of each file that the metric needs → its content.
+        lacks: what an eligible result lacks, a phrase each.
+        not_closed: why the result may not enter the closed division, a phrase each.
+    """
+
+    name: str
+    workload: OfficialWorkload
+    row: Benchmark
+    suite: str
+    files: Mapping[str, bytes]
+    lacks: tuple[str, ...]
+    not_closed: tuple[str, ...]
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """Name of each file → its md5."""
+        return {name: _md5(content) for name, content in self.files.items()}
+
+    @property
+    def target(self) -> str:
+        """The metrics and their limits in words."""
+        limits = [f"{name} at least {limit}" for name, limit in self.row.accuracy.items()]
+        limits += [f"{name} at most {limit}" for name, limit in self.row.accuracy_at_most.items()]
+        return ", ".join(limits)
+
+    @property
+    def scenarios(self) -> str:
+        """The scenarios of the system's suite in words."""
+        required = " and ".join(self.row.required[self.suite])
+        optional = " or ".join(self.row.optional.get(self.suite, ()))
+        return f"{required}; also {optional}" if optional else required
+
+    @property
+    def division(self) -> str:
+        """The division that the result may enter, and why."""
+        if not self.not_closed:
+            return Eligible.BOTH_DIVISIONS
+        return Eligible.ONLY_OPEN.format(reasons="; ".join(self.not_closed))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes for a reader on the target, the division, and what an eligible result lacks."""
+        target = Eligible.TARGET.format(
+            name=self.name, target=self.target, suite=self.suite, scenarios=self.scenarios
+        )
+        return target, Eligible.DIVISION.format(division=self.division), self.eligibility
+
+    @property
+    def eligibility(self) -> str:
+        """Whether the result can be eligible, and what it lacks."""
+        if not self.lacks:
+            return Eligible.YES.format(target=self.target)
+        return Eligible.NO.format(lacks="; ".join(self.lacks))
+
+
+def check(options: Options, rules: Rules) -> None:
+    """Raises UsageError if flags contradict the benchmark, or if its files are not given."""
+    if options.benchmark is None:
+        return
+    row = rules.benchmarks[options.benchmark]
+    workload = rules.workloads[row.workload]
+    if options.weights is None or options.dataset is None:
+        first, *others = workload.files
+        also = f" with {' and '.join(others)}" if others else ""
+        raise UsageError(
+            f"--benchmark {options.benchmark}: needs --weights DIR, the folder of the model{also},"
+            f" and --dataset FILE, which is {first} (md5 {workload.files[first]}) in an eligible"
+            " result"
+        )
+    allowed = _scenarios(row)
+    if options.scenario not in allowed:
+        raise UsageError(
+            f"--scenario {options.scenario}: {options.benchmark} has {' and '.join(allowed)} in"
+            f" {rules.round}"
+        )
+    if options.seq_len not in (None, workload.sequence_length):
+        raise UsageError(
+            f"--seq-len {options.seq_len}: {options.benchmark} has {workload.sequence_length}:"
+            " leave it out"
+        )
+
+
+def check_model(options: Options, model: Model, rules: Rules) -> None:
+    """Raises UsageError if the model is not of the benchmark's kind."""
+    if options.benchmark is None:
+        return
+    workload = rules.workloads[rules.benchmarks[options.benchmark].workload]
+    if model.architecture != workload.architecture:
+        raise UsageError(
+            f"--benchmark {options.benchmark}: needs {workload.model}, and --weights"
+            f" {options.weights} is {model.name}"
+        )
+
+
+def of(
+    options: Options,
+    model: Model,
+    weights: Folder | None,
+    given: UserInputs | None,
+    rules: Rules,
+    device: str,
+    system: Mapping[str, str],
+) -> OfficialRun | None:
+    """The run of `--benchmark`. None without the flag. Raises UsageError if the files are not of
+    the benchmark's kind.
+    """
+    if options.benchmark is None:
+        return None
+    row = rules.benchmarks[options.benchmark].of(options.scenario)
+    workload = rules.workloads[row.workload]
+    assert weights
+    assert given
+    assert options.dataset
+    config = weights.size.config
+    files = _files(options.dataset, weights, workload)
+    differences = list(_differences(config, workload))
+    if _VOCABULARY in files:
+        _check_vocabulary(weights, files[_VOCABULARY], workload, is_closed=not differences)
+    return OfficialRun(
+        name=options.benchmark,
+        workload=workload,
+        row=row,
+        suite="edge" if "edge" in row.required else next(iter(row.required)),
+        files=files,
+        lacks=tuple(_lacks(options, row, workload, files, given.count, device, system)),
+        not_closed=tuple(differences),
+    )
+
+
+def system(path: Path | None) -> dict[str, str]:
+    """The fields of the system description in a user's file. Raises UsageError."""
+    if path is None:
+        return {}
+    try:
+        document = user_folder.read_json(path)
+    except (OSError, ValueError) as e:
+        raise UsageError(f"--system {path}: cannot be read ({e})") from None
+    if not isinstance(document, dict):
+        raise UsageError(f"--system {path}: is not a JSON object of fields and their values")
+    for name, value in document.items():
+        if name not in documents.BY_HAND or not isinstance(value, str) or not value.strip():
+            raise UsageError(
+                f"--system {path}: {name}: give a text for some of {', '.join(documents.BY_HAND)}"
+            )
+    return document
+
+
+def _scenarios(row: Benchmark) -> list[str]:
+    """The scenarios of the benchmark in any suite."""
+    found: dict[str, None] = {}
+    for table in (row.required, row.optional):
+        for names_of_suite in table.values():
+            found |= dict.fromkeys(names_of_suite)
+    return list(found)
+
+
+def _files(dataset: Path, weights: Folder, workload: OfficialWorkload) -> dict[str, bytes]:
+    """Name of each file that the metric needs → its content. The vocabulary follows from the
+    folder's tokenizer, whatever its file is.
+    """
+    first, *others = workload.files
+    files = {first: dataset.read_bytes()}
+    for name in others:
+        if name == _VOCABULARY:
+            files[name] = tokenizer.word_pieces(weights.tokenizer).text().encode()
+        else:
+            files[name] = (weights.path / name).read_bytes()
+    return files
+
+
+def _differences(config: Mapping[str, Any], workload: OfficialWorkload) -> Iterator[str]:
+    for name, value in workload.closed_model.items():
+        if config.get(name) != value:
+            yield Eligible.OTHER_MODEL.format(name=name, value=config.get(name), closed=value)
+
+
+def _check_vocabulary(
+    weights: Folder, content: bytes, workload: OfficialWorkload, is_closed: bool
+) -> None:
+    """Raises UsageError if the vocabulary is not that of the model."""
+    tokens = content.count(b"\n")
+    expected = weights.size.config["vocab_size"]
+    if expected - tokens >= _PADDED_TO:
+        raise UsageError(
+            f"--weights {weights.path}: {_VOCABULARY} has {tokens} tokens and config.json says"
+            f" vocab_size {expected}: the two are not of one model"
+        )
+    published = workload.files[_VOCABULARY]
+    if is_closed and _md5(content) != published:
+        raise UsageError(
+            f"--weights {weights.path}: {_VOCABULARY} has the md5 {_md5(content)}, and that of the"
+            f" benchmark's model has {published}: give the {_VOCABULARY} of the model"
+        )
+
+
+def _lacks(
+    options: Options,
+    row: Benchmark,
+    workload: OfficialWorkload,
+    files: Mapping[str, bytes],
+    count: int,
+    device: str,
+    system: Mapping[str, str],
+) -> Iterator[str]:
+    """Yield what an eligible result lacks."""
+    if count != row.dataset_size:
+        yield Eligible.COUNT.format(count=count, size=row.dataset_size)
+    assert options.dataset
+    first = next(iter(workload.files))
+    for name, md5 in workload.files.items():
+        digest = _md5(files[name])
+        if digest != md5:
+            given = options.dataset.name if name == first else name
+            yield Eligible.OTHER_FILE.format(file=given, digest=digest, name=name, published=md5)
+    if options.mode != "submission":
+        yield Eligible.MODE.format(mode=options.mode)
+    if options.submitter == _UNNAMED:
+        yield Eligible.SUBMITTER
+    unknown = [name for name in documents.BY_HAND if name not in system]
+    if not DEVICES[device].accelerator:
+        unknown = [name for name in unknown if not name.startswith("accelerator")]
+    if unknown:
+        yield Eligible.SYSTEM.format(fields=", ".join(unknown))
+
+
+def _md5(content: bytes) -> str:
+    return hashlib.md5(content, usedforsecurity=False).hexdigest()

@@ -1,0 +1,79 @@
+"""BERT with the head of a span, in plain JAX. Its answers are logits [batch, length, 2] of the
+span's start and its end. The measured call is one compiled program, `find`, for each shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sut.checkpoint import weights_files
+from sut.contract import Batch, Evidence, Unsupported, Workload
+from sut.evidence import jax_programs
+from sut.native_jax import bert, runtime
+from sut.native_jax.layers import dense
+from sut.native_jax.runtime import Weights
+
+_DEFAULTS = {"layer_norm_eps": 1e-12, "hidden_act": "gelu"}
+_NEEDED = ("bert.embeddings.token_type_embeddings.weight", "qa_outputs.weight")
+
+
+class JaxSpan:
+    """BERT with the head of a span. Its methods are those of `sut.contract.Inference`."""
+
+    def __init__(self, weights: dict[str, jax.Array], workload: Workload):
+        self.weights = weights
+        self.workload = workload
+        self.in_flight = workload.in_flight
+        config = _DEFAULTS | workload.config["model"]
+
+        def find(weights: Weights, ids: jax.Array, mask: jax.Array, types: jax.Array) -> jax.Array:
+            x = bert.hidden(config, weights, ids, mask, types)
+            return dense(weights, "qa_outputs", x).astype(jnp.float32)
+
+        self.program = jax.jit(find)
+
+    def prepare(self, inputs: Batch) -> Batch:
+        """Return the inputs. Without types, all tokens are of the first one."""
+        return {"token_type_ids": np.zeros_like(inputs["input_ids"]), **inputs}
+
+    def predict(self, batch: Batch) -> jax.Array:
+        """Return logits [batch, length, 2], on their way to the host."""
+        names = ("input_ids", "attention_mask", "token_type_ids")
+        outputs = self.program(self.weights, *(batch[name] for name in names))
+        outputs.copy_to_host_async()
+        return outputs
+
+    def to_host(self, outputs: jax.Array) -> Batch:
+        """Return the logits, once they have arrived."""
+        return {"logits": np.ascontiguousarray(outputs)}
+
+    def synchronise(self) -> None:
+        """Wait for the device."""
+        jax_programs.synchronise()
+
+    def evidence(self, call: Callable[[], Any]) -> Evidence:
+        """See `runtime.evidence`."""
+        return runtime.evidence(self.weights, self.workload, "find", call)
+
+
+def load(workload: Workload) -> JaxSpan:
+    """The checkpoint's model. Raises Unsupported if it is not BERT's."""
+    stored = set(weights_files.names(workload.checkpoint))
+    lacking = [name for name in _NEEDED if name not in stored]
+    if lacking:
+        raise Unsupported(
+            f"sut/native_jax/span.py is written for BERT's layout; the folder lacks the tensor"
+            f" {lacking[0]}: take keras3-jax"
+        )
+    positions = workload.config["model"].get("position_embedding_type", "absolute")
+    if positions != "absolute":
+        raise Unsupported(
+            f"sut/native_jax/span.py is written for absolute positions, not for {positions}: take"
+            " native-torch-eager"
+        )
+    return JaxSpan(runtime.load_weights(workload), workload)

@@ -1,0 +1,179 @@
+"""`--benchmark`: the sentences before a run, and the verdict after it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from compliance import audit, rules
+from formats.checks import Verdict
+from harness import cli, summary
+from harness.errors import UsageError
+from harness.measurement import run
+from tests.support import squad_files
+from tests.support.cells import Reporter, request
+
+FEATURES = 84
+
+
+@pytest.fixture
+def files(tmp_path) -> tuple[Path, Path]:
+    """The file of questions, and the folder of the model."""
+    return squad_files.write(tmp_path)
+
+
+def asked(tmp_path, files, **changes):
+    data, weights = files
+    flags = {"model": None, "benchmark": "bert-99", "scenario": "Offline"}
+    return request(tmp_path / "runs", **flags | {"weights": weights, "dataset": data} | changes)
+
+
+def test_the_plan_says_what_an_eligible_result_lacks(tmp_path, files):
+    planned = asked(tmp_path, files)
+    found = planned.official_run
+    assert (planned.benchmark, planned.official) == ("bert-99", "bert-99")
+    assert found.target == "F1 at least 89.96526"
+    assert found.scenarios == "SingleStream and Offline"
+    assert found.division.startswith("open, because the model is not that of the closed division (")
+    assert "num_hidden_layers 2, not 24" in found.division
+    size, data, vocabulary, mode, submitter, system = found.lacks
+    assert size == f"{FEATURES} of 10,833 samples"
+    assert "is not the published dev-v1.1.json (md5 3e85deb501d4e538b6bc56f786231552)" in data
+    assert "is not the published vocab.txt" in vocabulary
+    assert (mode, submitter) == ("mode quick, not submission", "no --submitter")
+    assert "cooling" in system
+    assert "accelerator" not in system
+    assert planned.cell().seq_len is None
+    assert f"40 questions, which are {FEATURES} features of 384 tokens" in " ".join(planned.reasons)
+
+
+def test_what_is_given_is_not_lacking(tmp_path, files):
+    described = dict.fromkeys(("cooling", "host_networking"), "none")
+    (tmp_path / "system.json").write_text(json.dumps(described))
+    found = asked(
+        tmp_path,
+        files,
+        mode="submission",
+        duration=None,
+        submitter="me",
+        system=tmp_path / "system.json",
+    )
+    assert len(found.official_run.lacks) == 4
+    assert "cooling" not in found.official_run.lacks[-1]
+    assert found.system == described
+
+
+def test_the_dry_run_shows_it(tmp_path, files, capsys):
+    data, weights = files
+    words = ["--sut", "mock", "--benchmark", "bert-99.9", "--scenario", "SingleStream", "--dry-run"]
+    words += ["--weights", str(weights), "--dataset", str(data), "--json"]
+    assert cli.main(words) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["benchmark"] == "bert-99.9"
+    assert plan["accuracy"] == "F1 at least 90.783126"
+    assert plan["eligibility"].startswith(f"not eligible: {FEATURES} of 10,833 samples; ")
+    assert plan["samples"] == FEATURES
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"dataset": None}, "needs --weights DIR, .* with vocab.txt, and --dataset FILE, which is"),
+        ({"scenario": "Server"}, "bert-99 has SingleStream and Offline in v6.1"),
+        ({"seq_len": 128}, "bert-99 has 384: leave it out"),
+    ],
+)
+def test_flags_that_contradict_the_benchmark_are_refused(tmp_path, files, changes, sentence):
+    with pytest.raises(UsageError, match=sentence):
+        asked(tmp_path, files, **changes)
+
+
+def test_another_model_is_refused(tmp_path, files):
+    file = files[1] / "config.json"
+    config = json.loads(file.read_text()) | {"architectures": ["BertForSequenceClassification"]}
+    file.write_text(json.dumps(config))
+    with pytest.raises(UsageError, match=r"needs a model that answers questions .* is bert"):
+        asked(tmp_path, files)
+
+
+def test_a_file_of_another_version_is_refused(tmp_path, files):
+    data, _ = files
+    data.write_text(json.dumps({**squad_files.document(), "version": "v2.0"}))
+    with pytest.raises(UsageError, match="is of version 2.0 of SQuAD, and the benchmark uses 1.1"):
+        asked(tmp_path, files)
+
+
+def test_a_vocabulary_of_another_model_is_refused(tmp_path, files):
+    _, weights = files
+    (weights / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n")
+    with pytest.raises(UsageError, match=r"vocab.txt has 5 tokens and config.json says vocab_size"):
+        asked(tmp_path, files)
+
+
+def test_a_vocabulary_with_capitals_is_refused(tmp_path, files):
+    _, weights = files
+    (weights / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": False}))
+    with pytest.raises(UsageError, match="this one keeps capitals"):
+        asked(tmp_path, files)
+
+
+def test_the_closed_divisions_model_needs_its_own_vocabulary(tmp_path, files, monkeypatch):
+    """As if the small model were that of the closed division."""
+    _with(monkeypatch, closed_model={"model_type": "bert", "num_hidden_layers": 2})
+    with pytest.raises(UsageError, match=r"vocab.txt has the md5 .* give the vocab.txt of the mo"):
+        asked(tmp_path, files)
+
+
+def test_the_verdict_is_that_of_the_official_metric(tmp_path, files, made_environment):
+    found = run.run(asked(tmp_path, files), Reporter(), 0)
+    assert (found.status, found.cause) == ("invalid", "accuracy")
+    assert "at least 89.96526 is required" in found.reason
+    # The answers are those of the reference.
+    assert found.accuracy["passed"]
+    assert not found.official["passed"]
+    rows = dict(summary.rows(found))
+    assert rows["accuracy"].startswith("FAIL: F1 ")
+    assert any(note.startswith("not eligible: 84 of 10,833 samples") for note in found.warnings)
+    assert rows["reference"].startswith("pass: ")
+    (text,) = Path(found.directory).rglob("open/**/accuracy.txt")
+    metric, reference, *_ = text.read_text().split("\n")
+    assert metric.startswith('{"exact_match": ')
+    assert json.loads(reference)["reference"]["passed"]
+
+
+def test_a_run_that_reaches_the_target_is_good_and_says_why_it_is_not_eligible(
+    tmp_path, files, made_environment, monkeypatch
+):
+    """By rules with another target."""
+    bench = rules.load().benchmarks["bert-99"]
+    _with(monkeypatch, benchmark=replace(bench, accuracy={"F1": 0.001}))
+    found = run.run(asked(tmp_path, files), Reporter(), 0)
+    assert (found.status, found.reason) == ("ok", "")
+    directory = Path(found.directory)
+    checks = audit.audit(directory).checks
+    assert [c.line() for c in checks if c.verdict is Verdict.FAIL and c.level == "quick"] == []
+    (eligible,) = [c for c in checks if c.id == "eligibility"]
+    assert "its dev-v1.1.json is not the published one" in eligible.detail
+    assert "own metric" not in eligible.detail
+    # A score that nobody computed fails.
+    (text,) = directory.rglob("open/**/accuracy.txt")
+    text.write_text(text.read_text().replace('"f1": ', '"f1": 9'))
+    text.write_text(text.read_text().replace('"passed": true', '"passed": false'))
+    failed = {c.id: c for c in audit.audit(directory).checks if c.verdict is Verdict.FAIL}
+    assert "the whole log scores" in failed["accuracy-score"].detail
+    assert '"passed": true' in failed["accuracy-score"].detail
+    assert "official.line" in failed["outcomes-and-result"].detail
+    assert "accuracy.passed" in failed["outcomes-and-result"].detail
+
+
+def _with(monkeypatch, benchmark=None, **workload):
+    """Rules with another row of the benchmark, or with other values of its workload."""
+    real = rules.load()
+    changed = replace(real.workloads["squad"], **workload)
+    faked = replace(real, workloads={**real.workloads, "squad": changed})
+    if benchmark:
+        faked = replace(faked, benchmarks={**real.benchmarks, "bert-99": benchmark})
+    monkeypatch.setattr(rules, "load", lambda round=rules.CURRENT: faked)
