@@ -18,7 +18,7 @@ Words = tuple[str, ...]
 """The flags of a cell and their values, in turns."""
 
 FOLDER = "jobs"
-_OF_SUT = ("--sut", "--sut-option", "--stream", "--tuned")
+_OF_SUT = ("--sut", "--sut-option", "--stream", "--tuned", "--replicas")
 """Flags in which rivals may differ."""
 
 
