@@ -56,7 +56,8 @@ class Killer(Reporter):
         def seen(beat):
             if what == "accuracy" and beat.phase == "test":
                 children = psutil.Process().children()
-                (worker,) = (c for c in children if "scenarios.worker" in c.cmdline())
+                living = [c for c in children if c.status() != psutil.STATUS_ZOMBIE]
+                (worker,) = (c for c in living if "scenarios.worker" in c.cmdline())
                 worker.kill()
 
         return seen
