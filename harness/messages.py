@@ -776,6 +776,9 @@ class SweepPlan(StrEnum):
         "each round has an order of its own (seed {seed}); a disturbed repeat is measured again at"
         " once, at most twice, and at most {most} times in the whole sweep"
     )
+    SCREENS = (
+        "a switch that is slower in the first round than the SUT without it is measured only once"
+    )
     UNTIL = (
         "this is the least time: repeats are added, up to {most} of each cell, until its ratio to"
         " the first one is known to ± {until:.1%}"

@@ -57,7 +57,12 @@ def main(arguments: list[str]) -> int:
     series = cells.make(chosen.grids, values, control=repeats.least > 1)
     out = next(s.request.options.out for s in series if s.request)
     folder = journal.folder(out, chosen.name, series, flags.again)
-    repeats = replace(repeats, seed=journal.seed(folder), as_listed=deadline is not None)
+    repeats = replace(
+        repeats,
+        seed=journal.seed(folder),
+        as_listed=deadline is not None,
+        screens=any(options.EACH in grid.get("tuned", ()) for grid in chosen.grids),
+    )
     sweep = loop.Sweep.of(folder, series, repeats, deadline)
     summary = words.summary(sweep, chosen.missing)
     if flags.dry_run:

@@ -42,6 +42,8 @@ class RepeatPlan:
         decisive: whether only SUTs that may be the fastest of a comparison are repeated, until it
             is known which one is.
         later: numbers of the series that are last in a round with the order of the list.
+        screens: whether a cell with a switch of `--tuned` is measured once if it was slower in the
+            first round than the same cell without the switch.
     """
 
     least: int
@@ -51,6 +53,7 @@ class RepeatPlan:
     as_listed: bool = False
     decisive: bool = False
     later: frozenset[int] = frozenset()
+    screens: bool = False
 
 
 def next_step(
@@ -79,6 +82,8 @@ def steps(
             target = 1
         targets |= {each.number: 1 for each in rivals}
         targets |= {each.number: target for each in repeated}
+    if repeats.screens:
+        targets |= dict.fromkeys(_slower_with_switch(series, results), 1)
     left = []
     for together in _in_turns(series, repeats):
         for repeat in range(1, max(targets.values(), default=0) + 1):
@@ -152,6 +157,23 @@ def _alone(one: Series, series: Sequence[Series], results: Results) -> bool:
     same = [s for s in series if s.rivals == one.rivals and not s.obstacle]
     left = [s for s in same if s.number not in ended]
     return len({s.words for s in same}) > 1 and len({s.words for s in left}) == 1
+
+
+def _slower_with_switch(series: Sequence[Series], results: Results) -> Iterator[int]:
+    """The numbers of the series with a switch that were slower in the first round than the same
+    series without it.
+    """
+    first_round = {s.number: figures(s.number, results).get(1) for s in series}
+    cells = [each for each in series if each.request and not each.control]
+    plain = {s.without_switches: first_round[s.number] for s in cells if not _is_tuned(s)}
+    for each in filter(_is_tuned, cells):
+        speed, plain_speed = first_round[each.number], plain.get(each.without_switches)
+        if speed and plain_speed and speed < plain_speed:
+            yield each.number
+
+
+def _is_tuned(one: Series) -> bool:
+    return one.request is not None and one.request.tuned.on
 
 
 def contenders(rivals: Sequence[Series], results: Results) -> list[Series]:

@@ -46,6 +46,7 @@ def summary(sweep: Sweep, missing: Mapping[str, str]) -> dict[str, Any]:
         "seed": sweep.repeats.seed,
         "most_again": sweep.most_again,
         "for_seconds": sweep.deadline.seconds if sweep.deadline else None,
+        "screens": sweep.repeats.screens,
         "until": sweep.repeats.until,
         "most_repeats": sweep.repeats.most,
         "measurements": len(left) + len(results),
@@ -85,6 +86,8 @@ def announcement(summary: Mapping[str, Any]) -> Iterator[str]:
         yield SweepPlan.COST.format(duration=duration, time=terminal.until(seconds), basis=basis)
     if summary["left"] and not summary["for_seconds"]:
         yield SweepPlan.ROUNDS.format(seed=summary["seed"], most=summary["most_again"])
+    if summary["screens"]:
+        yield SweepPlan.SCREENS
     if summary["until"] and not summary["for_seconds"]:
         yield SweepPlan.UNTIL.format(most=summary["most_repeats"], until=summary["until"])
     yield _room(summary)

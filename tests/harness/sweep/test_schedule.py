@@ -238,3 +238,16 @@ def test_a_decisive_sweep_decides_one_comparison_before_the_next():
     order, _ = play(series, decisive, lambda one, repeat: ended(one))
     scenarios = [series[number].request.options.scenario for number, _ in order]
     assert scenarios == ["Offline"] * 4 + ["SingleStream"] * 4
+
+
+def test_a_switch_that_is_slower_in_the_first_round_is_measured_once():
+    series = make(batch_size="8", tuned="off,batch-half,batch-x2", control=True)
+    speeds = {(0, 1): 90, (1, 1): 100, (2, 1): 99, (3, 1): 101}
+    plan = RepeatPlan(least=3, most=3, as_listed=True, screens=True)
+    order, _ = play(series, plan, lambda one, r: ended(one, speeds.get((one.number, r), 50.0)))
+    assert series[1].control
+    assert order[:4] == [(0, 1), (2, 1), (3, 1), (1, 1)]
+    assert {key for key in order if key[1] > 1} == {(n, r) for n in (0, 1, 2, 3) for r in (2, 3)}
+    speeds[2, 1] = 89
+    order, _ = play(series, plan, lambda one, r: ended(one, speeds.get((one.number, r), 50.0)))
+    assert {key for key in order if key[1] > 1} == {(n, r) for n in (0, 1, 3) for r in (2, 3)}
