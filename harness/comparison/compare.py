@@ -142,9 +142,9 @@ def with_published(groups: Iterable[Group]) -> list[Comparison]:
 
 def published_for(cell: Cell) -> dict[str, Published]:
     """SUT → its published figure for a cell's model, task and batch. A training is published for
-    one batch, which is shown for all of ours. Empty for a tuned cell.
+    one batch, which is shown for all of ours. Empty for a tuned, quantised or replicated cell.
     """
-    if cell.tuned:
+    if cell.tuned or cell.quantized or cell.replicas:
         return {}
     same = [p for p in published() if (p.model, p.task) == (cell.model, cell.task)]
     return {p.sut: p for p in same if p.batch_size == cell.batch_size or p.task == FIT}

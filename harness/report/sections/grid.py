@@ -86,7 +86,8 @@ def grids(content: Content) -> list[Grid]:
 def _belongs(comparison: Comparison) -> bool:
     cell = comparison.groups[0].cell
     is_standard = cell.dataset == "synthetic" and cell.size != "user"
-    return cell.scenario == "Offline" and bool(cell.seq_len) and is_standard
+    is_plain = not cell.quantized and not cell.replicas
+    return cell.scenario == "Offline" and bool(cell.seq_len) and is_standard and is_plain
 
 
 def _order(comparison: Comparison) -> tuple[int, float, str]:

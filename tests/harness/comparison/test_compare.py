@@ -231,6 +231,12 @@ def test_published_figures_stand_beside_ours_and_are_never_compared(tmp_path, ca
     assert document["comparisons"][0]["a_figure"] == c.a_figure
 
 
+@pytest.mark.parametrize("changes", [{"tuned": True}, {"quantized": "int8"}, {"replicas": "2"}])
+def test_no_published_figure_is_of_switches_quantised_weights_or_replicas(changes):
+    assert compare.published_for(cell(batch_size=256))
+    assert compare.published_for(cell(batch_size=256, **changes)) == {}
+
+
 def test_the_published_table_is_whole():
     table = compare.published()
     assert len(table) == 66

@@ -154,4 +154,3 @@ def test_no_tuned_cell_is_compared_with_one_that_is_not(tmp_path):
     (found,) = compare.compare(*folders)
     assert not found.comparable
     assert "tuned False / True" in found.verdict
-    assert compare.published_for(tuned("omp-bind")) == {}

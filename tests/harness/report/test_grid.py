@@ -76,10 +76,13 @@ def test_rows_are_batches_and_columns_are_lengths(measured):
     assert table.groups[""][1] == ("8", "", ("4 ×", "(no interval), 1"))
 
 
-def test_prompts_of_a_user_are_in_no_grid(measured):
-    put(measured, EAGER, "gpt2", 1, 8, 1000, dataset="53d4bf505f28")
+@pytest.mark.parametrize(
+    "changes", [{"dataset": "53d4bf505f28"}, {"quantized": "int8"}, {"replicas": "2"}]
+)
+def test_prompts_of_a_user_quantised_weights_and_replicas_are_in_no_grid(measured, changes):
+    put(measured, EAGER, "gpt2", 2, 8, 1000, **changes)
     (found,) = grid.grids(content.gather(measured, "runs"))
-    assert list(found.cells["gpt2", 1, 8][EAGER].values()) == [pytest.approx(10)]
+    assert ("gpt2", 2, 8) not in found.cells
 
 
 def test_one_model_is_no_grid(tmp_path):
