@@ -82,12 +82,14 @@ class Official:
         suite: the suite of the system: `edge` or `datacenter`.
         files: name of each file that the metric needs, in `benchmark/` → its md5.
         lacks: what an eligible result lacks, as far as known before the run.
+        not_closed: why the result may not enter the closed division, which has a target.
     """
 
     metric: str = field(metadata=matching(_WORD))
     suite: str = field(metadata=choices(("edge", "datacenter")))
     files: Mapping[str, str]
     lacks: tuple[str, ...] = ()
+    not_closed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -67,7 +67,8 @@ class Result:
         accuracy: metric, value, threshold, passed, detail; None: not judged, and `warnings` gives
             the reason.
         official: of a run of `--benchmark`: the `benchmark`, the `values` of its metric, the `line`
-            of its script, whether it `passed`, its `limits` in words, and what an eligible result
+            of its script, its `limits`, whether it `passed` them, whether the result may enter the
+            `closed` division, without which the limits are no verdict, and what an eligible result
             `lacks`. Then `accuracy` is not the verdict. Empty for other runs.
         evidence: one sentence, and the evidence that the worker took after the test.
         seconds: the seconds of each phase, their sum `total`, and `until_measuring`.

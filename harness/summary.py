@@ -309,10 +309,12 @@ def _steps(result: Result) -> str:
 def official(result: Result) -> str:
     """One line on the official metric: whether it passes, its values, and the limits."""
     o = result.official
-    verdict = "pass" if o["passed"] else "FAIL"
     values = ", ".join(f"{name} {value:.5g}" for name, value in o["values"].items())
     limits = ", ".join(f"{name} {limit}" for name, limit in o["limits"].items())
-    return f"{verdict}: {values or 'not scored'} ({o['benchmark']} requires {limits})"
+    text = f"{values or 'not scored'} ({o['benchmark']} requires {limits}"
+    if not o["closed"]:
+        return f"{text} in the closed division, and this result may only enter the open one)"
+    return f"{'pass' if o['passed'] else 'FAIL'}: {text})"
 
 
 def accuracy(result: Result) -> str:

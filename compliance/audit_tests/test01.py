@@ -25,7 +25,7 @@ from compliance.checks.submission.accuracy import whole_log
 from compliance.findings.check import judge, manual
 from compliance.logs import files
 from compliance.rules import ComplianceTest
-from compliance.scoring import accuracy
+from compliance.scoring import accuracy, official
 from compliance.scoring.accuracy import Accuracy, Arrays
 from compliance.subject import LoadGenRun, Subject
 from formats.checks import Check
@@ -137,11 +137,12 @@ def _bytes(
     )
     if why := _no_reference(subject):
         return manual(check_id, f"{difference}, and there is no reference: {why}", file=file)
-    score, fault = _score(compared, answers, subject)
-    if score is None:
+    found, fault = _score(compared, answers, subject)
+    if found is None:
         return check.judge(check_id, [f"{difference}, and cannot be scored: {fault}"], "", file)
-    scored = f"{difference}; with them {score.sentence}"
-    if score.passed:
+    passed, text = found
+    scored = f"{difference}; with them {text}"
+    if passed:
         return check.judge(check_id, [], f"{scored}: within the tolerance", file)
     return check.judge(check_id, [scored], "", file)
 
@@ -152,20 +153,29 @@ def _no_reference(subject: Subject) -> str:
         return "a submission does not contain it"
     if subject.record is None:
         return subject.no_record
-    return subject.record.accuracy.reason if subject.record.no_reference else ""
+    if subject.record.official or not subject.record.no_reference:
+        return ""
+    return subject.record.accuracy.reason
 
 
 def _score(
     compared: Compared, answers: Mapping[int, bytes], subject: Subject
-) -> tuple[Accuracy | None, str]:
-    """(the score of the worst differing answers, why there is none)."""
+) -> tuple[tuple[bool, str] | None, str]:
+    """((whether the score of the worst differing answers passes, that score in words), why there is
+    none). The score of a run of `--benchmark` is the official metric.
+    """
     run, record = subject.place.run, subject.record
     assert run is not None and record is not None
 
-    def read(run: Path) -> Accuracy:
+    def read(run: Path) -> tuple[bool, str]:
+        if record.official:
+            row = subject.rules.benchmarks[record.benchmark.official].of(record.cell.scenario)
+            changes = variants(compared.different)
+            return official.with_others(run, record.official, row, answers, changes)
         forced = run / "raw" / "accuracy" / "logits.npy"
         logits = files.array(forced) if forced.exists() else None
         reference = files.arrays(run / "reference.npz")
-        return worst(compared.different, answers, record.accuracy, reference, logits)
+        score = worst(compared.different, answers, record.accuracy, reference, logits)
+        return score.passed, score.sentence
 
     return files.attempt(read, run)

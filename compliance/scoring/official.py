@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,10 @@ from formats.record import Official
 
 FOLDER = "benchmark"
 """The folder of the files in a run directory."""
+_SAME = 0.99
+"""The share of the accuracy test's metric that other answers to the same samples must reach, if the
+run has no target. TEST01 of the closed division allows the same difference.
+"""
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,39 @@ def beyond(values: Mapping[str, float], row: Benchmark) -> Iterator[str]:
     for name, limit in row.accuracy_at_most.items():
         if not values.get(name, math.inf) <= limit:
             yield f"{name} is {_number(values, name)}, and at most {limit} is allowed"
+
+
+def with_others(
+    run: Path,
+    official: Official,
+    row: Benchmark,
+    answers: Mapping[int, bytes],
+    changes: Iterable[Mapping[int, bytes]],
+) -> tuple[bool, str]:
+    """(whether the metric stays within its limits with other answers to some samples, the metric).
+
+    The limits are those of the benchmark. A run that may only enter the open division has no
+    target, and its limit is the accuracy test's metric less one percent.
+
+    Args:
+        answers: the accuracy test's, as in `score`.
+        changes: sets of other answers, which are put in one set at a time.
+
+    Raises OSError, and ValueError with one sentence if it cannot be computed.
+    """
+    limits = row
+    if official.not_closed:
+        own = score(run, official, answers).values
+        least = {name: _SAME * own[name] for name in row.accuracy}
+        limits = replace(row, accuracy=least, accuracy_at_most={})
+    line = ""
+    for changed in changes:
+        scored = score(run, official, {**answers, **changed})
+        line = scored.line()
+        faults = list(beyond(scored.values, limits))
+        if faults:
+            return False, faults[0]
+    return True, line
 
 
 def _number(values: Mapping[str, float], name: str) -> str:

@@ -21,6 +21,7 @@ from compliance import audit
 from compliance.logs import files
 from formats.cell import WORK, Cell
 from formats.checks import Check, Verdict
+from formats.record import Official
 from formats.result import Status
 from harness.commands import checks
 from harness.errors import UsageError
@@ -81,12 +82,12 @@ class Measured:
     """One run directory that may go into a submission.
 
     Attributes:
-        official: the benchmark of `--benchmark`; None: it was measured without the flag.
+        official: of `--benchmark`; None: it was measured without the flag.
     """
 
     directory: Path
     cell: Cell
-    official: str | None = None
+    official: Official | None = None
 
     def __str__(self) -> str:
         c = self.cell
@@ -111,11 +112,8 @@ def pack(directories: Sequence[Path], out: Path, division: str = _OPEN) -> list[
     runs = list({run.directory: run for path in directories for run in _runs(path)}.values())
     for run in runs:
         _must_hold(run)
-        if division == _CLOSED and run.official is None:
-            raise UsageError(
-                f"pack {run}: was measured without --benchmark, so it is of no benchmark of the"
-                " closed division: leave it out, or pack without --division"
-            )
+        if division == _CLOSED:
+            _must_be_closed(run)
     sources = _merged(runs)
     if division == _CLOSED:
         sources = dict(_closed(sources))
@@ -202,8 +200,7 @@ def _measured(directory: Path) -> Measured:
         raise UsageError(
             f"pack {directory}: was measured in mode {record.mode}; measure it with --mode {_MODE}"
         )
-    name = record.benchmark.official if record.official else None
-    return Measured(directory.resolve(), record.cell, name)
+    return Measured(directory.resolve(), record.cell, record.official)
 
 
 def _must_hold(run: Measured) -> None:
@@ -218,6 +215,15 @@ def _must_hold(run: Measured) -> None:
             f"pack {run}: the audit fails at level {_MODE}: {bad}; see ./run.sh audit"
             f" {near(str(run.directory))} --mode {_MODE}"
         )
+
+
+def _must_be_closed(run: Measured) -> None:
+    """Raises UsageError if a run may not enter the closed division."""
+    why = "was measured without --benchmark, so it is of no benchmark of the closed division"
+    if run.official:
+        why = f"may not enter the closed division ({'; '.join(run.official.not_closed)})"
+    if run.official is None or run.official.not_closed:
+        raise UsageError(f"pack {run}: {why}: leave it out, or pack without --division")
 
 
 def _merged(runs: list[Measured]) -> dict[str, Source]:

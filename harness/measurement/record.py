@@ -101,7 +101,13 @@ def _official(request: Request) -> Official | None:
     run = request.official_run
     if run is None:
         return None
-    return Official(metric=run.workload.metric, suite=run.suite, files=run.digests, lacks=run.lacks)
+    return Official(
+        metric=run.workload.metric,
+        suite=run.suite,
+        files=run.digests,
+        lacks=run.lacks,
+        not_closed=run.not_closed,
+    )
 
 
 def _training(request: Request) -> Trained | None:

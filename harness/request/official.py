@@ -7,7 +7,7 @@ What a benchmark needs is data: `workload` of compliance/rules/<round>.toml.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,9 @@ from harness.inputs.models import Model
 from harness.inputs.user_weights import Folder
 from harness.messages import Eligible
 from harness.request.options import Options
+from scenarios.table import SCENARIOS
 from sut.devices import DEVICES
+from sut.tuning import Switch
 
 _VOCABULARY = "vocab.txt"
 _PADDED_TO = 64
@@ -36,8 +38,10 @@ class OfficialRun:
     Attributes:
         suite: the suite of the system, `edge` if the benchmark has it.
         files: name of each file that the metric needs → its content.
-        lacks: what an eligible result lacks, a phrase each.
-        not_closed: why the result may not enter the closed division, a phrase each.
+        other_model: how the model differs from that of the closed division, a phrase each.
+        other_data: how the data set and the other files differ from those of the benchmark, a
+            phrase each.
+        more_lacks: what else an eligible result lacks, a phrase each.
     """
 
     name: str
@@ -45,8 +49,19 @@ class OfficialRun:
     row: Benchmark
     suite: str
     files: Mapping[str, bytes]
-    lacks: tuple[str, ...]
-    not_closed: tuple[str, ...]
+    other_model: tuple[str, ...]
+    other_data: tuple[str, ...]
+    more_lacks: tuple[str, ...]
+
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """What an eligible result lacks, a phrase each."""
+        return self.other_data + self.more_lacks
+
+    @property
+    def not_closed(self) -> tuple[str, ...]:
+        """Why the result may not enter the closed division, a phrase each."""
+        return self.other_model + self.other_data
 
     @property
     def digests(self) -> dict[str, str]:
@@ -70,9 +85,9 @@ class OfficialRun:
     @property
     def division(self) -> str:
         """The division that the result may enter, and why."""
-        if not self.not_closed:
+        if not self.other_model:
             return Eligible.BOTH_DIVISIONS
-        return Eligible.ONLY_OPEN.format(reasons="; ".join(self.not_closed))
+        return Eligible.ONLY_OPEN.format(reasons="; ".join(self.other_model))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -137,6 +152,7 @@ def of(
     rules: Rules,
     device: str,
     system: Mapping[str, str],
+    switches: Sequence[Switch],
 ) -> OfficialRun | None:
     """The run of `--benchmark`. None without the flag. Raises UsageError if the files are not of
     the benchmark's kind.
@@ -153,14 +169,17 @@ def of(
     differences = list(_differences(config, workload))
     if _VOCABULARY in files:
         _check_vocabulary(weights, files[_VOCABULARY], workload, is_closed=not differences)
+    suite = "edge" if "edge" in row.required else next(iter(row.required))
+    partners = _without_partner(options, row.required[suite], switches)
     return OfficialRun(
         name=options.benchmark,
         workload=workload,
         row=row,
-        suite="edge" if "edge" in row.required else next(iter(row.required)),
+        suite=suite,
         files=files,
-        lacks=tuple(_lacks(options, row, workload, files, given.count, device, system)),
-        not_closed=tuple(differences),
+        other_model=tuple(differences),
+        other_data=tuple(_other_data(options.dataset, row, workload, files, given.count)),
+        more_lacks=(*_lacks(options, device, system), *partners),
     )
 
 
@@ -217,7 +236,7 @@ def _check_vocabulary(
     """Raises UsageError if the vocabulary is not that of the model."""
     tokens = content.count(b"\n")
     expected = weights.size.config["vocab_size"]
-    if expected - tokens >= _PADDED_TO:
+    if not 0 <= expected - tokens < _PADDED_TO:
         raise UsageError(
             f"--weights {weights.path}: {_VOCABULARY} has {tokens} tokens and config.json says"
             f" vocab_size {expected}: the two are not of one model"
@@ -230,25 +249,26 @@ def _check_vocabulary(
         )
 
 
-def _lacks(
-    options: Options,
+def _other_data(
+    dataset: Path,
     row: Benchmark,
     workload: OfficialWorkload,
     files: Mapping[str, bytes],
     count: int,
-    device: str,
-    system: Mapping[str, str],
 ) -> Iterator[str]:
-    """Yield what an eligible result lacks."""
+    """Yield a phrase if the samples are not all of the benchmark's, and for each other file."""
     if count != row.dataset_size:
         yield Eligible.COUNT.format(count=count, size=row.dataset_size)
-    assert options.dataset
     first = next(iter(workload.files))
     for name, md5 in workload.files.items():
         digest = _md5(files[name])
         if digest != md5:
-            given = options.dataset.name if name == first else name
+            given = dataset.name if name == first else name
             yield Eligible.OTHER_FILE.format(file=given, digest=digest, name=name, published=md5)
+
+
+def _lacks(options: Options, device: str, system: Mapping[str, str]) -> Iterator[str]:
+    """Yield what an eligible result lacks of the mode, the submitter and the system."""
     if options.mode != "submission":
         yield Eligible.MODE.format(mode=options.mode)
     if options.submitter == _UNNAMED:
@@ -258,6 +278,21 @@ def _lacks(
         unknown = [name for name in unknown if not name.startswith("accelerator")]
     if unknown:
         yield Eligible.SYSTEM.format(fields=", ".join(unknown))
+
+
+def _without_partner(
+    options: Options, required: Sequence[str], switches: Sequence[Switch]
+) -> Iterator[str]:
+    """Yield a phrase for each setting, of which the system has the name, that leaves out a scenario
+    of the suite.
+    """
+    for each in switches:
+        others = [name for name in required if each.scenarios and name not in each.scenarios]
+        if others:
+            yield Eligible.PARTNER.format(scenarios=" and ".join(others), what=each.name)
+    others = [name for name in required if not SCENARIOS[name].many_at_once]
+    if options.replicas is not None and others:
+        yield Eligible.PARTNER.format(scenarios=" and ".join(others), what="--replicas")
 
 
 def _md5(content: bytes) -> str:

@@ -79,9 +79,6 @@ def resolve(options: Options) -> Request:
     serves = serving.of(options, streams, official, round_, reasons)
     given = _prompts(options, model, size, weights, chat)
     reasons += given.notes if given else ()
-    system = official_runs.system(options.system)
-    official_run = official_runs.of(options, model, weights, given, round_, device, system)
-    reasons += official_run.notes if official_run else ()
     few = _inputs_on_host(options, model, device, given)
     precision = _precision(options, spec, model, size, reasons)
     _check_quantized(options, model)
@@ -98,6 +95,11 @@ def resolve(options: Options) -> Request:
     )
     tuned = tuning.of(options, work)
     reasons += tuned.notes
+    system = official_runs.system(options.system)
+    official_run = official_runs.of(
+        options, model, weights, given, round_, device, system, tuned.switches
+    )
+    reasons += official_run.notes if official_run else ()
     tuned_batch = tuned.batch_size(batch_size)
     return Request(
         options=options,

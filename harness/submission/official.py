@@ -54,5 +54,6 @@ def of_result(record: Record, accuracy_text: str) -> dict[str, Any]:
         "limits": dict(row.accuracy) | dict(row.accuracy_at_most),
         "line": line,
         "passed": not beyond,
+        "closed": not record.official.not_closed,
         "lacks": list(record.official.lacks),
     }

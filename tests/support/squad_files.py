@@ -6,16 +6,19 @@ vocabulary, and the folder of a seeded BERT with the head of a span.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from safetensors.numpy import save_file
 
+from compliance.rules import OfficialWorkload
 from compliance.scoring.squad import features, word_pieces
 from compliance.scoring.squad.features import Feature, Question
 from compliance.scoring.squad.word_pieces import WordPieces
@@ -164,6 +167,17 @@ def write(folder: Path, **config: Any) -> tuple[Path, Path]:
     (model / "config.json").write_text(json.dumps(values))
     save_file(_tensors(len(pieces.ids)), model / "model.safetensors", {"format": "pt"})
     return data, model
+
+
+def as_if_closed(real: OfficialWorkload) -> OfficialWorkload:
+    """The workload as if these files and this model were those of the closed division."""
+    contents = {DATA: json.dumps(document()), VOCABULARY: vocabulary().text()}
+    digests = {
+        name: hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+        for name, text in contents.items()
+    }
+    model = {"model_type": "bert", "num_hidden_layers": SIZES["num_hidden_layers"]}
+    return replace(real, files=digests, closed_model=model)
 
 
 def _tensors(vocabulary_size: int) -> dict[str, np.ndarray]:

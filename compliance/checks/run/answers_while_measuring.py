@@ -8,6 +8,7 @@ these answers.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ import numpy as np
 from compliance import logs
 from compliance.findings.check import judge, manual, not_applicable, shorten
 from compliance.logs import files
-from compliance.scoring import accuracy
+from compliance.rules import Rules
+from compliance.scoring import accuracy, official
 from compliance.subject import Subject
 from formats.checks import Check, Fault
 from formats.outcome import WorkerOutcome
@@ -79,9 +81,15 @@ def _answers(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
         good = f"the {len(answers)} kept answers are those of the accuracy test"
         return judge(_ANSWERS, [], good, **where)
     summary = f"{len(differing)} of {len(answers)} kept answers differ from the accuracy test's"
-    if subject.no_reference:
+    if record.official:
+        compute = partial(_metric_faults, run, record, subject.rules, log.payloads, differing)
+        faults, fault = files.reckon(compute)
+    elif subject.no_reference:
         return manual(_ANSWERS, f"{summary}, and there is no reference to score them", **where)
-    faults, fault = files.reckon(lambda: list(_score_faults(run, record, log.payloads, differing)))
+    else:
+        faults, fault = files.reckon(
+            lambda: list(_score_faults(run, record, log.payloads, differing))
+        )
     if faults is None:
         return judge(_ANSWERS, [fault], "", **where)
     return judge(_ANSWERS, faults, f"{summary}, within the tolerance", **where)
@@ -131,10 +139,7 @@ def _score_faults(
     tolerance = {
         name: limit for name, limit in judged.tolerance.items() if name != "argmax_fraction"
     }
-    left = sorted(differing)
-    while left:  # several answers of one sample take one round each
-        one_each = dict(left)
-        left = [(index, content) for index, content in left if one_each[index] != content]
+    for one_each in _variants(differing):
         answers = {**payloads, **one_each}
         score = accuracy.score(judged.score, answers, reference, tolerance, judged.keys, forced)
         if not score.passed:
@@ -144,6 +149,33 @@ def _score_faults(
             )
             yield Fault(text, f"at most {score.threshold:g}", f"{score.value:.5g}")
             return
+
+
+def _metric_faults(
+    run: Path,
+    record: Record,
+    rules: Rules,
+    payloads: Mapping[int, bytes],
+    differing: set[tuple[int, bytes]],
+) -> list[Fault]:
+    """A fault if the official metric is outside its limits with these answers."""
+    assert record.official
+    row = rules.benchmarks[record.benchmark.official].of(record.cell.scenario)
+    changes = _variants(differing)
+    passed, text = official.with_others(run, record.official, row, payloads, changes)
+    if passed:
+        return []
+    sentence = f"{len(differing)} kept answers differ from the accuracy test's; with them {text}"
+    return [Fault(sentence)]
+
+
+def _variants(differing: set[tuple[int, bytes]]) -> Iterator[dict[int, bytes]]:
+    """Yield all answers, by sample, in groups with at most one answer of a sample."""
+    left = sorted(differing)
+    while left:
+        one_each = dict(left)
+        left = [(index, content) for index, content in left if one_each[index] != content]
+        yield one_each
 
 
 def _fresh(subject: Subject, fresh: Mapping[str, Any]) -> Check:

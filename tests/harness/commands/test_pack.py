@@ -135,6 +135,27 @@ def test_two_configurations_of_one_benchmark_are_refused_though_the_scenario_dif
         pack._merged([one, other])
 
 
+@pytest.mark.parametrize(
+    ("official", "why"),
+    [
+        (None, "was measured without --benchmark"),
+        (
+            {"metric": "squad", "suite": "edge", "files": {}, "not_closed": ["vocab_size 9"]},
+            r"may not enter the closed division \(vocab_size 9\)",
+        ),
+    ],
+)
+def test_a_run_that_may_only_enter_the_open_division_is_not_packed_as_closed(
+    measured, tmp_path, monkeypatch, official, why
+):
+    monkeypatch.setattr(pack, "_must_hold", lambda run: None)
+    shutil.copytree(measured("single"), tmp_path / "copy")
+    record = json.loads((tmp_path / "copy" / "record.json").read_text()) | {"official": official}
+    (tmp_path / "copy" / "record.json").write_text(json.dumps(record))
+    with pytest.raises(UsageError, match=why):
+        pack.pack([tmp_path / "copy"], tmp_path / "closed", "closed")
+
+
 @pytest.mark.parametrize("cell", [None, [], {"sut": "mock"}])
 def test_a_record_of_another_revision_is_refused(measured, tmp_path, cell):
     shutil.copytree(measured("single"), tmp_path / "copy")

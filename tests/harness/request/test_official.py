@@ -39,6 +39,7 @@ def test_the_plan_says_what_an_eligible_result_lacks(tmp_path, files):
     assert found.scenarios == "SingleStream and Offline"
     assert found.division.startswith("open, because the model is not that of the closed division (")
     assert "num_hidden_layers 2, not 24" in found.division
+    assert found.not_closed == (*found.other_model, *found.lacks[:3])
     size, data, vocabulary, mode, submitter, system = found.lacks
     assert size == f"{FEATURES} of 10,833 samples"
     assert "is not the published dev-v1.1.json (md5 3e85deb501d4e538b6bc56f786231552)" in data
@@ -64,6 +65,23 @@ def test_what_is_given_is_not_lacking(tmp_path, files):
     assert len(found.official_run.lacks) == 4
     assert "cooling" not in found.official_run.lacks[-1]
     assert found.system == described
+
+
+def test_a_setting_that_leaves_out_a_scenario_of_the_system_is_lacking(tmp_path, files):
+    for changes in ({"tuned": "batch-x2"}, {"replicas": "2"}):
+        found = asked(tmp_path, files, batch_size=4, **changes)
+        what = "batch-x2" if "tuned" in changes else "--replicas"
+        assert found.official_run.lacks[-1] == (
+            f"SingleStream of the same system, which cannot run with {what}"
+        )
+
+
+def test_a_right_model_and_right_files_may_enter_the_closed_division(tmp_path, files, monkeypatch):
+    _with(monkeypatch, as_if_closed=True)
+    found = asked(tmp_path, files).official_run
+    assert found.division == "closed, if the weights are those of the reference; otherwise open"
+    assert found.not_closed == ()
+    assert len(found.lacks) == 3
 
 
 def test_the_dry_run_shows_it(tmp_path, files, capsys):
@@ -106,10 +124,15 @@ def test_a_file_of_another_version_is_refused(tmp_path, files):
         asked(tmp_path, files)
 
 
-def test_a_vocabulary_of_another_model_is_refused(tmp_path, files):
-    _, weights = files
-    (weights / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n")
-    with pytest.raises(UsageError, match=r"vocab.txt has 5 tokens and config.json says vocab_size"):
+@pytest.mark.parametrize("more", [-99, 1])
+def test_a_vocabulary_of_another_model_is_refused(tmp_path, files, more):
+    file = files[1] / "config.json"
+    config = json.loads(file.read_text())
+    size = config["vocab_size"]
+    file.write_text(json.dumps(config | {"vocab_size": size - more}))
+    with pytest.raises(
+        UsageError, match=rf"has {size} tokens and config.json says vocab_size {size - more}"
+    ):
         asked(tmp_path, files)
 
 
@@ -127,7 +150,8 @@ def test_the_closed_divisions_model_needs_its_own_vocabulary(tmp_path, files, mo
         asked(tmp_path, files)
 
 
-def test_the_verdict_is_that_of_the_official_metric(tmp_path, files, made_environment):
+def test_the_verdict_is_that_of_the_official_metric(tmp_path, files, made_environment, monkeypatch):
+    _with(monkeypatch, as_if_closed=True)
     found = run.run(asked(tmp_path, files), Reporter(), 0)
     assert (found.status, found.cause) == ("invalid", "accuracy")
     assert "at least 89.96526 is required" in found.reason
@@ -136,7 +160,6 @@ def test_the_verdict_is_that_of_the_official_metric(tmp_path, files, made_enviro
     assert not found.official["passed"]
     rows = dict(summary.rows(found))
     assert rows["accuracy"].startswith("FAIL: F1 ")
-    assert any(note.startswith("not eligible: 84 of 10,833 samples") for note in found.warnings)
     assert rows["reference"].startswith("pass: ")
     (text,) = Path(found.directory).rglob("open/**/accuracy.txt")
     metric, reference, *_ = text.read_text().split("\n")
@@ -144,15 +167,18 @@ def test_the_verdict_is_that_of_the_official_metric(tmp_path, files, made_enviro
     assert json.loads(reference)["reference"]["passed"]
 
 
-def test_a_run_that_reaches_the_target_is_good_and_says_why_it_is_not_eligible(
-    tmp_path, files, made_environment, monkeypatch
+def test_a_run_for_the_open_division_has_no_target_and_says_why_it_is_not_eligible(
+    tmp_path, files, made_environment
 ):
-    """By rules with another target."""
-    bench = rules.load().benchmarks["bert-99"]
-    _with(monkeypatch, benchmark=replace(bench, accuracy={"F1": 0.001}))
     found = run.run(asked(tmp_path, files), Reporter(), 0)
     assert (found.status, found.reason) == ("ok", "")
+    assert any(note.startswith("not eligible: 84 of 10,833 samples") for note in found.warnings)
+    shown = dict(summary.rows(found))["accuracy"]
+    assert shown.startswith("F1 ")
+    assert shown.endswith("in the closed division, and this result may only enter the open one)")
     directory = Path(found.directory)
+    (score,) = [c for c in audit.audit(directory).checks if c.id == "accuracy-score"]
+    assert "only for the open division, which has no target: F1 is " in score.detail
     checks = audit.audit(directory).checks
     assert [c.line() for c in checks if c.verdict is Verdict.FAIL and c.level == "quick"] == []
     (eligible,) = [c for c in checks if c.id == "eligibility"]
@@ -169,11 +195,14 @@ def test_a_run_that_reaches_the_target_is_good_and_says_why_it_is_not_eligible(
     assert "accuracy.passed" in failed["outcomes-and-result"].detail
 
 
-def _with(monkeypatch, benchmark=None, **workload):
-    """Rules with another row of the benchmark, or with other values of its workload."""
+def _with(monkeypatch, as_if_closed=False, **workload):
+    """Rules with other values of the workload, or as if the small files were the right ones."""
     real = rules.load()
     changed = replace(real.workloads["squad"], **workload)
-    faked = replace(real, workloads={**real.workloads, "squad": changed})
-    if benchmark:
-        faked = replace(faked, benchmarks={**real.benchmarks, "bert-99": benchmark})
+    faked = real
+    if as_if_closed:
+        changed = squad_files.as_if_closed(changed)
+        row = replace(real.benchmarks["bert-99"], dataset_size=FEATURES)
+        faked = replace(real, benchmarks={**real.benchmarks, "bert-99": row})
+    faked = replace(faked, workloads={**real.workloads, "squad": changed})
     monkeypatch.setattr(rules, "load", lambda round=rules.CURRENT: faked)

@@ -9,13 +9,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from compliance import rules
+from compliance.audit_tests import test01
+from compliance.audit_tests.logged_answers import Compared, Row
+from compliance.checks.run import answers_while_measuring
 from compliance.scoring import official
 from compliance.scoring.squad import features, spans, word_pieces
+from formats.checks import Verdict
 from formats.record import Official
 from tests.support import squad_files
 
@@ -83,6 +91,45 @@ def test_answers_that_are_not_those_of_the_features_have_no_score(tmp_path, answ
     run, judged = run_directory(tmp_path)
     with pytest.raises(ValueError, match=sentence):
         official.score(run, judged, answers)
+
+
+@pytest.mark.parametrize(
+    ("not_closed", "target", "changed", "passes"),
+    [
+        # The closed division has a target, and any other answers that reach it pass.
+        ((), 1.0, 84, True),
+        ((), 99.0, 1, False),
+        # The open division has none, and other answers must have the same F1 but for one percent.
+        (("another model",), 99.0, 0, True),
+        (("another model",), 1.0, 84, False),
+    ],
+)
+def test_other_answers_of_a_performance_test_are_judged_by_the_metric(
+    made, tmp_path, not_closed, target, changed, passes
+):
+    questions, _, found = made
+    logits = squad_files.logits(found, questions, features.WIDTH)
+    answers = {number: row.tobytes() for number, row in enumerate(logits)}
+    others = {number: logits[number][::-1].tobytes() for number in range(changed)}
+    others[0] = (logits[0] * 2).tobytes()
+    run, judged = run_directory(tmp_path)
+    real = rules.load()
+    row = replace(real.benchmarks["bert-99"], accuracy={"F1": target})
+    of = replace(real, benchmarks={"bert-99": row})
+    record: Any = SimpleNamespace(
+        official=replace(judged, not_closed=not_closed),
+        benchmark=SimpleNamespace(official="bert-99"),
+        cell=SimpleNamespace(scenario="Offline"),
+        no_reference="none",
+    )
+    faults = answers_while_measuring._metric_faults(run, record, of, answers, set(others.items()))
+    assert bool(faults) != passes
+    rows = tuple(Row(0, *item) for item in others.items())
+    place = SimpleNamespace(run=run)
+    subject: Any = SimpleNamespace(place=place, record=record, rules=of)
+    compared = Compared(1, rows, ())
+    check = test01._bytes("test01-answers", compared, answers, subject, [], "log")
+    assert check.verdict is (Verdict.PASS if passes else Verdict.FAIL)
 
 
 def test_a_file_of_another_digest_has_no_score(tmp_path):
