@@ -171,7 +171,8 @@ def _score(
         if record.official:
             row = subject.rules.benchmarks[record.benchmark.official].of(record.cell.scenario)
             changes = variants(compared.different)
-            return official.with_others(run, record.official, row, answers, changes)
+            count = compared.equal + len(compared.different)
+            return official.with_others(run, record.official, row, answers, changes, count)
         forced = run / "raw" / "accuracy" / "logits.npy"
         logits = files.array(forced) if forced.exists() else None
         reference = files.arrays(run / "reference.npz")

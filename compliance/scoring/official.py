@@ -22,9 +22,9 @@ from formats.record import Official
 
 FOLDER = "benchmark"
 """The folder of the files in a run directory."""
-_SAME = 0.99
-"""The share of the accuracy test's metric that other answers to the same samples must reach, if the
-run has no target. TEST01 of the closed division allows the same difference.
+_LOST_OF_ALL, _LOST_OF_COMPARED = 0.01, 0.1
+"""How much of the accuracy test's metric other answers to the same samples may lose: a share of the
+whole, as in TEST01 of the closed division, and a share of what the compared answers add to it.
 """
 
 
@@ -102,7 +102,7 @@ def beyond(values: Mapping[str, float], row: Benchmark) -> Iterator[str]:
     """Yield a sentence for each limit of a benchmark that the values do not meet."""
     for name, limit in row.accuracy.items():
         if not values.get(name, -math.inf) >= limit:
-            yield f"{name} is {_number(values, name)}, and at least {limit} is required"
+            yield f"{name} is {_number(values, name)}, and at least {limit:.8g} is required"
     for name, limit in row.accuracy_at_most.items():
         if not values.get(name, math.inf) <= limit:
             yield f"{name} is {_number(values, name)}, and at most {limit} is allowed"
@@ -114,23 +114,27 @@ def with_others(
     row: Benchmark,
     answers: Mapping[int, bytes],
     changes: Iterable[Mapping[int, bytes]],
+    compared: int,
 ) -> tuple[bool, str]:
     """(whether the metric stays within its limits with other answers to some samples, the metric).
 
-    The limits are those of the benchmark. A run that may only enter the open division has no
-    target, and its limit is the accuracy test's metric less one percent.
+    The metric must reach the target of the benchmark, if the run may enter the closed division. It
+    must not be far below the accuracy test's metric (`_LOST_OF_ALL`, `_LOST_OF_COMPARED`).
 
     Args:
         answers: the accuracy test's, as in `score`.
         changes: sets of other answers, which are put in one set at a time.
+        compared: the number of answers of which these are the ones that differ.
 
     Raises OSError, and ValueError with one sentence if it cannot be computed.
     """
     limits = row
     if official.not_closed:
-        own = score(run, official, answers).values
-        least = {name: _SAME * own[name] for name in row.accuracy}
-        limits = replace(row, accuracy=least, accuracy_at_most={})
+        limits = replace(row, accuracy={}, accuracy_at_most={})
+    own = score(run, official, answers).values
+    kept = 1 - min(_LOST_OF_ALL, _LOST_OF_COMPARED * compared / len(answers))
+    least = {name: max(limits.accuracy.get(name, 0.0), kept * own[name]) for name in row.accuracy}
+    limits = replace(limits, accuracy=least)
     line = ""
     for changed in changes:
         scored = score(run, official, {**answers, **changed})

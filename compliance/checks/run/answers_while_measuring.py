@@ -82,7 +82,9 @@ def _answers(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
         return judge(_ANSWERS, [], good, **where)
     summary = f"{len(differing)} of {len(answers)} kept answers differ from the accuracy test's"
     if record.official:
-        compute = partial(_metric_faults, run, record, subject.rules, log.payloads, differing)
+        compute = partial(
+            _metric_faults, run, record, subject.rules, log.payloads, differing, len(answers)
+        )
         faults, fault = files.reckon(compute)
     elif subject.no_reference:
         return manual(_ANSWERS, f"{summary}, and there is no reference to score them", **where)
@@ -157,12 +159,13 @@ def _metric_faults(
     rules: Rules,
     payloads: Mapping[int, bytes],
     differing: set[tuple[int, bytes]],
+    compared: int,
 ) -> list[Fault]:
     """A fault if the official metric is outside its limits with these answers."""
     assert record.official
     row = rules.benchmarks[record.benchmark.official].of(record.cell.scenario)
     changes = _variants(differing)
-    passed, text = official.with_others(run, record.official, row, payloads, changes)
+    passed, text = official.with_others(run, record.official, row, payloads, changes, compared)
     if passed:
         return []
     sentence = f"{len(differing)} kept answers differ from the accuracy test's; with them {text}"

@@ -96,10 +96,10 @@ def test_answers_that_are_not_those_of_the_features_have_no_score(tmp_path, answ
 @pytest.mark.parametrize(
     ("not_closed", "target", "changed", "passes"),
     [
-        # The closed division has a target, and any other answers that reach it pass.
-        ((), 1.0, 84, True),
-        ((), 99.0, 1, False),
-        # The open division has none, and other answers must have the same F1 but for one percent.
+        ((), 1.0, 0, True),
+        ((), 99.0, 0, False),
+        ((), 1.0, 84, False),
+        # The open division has no target.
         (("another model",), 99.0, 0, True),
         (("another model",), 1.0, 84, False),
     ],
@@ -122,12 +122,14 @@ def test_other_answers_of_a_performance_test_are_judged_by_the_metric(
         cell=SimpleNamespace(scenario="Offline"),
         no_reference="none",
     )
-    faults = answers_while_measuring._metric_faults(run, record, of, answers, set(others.items()))
+    faults = answers_while_measuring._metric_faults(
+        run, record, of, answers, set(others.items()), len(others)
+    )
     assert bool(faults) != passes
     rows = tuple(Row(0, *item) for item in others.items())
     place = SimpleNamespace(run=run)
     subject: Any = SimpleNamespace(place=place, record=record, rules=of)
-    compared = Compared(1, rows, ())
+    compared = Compared(0, rows, ())
     check = test01._bytes("test01-answers", compared, answers, subject, [], "log")
     assert check.verdict is (Verdict.PASS if passes else Verdict.FAIL)
 
