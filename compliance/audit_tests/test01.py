@@ -122,7 +122,7 @@ def _bytes(
     contradictions: list[str],
     file: str,
 ) -> Check:
-    """The check of the answers' bytes. If some differ, they are scored against the reference."""
+    """The check of the answers' bytes. If some differ, they are scored."""
     faults = [f"sample {i} has no answer in the accuracy run" for i in compared.unknown[:3]]
     faults += contradictions
     if not compared.equal and not compared.different:
@@ -162,21 +162,24 @@ def _score(
     compared: Compared, answers: Mapping[int, bytes], subject: Subject
 ) -> tuple[tuple[bool, str] | None, str]:
     """((whether the score of the worst differing answers passes, that score in words), why there is
-    none). The score of a run of `--benchmark` is the official metric.
+    none). A run of `--benchmark` whose answers are too far from the reference is scored by the
+    official metric.
     """
     run, record = subject.place.run, subject.record
     assert run is not None and record is not None
 
     def read(run: Path) -> tuple[bool, str]:
-        if record.official:
-            row = subject.rules.benchmarks[record.benchmark.official].of(record.cell.scenario)
-            changes = variants(compared.different)
-            count = compared.equal + len(compared.different)
-            return official.with_others(run, record.official, row, answers, changes, count)
-        forced = run / "raw" / "accuracy" / "logits.npy"
-        logits = files.array(forced) if forced.exists() else None
-        reference = files.arrays(run / "reference.npz")
-        score = worst(compared.different, answers, record.accuracy, reference, logits)
-        return score.passed, score.sentence
+        if not record.no_reference:
+            forced = run / "raw" / "accuracy" / "logits.npy"
+            logits = files.array(forced) if forced.exists() else None
+            reference = files.arrays(run / "reference.npz")
+            score = worst(compared.different, answers, record.accuracy, reference, logits)
+            if score.passed or not record.official:
+                return score.passed, score.sentence
+        assert record.official
+        row = subject.rules.benchmarks[record.benchmark.official].of(record.cell.scenario)
+        changes = variants(compared.different)
+        count = compared.equal + len(compared.different)
+        return official.with_others(run, record.official, row, answers, changes, count)
 
     return files.attempt(read, run)

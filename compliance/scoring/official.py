@@ -22,10 +22,8 @@ from formats.record import Official
 
 FOLDER = "benchmark"
 """The folder of the files in a run directory."""
-_LOST_OF_ALL, _LOST_OF_COMPARED = 0.01, 0.1
-"""How much of the accuracy test's metric other answers to the same samples may lose: a share of the
-whole, as in TEST01 of the closed division, and a share of what the compared answers add to it.
-"""
+_MOST_LOST = 0.1
+"""The share that other answers may lose of what the compared answers add to the metric."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +117,7 @@ def with_others(
     """(whether the metric stays within its limits with other answers to some samples, the metric).
 
     The metric must reach the target of the benchmark, if the run may enter the closed division. It
-    must not be far below the accuracy test's metric (`_LOST_OF_ALL`, `_LOST_OF_COMPARED`).
+    must not be far below the accuracy test's metric (`_MOST_LOST`).
 
     Args:
         answers: the accuracy test's, as in `score`.
@@ -132,7 +130,7 @@ def with_others(
     if official.not_closed:
         limits = replace(row, accuracy={}, accuracy_at_most={})
     own = score(run, official, answers).values
-    kept = 1 - min(_LOST_OF_ALL, _LOST_OF_COMPARED * compared / len(answers))
+    kept = 1 - _MOST_LOST * min(1.0, compared / len(answers))
     least = {name: max(limits.accuracy.get(name, 0.0), kept * own[name]) for name in row.accuracy}
     limits = replace(limits, accuracy=least)
     line = ""

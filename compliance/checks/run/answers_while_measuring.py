@@ -81,17 +81,17 @@ def _answers(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
         good = f"the {len(answers)} kept answers are those of the accuracy test"
         return judge(_ANSWERS, [], good, **where)
     summary = f"{len(differing)} of {len(answers)} kept answers differ from the accuracy test's"
-    if record.official:
+    if subject.no_reference and not record.official:
+        return manual(_ANSWERS, f"{summary}, and there is no reference to score them", **where)
+    if not subject.no_reference:
+        faults, fault = files.reckon(
+            lambda: list(_score_faults(run, record, log.payloads, differing))
+        )
+    if record.official and (faults or subject.no_reference):
         compute = partial(
             _metric_faults, run, record, subject.rules, log.payloads, differing, len(answers)
         )
         faults, fault = files.reckon(compute)
-    elif subject.no_reference:
-        return manual(_ANSWERS, f"{summary}, and there is no reference to score them", **where)
-    else:
-        faults, fault = files.reckon(
-            lambda: list(_score_faults(run, record, log.payloads, differing))
-        )
     if faults is None:
         return judge(_ANSWERS, [fault], "", **where)
     return judge(_ANSWERS, faults, f"{summary}, within the tolerance", **where)
