@@ -151,7 +151,7 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
         "evidence_after": dataclasses.asdict(after),
         "energy": dataclasses.asdict(energy),
         "disturbance": {**dataclasses.asdict(disturbances), **doubt, **evidence.threads(after)},
-        "replicas": sut.report(test_ns) if isinstance(sut, Replicated) else {},
+        "replicas": sut.report() if isinstance(sut, Replicated) else {},
         **looked_back,
     }
 

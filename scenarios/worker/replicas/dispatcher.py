@@ -7,6 +7,7 @@ no request of its replica ends the test.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import secrets
 import selectors
@@ -51,8 +52,15 @@ a free replica for the next batch.
 
 @dataclass
 class _Batch:
-    """A batch that a replica holds. `left`: the places of the samples that are not answered."""
+    """A batch that a replica holds.
 
+    Attributes:
+        respond, times: those of the test or trial that submitted it.
+        left: the places of the samples that are not answered.
+    """
+
+    respond: Responder
+    times: TokenTimes
     rows: Rows
     ids: Sequence[int]
     indices: Sequence[int]
@@ -128,9 +136,7 @@ class Replicated:
         # Each is counted by one thread: batches are submitted by one, and answers taken by another.
         self._sent_bytes = self._taken_bytes = 0
         self._submitting_ns = self._taking_ns = 0
-        self._bytes_of_test = 0
-        self._respond: Responder | None = None
-        self._times: TokenTimes | None = None
+        self._begun_ns = 0
         self._ended: list[Message] = []
         self._replicas: list[_Replica] = []
         try:
@@ -196,28 +202,30 @@ class Replicated:
         self.ask("job", path=str(job.log_dir / "job.json"))
 
     def answering(self, respond: Responder, keys: Sequence[str], times: TokenTimes) -> Submit:
-        """Return the function that submits a batch. A replica holds one batch at a time.
+        """Return the function that submits a batch. A replica holds one batch at a time. Batches of
+        an earlier trial are waited for first.
 
         Args:
             respond, times: as in `scenarios.worker.streaming.answering`.
             keys: not used, because replicas send the bytes of answers.
         """
-        self._respond = respond
-        self._times = times
+        self.drain()
         self._at_once = self._slots = 1
-        return self._submit
+        return functools.partial(self._submit, respond, times)
 
     def pulling(self, respond: Responder, times: TokenTimes) -> Submit:
         """The same, but a replica holds as many batches as the SUT keeps in flight. If they are
         several, or shorter than SHORT_S, it holds twice as many. Then the next ones are there when
         `to_host` returns, and the SUT does not wait for a message. Long batches are not handed out
         before a replica is free, because another one may be free earlier at the end of a test.
+        Streamed batches are not either, because the time to the first token would include the wait.
         """
-        self.answering(respond, (), times)
+        submit = self.answering(respond, (), times)
         self._at_once = self._each
-        is_ahead = self._each > 1 or self._slowest_s < SHORT_S
+        is_short = self._each > 1 or self._slowest_s < SHORT_S
+        is_ahead = is_short and not self._job.stream
         self._slots = (1 + is_ahead) * self._each
-        return self._submit
+        return submit
 
     def drain(self) -> None:
         """Wait until every batch is answered. Raises the error of a replica."""
@@ -274,12 +282,12 @@ class Replicated:
             replica.samples = replica.batches = replica.last_ns = 0
         self._sent_bytes = self._taken_bytes = 0
         self._submitting_ns = self._taking_ns = 0
+        self._begun_ns = 0
 
     def end(self) -> tuple[Evidence, Evidence]:
         """Take the evidence after a test. Return that of the first replica, from before and after
         the test. Raises Reported if the replicas ran in different precisions.
         """
-        self._bytes_of_test = self._sent_bytes + self._taken_bytes
         self._ended = self.ask("end")
         found = [[Evidence(**each) for each in reply.header["evidence"]] for reply in self._ended]
         before, after = found[0]
@@ -290,24 +298,27 @@ class Replicated:
         self.peak_host_bytes = sum(reply.header["peak_host_bytes"] for reply in self._ended)
         return before, after
 
-    def report(self, test_ns: int) -> dict[str, Any]:
-        """What the replicas did in the test that `end` ended.
+    def report(self) -> dict[str, Any]:
+        """What the replicas did in the test that `end` ended. Its time is that from the first batch
+        to the last answer.
 
         `each`: of each replica the samples and batches that it answered, `busy`, the share of the
         test in which it worked on a batch, its cores and device, and its evidence.
         `idle_tail_seconds`: from the last answer of the replica that ended first to that of the
-        one that ended last. `bytes_per_second`: of all messages. `dispatcher_us_per_batch`:
+        one that ended last. `bytes_per_second`: of batches and answers. `dispatcher_us_per_batch`:
         microseconds in which the LoadGen process handed out a batch and reported its answers.
         `inputs`: `resident`, because each replica has loaded all samples.
         """
         batches = sum(replica.batches for replica in self._replicas)
         spent_ns = self._submitting_ns + self._taking_ns
-        ends_ns = [replica.last_ns for replica in self._replicas]
-        idle_ns = max(ends_ns) - min(ends_ns) if all(ends_ns) else test_ns
+        # A replica without a batch was idle from the beginning.
+        ends_ns = [replica.last_ns or self._begun_ns for replica in self._replicas]
+        test_ns = max(1, max(ends_ns) - self._begun_ns)
+        bytes_of_test = self._sent_bytes + self._taken_bytes
         return {
             "inputs": "resident",
-            "idle_tail_seconds": idle_ns / 1e9,
-            "bytes_per_second": self._bytes_of_test * 1e9 / test_ns,
+            "idle_tail_seconds": (max(ends_ns) - min(ends_ns)) / 1e9,
+            "bytes_per_second": bytes_of_test * 1e9 / test_ns,
             "dispatcher_us_per_batch": spent_ns / 1e3 / max(1, batches),
             "each": [self._of(replica, test_ns) for replica in self._replicas],
         }
@@ -320,7 +331,7 @@ class Replicated:
         return {
             "samples": replica.samples,
             "batches": replica.batches,
-            "busy": header["busy_ns"] / test_ns,
+            "busy": min(1.0, header["busy_ns"] / test_ns),
             "cores": list(place.cores),
             "device": self.loaded[number]["device"],
             "precision": after["precision"],
@@ -329,10 +340,18 @@ class Replicated:
             "peak_host_bytes": header["peak_host_bytes"],
         }
 
-    def _submit(self, rows: Rows, ids: Sequence[int], indices: Sequence[int]) -> None:
+    def _submit(
+        self,
+        respond: Responder,
+        times: TokenTimes,
+        rows: Rows,
+        ids: Sequence[int],
+        indices: Sequence[int],
+    ) -> None:
         replica = self._free()
         begun_ns = _clock()
-        batch = _Batch(rows, ids, indices, begun_ns, set(range(len(ids))))
+        self._begun_ns = self._begun_ns or begun_ns
+        batch = _Batch(respond, times, rows, ids, indices, begun_ns, set(range(len(ids))))
 
         def on_reply(message: Message) -> bool:
             return self._answered(replica, batch, message)
@@ -380,7 +399,8 @@ class Replicated:
         except OSError:
             self._fail(self._lost(replica))
             self._raise()
-        self._sent_bytes += size
+        if request.batch:
+            self._sent_bytes += size
 
     def _receive(self) -> None:
         """Take the messages of all replicas, until `close` or an error."""
@@ -406,7 +426,6 @@ class Replicated:
             message = link.receive(replica.connection)
         except (EOFError, OSError):
             raise self._lost(replica) from None
-        self._taken_bytes += message.size
         header = message.header
         number = header.get("number", 0)
         request = replica.requests.get(number)
@@ -415,6 +434,8 @@ class Replicated:
             raise self._fault(replica.number, what)
         if "status" in header:
             raise self._failed(replica, header)
+        if request.batch:
+            self._taken_bytes += message.size
         if request.on_reply(message):
             with self._changed:
                 del replica.requests[number]
@@ -426,15 +447,12 @@ class Replicated:
     def _answered(self, replica: _Replica, batch: _Batch, message: Message) -> bool:
         """Report the answers in a message. → whether the batch is complete."""
         header, arrays, _ = message
-        respond, times = self._respond, self._times
-        assert respond
-        assert times
         if arrays["indices"].tolist() != list(batch.rows.indices):
             raise self._fault(replica.number, "answered other samples than those of its batch")
         if "first" in arrays:
             batch.first_ns = _clock()
-            respond.first(batch.ids, arrays["first"])
-            times.first_ns.extend([batch.first_ns - batch.begun_ns] * len(batch.ids))
+            batch.respond.first(batch.ids, arrays["first"])
+            batch.times.first_ns.extend([batch.first_ns - batch.begun_ns] * len(batch.ids))
             return False
         places = header["places"]
         if not batch.left.issuperset(places):
@@ -444,11 +462,11 @@ class Replicated:
         ids = [batch.ids[place] for place in places]
         indices = [batch.indices[place] for place in places]
         lengths = header["lengths"]
-        respond.complete(ids, (arrays["rows"], lengths), indices)
+        batch.respond.complete(ids, (arrays["rows"], lengths), indices)
         replica.samples += len(ids)
         if batch.first_ns and lengths[0] > TOKEN_BYTES:
             later = lengths[0] // TOKEN_BYTES - 1
-            times.later_ns.extend([(end_ns - batch.first_ns) / later] * len(ids))
+            batch.times.later_ns.extend([(end_ns - batch.first_ns) / later] * len(ids))
         if batch.left:
             return False
         replica.batches += 1

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -181,7 +182,7 @@ def test_each_sample_is_answered_once_and_by_its_own_answer(tmp_path):
     sut.begin()
     answers = offline_run(job, sut)
     before, after = sut.end()
-    report = sut.report(10**9)
+    report = sut.report()
     sut.close()
     assert answers.payloads == logits(48)
     assert before.precision == after.precision == "float32"
@@ -220,11 +221,71 @@ def test_requests_over_time_are_answered_by_all_replicas(tmp_path):
 
     batching.answer_while(watch.queue, requests)
     sut.end()
-    each = sut.report(10**8)["each"]
+    each = sut.report()["each"]
     sut.close()
     assert answers.payloads == logits(24)
     assert min(one["samples"] for one in each) >= 4
     assert watch.limited.answered == 24
+
+
+def test_late_answers_of_a_trial_belong_to_that_trial(tmp_path):
+    job = job_of(tmp_path, scenario="Server", latency_ms=60.0)
+    serving = Serving(max_wait_ms=0, percentile=90, max_latency_ms=100.0)
+    job = replace(job, serving=serving, batch_sizes=(1, 2, 4))
+    sut = started(job)
+    library = sut.library(job.inputs)
+    library.load(range(SAMPLES))
+    trials = []
+    for start in (100, 100):
+        answers, watch = Answers(), Watch()
+        issue, _ = server.callbacks(sut, library, answers.respond, job, watch)
+
+        def requests(issue=issue, start=start):
+            for number in range(2):
+                issue([start + number], [number])
+                time.sleep(0.01)
+
+        batching.answer_while(watch.queue, requests)
+        trials.append((answers, watch))
+    sut.drain()
+    sut.close()
+    for answers, watch in trials:
+        assert answers.payloads == logits(2)
+        assert watch.limited.answered == 2
+
+
+def test_only_the_time_between_the_first_batch_and_the_last_answer_counts(tmp_path):
+    job = job_of(tmp_path, latency_ms=20.0)
+    sut = started(job)
+    sut.begin()
+    time.sleep(0.3)
+    offline_run(job, sut, count=32)
+    time.sleep(0.2)
+    sut.end()
+    report = sut.report()
+    assert min(each["busy"] for each in report["each"]) > 0.6
+    sut.begin()
+    offline_run(job, sut, count=4)
+    sut.end()
+    shares = sorted(each["busy"] for each in sut.report()["each"])
+    assert shares[0] == 0
+    assert shares[1] > 0.6
+    assert 0.015 < sut.report()["idle_tail_seconds"] < 0.1
+    sut.close()
+
+
+def test_the_time_to_the_first_token_has_no_wait_behind_another_batch(tmp_path):
+    job = replace(job_of(tmp_path, task="generate", latency_ms=40.0), stream=True)
+    write_json(job.log_dir / "job.json", job)
+    sut = started(job)
+    watch = Watch()
+    library = sut.library(job.inputs)
+    library.load(range(SAMPLES))
+    issue, _ = offline.callbacks(sut, library, Answers().respond, job, watch)
+    issue(list(range(SAMPLES)), list(range(SAMPLES)))
+    sut.close()
+    assert len(watch.first_ns) == SAMPLES
+    assert max(watch.first_ns) < 35e6
 
 
 def test_streamed_answers_have_their_first_tokens(tmp_path):
@@ -300,6 +361,18 @@ def test_a_connection_without_the_secret_is_closed(monkeypatch):
     for name, array in arrays.items():
         np.testing.assert_array_equal(message.arrays[name], array)
         assert message.arrays[name].dtype == array.dtype
+    connection.close()
+    gate.close()
+
+
+def test_a_connection_that_says_nothing_keeps_no_replica_out(monkeypatch):
+    monkeypatch.setattr(link, "_PROOF_S", 0.1)
+    gate = link.Gate(1)
+    with socket.create_connection(gate.address):
+        monkeypatch.setenv(link.SECRET, gate.secret.hex())
+        connection = link.dial(gate.address)
+        link.send(connection, {"replica": 0})
+        assert link.receive(gate.arrived.get(timeout=2)).header == {"replica": 0}
     connection.close()
     gate.close()
 
