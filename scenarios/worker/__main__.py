@@ -135,7 +135,7 @@ def measure(
         _replicated(job, beat) if len(job.places) > 1 else load_and_warm_up(job, beat)
     )
     if isinstance(loaded.sut, Replicated):
-        loaded.sut.take(job)
+        loaded.sut.take(job, beat)
     fields = procedure(job, loaded.sut, beat, loaded.slowest_ns)
     outcome = WorkerOutcome(
         "ok",
@@ -150,7 +150,7 @@ def measure(
 def _replicated(job: Job, beat: Heartbeat) -> Loaded:
     """Start the replicas of the job's SUT. Times are those of the slowest replica."""
     beat.enter("load", LOAD_LIMIT_S)
-    sut = Replicated(job)
+    sut = Replicated(job, beat)
     of_each = [loaded["fields"] for loaded in sut.loaded]
     fields = dict(of_each[0])
     for name in ("import_ns", "load_ns", "cache_hits", "cache_misses"):

@@ -25,7 +25,9 @@ import numpy as np
 from formats.figures import TOKEN_BYTES
 from formats.job import Job
 from formats.outcome import WorkerOutcome
+from scenarios.worker import heartbeat
 from scenarios.worker.failures import Reported
+from scenarios.worker.heartbeat import LOAD_LIMIT_S, Beat, Heartbeat
 from scenarios.worker.replicas import link
 from scenarios.worker.replicas.library import Library, Rows
 from scenarios.worker.replicas.link import Gate, Message
@@ -39,6 +41,8 @@ slowest batch, counts as hung.
 """
 SHORT_S = 0.1
 """A batch that takes less is handed to a replica before the replica is free."""
+_EARLIER_S = 10.0
+"""A hang outside a batch is reported so many seconds before the limit of this process's phase."""
 _TICK_S, _END_S = 0.25, 2.0
 _COMPARED = ("versions", "device")
 """The values of a loaded replica that all replicas must share."""
@@ -90,7 +94,9 @@ class _Replica:
 
     Attributes:
         requests: number → a request that it has not answered.
-        since_ns: when it got its first request or gave its last answer, whichever is later.
+        since_ns: when it got its first request or showed progress, whichever is later. Progress is
+            a reply, and outside a batch also a change of its heartbeat.
+        beat: its heartbeat when that was last read.
         samples, batches: the numbers that it answered in this test.
         last_ns: when it answered the last batch.
     """
@@ -99,6 +105,7 @@ class _Replica:
     connection: Connection
     requests: dict[int, _Request] = field(default_factory=dict)
     since_ns: int = 0
+    beat: Beat | None = None
     samples: int = 0
     batches: int = 0
     last_ns: int = 0
@@ -116,16 +123,31 @@ class Replicated:
         in_flight: the batches that Offline keeps submitted, at all replicas together.
         loaded: what each replica reported when it had loaded the SUT: the fields of
             `scenarios.worker.__main__.Loaded`, `in_flight`, `versions` and `device`.
-        hang_s: seconds without an answer after which a replica that holds a batch counts as hung.
+        slowest_ns: the time of the slowest batch so far. Batches of a test do not count.
         peak_host_bytes: the most memory that the replicas used, the sum over all.
     """
 
-    def __init__(self, job: Job, placement: Placement | None = None, hang_s: float = HANG_S):
-        """Start the replicas and let each load the job's SUT and warm it up. Raises Reported."""
+    def __init__(
+        self,
+        job: Job,
+        beat: Heartbeat,
+        placement: Placement | None = None,
+        hang_s: float = HANG_S,
+    ):
+        """Start the replicas and let each load the job's SUT and warm it up. Raises Reported.
+
+        Args:
+            beat: this process's progress, which includes that of its replicas.
+        """
         self.count = len(job.places)
         self.peak_host_bytes = 0
-        self.hang_s = hang_s
+        self.slowest_ns = 0.0
+        self._least_hang_s = hang_s
+        # With end tokens, random prompts of the warm-up may have shorter answers than the inputs.
+        self._is_calibrated = not job.workload.config.get("end_tokens")
         self._job = job
+        self._folders = [folder(job, number) for number in range(self.count)]
+        self._beat = beat
         self._placement = placement or Subprocesses(job)
         self._changed = threading.Condition()
         self._error: Exception | None = None
@@ -149,10 +171,11 @@ class Replicated:
             raise
         self._each = int(self.loaded[0]["in_flight"])
         self.in_flight = self._each * self.count
-        self._slowest_s = max(loaded["slowest_ns"] for loaded in self.loaded) / 1e9
-        self.hang_s = max(hang_s, HANG_BATCHES * self._slowest_s)
+        self.slowest_ns = max(loaded["slowest_ns"] for loaded in self.loaded)
+        self._is_short = self.slowest_ns < SHORT_S * 1e9
+        still_s = max(hang_s, HANG_BATCHES * self.slowest_ns / 1e9)
         for replica in self._replicas:
-            link.limit_waiting(replica.connection, self.hang_s)
+            link.limit_waiting(replica.connection, still_s)
 
     def _connected(self) -> list[_Replica]:
         """Start the replicas and wait for their connections. Raises Reported if one ends before."""
@@ -196,10 +219,17 @@ class Replicated:
         """The samples of a file, from row `start` on."""
         return Library(self.ask, next(self._libraries), path, start)
 
-    def take(self, job: Job) -> None:
-        """Tell the replicas which job they work for."""
+    def take(self, job: Job, beat: Heartbeat) -> None:
+        """Tell the replicas which job they work for. `beat`: as in `__init__`."""
         self._job = job
+        self._beat = beat
+        beat.allow(LOAD_LIMIT_S)
         self.ask("job", path=str(job.log_dir / "job.json"))
+
+    def calibrated(self, slowest_ns: float) -> None:
+        """Limit the time of a batch by that of the slowest one of a calibration."""
+        self.slowest_ns = max(self.slowest_ns, slowest_ns)
+        self._is_calibrated = True
 
     def answering(self, respond: Responder, keys: Sequence[str], times: TokenTimes) -> Submit:
         """Return the function that submits a batch. A replica holds one batch at a time. Batches of
@@ -222,8 +252,7 @@ class Replicated:
         """
         submit = self.answering(respond, (), times)
         self._at_once = self._each
-        is_short = self._each > 1 or self._slowest_s < SHORT_S
-        is_ahead = is_short and not self._job.stream
+        is_ahead = (self._each > 1 or self._is_short) and not self._job.stream
         self._slots = (1 + is_ahead) * self._each
         return submit
 
@@ -260,7 +289,7 @@ class Replicated:
             return on_reply
 
         for replica in asked:
-            request = _Request(do, keeping(replica.number), batch=False)
+            request = _Request(f"the request {do!r}", keeping(replica.number), batch=False)
             self._send(replica, request, {"do": do, **values}, arrays)
         with self._changed:
             while len(replies) < len(asked):
@@ -397,7 +426,7 @@ class Replicated:
         try:
             size = link.send(replica.connection, {"number": number, **header}, arrays)
         except OSError:
-            self._fail(self._lost(replica))
+            self.fail(self._lost(replica))
             self._raise()
         if request.batch:
             self._sent_bytes += size
@@ -409,15 +438,21 @@ class Replicated:
             selector.register(replica.connection, selectors.EVENT_READ, replica)
         checked_s = time.monotonic()
         try:
-            while not self._closed:
+            while not self._is_over:
                 for key, _ in selector.select(_TICK_S):
-                    self._take(key.data)
+                    if not self._is_over:
+                        self._take(key.data)
                 if time.monotonic() - checked_s > _TICK_S:
                     checked_s = time.monotonic()
                     self._check_time()
         # The error is passed on to the threads that wait for answers.
         except Exception as e:  # noqa: BLE001
-            self._fail(e)
+            self.fail(e)
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether no answer may be reported any more. LoadGen is undefined after an error."""
+        return self._closed or self._error is not None
 
     def _take(self, replica: _Replica) -> None:
         """Take a message of a replica. Raises Reported for one that it may not send."""
@@ -436,10 +471,13 @@ class Replicated:
             raise self._failed(replica, header)
         if request.batch:
             self._taken_bytes += message.size
-        if request.on_reply(message):
-            with self._changed:
+        if request.batch and not self._is_calibrated:
+            self.slowest_ns = max(self.slowest_ns, begun_ns - replica.since_ns)
+        is_last = request.on_reply(message)
+        with self._changed:
+            replica.since_ns = _clock()
+            if is_last:
                 del replica.requests[number]
-                replica.since_ns = _clock()
                 self._changed.notify_all()
         if request.batch:
             self._taking_ns += _clock() - begun_ns
@@ -474,15 +512,37 @@ class Replicated:
         return True
 
     def _check_time(self) -> None:
-        """Raises Reported if a replica holds a batch for too long without an answer."""
-        now = _clock()
+        """Raises Reported if a replica holds a request for too long without progress."""
         for replica in self._replicas:
             with self._changed:
-                is_held = any(request.batch for request in replica.requests.values())
-                silent_s = (now - replica.since_ns) / 1e9
-            if is_held and silent_s > self.hang_s:
-                what = f"hung: no answer within {self.hang_s:.1f} s while it held a batch"
+                requests = list(replica.requests.values())
+            if not requests:
+                continue
+            is_batch = any(request.batch for request in requests)
+            if not is_batch:
+                self._read_beat(replica)
+            with self._changed:
+                silent_s = (_clock() - replica.since_ns) / 1e9
+            hang_s = self._hang_s(is_batch)
+            if silent_s > hang_s:
+                what = f"hung: no answer within {hang_s:.1f} s while it held {requests[0].name}"
                 raise self._fault(replica.number, what)
+
+    def _read_beat(self, replica: _Replica) -> None:
+        """Pass the progress of a replica on to the parent of this process."""
+        beat = heartbeat.read(self._folders[replica.number] / "heartbeat")
+        if beat == replica.beat:
+            return
+        replica.beat = beat
+        with self._changed:
+            replica.since_ns = _clock()
+        self._beat.bump(1)
+
+    def _hang_s(self, is_batch: bool) -> float:
+        """Seconds without progress after which a replica counts as hung."""
+        if is_batch and self._is_calibrated:
+            return max(self._least_hang_s, HANG_BATCHES * self.slowest_ns / 1e9)
+        return self._beat.limit_s - _EARLIER_S
 
     def _failed(self, replica: _Replica, header: dict[str, Any]) -> Reported:
         """The error that a replica reported."""
@@ -497,10 +557,11 @@ class Replicated:
         return self._fault(replica.number, how + held)
 
     def _fault(self, number: int, what: str) -> Reported:
-        log = folder(self._job, number) / "worker.log"
+        log = self._folders[number] / "worker.log"
         return Reported(WorkerOutcome("error", f"replica {number} {what}; see {log}"))
 
-    def _fail(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
+        """Report no further answer, and raise this error in every thread that waits."""
         with self._changed:
             if not self._closed:
                 self._error = self._error or error

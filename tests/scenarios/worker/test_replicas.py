@@ -25,8 +25,9 @@ from harness.execution.process import Worker
 from scenarios import offline, server
 from scenarios.worker import batching
 from scenarios.worker.failures import Reported
+from scenarios.worker.heartbeat import Heartbeat, read
 from scenarios.worker.replica import Replica
-from scenarios.worker.replicas import link
+from scenarios.worker.replicas import dispatcher, link
 from scenarios.worker.replicas.dispatcher import Replicated
 from scenarios.worker.streaming import Responder
 from scenarios.worker.watch import Watch
@@ -73,6 +74,37 @@ class Hangs(Replica):
 
     def _answer(self, message):
         threading.Event().wait()
+
+
+class HangsOutside(Replica):
+    """Never takes the evidence before a test."""
+
+    def _take(self, message):
+        if message.header["do"] == "begin":
+            threading.Event().wait()
+        super()._take(message)
+
+
+class LoadsSlowly(Replica):
+    """Takes 0.9 seconds to load, with progress."""
+
+    def _take(self, message):
+        for _ in range(6 * (message.header["do"] == "load")):
+            time.sleep(0.15)
+            self.beat.bump(1)
+        super()._take(message)
+
+
+class AnswersLongerOnce(Replica):
+    """Takes 0.6 seconds for its first batch."""
+
+    was_long = False
+
+    def _answer(self, message):
+        if not self.was_long:
+            self.was_long = True
+            time.sleep(0.6)
+        super()._answer(message)
 
 
 class Raises(Replica):
@@ -134,8 +166,15 @@ def job_of(tmp_path, count=2, scenario="Offline", **options):
     return job
 
 
-def started(job, last=Replica, hang_s=5.0):
-    return Replicated(job, Threads(job, last), hang_s)
+def started(job, last=Replica, hang_s=5.0, limit_s=1800):
+    beat = Heartbeat(job.log_dir / "heartbeat")
+    beat.enter("load", limit_s)
+    return Replicated(job, beat, Threads(job, last), hang_s)
+
+
+def taken(sut, job):
+    """Let the replicas work for the job."""
+    sut.take(job, Heartbeat(job.log_dir / "heartbeat"))
 
 
 class Answers:
@@ -178,7 +217,7 @@ def test_each_sample_is_answered_once_and_by_its_own_answer(tmp_path):
     job = job_of(tmp_path, count=3)
     sut = started(job)
     assert sut.in_flight == 3 * 2
-    sut.take(job)
+    taken(sut, job)
     sut.begin()
     answers = offline_run(job, sut)
     before, after = sut.end()
@@ -205,7 +244,7 @@ def test_requests_over_time_are_answered_by_all_replicas(tmp_path):
     serving = Serving(max_wait_ms=0, percentile=90, max_latency_ms=100.0)
     job = replace(job, serving=serving, batch_sizes=(1, 2, 4))
     sut = started(job)
-    sut.take(job)
+    taken(sut, job)
     sut.begin()
     answers = Answers()
     watch = Watch()
@@ -314,7 +353,7 @@ def test_streamed_answers_have_their_first_tokens(tmp_path):
         (OtherSamples, "answered other samples than those of its batch", "error"),
         (OtherRequest, "answered request .*, which it does not hold", "error"),
         (Dies, "closed its connection while it held a batch", "error"),
-        (Hangs, "hung: no answer within 0.5 s while it held a batch", "error"),
+        (Hangs, r"hung: no answer within \d+.\d s while it held a batch", "error"),
         (Raises, "MemoryError: no room", "oom"),
     ],
 )
@@ -328,6 +367,59 @@ def test_a_fault_ends_the_test_with_its_reason(kind, words, status, tmp_path):
     sut.close()
     assert found.value.outcome.status == status
     assert time.monotonic() - begun_s < 10
+
+
+def test_with_end_tokens_a_longer_answer_of_the_calibration_is_no_hang(tmp_path):
+    job = job_of(tmp_path)
+    config = {**job.workload.config, "end_tokens": [5]}
+    job = replace(job, workload=replace(job.workload, config=config))
+    sut = started(job, AnswersLongerOnce, hang_s=0.2, limit_s=70)
+    offline_run(job, sut)
+    assert sut.slowest_ns > 0.5e9
+    sut.calibrated(0)
+    assert sut._hang_s(is_batch=True) > 5
+    sut.close()
+
+
+def test_a_hang_outside_a_batch_names_the_replica(tmp_path, monkeypatch):
+    monkeypatch.setattr(dispatcher, "_EARLIER_S", 0.7)
+    job = job_of(tmp_path)
+    sut = started(job, HangsOutside, limit_s=1)
+    with pytest.raises(Reported, match="replica 1 hung: no answer within 0.3 s .* 'begin'; see"):
+        sut.begin()
+    sut.close()
+
+
+def test_progress_of_a_replica_is_progress_of_the_worker(tmp_path, monkeypatch):
+    monkeypatch.setattr(dispatcher, "_EARLIER_S", 0.5)
+    monkeypatch.setattr(dispatcher, "_TICK_S", 0.05)
+    job = job_of(tmp_path)
+    sut = started(job, LoadsSlowly, limit_s=1)
+    sut.close()
+    assert read(job.log_dir / "heartbeat").completed > 4
+
+
+def test_nothing_is_reported_after_an_overload(tmp_path, monkeypatch):
+    job = job_of(tmp_path, scenario="Server", latency_ms=60.0)
+    serving = Serving(max_wait_ms=0, percentile=90, max_latency_ms=100.0)
+    job = replace(job, serving=serving, batch_sizes=(4,))
+    monkeypatch.setattr(server, "policy", lambda job: batching.Policy(sizes=(4,), most_waiting=4))
+    sut = started(job)
+    answers, watch = Answers(), Watch()
+    library = sut.library(job.inputs)
+    library.load(range(SAMPLES))
+    issue, _ = server.callbacks(sut, library, answers.respond, job, watch)
+
+    def requests():
+        for number in range(SAMPLES):
+            issue([100 + number], [number])
+            time.sleep(0.001)
+
+    with pytest.raises(batching.Overload):
+        batching.answer_while(watch.queue, requests)
+    time.sleep(0.15)
+    sut.close()
+    assert not answers.payloads
 
 
 def test_replicas_of_different_versions_are_refused(tmp_path):
