@@ -136,7 +136,12 @@ def measure(
     )
     if isinstance(loaded.sut, Replicated):
         loaded.sut.take(job, beat)
-    fields = procedure(job, loaded.sut, beat, loaded.slowest_ns)
+    try:
+        fields = procedure(job, loaded.sut, beat, loaded.slowest_ns)
+    except BaseException:
+        if isinstance(loaded.sut, Replicated):
+            loaded.sut.close()
+        raise
     outcome = WorkerOutcome(
         "ok",
         peak_host_bytes=host_memory.peak_bytes() + _bytes_of_replicas(loaded.sut),

@@ -183,6 +183,8 @@ def _find_rate(
     seed = loadgen.test_settings(job).schedule_rng_seed
     beat.enter("rate", _hang_limit_s(calibration, sut))
     found: dict[str, Any] = scenario.find_rate(sut, qsl, job, capacity, seed, beat)
+    if isinstance(sut, Replicated):
+        qsl.close()
     return found
 
 
@@ -251,6 +253,8 @@ def calibrate(
             job.limits.calibration_seconds * 1e9,
         ),
     )
+    if isinstance(sut, Replicated):
+        samples_like.close()
     # An honest answer may take many times as long as the mean of a window.
     if ends and isinstance(sut, Replicated):
         slowest_ns = max(slowest_ns, sut.slowest_ns)  # the gaps are between answers of all replicas

@@ -11,6 +11,7 @@ import functools
 import itertools
 import secrets
 import selectors
+import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -23,9 +24,9 @@ from typing import Any
 import numpy as np
 
 from formats.figures import TOKEN_BYTES
-from formats.job import Job
+from formats.job import PERFORMANCE, Job
 from formats.outcome import WorkerOutcome
-from scenarios.worker import heartbeat
+from scenarios.worker import heartbeat, host_memory
 from scenarios.worker.failures import Reported
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Beat, Heartbeat
 from scenarios.worker.replicas import link
@@ -148,6 +149,7 @@ class Replicated:
         self._job = job
         self._folders = [folder(job, number) for number in range(self.count)]
         self._beat = beat
+        self._oom_kills = host_memory.kernel_oom_kills()
         self._placement = placement or Subprocesses(job)
         self._changed = threading.Condition()
         self._error: Exception | None = None
@@ -205,8 +207,12 @@ class Replicated:
         first = self.loaded[0]
         for number, other in enumerate(self.loaded):
             for name in _COMPARED:
-                if other[name] != first[name]:
-                    raise self._fault(number, _difference(name, other[name], first[name]))
+                self._check_same(number, name, other[name], first[name])
+
+    def _check_same(self, number: int, name: str, other: Any, first: Any) -> None:
+        """Raises Reported if a value of a replica is not that of the first one."""
+        if other != first:
+            raise self._fault(number, _difference(name, other, first))
 
     def close(self) -> None:
         """End all replicas."""
@@ -223,6 +229,7 @@ class Replicated:
         """Tell the replicas which job they work for. `beat`: as in `__init__`."""
         self._job = job
         self._beat = beat
+        self._oom_kills = host_memory.kernel_oom_kills()
         beat.allow(LOAD_LIMIT_S)
         self.ask("job", path=str(job.log_dir / "job.json"))
 
@@ -315,15 +322,17 @@ class Replicated:
 
     def end(self) -> tuple[Evidence, Evidence]:
         """Take the evidence after a test. Return that of the first replica, from before and after
-        the test. Raises Reported if the replicas ran in different precisions.
+        the test. Raises Reported if the replicas ran in different precisions, or with different
+        numbers of compiled graphs.
         """
         self._ended = self.ask("end")
         found = [[Evidence(**each) for each in reply.header["evidence"]] for reply in self._ended]
         before, after = found[0]
+        # In later tests, one replica has also computed logits, which may compile another graph.
+        names = ("precision", "graphs") if self._job.test == PERFORMANCE else ("precision",)
         for number, (_, other) in enumerate(found):
-            if other.precision != after.precision:
-                difference = _difference("precision", other.precision, after.precision)
-                raise self._fault(number, difference)
+            for name in names:
+                self._check_same(number, name, getattr(other, name), getattr(after, name))
         self.peak_host_bytes = sum(reply.header["peak_host_bytes"] for reply in self._ended)
         return before, after
 
@@ -425,8 +434,8 @@ class Replicated:
             replica.requests[number] = request
         try:
             size = link.send(replica.connection, {"number": number, **header}, arrays)
-        except OSError:
-            self.fail(self._lost(replica))
+        except OSError as e:
+            self.fail(self._lost(replica, e))
             self._raise()
         if request.batch:
             self._sent_bytes += size
@@ -459,8 +468,8 @@ class Replicated:
         begun_ns = _clock()
         try:
             message = link.receive(replica.connection)
-        except (EOFError, OSError):
-            raise self._lost(replica) from None
+        except (EOFError, OSError) as e:
+            raise self._lost(replica, e) from None
         header = message.header
         number = header.get("number", 0)
         request = replica.requests.get(number)
@@ -551,9 +560,19 @@ class Replicated:
             reason = f"replica {replica.number}: {reason}"
         return Reported(WorkerOutcome(header["status"], reason))
 
-    def _lost(self, replica: _Replica) -> Reported:
-        how = self._placement.ended(replica.number, _END_S) or "closed its connection"
+    def _lost(self, replica: _Replica, error: Exception) -> Reported:
+        """The fault of a replica with whose connection there was an error."""
         held = f" while it held {replica.held}" if replica.held else ""
+        if isinstance(error, BlockingIOError):
+            return self._fault(replica.number, f"stopped in the middle of a message{held}")
+        how = self._placement.ended(replica.number, _END_S) or "closed its connection"
+        was_killed = how.endswith(signal.SIGKILL.name)
+        if was_killed and host_memory.kernel_oom_kills() > self._oom_kills:
+            reason = (
+                f"the kernel killed replica {replica.number} for want of memory{held}: choose a"
+                " smaller --size or --batch-size, or fewer --replicas"
+            )
+            return Reported(WorkerOutcome("oom", reason))
         return self._fault(replica.number, how + held)
 
     def _fault(self, number: int, what: str) -> Reported:

@@ -4,6 +4,7 @@ of most tests are threads that speak to the dispatcher over real connections.
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import socket
@@ -23,7 +24,8 @@ from formats.writing import write_json
 from harness.execution import process
 from harness.execution.process import Worker
 from scenarios import offline, server
-from scenarios.worker import batching
+from scenarios.worker import __main__ as worker_program
+from scenarios.worker import batching, host_memory, procedures
 from scenarios.worker.failures import Reported
 from scenarios.worker.heartbeat import Heartbeat, read
 from scenarios.worker.replica import Replica
@@ -131,6 +133,32 @@ class OtherPrecision(Replica):
             before, after = reply["evidence"]
             reply = {**reply, "evidence": [before, {**after, "precision": "float16"}]}
         super()._reply(message, reply, arrays)
+
+
+class OtherGraphs(Replica):
+    """Fell back to another number of graphs."""
+
+    def _reply(self, message, reply, arrays=None):
+        if "evidence" in reply:
+            before, after = reply["evidence"]
+            reply = {**reply, "evidence": [before, {**after, "graphs": 3}]}
+        super()._reply(message, reply, arrays)
+
+
+class Stops(Replica):
+    """Sends only the length of its first answer."""
+
+    def _answer(self, message):
+        os.write(self.connection.fileno(), (100).to_bytes(4, "big"))
+        threading.Event().wait()
+
+
+class Kept(Replica):
+    """Can be looked into."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        Kept.last = self
 
 
 class Threads:
@@ -354,12 +382,13 @@ def test_streamed_answers_have_their_first_tokens(tmp_path):
         (OtherRequest, "answered request .*, which it does not hold", "error"),
         (Dies, "closed its connection while it held a batch", "error"),
         (Hangs, r"hung: no answer within \d+.\d s while it held a batch", "error"),
+        (Stops, "stopped in the middle of a message while it held a batch", "error"),
         (Raises, "MemoryError: no room", "oom"),
     ],
 )
 def test_a_fault_ends_the_test_with_its_reason(kind, words, status, tmp_path):
     job = job_of(tmp_path)
-    sut = started(job, kind, hang_s=0.5 if kind is Hangs else 10.0)
+    sut = started(job, kind, hang_s=0.5 if kind in (Hangs, Stops) else 10.0)
     begun_s = time.monotonic()
     with pytest.raises(Reported, match=f"replica 1:? {words}") as found:
         offline_run(job, sut)
@@ -428,13 +457,55 @@ def test_replicas_of_different_versions_are_refused(tmp_path):
         started(job, OtherVersion)
 
 
-def test_replicas_of_different_precisions_are_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (OtherPrecision, "replica 1 has precision float16, and replica 0 has float"),
+        (OtherGraphs, "replica 1 has graphs 3, and replica 0 has 0"),
+    ],
+)
+def test_replicas_with_different_evidence_are_refused(kind, words, tmp_path):
     job = job_of(tmp_path)
-    sut = started(job, OtherPrecision)
+    sut = started(job, kind)
     sut.begin()
-    with pytest.raises(Reported, match="replica 1 has precision float16, and replica 0 has float"):
+    with pytest.raises(Reported, match=words):
         sut.end()
     sut.close()
+
+
+def test_a_replica_that_the_kernel_killed_for_want_of_memory_is_oom(tmp_path, monkeypatch):
+    monkeypatch.setattr(host_memory, "kernel_oom_kills", itertools.count().__next__)
+    job = job_of(tmp_path)
+    sut = started(job, Dies)
+    monkeypatch.setattr(sut._placement, "ended", lambda *_: "was killed by signal SIGKILL")
+    with pytest.raises(Reported, match="killed replica 1 for want of memory .* batch: ") as found:
+        offline_run(job, sut)
+    sut.close()
+    assert found.value.outcome.status == "oom"
+
+
+def test_a_replica_frees_the_samples_of_the_calibration_and_of_earlier_tests(tmp_path):
+    job = job_of(tmp_path)
+    sut = started(job, Kept)
+    beat = Heartbeat(job.log_dir / "heartbeat")
+    procedures.calibrate(job, sut, offline, beat, 1e6)
+    assert not Kept.last.libraries
+    sut.library(job.inputs)
+    assert Kept.last.libraries
+    taken(sut, job)
+    assert not Kept.last.libraries
+    sut.close()
+
+
+def test_replicas_are_closed_if_the_first_job_fails(tmp_path, monkeypatch):
+    job = job_of(tmp_path)
+    sut = started(job)
+    loaded = worker_program.Loaded(job.test, sut, 1.0, {})
+    monkeypatch.setattr(worker_program, "_replicated", lambda job, beat: loaded)
+    monkeypatch.setattr(procedures, "find", lambda name: lambda *arguments: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        worker_program.measure(job, Heartbeat(job.log_dir / "heartbeat"))
+    assert all(replica.connection.closed for replica in sut._replicas)
 
 
 def test_a_connection_without_the_secret_is_closed(monkeypatch):
