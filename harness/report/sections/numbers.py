@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.comparison import tables
+from harness.comparison.tables import Group
 from harness.figure import short
 from harness.messages import SectionNote
 from harness.report.comparison import Comparison
@@ -43,7 +44,7 @@ def section(content: Content) -> Section:
 
 
 def _table(comparison: Comparison) -> Table:
-    rows = [_with_error(tables.row(group)) for group in comparison.good]
+    rows = [_shown(group) for group in comparison.good]
     names = [name for name, (column, _) in _COLUMNS.items() if any(row[column] for row in rows)]
     figure = comparison.unit
     if all(row[_MEDIAN] == row["figure"] for row in rows):
@@ -60,8 +61,13 @@ def _table(comparison: Comparison) -> Table:
     )
 
 
-def _with_error(row: dict[str, Any]) -> dict[str, Any]:
-    """The row with the error of the answers, as a share of its limit."""
+def _shown(group: Group) -> dict[str, Any]:
+    """The row with the batch size that ran, if it is not the comparison's, and with the error of the
+    answers, as a share of its limit.
+    """
+    row = tables.row(group)
+    if group.cell.requested_batch is not None:
+        row["sut"] += f", batch {group.cell.batch_size}"
     limit = row["accuracy_limit"]
     share = float(f"{row['accuracy'] / limit:.2g}") if limit else None
     return row | {_ERROR: share}
