@@ -29,8 +29,8 @@ from compliance.scoring import accuracy
 from compliance.scoring.accuracy import Accuracy, Arrays
 from compliance.subject import LoadGenRun, Subject
 from formats.checks import Check
-from formats.record import Judged
 from formats.job import Job
+from formats.record import Judged
 
 _FILE = "verify_accuracy.txt"
 _CUT = (

@@ -62,8 +62,8 @@ def _table(comparison: Comparison) -> Table:
 
 
 def _shown(group: Group) -> dict[str, Any]:
-    """The row with the batch size that ran, if it is not the comparison's, and with the error of the
-    answers, as a share of its limit.
+    """The row with the error of the answers, as a share of its limit. The SUT's name has the batch
+    size that ran, if a switch changed the requested one.
     """
     row = tables.row(group)
     if group.cell.requested_batch is not None:
