@@ -21,6 +21,7 @@ from formats.work import (
 if TYPE_CHECKING:
     from formats.outcome import WorkerOutcome
     from formats.record import Record
+    from formats.work import Roof
 
 BINDING = {"matrix_share": MATRIX_PRODUCTS, "bandwidth_share": MEMORY}
 """Name of a share → the limit of the machine that it is a share of."""
@@ -64,9 +65,10 @@ def of(
     if not rates and record.least_flops and passes is not None:
         rates = {"flops_per_second": record.least_flops * samples_per_second * passes}
     devices = _devices(record)
+    roof = _roof(record)
     limits = {
         "matrix_share": _matrix_flops(record, outcome),
-        "bandwidth_share": record.roof.read_bytes_per_second * devices if record.roof else None,
+        "bandwidth_share": roof.read_bytes_per_second * devices if roof else None,
     }
     reached = {
         "matrix_share": rates.get("flops_per_second"),
@@ -104,10 +106,18 @@ def _matrix_flops(record: Record, outcome: WorkerOutcome) -> float | None:
     """The operations a second of a large matrix product: those of the measured limits, else those
     that the worker measured.
     """
-    if record.roof:
-        return record.roof.matrix_flops * _devices(record)
+    if roof := _roof(record):
+        return roof.matrix_flops * _devices(record)
     rate: float | None = (outcome.evidence_after or {}).get("matrix_flops")
     return rate and rate * record.cell.replica_count
+
+
+def _roof(record: Record) -> Roof | None:
+    """The measured limits. None for one of several replicas on a CPU: the limits are those of the
+    whole machine, and it has a part of the cores.
+    """
+    is_part = "/" in (record.cell.replicas or "")
+    return None if is_part and not record.accelerator else record.roof
 
 
 def _devices(record: Record) -> int:

@@ -597,9 +597,9 @@ class Finding(StrEnum):
         "{nodes} nodes of one kind were measured: {names}; figures of two nodes are never pooled"
     )
     NODES_PRODUCTS = (
-        "large matrix products of {framework} in {precision} on {device} reach {low:,.0f} to"
-        " {high:,.0f} GFLOP/s on {nodes} nodes of one kind: {fastest} reaches {more:.1%} more than"
-        " {slowest}"
+        "large matrix products of {framework} in {precision} on {device}{replicas} reach"
+        " {low:,.0f} to {high:,.0f} GFLOP/s on {nodes} nodes of one kind: {fastest} reaches"
+        " {more:.1%} more than {slowest}"
     )
     NODES_CELL = (
         "{cell} was measured on {nodes} nodes of one kind: {low} to {high} {unit}, the largest is"
@@ -908,6 +908,8 @@ class OnCluster(StrEnum):
     SILENT = "the scheduler does not answer; jobs go on, and this command waits"
     TAKEN = "another command follows the sweep {folder}: wait for it, or end it"
     REFUSED = "sbatch refused the job {name}: {words}"
+    SUBMITTED_BEFORE = "{words}; already submitted: {jobs}, which the same command follows"
+    NO_DRIVER = "the process that talks to Ray was ended"
     NO_RAY = "--on: Ray at {address} cannot run the jobs: {words}"
 
 

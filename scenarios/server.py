@@ -9,7 +9,7 @@ from typing import Any
 
 from formats.job import Job
 from scenarios.worker import engine, rate_search
-from scenarios.worker.batching import Batcher, Policy
+from scenarios.worker.batching import Batcher, Overload, Policy
 from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.latency_limits import Limited
 from scenarios.worker.qsl import Qsl
@@ -93,8 +93,13 @@ def callbacks(
 
     def issue(ids: Sequence[int], indices: Sequence[int]) -> None:
         limited.issue(ids)
-        for request in zip(ids, indices, strict=True):
-            batcher.put(request)
+        try:
+            for request in zip(ids, indices, strict=True):
+                batcher.put(request)
+        except Overload as e:
+            if isinstance(sut, Replicated):
+                sut.fail(e)
+            raise
 
     def flush() -> None:
         limited.last_issued()

@@ -110,6 +110,7 @@ class Follower:
     def _submit(self, missing: Sequence[Followed]) -> None:
         for one in missing:
             one.job.write(self.command)
+            one.job.log.write_text("", encoding="utf-8")
         self.cluster.submit([one.job for one in missing])
         for one in missing:
             number = self._number(one)
@@ -198,11 +199,11 @@ def outcome(one: Followed) -> str:
         return OnCluster.DONE
     words = one.state.words if one.state else OnCluster.FORGOTTEN
     node = one.node or OnCluster.UNKNOWN_NODE
+    if one.state is None or not one.state.exited:
+        return OnCluster.INTERRUPTED.format(node=node, words=words)
     last = _last_line(one.job.log)
     if not last:
         return OnCluster.NOT_SHARED.format(node=node, folder=one.job.folder, words=words)
-    if one.state is None or not one.state.exited:
-        return OnCluster.INTERRUPTED.format(node=node, words=words)
     return OnCluster.ENDED.format(node=node, words=words, last=last, log=one.job.log)
 
 

@@ -71,7 +71,7 @@ class Job:
         return f"{work} ({', '.join(dict.fromkeys(suts))})"
 
     def write(self, command: str) -> None:
-        """Write the recipe, and an empty log.
+        """Write the recipe, and create the log. An earlier log stays, because a job may use it.
 
         `command`: the user's command, for a reader of the recipe.
         """
@@ -85,7 +85,7 @@ class Job:
                 lines.append(f"{name} = [{', '.join(map(_quoted, of_one))}]")
         self.folder.mkdir(parents=True, exist_ok=True)
         self.recipe.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        self.log.write_text("", encoding="utf-8")
+        self.log.touch()
 
 
 @dataclass(frozen=True, kw_only=True)

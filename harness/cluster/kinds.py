@@ -10,7 +10,8 @@ from harness.cluster.slurm import Slurm, read_options
 from harness.errors import UsageError
 from sut.devices import DEVICES
 
-_SLURM, _RAY, _CLIENT = "slurm", "ray", "ray://"
+SLURM = "slurm"
+_RAY, _CLIENT = "ray", "ray://"
 
 
 def named(
@@ -28,7 +29,7 @@ def named(
         cache: the folder of environments.
         say: prints what is made.
     """
-    if on == _SLURM:
+    if on == SLURM:
         return Slurm(read_options(slurm))
     if slurm:
         raise UsageError(f"--slurm {slurm[0]}: is for --on slurm: leave it out")

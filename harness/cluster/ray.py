@@ -9,6 +9,7 @@ import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from harness.cluster.jobs import Job, State, script_line
@@ -98,7 +99,9 @@ class Ray:
             lines = (folder / _LOG).read_text(encoding="utf-8", errors="replace").splitlines()
             words = next((line for line in reversed(lines) if line.strip()), f"exit code {code}")
             raise EnvironmentFailure(OnCluster.NO_RAY.format(address=self.address, words=words))
-        if states or code == 0:
+        if code == 0:
+            return {name: _ended(state) for name, state in states.items()}
+        if states:
             return states
         return {job.name: _waits(job) for job in jobs}
 
@@ -111,6 +114,11 @@ class Ray:
             self.driver.wait(_PATIENCE_S)
         except subprocess.TimeoutExpired:
             self.driver.kill()
+
+
+def _ended(state: State) -> State:
+    """The state after the process that talks to Ray ended, because tasks end with it."""
+    return replace(state, live=False, words=OnCluster.NO_DRIVER) if state.live else state
 
 
 def _waits(job: Job) -> State:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -64,11 +65,13 @@ class Driver:
     """Jobs, and the nodes on which they run.
 
     Attributes:
+        needed: the resource that a node must have.
         running: reference of a task → (its job, its node).
     """
 
     def __init__(self, document: Mapping[str, Any], states: Path):
         self.document = document
+        self.needed = "GPU" if document["accelerator"] else "CPU"
         self.path = states
         self.waiting = deque(document["jobs"])
         self.running: dict[Any, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
@@ -76,13 +79,15 @@ class Driver:
 
     def run(self) -> None:
         """Run all jobs, one at a time on each node."""
-        for job in self.waiting:
-            self._note(job, live=True, words="waits for a node", queued=True)
         while self.waiting or self.running:
             for node in self._free():
                 if self.waiting:
                     self._begin(self.waiting.popleft(), node)
+            self._note_waiting()
             self._write()
+            if not self.running:
+                time.sleep(_LOOK_S)
+                continue
             done, _ = ray.wait(list(self.running), timeout=_LOOK_S)
             for reference in done:
                 job, node = self.running.pop(reference)
@@ -97,9 +102,8 @@ class Driver:
     def _free(self) -> Sequence[Mapping[str, Any]]:
         """The nodes without a task of ours. With `accelerator`, only those with a GPU."""
         taken = {node["NodeID"] for _, node in self.running.values()}
-        needed = "GPU" if self.document["accelerator"] else "CPU"
         alive = [node for node in ray.nodes() if node["Alive"]]
-        fit = [node for node in alive if node["Resources"].get(needed, 0) >= 1]
+        fit = [node for node in alive if node["Resources"].get(self.needed, 0) >= 1]
         return [node for node in fit if node["NodeID"] not in taken]
 
     def _begin(self, job: Mapping[str, Any], node: Mapping[str, Any]) -> None:
@@ -112,6 +116,12 @@ class Driver:
         reference = task.remote(job, self.document["variables"])
         self.running[reference] = (job, node)
         self._note(job, live=True, words="assigned", node=_name(node))
+
+    def _note_waiting(self) -> None:
+        """Note the jobs that wait. If no job runs, no node fits, which the user should see."""
+        words = "waits for a node" if self.running else f"waits: no node has a {self.needed}"
+        for job in self.waiting:
+            self._note(job, live=True, words=words, queued=bool(self.running))
 
     def _note(self, job: Mapping[str, Any], **facts: Any) -> None:
         """Note the state of a job: the fields of `harness.cluster.jobs.State`."""

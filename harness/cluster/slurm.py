@@ -7,6 +7,7 @@ from squeue, because sacct needs a database of jobs that many clusters do not ha
 from __future__ import annotations
 
 import getpass
+import os
 import re
 import shlex
 import shutil
@@ -14,12 +15,15 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 
 from harness.cluster.jobs import Job, State, script_line
+from harness.comparison.statistics import plural
 from harness.errors import EnvironmentFailure, UsageError
 from harness.messages import OnCluster
 
 _PROGRAMS = ("sbatch", "squeue", "scancel")
 _OURS = ("job-name", "nodes", "exclusive", "output", "error", "array", "chdir", "wrap")
 """Options of sbatch that every script sets, or that would make another script."""
+_HIDING = re.compile(r"SQUEUE_|SCANCEL_|SLURM_CLUSTERS$|SBATCH_(ARRAY_INX|CLUSTERS|JOB_NAME)$")
+"""Environment variables of Slurm with which a job would not be found by its name."""
 _DEFAULTS = {"mem": "0"}
 """All of the node's memory: an exclusive node comes with all processors, and without this with
 little memory.
@@ -69,6 +73,8 @@ def _checked(text: str, name: str, value: str) -> str:
         )
     if name in _OURS:
         raise UsageError(f"--slurm {text}: {name} is set for each job: leave it out")
+    if name in ("cluster", "clusters"):
+        raise UsageError(f"--slurm {text}: jobs are followed only on this cluster: leave it out")
     return name
 
 
@@ -117,10 +123,13 @@ class Slurm:
 
     def submit(self, jobs: Sequence[Job]) -> None:
         """Submit jobs. Raises EnvironmentFailure with sbatch's own words."""
-        for job in jobs:
+        for count, job in enumerate(jobs):
             done = _run(["sbatch"], self.text(job))
             if done.returncode:
                 words = " ".join(done.stderr.split())
+                if count:
+                    before = plural(count, "job")
+                    words = OnCluster.SUBMITTED_BEFORE.format(words=words, jobs=before)
                 raise EnvironmentFailure(OnCluster.REFUSED.format(name=job.name, words=words))
 
     def states(self, jobs: Sequence[Job]) -> Mapping[str, State] | None:
@@ -156,4 +165,7 @@ def _number(line: str) -> int:
 
 
 def _run(command: list[str], text: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    variables = {name: value for name, value in os.environ.items() if not _HIDING.match(name)}
+    return subprocess.run(
+        command, input=text, capture_output=True, text=True, check=False, env=variables
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shlex
 import signal
@@ -16,8 +17,12 @@ from harness.request.flags import known_name
 
 if TYPE_CHECKING:
     from harness.cluster.jobs import Job
+    from harness.sweep.cells import Series
     from harness.sweep.recipe import Recipe, Values
     from harness.sweep.schedule import RepeatPlan
+
+_OF_NODE = ("device", "replicas")
+"""Flags that only a node can check, because this machine may have other devices."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +86,9 @@ def main(
         reporter.say(OnCluster.PRINTED.format(folder=folder))
         return 0
     cluster.check()
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # jobs outlive a lost connection
+    if flags.on == kinds.SLURM:  # its jobs outlive this command: only Ctrl-C cancels them
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
     plan.folder.mkdir(parents=True, exist_ok=True)
     wanted = journal.Repeats(least=repeats.least, most=repeats.most, until=repeats.until)
     follower = follow.Follower(
@@ -97,19 +104,21 @@ def main(
 
 
 def _plan(flags: argparse.Namespace, chosen: Recipe, values: Values, repeats: RepeatPlan) -> _Plan:
-    """The jobs of the cells. The cells are checked without `--device`, because this machine may
-    have none. Raises UsageError if all are impossible.
+    """The jobs of the cells. Raises UsageError if all are impossible without the flags in
+    `_OF_NODE`.
     """
     from harness.cluster import jobs
     from harness.sweep import cells, journal, recipe
 
     grids = [_without(grid, recipe.LEFT_OUT) for grid in chosen.grids]
     devices = _devices(grids)
-    on_host = [_without(grid, ("device",)) for grid in grids]
+    on_host = [_without(grid, _OF_NODE) for grid in grids]
     series = cells.make(on_host, values, control=False)
     options = next(s.request.options for s in series if s.request)
-    name = re.sub(r"[^\w.-]+", "-", "-".join((chosen.name, *devices)))
-    folder = journal.folder(options.out, name, series, flags.again)
+    name = re.sub(r"[^\w.-]+", "-", chosen.name)
+    of_node = [[grid.get(flag) for flag in _OF_NODE] for grid in grids]
+    more = [*of_node, _variables(series, devices)]
+    folder = journal.folder(options.out, name, series, flags.again, more)
     each_cell = [words for grid in grids for words in cells.expand(grid)]
     places = ["--out", str(options.out), "--cache", str(options.cache)]
     common = [*places, *_common_flags(flags, values, repeats)]
@@ -128,6 +137,21 @@ def _devices(grids: Iterable[Values]) -> list[str]:
 
     given = [name for grid in grids for name in grid.get("device", ())]
     return [known_name(name, DEVICES, "--device") for name in dict.fromkeys(given)]
+
+
+def _variables(series: Iterable[Series], devices: Sequence[str]) -> list[str]:
+    """The environment variables that may change a figure on one of these devices. If none is named,
+    a node decides, so those of every device.
+    """
+    from sut import variables
+    from sut.devices import DEVICES
+
+    found: dict[str, str] = {}
+    for each in series:
+        for device in devices or DEVICES:
+            if each.request:
+                found |= variables.of_cell(each.request.spec, device, os.environ)
+    return [f"{name}={value}" for name, value in sorted(found.items())]
 
 
 def _without(grid: Values, names: Collection[str]) -> Values:

@@ -567,5 +567,6 @@ def place_of(sut: str) -> int:
 
 def _place(group: Group) -> tuple[Any, ...]:
     cell = group.cell
-    keys = [getattr(cell, name) or 0 for name in ordered_by("sorts")]
+    values = [getattr(cell, name) for name in ordered_by("sorts")]
+    keys = [(bool(value), value or 0) for value in values]  # None is before a number and a text
     return (*keys, place_of(cell.sut), cell.digest, group.last.order)

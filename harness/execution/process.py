@@ -19,7 +19,7 @@ from formats.job import PROFILE, REFERENCE, SERVE, Job
 from formats.outcome import WorkerOutcome
 from formats.writing import write_json
 from harness.execution.environments import ROOT
-from scenarios.worker import heartbeat
+from scenarios.worker import heartbeat, host_memory
 from scenarios.worker.heartbeat import Beat
 from scenarios.worker.replicas.placement import pinned
 from sut.devices import DEVICES
@@ -61,7 +61,7 @@ class Worker:
         stay in job.log_dir.
         """
         write_json(job.log_dir / "job.json", job)
-        kills_before = _kernel_oom_kills()
+        kills_before = host_memory.kernel_oom_kills()
         process = self._ready(job)
         try:
             hang = _watch(process, self._replies, job.log_dir / "heartbeat", watch)
@@ -76,7 +76,7 @@ class Worker:
         # A child's peak starts at the peak of its parent, which may have mapped large files.
         largest = _peak_bytes(resource.RUSAGE_CHILDREN)
         known = largest > max(self._held_before, _peak_bytes(resource.RUSAGE_SELF))
-        killed = _kernel_oom_kills() > kills_before
+        killed = host_memory.kernel_oom_kills() > kills_before
         return _post_mortem(job, process.returncode, hang, killed, largest if known else None)
 
     def _ready(self, job: Job) -> subprocess.Popen[bytes]:
@@ -253,16 +253,3 @@ def _peak_bytes(whose: int) -> int:
 
 def _memory_bytes() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def _kernel_oom_kills() -> int:
-    """Out-of-memory kills so far: the kernel's count for the machine plus that of this control
-    group.
-    """
-    total = 0
-    for path in ("/proc/vmstat", "/sys/fs/cgroup/memory.events"):
-        with suppress(OSError):
-            for line in Path(path).read_text(encoding="ascii").splitlines():
-                if line.startswith("oom_kill "):
-                    total += int(line.split()[1])
-    return total

@@ -671,13 +671,13 @@ def memory_shortage(request: Request, precision: str) -> str | None:
     if DEVICES[request.device].accelerator or not request.spec.reads_weights:
         return None
     batch_bytes = request.batch_bytes(precision)
-    need_bytes = request.state_bytes(precision) * _MEMORY_FACTOR + batch_bytes
-    need_bytes *= max(1, len(request.places))
+    each_bytes = request.state_bytes(precision) * _MEMORY_FACTOR + batch_bytes
+    need_bytes = each_bytes * max(1, len(request.places))
     available_bytes = available_memory_bytes()
     if available_bytes is None or need_bytes <= available_bytes:
         return None
     smaller = "smaller weights" if request.weights else "a smaller --size"
-    if batch_bytes > need_bytes / 2:
+    if batch_bytes > each_bytes / 2:
         smaller = "a smaller --batch-size or shorter inputs"
     return NotRun.MEMORY.format(
         model=request.model.name,

@@ -55,15 +55,19 @@ class End:
     failed: bool
 
 
-def folder(out: Path, name: str, series: Sequence[Series], again: bool) -> Path:
+def folder(
+    out: Path, name: str, series: Sequence[Series], again: bool, more: Sequence[object] = ()
+) -> Path:
     """The sweep's folder below `out`, whose name is its id. It is the last one of these cells, or
     with `again` a new one. Nothing is created.
 
     Cells are the same if their flags, environment variables, prompts, weight files and the source
     of SUTs and worker are the same.
+
+    `more`: what else decides the cells.
     """
     cells = [[_named(each), each.control, _brought(each.request)] for each in series]
-    text = json.dumps([source_digest(ROOT), *cells])
+    text = json.dumps([source_digest(ROOT), *cells, *more])
     stem = f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
     numbers = [path.name.removeprefix(f"{stem}-") for path in (out / _FOLDER).glob(f"{stem}-*")]
     last = max((int(n) for n in numbers if n.isdigit()), default=0)

@@ -135,8 +135,13 @@ def measure(
         _replicated(job, beat) if len(job.places) > 1 else load_and_warm_up(job, beat)
     )
     if isinstance(loaded.sut, Replicated):
-        loaded.sut.take(job)
-    fields = procedure(job, loaded.sut, beat, loaded.slowest_ns)
+        loaded.sut.take(job, beat)
+    try:
+        fields = procedure(job, loaded.sut, beat, loaded.slowest_ns)
+    except BaseException:
+        if isinstance(loaded.sut, Replicated):
+            loaded.sut.close()
+        raise
     outcome = WorkerOutcome(
         "ok",
         peak_host_bytes=host_memory.peak_bytes() + _bytes_of_replicas(loaded.sut),
@@ -150,7 +155,7 @@ def measure(
 def _replicated(job: Job, beat: Heartbeat) -> Loaded:
     """Start the replicas of the job's SUT. Times are those of the slowest replica."""
     beat.enter("load", LOAD_LIMIT_S)
-    sut = Replicated(job)
+    sut = Replicated(job, beat)
     of_each = [loaded["fields"] for loaded in sut.loaded]
     fields = dict(of_each[0])
     for name in ("import_ns", "load_ns", "cache_hits", "cache_misses"):

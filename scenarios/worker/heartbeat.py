@@ -67,6 +67,11 @@ class Heartbeat:
         """Change the seconds without a change after which the current phase counts as hung."""
         self.cells[_LIMIT_S] = int(limit_s)
 
+    @property
+    def limit_s(self) -> int:
+        """Seconds without a change after which the current phase counts as hung."""
+        return self.cells[_LIMIT_S]
+
     def bump(self, completed: int) -> None:
         """Add to the number of completed ones."""
         self.cells[COMPLETED] += completed

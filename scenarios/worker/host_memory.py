@@ -1,5 +1,5 @@
 """This module reports the most memory that this process used, without the memory that the harness
-takes to watch a call.
+takes to watch a call. It also counts the processes that the kernel killed for want of memory.
 
 PyTorch's profiler takes 5 kB for each operator. The matrices for measuring a framework's speed may
 take gigabytes.
@@ -75,3 +75,16 @@ def _reset() -> bool:
     except OSError:
         return False
     return _status("VmHWM") > 0
+
+
+def kernel_oom_kills() -> int:
+    """Out-of-memory kills so far: the kernel's count for the machine plus that of this control
+    group.
+    """
+    total = 0
+    for path in ("/proc/vmstat", "/sys/fs/cgroup/memory.events"):
+        with suppress(OSError):
+            for line in Path(path).read_text(encoding="ascii").splitlines():
+                if line.startswith("oom_kill "):
+                    total += int(line.split()[1])
+    return total

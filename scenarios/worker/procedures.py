@@ -81,6 +81,8 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     scenario = SCENARIOS[job.scenario].load()
     qsl = _library(sut, job.inputs)
     calibration = job.calibration or calibrate(job, sut, scenario, beat, slowest_ns)
+    if isinstance(sut, Replicated):
+        sut.calibrated(calibration["slowest_batch_ns"])
     if job.test == PERFORMANCE:
         preflight.check_rival(calibration["median_sample_ns"], job)
     found: dict[str, Any] = {}
@@ -151,7 +153,7 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
         "evidence_after": dataclasses.asdict(after),
         "energy": dataclasses.asdict(energy),
         "disturbance": {**dataclasses.asdict(disturbances), **doubt, **evidence.threads(after)},
-        "replicas": sut.report(test_ns) if isinstance(sut, Replicated) else {},
+        "replicas": sut.report() if isinstance(sut, Replicated) else {},
         **looked_back,
     }
 
@@ -181,6 +183,8 @@ def _find_rate(
     seed = loadgen.test_settings(job).schedule_rng_seed
     beat.enter("rate", _hang_limit_s(calibration, sut))
     found: dict[str, Any] = scenario.find_rate(sut, qsl, job, capacity, seed, beat)
+    if isinstance(sut, Replicated):
+        qsl.close()
     return found
 
 
@@ -249,8 +253,12 @@ def calibrate(
             job.limits.calibration_seconds * 1e9,
         ),
     )
+    if isinstance(sut, Replicated):
+        samples_like.close()
     # An honest answer may take many times as long as the mean of a window.
-    if ends and len(watch.times) > 1:
+    if ends and isinstance(sut, Replicated):
+        slowest_ns = max(slowest_ns, sut.slowest_ns)  # the gaps are between answers of all replicas
+    elif ends and len(watch.times) > 1:
         slowest_ns = max(slowest_ns, float(watch.gaps_ns().max()))
     return {
         "fastest_sample_ns": min(windows),

@@ -179,7 +179,8 @@ def _load(replica: Replica, message: Message) -> Reply:
 
 
 def _job(replica: Replica, message: Message) -> Reply:
-    """Work for another job."""
+    """Work for another job, without the samples of earlier ones."""
+    replica.libraries.clear()
     replica.job = read_job(Path(message.header["path"]))
     return {}
 
@@ -203,6 +204,12 @@ def _drop(replica: Replica, message: Message) -> Reply:
     qsl = replica.libraries[message.header["library"]]
     qsl.unload(message.arrays["indices"].tolist())
     return {"changed": qsl.changed}
+
+
+def _close(replica: Replica, message: Message) -> Reply:
+    """Free the samples of a file."""
+    del replica.libraries[message.header["library"]]
+    return {}
 
 
 def _begin(replica: Replica, message: Message) -> Reply:
@@ -249,6 +256,7 @@ ACTIONS: dict[str, Callable[[Replica, Message], Reply]] = {
     "open": _open,
     "rows": _rows,
     "drop": _drop,
+    "close": _close,
     "begin": _begin,
     "end": _end,
     "fresh": _fresh,

@@ -75,6 +75,14 @@ def test_a_share_above_1_is_left_out_and_reported_as_exceeded():
     assert computing.binds(found.metrics) == ""
 
 
+def test_one_of_several_replicas_on_a_cpu_has_no_share_of_the_whole_machine():
+    of = record(Work(first=FIRST), ROOF)
+    part = replace(of, cell=replace(of.cell, replicas="1/4"))
+    found = figures(part, matrix_flops=4000.0)
+    assert found.metrics["matrix_share"] == 0.25
+    assert "bandwidth_share" not in found.metrics
+
+
 def test_without_kept_limits_the_workers_own_product_counts_and_no_bandwidth_is_known():
     found = figures(record(Work(first=FIRST)), matrix_flops=4000.0)
     assert found.metrics["matrix_share"] == 0.25

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -91,6 +91,15 @@ def test_a_switch_that_sorts_inputs_is_refused_with_replicas(topology):
     sorting = next(name for name, each in tuning.switches().items() if each.buckets)
     with pytest.raises(UsageError, match="sorts the inputs by length"):
         real("--scenario", "Offline", "--replicas", "2", "--tuned", sorting)
+
+
+def test_the_advice_for_too_little_memory_looks_at_one_replica(monkeypatch):
+    asked = real("--scenario", "Offline")
+    asked = replace(asked, places=(Place(),) * 4)
+    weights_bytes = asked.state_bytes("float32")
+    monkeypatch.setattr(type(asked), "batch_bytes", lambda self, precision: 2 * weights_bytes)
+    monkeypatch.setattr(plan, "available_memory_bytes", lambda: 1)
+    assert "a smaller --batch-size" in plan.memory_shortage(asked, "float32")
 
 
 @pytest.mark.parametrize("value", ["1", "0", "x", "1/1", "2/4", "-2"])

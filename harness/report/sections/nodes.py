@@ -47,8 +47,8 @@ def _kinds(groups: Iterable[Group]) -> Iterator[str]:
 
 
 def _products(groups: Iterable[Group]) -> Iterator[str]:
-    """A sentence for each framework, precision, device and kind of node. Every SUT measures such a
-    product, so nodes can be compared although they measured other models.
+    """A sentence for each framework, precision, device, `--replicas` and kind of node. Every SUT
+    measures such a product, so nodes can be compared although they measured other models.
     """
     found: dict[tuple[str, ...], _OfNodes] = {}
     for group in groups:
@@ -57,9 +57,11 @@ def _products(groups: Iterable[Group]) -> Iterator[str]:
             place = _place(run)
             rate = run.result.evidence.get("after", {}).get("matrix_flops")
             if framework and place and rate:
-                key = (framework, group.cell.precision, group.cell.device, place[0])
+                cell = group.cell
+                replicas = f" (replicas {cell.replicas})" if cell.replicas else ""
+                key = (framework, cell.precision, cell.device, replicas, place[0])
                 found.setdefault(key, {}).setdefault(place[1], []).append(rate)
-    for (framework, precision, device, _), of_nodes in sorted(found.items()):
+    for (framework, precision, device, replicas, _), of_nodes in sorted(found.items()):
         if len(of_nodes) < 2:
             continue
         (low, slowest), *_, (high, fastest) = _ordered(of_nodes)
@@ -67,6 +69,7 @@ def _products(groups: Iterable[Group]) -> Iterator[str]:
             framework=framework,
             precision=precision,
             device=device,
+            replicas=replicas,
             low=low / 1e9,
             high=high / 1e9,
             nodes=len(of_nodes),

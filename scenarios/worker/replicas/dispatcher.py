@@ -7,9 +7,11 @@ no request of its replica ends the test.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import secrets
 import selectors
+import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -22,9 +24,11 @@ from typing import Any
 import numpy as np
 
 from formats.figures import TOKEN_BYTES
-from formats.job import Job
+from formats.job import PERFORMANCE, Job
 from formats.outcome import WorkerOutcome
+from scenarios.worker import heartbeat, host_memory
 from scenarios.worker.failures import Reported
+from scenarios.worker.heartbeat import LOAD_LIMIT_S, Beat, Heartbeat
 from scenarios.worker.replicas import link
 from scenarios.worker.replicas.library import Library, Rows
 from scenarios.worker.replicas.link import Gate, Message
@@ -38,6 +42,8 @@ slowest batch, counts as hung.
 """
 SHORT_S = 0.1
 """A batch that takes less is handed to a replica before the replica is free."""
+_EARLIER_S = 10.0
+"""A hang outside a batch is reported so many seconds before the limit of this process's phase."""
 _TICK_S, _END_S = 0.25, 2.0
 _COMPARED = ("versions", "device")
 """The values of a loaded replica that all replicas must share."""
@@ -51,8 +57,15 @@ a free replica for the next batch.
 
 @dataclass
 class _Batch:
-    """A batch that a replica holds. `left`: the places of the samples that are not answered."""
+    """A batch that a replica holds.
 
+    Attributes:
+        respond, times: those of the test or trial that submitted it.
+        left: the places of the samples that are not answered.
+    """
+
+    respond: Responder
+    times: TokenTimes
     rows: Rows
     ids: Sequence[int]
     indices: Sequence[int]
@@ -82,7 +95,9 @@ class _Replica:
 
     Attributes:
         requests: number → a request that it has not answered.
-        since_ns: when it got its first request or gave its last answer, whichever is later.
+        since_ns: when it got its first request or showed progress, whichever is later. Progress is
+            a reply, and outside a batch also a change of its heartbeat.
+        beat: its heartbeat when that was last read.
         samples, batches: the numbers that it answered in this test.
         last_ns: when it answered the last batch.
     """
@@ -91,6 +106,7 @@ class _Replica:
     connection: Connection
     requests: dict[int, _Request] = field(default_factory=dict)
     since_ns: int = 0
+    beat: Beat | None = None
     samples: int = 0
     batches: int = 0
     last_ns: int = 0
@@ -108,16 +124,32 @@ class Replicated:
         in_flight: the batches that Offline keeps submitted, at all replicas together.
         loaded: what each replica reported when it had loaded the SUT: the fields of
             `scenarios.worker.__main__.Loaded`, `in_flight`, `versions` and `device`.
-        hang_s: seconds without an answer after which a replica that holds a batch counts as hung.
+        slowest_ns: the time of the slowest batch so far. Batches of a test do not count.
         peak_host_bytes: the most memory that the replicas used, the sum over all.
     """
 
-    def __init__(self, job: Job, placement: Placement | None = None, hang_s: float = HANG_S):
-        """Start the replicas and let each load the job's SUT and warm it up. Raises Reported."""
+    def __init__(
+        self,
+        job: Job,
+        beat: Heartbeat,
+        placement: Placement | None = None,
+        hang_s: float = HANG_S,
+    ):
+        """Start the replicas and let each load the job's SUT and warm it up. Raises Reported.
+
+        Args:
+            beat: this process's progress, which includes that of its replicas.
+        """
         self.count = len(job.places)
         self.peak_host_bytes = 0
-        self.hang_s = hang_s
+        self.slowest_ns = 0.0
+        self._least_hang_s = hang_s
+        # With end tokens, random prompts of the warm-up may have shorter answers than the inputs.
+        self._is_calibrated = not job.workload.config.get("end_tokens")
         self._job = job
+        self._folders = [folder(job, number) for number in range(self.count)]
+        self._beat = beat
+        self._oom_kills = host_memory.kernel_oom_kills()
         self._placement = placement or Subprocesses(job)
         self._changed = threading.Condition()
         self._error: Exception | None = None
@@ -128,9 +160,7 @@ class Replicated:
         # Each is counted by one thread: batches are submitted by one, and answers taken by another.
         self._sent_bytes = self._taken_bytes = 0
         self._submitting_ns = self._taking_ns = 0
-        self._bytes_of_test = 0
-        self._respond: Responder | None = None
-        self._times: TokenTimes | None = None
+        self._begun_ns = 0
         self._ended: list[Message] = []
         self._replicas: list[_Replica] = []
         try:
@@ -143,10 +173,11 @@ class Replicated:
             raise
         self._each = int(self.loaded[0]["in_flight"])
         self.in_flight = self._each * self.count
-        self._slowest_s = max(loaded["slowest_ns"] for loaded in self.loaded) / 1e9
-        self.hang_s = max(hang_s, HANG_BATCHES * self._slowest_s)
+        self.slowest_ns = max(loaded["slowest_ns"] for loaded in self.loaded)
+        self._is_short = self.slowest_ns < SHORT_S * 1e9
+        still_s = max(hang_s, HANG_BATCHES * self.slowest_ns / 1e9)
         for replica in self._replicas:
-            link.limit_waiting(replica.connection, self.hang_s)
+            link.limit_waiting(replica.connection, still_s)
 
     def _connected(self) -> list[_Replica]:
         """Start the replicas and wait for their connections. Raises Reported if one ends before."""
@@ -176,8 +207,12 @@ class Replicated:
         first = self.loaded[0]
         for number, other in enumerate(self.loaded):
             for name in _COMPARED:
-                if other[name] != first[name]:
-                    raise self._fault(number, _difference(name, other[name], first[name]))
+                self._check_same(number, name, other[name], first[name])
+
+    def _check_same(self, number: int, name: str, other: Any, first: Any) -> None:
+        """Raises Reported if a value of a replica is not that of the first one."""
+        if other != first:
+            raise self._fault(number, _difference(name, other, first))
 
     def close(self) -> None:
         """End all replicas."""
@@ -190,34 +225,43 @@ class Replicated:
         """The samples of a file, from row `start` on."""
         return Library(self.ask, next(self._libraries), path, start)
 
-    def take(self, job: Job) -> None:
-        """Tell the replicas which job they work for."""
+    def take(self, job: Job, beat: Heartbeat) -> None:
+        """Tell the replicas which job they work for. `beat`: as in `__init__`."""
         self._job = job
+        self._beat = beat
+        self._oom_kills = host_memory.kernel_oom_kills()
+        beat.allow(LOAD_LIMIT_S)
         self.ask("job", path=str(job.log_dir / "job.json"))
 
+    def calibrated(self, slowest_ns: float) -> None:
+        """Limit the time of a batch by that of the slowest one of a calibration."""
+        self.slowest_ns = max(self.slowest_ns, slowest_ns)
+        self._is_calibrated = True
+
     def answering(self, respond: Responder, keys: Sequence[str], times: TokenTimes) -> Submit:
-        """Return the function that submits a batch. A replica holds one batch at a time.
+        """Return the function that submits a batch. A replica holds one batch at a time. Batches of
+        an earlier trial are waited for first.
 
         Args:
             respond, times: as in `scenarios.worker.streaming.answering`.
             keys: not used, because replicas send the bytes of answers.
         """
-        self._respond = respond
-        self._times = times
+        self.drain()
         self._at_once = self._slots = 1
-        return self._submit
+        return functools.partial(self._submit, respond, times)
 
     def pulling(self, respond: Responder, times: TokenTimes) -> Submit:
         """The same, but a replica holds as many batches as the SUT keeps in flight. If they are
         several, or shorter than SHORT_S, it holds twice as many. Then the next ones are there when
         `to_host` returns, and the SUT does not wait for a message. Long batches are not handed out
         before a replica is free, because another one may be free earlier at the end of a test.
+        Streamed batches are not either, because the time to the first token would include the wait.
         """
-        self.answering(respond, (), times)
+        submit = self.answering(respond, (), times)
         self._at_once = self._each
-        is_ahead = self._each > 1 or self._slowest_s < SHORT_S
+        is_ahead = (self._each > 1 or self._is_short) and not self._job.stream
         self._slots = (1 + is_ahead) * self._each
-        return self._submit
+        return submit
 
     def drain(self) -> None:
         """Wait until every batch is answered. Raises the error of a replica."""
@@ -252,7 +296,7 @@ class Replicated:
             return on_reply
 
         for replica in asked:
-            request = _Request(do, keeping(replica.number), batch=False)
+            request = _Request(f"the request {do!r}", keeping(replica.number), batch=False)
             self._send(replica, request, {"do": do, **values}, arrays)
         with self._changed:
             while len(replies) < len(asked):
@@ -274,40 +318,45 @@ class Replicated:
             replica.samples = replica.batches = replica.last_ns = 0
         self._sent_bytes = self._taken_bytes = 0
         self._submitting_ns = self._taking_ns = 0
+        self._begun_ns = 0
 
     def end(self) -> tuple[Evidence, Evidence]:
         """Take the evidence after a test. Return that of the first replica, from before and after
-        the test. Raises Reported if the replicas ran in different precisions.
+        the test. Raises Reported if the replicas ran in different precisions, or with different
+        numbers of compiled graphs.
         """
-        self._bytes_of_test = self._sent_bytes + self._taken_bytes
         self._ended = self.ask("end")
         found = [[Evidence(**each) for each in reply.header["evidence"]] for reply in self._ended]
         before, after = found[0]
+        # In later tests, one replica has also computed logits, which may compile another graph.
+        names = ("precision", "graphs") if self._job.test == PERFORMANCE else ("precision",)
         for number, (_, other) in enumerate(found):
-            if other.precision != after.precision:
-                difference = _difference("precision", other.precision, after.precision)
-                raise self._fault(number, difference)
+            for name in names:
+                self._check_same(number, name, getattr(other, name), getattr(after, name))
         self.peak_host_bytes = sum(reply.header["peak_host_bytes"] for reply in self._ended)
         return before, after
 
-    def report(self, test_ns: int) -> dict[str, Any]:
-        """What the replicas did in the test that `end` ended.
+    def report(self) -> dict[str, Any]:
+        """What the replicas did in the test that `end` ended. Its time is that from the first batch
+        to the last answer.
 
         `each`: of each replica the samples and batches that it answered, `busy`, the share of the
         test in which it worked on a batch, its cores and device, and its evidence.
         `idle_tail_seconds`: from the last answer of the replica that ended first to that of the
-        one that ended last. `bytes_per_second`: of all messages. `dispatcher_us_per_batch`:
+        one that ended last. `bytes_per_second`: of batches and answers. `dispatcher_us_per_batch`:
         microseconds in which the LoadGen process handed out a batch and reported its answers.
         `inputs`: `resident`, because each replica has loaded all samples.
         """
         batches = sum(replica.batches for replica in self._replicas)
         spent_ns = self._submitting_ns + self._taking_ns
-        ends_ns = [replica.last_ns for replica in self._replicas]
-        idle_ns = max(ends_ns) - min(ends_ns) if all(ends_ns) else test_ns
+        # A replica without a batch was idle from the beginning.
+        ends_ns = [replica.last_ns or self._begun_ns for replica in self._replicas]
+        test_ns = max(1, max(ends_ns) - self._begun_ns)
+        bytes_of_test = self._sent_bytes + self._taken_bytes
         return {
             "inputs": "resident",
-            "idle_tail_seconds": idle_ns / 1e9,
-            "bytes_per_second": self._bytes_of_test * 1e9 / test_ns,
+            "idle_tail_seconds": (max(ends_ns) - min(ends_ns)) / 1e9,
+            "bytes_per_second": bytes_of_test * 1e9 / test_ns,
             "dispatcher_us_per_batch": spent_ns / 1e3 / max(1, batches),
             "each": [self._of(replica, test_ns) for replica in self._replicas],
         }
@@ -320,7 +369,7 @@ class Replicated:
         return {
             "samples": replica.samples,
             "batches": replica.batches,
-            "busy": header["busy_ns"] / test_ns,
+            "busy": min(1.0, header["busy_ns"] / test_ns),
             "cores": list(place.cores),
             "device": self.loaded[number]["device"],
             "precision": after["precision"],
@@ -329,10 +378,18 @@ class Replicated:
             "peak_host_bytes": header["peak_host_bytes"],
         }
 
-    def _submit(self, rows: Rows, ids: Sequence[int], indices: Sequence[int]) -> None:
+    def _submit(
+        self,
+        respond: Responder,
+        times: TokenTimes,
+        rows: Rows,
+        ids: Sequence[int],
+        indices: Sequence[int],
+    ) -> None:
         replica = self._free()
         begun_ns = _clock()
-        batch = _Batch(rows, ids, indices, begun_ns, set(range(len(ids))))
+        self._begun_ns = self._begun_ns or begun_ns
+        batch = _Batch(respond, times, rows, ids, indices, begun_ns, set(range(len(ids))))
 
         def on_reply(message: Message) -> bool:
             return self._answered(replica, batch, message)
@@ -377,10 +434,11 @@ class Replicated:
             replica.requests[number] = request
         try:
             size = link.send(replica.connection, {"number": number, **header}, arrays)
-        except OSError:
-            self._fail(self._lost(replica))
+        except OSError as e:
+            self.fail(self._lost(replica, e))
             self._raise()
-        self._sent_bytes += size
+        if request.batch:
+            self._sent_bytes += size
 
     def _receive(self) -> None:
         """Take the messages of all replicas, until `close` or an error."""
@@ -389,24 +447,29 @@ class Replicated:
             selector.register(replica.connection, selectors.EVENT_READ, replica)
         checked_s = time.monotonic()
         try:
-            while not self._closed:
+            while not self._is_over:
                 for key, _ in selector.select(_TICK_S):
-                    self._take(key.data)
+                    if not self._is_over:
+                        self._take(key.data)
                 if time.monotonic() - checked_s > _TICK_S:
                     checked_s = time.monotonic()
                     self._check_time()
         # The error is passed on to the threads that wait for answers.
         except Exception as e:  # noqa: BLE001
-            self._fail(e)
+            self.fail(e)
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether no answer may be reported any more. LoadGen is undefined after an error."""
+        return self._closed or self._error is not None
 
     def _take(self, replica: _Replica) -> None:
         """Take a message of a replica. Raises Reported for one that it may not send."""
         begun_ns = _clock()
         try:
             message = link.receive(replica.connection)
-        except (EOFError, OSError):
-            raise self._lost(replica) from None
-        self._taken_bytes += message.size
+        except (EOFError, OSError) as e:
+            raise self._lost(replica, e) from None
         header = message.header
         number = header.get("number", 0)
         request = replica.requests.get(number)
@@ -415,10 +478,15 @@ class Replicated:
             raise self._fault(replica.number, what)
         if "status" in header:
             raise self._failed(replica, header)
-        if request.on_reply(message):
-            with self._changed:
+        if request.batch:
+            self._taken_bytes += message.size
+        if request.batch and not self._is_calibrated:
+            self.slowest_ns = max(self.slowest_ns, begun_ns - replica.since_ns)
+        is_last = request.on_reply(message)
+        with self._changed:
+            replica.since_ns = _clock()
+            if is_last:
                 del replica.requests[number]
-                replica.since_ns = _clock()
                 self._changed.notify_all()
         if request.batch:
             self._taking_ns += _clock() - begun_ns
@@ -426,15 +494,12 @@ class Replicated:
     def _answered(self, replica: _Replica, batch: _Batch, message: Message) -> bool:
         """Report the answers in a message. → whether the batch is complete."""
         header, arrays, _ = message
-        respond, times = self._respond, self._times
-        assert respond
-        assert times
         if arrays["indices"].tolist() != list(batch.rows.indices):
             raise self._fault(replica.number, "answered other samples than those of its batch")
         if "first" in arrays:
             batch.first_ns = _clock()
-            respond.first(batch.ids, arrays["first"])
-            times.first_ns.extend([batch.first_ns - batch.begun_ns] * len(batch.ids))
+            batch.respond.first(batch.ids, arrays["first"])
+            batch.times.first_ns.extend([batch.first_ns - batch.begun_ns] * len(batch.ids))
             return False
         places = header["places"]
         if not batch.left.issuperset(places):
@@ -444,11 +509,11 @@ class Replicated:
         ids = [batch.ids[place] for place in places]
         indices = [batch.indices[place] for place in places]
         lengths = header["lengths"]
-        respond.complete(ids, (arrays["rows"], lengths), indices)
+        batch.respond.complete(ids, (arrays["rows"], lengths), indices)
         replica.samples += len(ids)
         if batch.first_ns and lengths[0] > TOKEN_BYTES:
             later = lengths[0] // TOKEN_BYTES - 1
-            times.later_ns.extend([(end_ns - batch.first_ns) / later] * len(ids))
+            batch.times.later_ns.extend([(end_ns - batch.first_ns) / later] * len(ids))
         if batch.left:
             return False
         replica.batches += 1
@@ -456,15 +521,37 @@ class Replicated:
         return True
 
     def _check_time(self) -> None:
-        """Raises Reported if a replica holds a batch for too long without an answer."""
-        now = _clock()
+        """Raises Reported if a replica holds a request for too long without progress."""
         for replica in self._replicas:
             with self._changed:
-                is_held = any(request.batch for request in replica.requests.values())
-                silent_s = (now - replica.since_ns) / 1e9
-            if is_held and silent_s > self.hang_s:
-                what = f"hung: no answer within {self.hang_s:.1f} s while it held a batch"
+                requests = list(replica.requests.values())
+            if not requests:
+                continue
+            is_batch = any(request.batch for request in requests)
+            if not is_batch:
+                self._read_beat(replica)
+            with self._changed:
+                silent_s = (_clock() - replica.since_ns) / 1e9
+            hang_s = self._hang_s(is_batch)
+            if silent_s > hang_s:
+                what = f"hung: no answer within {hang_s:.1f} s while it held {requests[0].name}"
                 raise self._fault(replica.number, what)
+
+    def _read_beat(self, replica: _Replica) -> None:
+        """Pass the progress of a replica on to the parent of this process."""
+        beat = heartbeat.read(self._folders[replica.number] / "heartbeat")
+        if beat == replica.beat:
+            return
+        replica.beat = beat
+        with self._changed:
+            replica.since_ns = _clock()
+        self._beat.bump(1)
+
+    def _hang_s(self, is_batch: bool) -> float:
+        """Seconds without progress after which a replica counts as hung."""
+        if is_batch and self._is_calibrated:
+            return max(self._least_hang_s, HANG_BATCHES * self.slowest_ns / 1e9)
+        return self._beat.limit_s - _EARLIER_S
 
     def _failed(self, replica: _Replica, header: dict[str, Any]) -> Reported:
         """The error that a replica reported."""
@@ -473,16 +560,27 @@ class Replicated:
             reason = f"replica {replica.number}: {reason}"
         return Reported(WorkerOutcome(header["status"], reason))
 
-    def _lost(self, replica: _Replica) -> Reported:
-        how = self._placement.ended(replica.number, _END_S) or "closed its connection"
+    def _lost(self, replica: _Replica, error: Exception) -> Reported:
+        """The fault of a replica with whose connection there was an error."""
         held = f" while it held {replica.held}" if replica.held else ""
+        if isinstance(error, BlockingIOError):
+            return self._fault(replica.number, f"stopped in the middle of a message{held}")
+        how = self._placement.ended(replica.number, _END_S) or "closed its connection"
+        was_killed = how.endswith(signal.SIGKILL.name)
+        if was_killed and host_memory.kernel_oom_kills() > self._oom_kills:
+            reason = (
+                f"the kernel killed replica {replica.number} for want of memory{held}: choose a"
+                " smaller --size or --batch-size, or fewer --replicas"
+            )
+            return Reported(WorkerOutcome("oom", reason))
         return self._fault(replica.number, how + held)
 
     def _fault(self, number: int, what: str) -> Reported:
-        log = folder(self._job, number) / "worker.log"
+        log = self._folders[number] / "worker.log"
         return Reported(WorkerOutcome("error", f"replica {number} {what}; see {log}"))
 
-    def _fail(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
+        """Report no further answer, and raise this error in every thread that waits."""
         with self._changed:
             if not self._closed:
                 self._error = self._error or error

@@ -56,6 +56,10 @@ class Library:
         names = {name for reply in replies for name in reply.header["changed"]}
         self.changed = sorted(names)
 
+    def close(self) -> None:
+        """Let every replica free the samples."""
+        self._ask("close", library=self._number)
+
     def batch(self, indices: Sequence[int], size: int) -> Rows:
         """These samples as one batch of `size`."""
         return Rows(self._number, indices, size)

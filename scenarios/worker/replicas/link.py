@@ -14,7 +14,13 @@ import struct
 import threading
 from collections.abc import Mapping
 from multiprocessing import AuthenticationError
-from multiprocessing.connection import Client, Connection, Listener
+from multiprocessing.connection import (
+    Client,
+    Connection,
+    Listener,
+    answer_challenge,
+    deliver_challenge,
+)
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
@@ -26,6 +32,8 @@ ANSWER = "answer"
 """The name of the request to answer a batch."""
 HOST = "127.0.0.1"
 """The interface on which replicas connect."""
+_PROOF_S = 5.0
+"""A connection that is silent for so long, before it has proved the secret, is closed."""
 _LENGTH = struct.Struct("<I")
 
 
@@ -55,7 +63,7 @@ class Gate:
     def __init__(self, count: int, host: str = HOST):
         """Wait for `count` connections, in a thread."""
         self.secret = secrets.token_bytes(32)
-        self._listener = Listener((host, 0), backlog=count, authkey=self.secret)
+        self._listener = Listener((host, 0), backlog=count)
         self.address: tuple[str, int] = self._listener.address
         self.arrived: SimpleQueue[Connection] = SimpleQueue()
         self._closed = False
@@ -64,7 +72,7 @@ class Gate:
     def _accept(self, count: int) -> None:
         while count:
             try:
-                connection = self._listener.accept()
+                connection = self._proved(self._listener.accept())
             except (AuthenticationError, EOFError, OSError):
                 if self._closed:
                     return
@@ -72,6 +80,20 @@ class Gate:
             _send_at_once(connection)
             self.arrived.put(connection)
             count -= 1
+
+    def _proved(self, connection: Connection) -> Connection:
+        """Return the connection if both sides know the secret. Otherwise close it, and raise
+        AuthenticationError, EOFError or OSError.
+        """
+        limit_waiting(connection, _PROOF_S)
+        try:
+            deliver_challenge(connection, self.secret)
+            answer_challenge(connection, self.secret)
+        except BaseException:
+            connection.close()
+            raise
+        limit_waiting(connection, 0)
+        return connection
 
     def close(self) -> None:
         """Accept no further connection."""
@@ -90,8 +112,9 @@ def dial(address: tuple[str, int]) -> Connection:
 
 
 def limit_waiting(connection: Connection, seconds: float) -> None:
-    """Let a transfer that stands still for so long raise OSError. Messages are only read if some of
-    their bytes are there, so the time between messages does not count.
+    """Let a transfer that stands still for so long raise OSError; 0: it may stand still for ever.
+    Messages are only read if some of their bytes are there, so the time between messages does not
+    count.
     """
     timeout = struct.pack("@ll", int(seconds), int(seconds % 1 * 1e6))
     with _socket(connection) as own:

@@ -5,6 +5,7 @@ plain command, which measures the mock.
 import contextlib
 import io
 import json
+import signal
 
 import pytest
 
@@ -117,9 +118,11 @@ def test_a_job_that_runs_is_followed_and_not_doubled_and_ctrl_c_cancels_it(
     name = f"{folder.parent.name}.1"
     cluster.running = {name}
     looks = []
+    on_sigterm = []
 
     def interrupted(seconds):
         looks.append(seconds)
+        on_sigterm.append(signal.getsignal(signal.SIGTERM))
         if len(looks) > 3:
             raise KeyboardInterrupt
 
@@ -129,15 +132,19 @@ def test_a_job_that_runs_is_followed_and_not_doubled_and_ctrl_c_cancels_it(
     assert code == 130 and "the same command continues" in said
     assert "comparison 1 is job 7 of an earlier command: RUNNING on n1" in said
     assert [job.name for job in cluster.submitted] == [f"{folder.parent.name}.2"]
-    assert cluster.cancelled == [name]
+    assert cluster.cancelled == [name] and set(on_sigterm) == {signal.SIG_DFL}
 
 
-def test_a_folder_that_the_node_does_not_see_is_said(cluster, sweep):
-    cluster.faults = {1: "FAILED (NonZeroExitCode)", 2: "FAILED (NonZeroExitCode)"}
+def test_a_command_that_ended_without_a_log_did_not_see_the_folder(cluster, sweep):
+    cluster.faults = {1: "FAILED (NonZeroExitCode)", 2: "CANCELLED"}
     cluster.writes = False
+    sweep(*TWO, "--print")
+    for log in sweep.out.glob("sweeps/*/jobs/*.log"):
+        log.write_text("a job of an earlier command")
     code, _, said = sweep(*TWO)
     assert code == 1
     assert "wrote nothing to its log, so n1 does not see" in said and "share (FAILED" in said
+    assert "comparison 2 is not complete: CANCELLED on n1; the same command continues" in said
 
 
 def test_a_command_that_ended_too_early_has_its_last_line(cluster, sweep):
@@ -151,6 +158,23 @@ def test_print_shows_each_job_and_submits_nothing(cluster, sweep):
     assert code == 0 and not cluster.submitted
     assert out.count("script of sweep-") == 2 and "nothing was submitted" in said
     assert len([*sweep.out.glob("sweeps/*/jobs/*.toml")]) == 2
+    logs = [*sweep.out.glob("sweeps/*/jobs/*.log")]
+    for log in logs:
+        log.write_text("a job runs\n")
+    sweep(*TWO, "--print")
+    assert [log.read_text() for log in logs] == ["a job runs\n"] * 2
+
+
+def test_devices_of_a_node_are_not_sought_here_and_make_another_sweep(cluster, sweep, monkeypatch):
+    words = ["--sut", "native-jax", *TWO[2:]]
+    on_cuda = [*words, "--device", "cuda"]
+    for number, given in enumerate((words, on_cuda, [*on_cuda, "--replicas", "512"]), 1):
+        code, _, said = sweep(*given, "--print")
+        assert code == 0 and len([*sweep.out.glob("sweeps/*")]) == number, said
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
+    sweep(*on_cuda, "--print")
+    sweep(*on_cuda, "--print")
+    assert len([*sweep.out.glob("sweeps/*")]) == 4
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,16 @@ def test_a_cluster_that_does_not_answer_is_told_in_rays_words(tmp_path, planned)
             pass
 
 
+def test_tasks_end_with_the_driver(tmp_path, planned):
+    state = {"id": "sweep-1.1", "live": True, "words": "assigned", "node": "n1"}
+    document = json.dumps({"sweep-1.1": state})
+    ray = cluster(tmp_path, f"cat >/dev/null; echo '{document}' >\"$3\"")
+    ray.submit(planned)
+    ray.driver.wait()
+    state = ray.states(planned)["sweep-1.1"]
+    assert not state.live and state.words == "the process that talks to Ray was ended"
+
+
 class Reference:
     """The reference of a played task."""
 
@@ -150,6 +160,23 @@ def test_jobs_for_an_accelerator_go_to_nodes_with_one(driver, planned, tmp_path)
     path = tmp_path / "ray.json"
     driver.Driver(document(planned[:1] * 2, ["true"], accelerator=True), path).run()
     assert {given["scheduling_strategy"][0] for given in Task.given} == {"id-n1"}
+
+
+def test_a_job_that_no_node_fits_waits_and_says_so(driver, planned, tmp_path, monkeypatch):
+    path = tmp_path / "ray.json"
+    nodes = driver.ray.nodes()
+    seen = []
+
+    def sleep(seconds):
+        seen.append(json.loads(path.read_text())["sweep-1.1"])
+        monkeypatch.setattr(driver.ray, "nodes", lambda: nodes)
+
+    monkeypatch.setattr(driver.ray, "nodes", lambda: nodes[1:])
+    monkeypatch.setattr(driver.time, "sleep", sleep)
+    driver.Driver(document(planned[:1], ["true"], accelerator=True), path).run()
+    (waiting,) = seen
+    assert waiting["words"] == "waits: no node has a GPU" and not waiting["queued"]
+    assert json.loads(path.read_text())["sweep-1.1"]["words"] == "exit code 0"
 
 
 def test_the_command_sees_the_variables_of_the_users_shell_and_none_of_rays(

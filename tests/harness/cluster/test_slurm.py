@@ -9,6 +9,8 @@ from harness.cluster import jobs
 from harness.cluster.slurm import Slurm, read_options
 from harness.errors import EnvironmentFailure, UsageError
 
+WRONG_OPTIONS = ["gpus", "=1", "partition=", "Mem=1", "exclusive=user", "nodes=2", "clusters=far"]
+
 
 @pytest.fixture
 def job(tmp_path):
@@ -41,7 +43,7 @@ def test_options_are_those_of_sbatch_and_a_value_may_have_commas():
     }
 
 
-@pytest.mark.parametrize("text", ["gpus", "=1", "partition=", "Mem=1", "exclusive=user", "nodes=2"])
+@pytest.mark.parametrize("text", WRONG_OPTIONS)
 def test_an_option_that_sbatch_does_not_know_or_that_is_ours_is_refused(text):
     with pytest.raises(UsageError, match="--slurm"):
         read_options([text])
@@ -92,6 +94,25 @@ def test_a_refusal_has_sbatchs_words(job, program):
     program("sbatch", "echo 'sbatch: error: invalid partition specified: gpuu' >&2; exit 1")
     with pytest.raises(EnvironmentFailure, match="invalid partition specified: gpuu"):
         Slurm({"partition": "gpuu"}).submit([job])
+
+
+def test_a_refusal_counts_the_jobs_that_were_submitted_before(job, program, tmp_path):
+    mark = tmp_path / "submitted"
+    program("sbatch", f"[ -e {mark} ] && echo 'limit reached' >&2 && exit 1; touch {mark}")
+    with pytest.raises(EnvironmentFailure, match="limit reached; already submitted: 1 job, which"):
+        Slurm({}).submit([job, job])
+
+
+def test_variables_with_which_a_job_would_not_be_found_reach_no_command(
+    job, program, tmp_path, monkeypatch
+):
+    for name in ("SBATCH_JOB_NAME", "SLURM_CLUSTERS", "SQUEUE_PARTITION", "SBATCH_PARTITION"):
+        monkeypatch.setenv(name, "other")
+    program("sbatch", f"env >{tmp_path}/seen")
+    Slurm({}).submit([job])
+    names = [line.partition("=")[0] for line in (tmp_path / "seen").read_text().splitlines()]
+    slurms = {name for name in names if name.startswith(("SBATCH", "SLURM", "SQUEUE"))}
+    assert slurms == {"SBATCH_PARTITION"}
 
 
 def test_without_slurm_the_missing_program_is_named(monkeypatch, tmp_path):

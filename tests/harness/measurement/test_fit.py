@@ -18,12 +18,12 @@ from formats.checks import Verdict
 from harness import cli, result, summary
 from harness.comparison import compare, history, tables
 from harness.errors import UsageError
-from harness.execution import process
 from harness.inputs import models
 from harness.measurement import run
 from harness.report import content
 from harness.request import plan
 from harness.submission import training
+from scenarios.worker import host_memory
 from tests.support.cells import Killer, Reporter, request
 
 MILLISECONDS = 2.0
@@ -429,7 +429,7 @@ def test_a_worker_that_fails_while_it_trains_leaves_a_status_with_its_reason(
 
 
 def test_a_training_that_the_kernel_ends_for_want_of_memory_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(process, "_kernel_oom_kills", itertools.count().__next__)
+    monkeypatch.setattr(host_memory, "kernel_oom_kills", itertools.count().__next__)
     found = trained(tmp_path, **{"kill-at": 3})
     assert found.status == "oom" and "in the performance test for want of memory" in found.reason
 

@@ -35,6 +35,16 @@ def test_equal_nodes_are_two_machines_and_their_spread_is_said(tmp_path):
     assert "50 to 55 samples/s" in figures and "10.0% above the smallest" in figures
 
 
+def test_products_of_replicas_are_compared_only_with_those_of_replicas(tmp_path):
+    measured(tmp_path, "n1", 200e9, [50, 51, 49])
+    measured(tmp_path, "n2", 100e9, [25, 24, 26], minute=60, replicas="1/2")
+    (kinds,) = nodes.section(report(tmp_path)).sentences
+    assert kinds.startswith("2 nodes of one kind")
+    measured(tmp_path, "n1", 110e9, [25, 24, 26], minute=90, replicas="1/2")
+    _, products, _ = nodes.section(report(tmp_path)).sentences
+    assert "in float32 on cpu (replicas 1/2) reach 100 to 110 GFLOP/s" in products
+
+
 def test_suts_of_two_nodes_are_not_compared(tmp_path):
     measured(tmp_path, "n1", 200e9, [50, 51, 49])
     measured(tmp_path, "n2", 200e9, [90, 91, 89], sut="native-jax")

@@ -4,8 +4,10 @@ of most tests are threads that speak to the dispatcher over real connections.
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -22,10 +24,12 @@ from formats.writing import write_json
 from harness.execution import process
 from harness.execution.process import Worker
 from scenarios import offline, server
-from scenarios.worker import batching
+from scenarios.worker import __main__ as worker_program
+from scenarios.worker import batching, host_memory, procedures
 from scenarios.worker.failures import Reported
+from scenarios.worker.heartbeat import Heartbeat, read
 from scenarios.worker.replica import Replica
-from scenarios.worker.replicas import link
+from scenarios.worker.replicas import dispatcher, link
 from scenarios.worker.replicas.dispatcher import Replicated
 from scenarios.worker.streaming import Responder
 from scenarios.worker.watch import Watch
@@ -74,6 +78,37 @@ class Hangs(Replica):
         threading.Event().wait()
 
 
+class HangsOutside(Replica):
+    """Never takes the evidence before a test."""
+
+    def _take(self, message):
+        if message.header["do"] == "begin":
+            threading.Event().wait()
+        super()._take(message)
+
+
+class LoadsSlowly(Replica):
+    """Takes 0.9 seconds to load, with progress."""
+
+    def _take(self, message):
+        for _ in range(6 * (message.header["do"] == "load")):
+            time.sleep(0.15)
+            self.beat.bump(1)
+        super()._take(message)
+
+
+class AnswersLongerOnce(Replica):
+    """Takes 0.6 seconds for its first batch."""
+
+    was_long = False
+
+    def _answer(self, message):
+        if not self.was_long:
+            self.was_long = True
+            time.sleep(0.6)
+        super()._answer(message)
+
+
 class Raises(Replica):
     """Its SUT raises an error."""
 
@@ -98,6 +133,32 @@ class OtherPrecision(Replica):
             before, after = reply["evidence"]
             reply = {**reply, "evidence": [before, {**after, "precision": "float16"}]}
         super()._reply(message, reply, arrays)
+
+
+class OtherGraphs(Replica):
+    """Fell back to another number of graphs."""
+
+    def _reply(self, message, reply, arrays=None):
+        if "evidence" in reply:
+            before, after = reply["evidence"]
+            reply = {**reply, "evidence": [before, {**after, "graphs": 3}]}
+        super()._reply(message, reply, arrays)
+
+
+class Stops(Replica):
+    """Sends only the length of its first answer."""
+
+    def _answer(self, message):
+        os.write(self.connection.fileno(), (100).to_bytes(4, "big"))
+        threading.Event().wait()
+
+
+class Kept(Replica):
+    """Can be looked into."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        Kept.last = self
 
 
 class Threads:
@@ -133,8 +194,15 @@ def job_of(tmp_path, count=2, scenario="Offline", **options):
     return job
 
 
-def started(job, last=Replica, hang_s=5.0):
-    return Replicated(job, Threads(job, last), hang_s)
+def started(job, last=Replica, hang_s=5.0, limit_s=1800):
+    beat = Heartbeat(job.log_dir / "heartbeat")
+    beat.enter("load", limit_s)
+    return Replicated(job, beat, Threads(job, last), hang_s)
+
+
+def taken(sut, job):
+    """Let the replicas work for the job."""
+    sut.take(job, Heartbeat(job.log_dir / "heartbeat"))
 
 
 class Answers:
@@ -177,11 +245,11 @@ def test_each_sample_is_answered_once_and_by_its_own_answer(tmp_path):
     job = job_of(tmp_path, count=3)
     sut = started(job)
     assert sut.in_flight == 3 * 2
-    sut.take(job)
+    taken(sut, job)
     sut.begin()
     answers = offline_run(job, sut)
     before, after = sut.end()
-    report = sut.report(10**9)
+    report = sut.report()
     sut.close()
     assert answers.payloads == logits(48)
     assert before.precision == after.precision == "float32"
@@ -204,7 +272,7 @@ def test_requests_over_time_are_answered_by_all_replicas(tmp_path):
     serving = Serving(max_wait_ms=0, percentile=90, max_latency_ms=100.0)
     job = replace(job, serving=serving, batch_sizes=(1, 2, 4))
     sut = started(job)
-    sut.take(job)
+    taken(sut, job)
     sut.begin()
     answers = Answers()
     watch = Watch()
@@ -220,11 +288,71 @@ def test_requests_over_time_are_answered_by_all_replicas(tmp_path):
 
     batching.answer_while(watch.queue, requests)
     sut.end()
-    each = sut.report(10**8)["each"]
+    each = sut.report()["each"]
     sut.close()
     assert answers.payloads == logits(24)
     assert min(one["samples"] for one in each) >= 4
     assert watch.limited.answered == 24
+
+
+def test_late_answers_of_a_trial_belong_to_that_trial(tmp_path):
+    job = job_of(tmp_path, scenario="Server", latency_ms=60.0)
+    serving = Serving(max_wait_ms=0, percentile=90, max_latency_ms=100.0)
+    job = replace(job, serving=serving, batch_sizes=(1, 2, 4))
+    sut = started(job)
+    library = sut.library(job.inputs)
+    library.load(range(SAMPLES))
+    trials = []
+    for start in (100, 100):
+        answers, watch = Answers(), Watch()
+        issue, _ = server.callbacks(sut, library, answers.respond, job, watch)
+
+        def requests(issue=issue, start=start):
+            for number in range(2):
+                issue([start + number], [number])
+                time.sleep(0.01)
+
+        batching.answer_while(watch.queue, requests)
+        trials.append((answers, watch))
+    sut.drain()
+    sut.close()
+    for answers, watch in trials:
+        assert answers.payloads == logits(2)
+        assert watch.limited.answered == 2
+
+
+def test_only_the_time_between_the_first_batch_and_the_last_answer_counts(tmp_path):
+    job = job_of(tmp_path, latency_ms=20.0)
+    sut = started(job)
+    sut.begin()
+    time.sleep(0.3)
+    offline_run(job, sut, count=32)
+    time.sleep(0.2)
+    sut.end()
+    report = sut.report()
+    assert min(each["busy"] for each in report["each"]) > 0.6
+    sut.begin()
+    offline_run(job, sut, count=4)
+    sut.end()
+    shares = sorted(each["busy"] for each in sut.report()["each"])
+    assert shares[0] == 0
+    assert shares[1] > 0.6
+    assert 0.015 < sut.report()["idle_tail_seconds"] < 0.1
+    sut.close()
+
+
+def test_the_time_to_the_first_token_has_no_wait_behind_another_batch(tmp_path):
+    job = replace(job_of(tmp_path, task="generate", latency_ms=40.0), stream=True)
+    write_json(job.log_dir / "job.json", job)
+    sut = started(job)
+    watch = Watch()
+    library = sut.library(job.inputs)
+    library.load(range(SAMPLES))
+    issue, _ = offline.callbacks(sut, library, Answers().respond, job, watch)
+    issue(list(range(SAMPLES)), list(range(SAMPLES)))
+    sut.close()
+    assert len(watch.first_ns) == SAMPLES
+    assert max(watch.first_ns) < 35e6
 
 
 def test_streamed_answers_have_their_first_tokens(tmp_path):
@@ -253,13 +381,14 @@ def test_streamed_answers_have_their_first_tokens(tmp_path):
         (OtherSamples, "answered other samples than those of its batch", "error"),
         (OtherRequest, "answered request .*, which it does not hold", "error"),
         (Dies, "closed its connection while it held a batch", "error"),
-        (Hangs, "hung: no answer within 0.5 s while it held a batch", "error"),
+        (Hangs, r"hung: no answer within \d+.\d s while it held a batch", "error"),
+        (Stops, "stopped in the middle of a message while it held a batch", "error"),
         (Raises, "MemoryError: no room", "oom"),
     ],
 )
 def test_a_fault_ends_the_test_with_its_reason(kind, words, status, tmp_path):
     job = job_of(tmp_path)
-    sut = started(job, kind, hang_s=0.5 if kind is Hangs else 10.0)
+    sut = started(job, kind, hang_s=0.5 if kind in (Hangs, Stops) else 10.0)
     begun_s = time.monotonic()
     with pytest.raises(Reported, match=f"replica 1:? {words}") as found:
         offline_run(job, sut)
@@ -269,19 +398,114 @@ def test_a_fault_ends_the_test_with_its_reason(kind, words, status, tmp_path):
     assert time.monotonic() - begun_s < 10
 
 
+def test_with_end_tokens_a_longer_answer_of_the_calibration_is_no_hang(tmp_path):
+    job = job_of(tmp_path)
+    config = {**job.workload.config, "end_tokens": [5]}
+    job = replace(job, workload=replace(job.workload, config=config))
+    sut = started(job, AnswersLongerOnce, hang_s=0.2, limit_s=70)
+    offline_run(job, sut)
+    assert sut.slowest_ns > 0.5e9
+    sut.calibrated(0)
+    assert sut._hang_s(is_batch=True) > 5
+    sut.close()
+
+
+def test_a_hang_outside_a_batch_names_the_replica(tmp_path, monkeypatch):
+    monkeypatch.setattr(dispatcher, "_EARLIER_S", 0.7)
+    job = job_of(tmp_path)
+    sut = started(job, HangsOutside, limit_s=1)
+    with pytest.raises(Reported, match="replica 1 hung: no answer within 0.3 s .* 'begin'; see"):
+        sut.begin()
+    sut.close()
+
+
+def test_progress_of_a_replica_is_progress_of_the_worker(tmp_path, monkeypatch):
+    monkeypatch.setattr(dispatcher, "_EARLIER_S", 0.5)
+    monkeypatch.setattr(dispatcher, "_TICK_S", 0.05)
+    job = job_of(tmp_path)
+    sut = started(job, LoadsSlowly, limit_s=1)
+    sut.close()
+    assert read(job.log_dir / "heartbeat").completed > 4
+
+
+def test_nothing_is_reported_after_an_overload(tmp_path, monkeypatch):
+    job = job_of(tmp_path, scenario="Server", latency_ms=60.0)
+    serving = Serving(max_wait_ms=0, percentile=90, max_latency_ms=100.0)
+    job = replace(job, serving=serving, batch_sizes=(4,))
+    monkeypatch.setattr(server, "policy", lambda job: batching.Policy(sizes=(4,), most_waiting=4))
+    sut = started(job)
+    answers, watch = Answers(), Watch()
+    library = sut.library(job.inputs)
+    library.load(range(SAMPLES))
+    issue, _ = server.callbacks(sut, library, answers.respond, job, watch)
+
+    def requests():
+        for number in range(SAMPLES):
+            issue([100 + number], [number])
+            time.sleep(0.001)
+
+    with pytest.raises(batching.Overload):
+        batching.answer_while(watch.queue, requests)
+    time.sleep(0.15)
+    sut.close()
+    assert not answers.payloads
+
+
 def test_replicas_of_different_versions_are_refused(tmp_path):
     job = job_of(tmp_path)
     with pytest.raises(Reported, match=r"replica 1 has numpy 0.1, and replica 0 has [1-9]"):
         started(job, OtherVersion)
 
 
-def test_replicas_of_different_precisions_are_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (OtherPrecision, "replica 1 has precision float16, and replica 0 has float"),
+        (OtherGraphs, "replica 1 has graphs 3, and replica 0 has 0"),
+    ],
+)
+def test_replicas_with_different_evidence_are_refused(kind, words, tmp_path):
     job = job_of(tmp_path)
-    sut = started(job, OtherPrecision)
+    sut = started(job, kind)
     sut.begin()
-    with pytest.raises(Reported, match="replica 1 has precision float16, and replica 0 has float"):
+    with pytest.raises(Reported, match=words):
         sut.end()
     sut.close()
+
+
+def test_a_replica_that_the_kernel_killed_for_want_of_memory_is_oom(tmp_path, monkeypatch):
+    monkeypatch.setattr(host_memory, "kernel_oom_kills", itertools.count().__next__)
+    job = job_of(tmp_path)
+    sut = started(job, Dies)
+    monkeypatch.setattr(sut._placement, "ended", lambda *_: "was killed by signal SIGKILL")
+    with pytest.raises(Reported, match="killed replica 1 for want of memory .* batch: ") as found:
+        offline_run(job, sut)
+    sut.close()
+    assert found.value.outcome.status == "oom"
+
+
+def test_a_replica_frees_the_samples_of_the_calibration_and_of_earlier_tests(tmp_path):
+    job = job_of(tmp_path)
+    sut = started(job, Kept)
+    beat = Heartbeat(job.log_dir / "heartbeat")
+    procedures.calibrate(job, sut, offline, beat, 1e6)
+    assert not Kept.last.libraries
+    sut.library(job.inputs)
+    assert Kept.last.libraries
+    taken(sut, job)
+    assert not Kept.last.libraries
+    sut.close()
+
+
+def test_replicas_are_closed_if_the_first_job_fails(tmp_path, monkeypatch):
+    job = job_of(tmp_path)
+    sut = started(job)
+    loaded = worker_program.Loaded(job.test, sut, 1.0, {})
+    monkeypatch.setattr(worker_program, "_replicated", lambda job, beat: loaded)
+    monkeypatch.setattr(procedures, "find", lambda name: lambda *arguments: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        worker_program.measure(job, Heartbeat(job.log_dir / "heartbeat"))
+    assert all(replica.connection.closed for replica in sut._replicas)
 
 
 def test_a_connection_without_the_secret_is_closed(monkeypatch):
@@ -300,6 +524,18 @@ def test_a_connection_without_the_secret_is_closed(monkeypatch):
     for name, array in arrays.items():
         np.testing.assert_array_equal(message.arrays[name], array)
         assert message.arrays[name].dtype == array.dtype
+    connection.close()
+    gate.close()
+
+
+def test_a_connection_that_says_nothing_keeps_no_replica_out(monkeypatch):
+    monkeypatch.setattr(link, "_PROOF_S", 0.1)
+    gate = link.Gate(1)
+    with socket.create_connection(gate.address):
+        monkeypatch.setenv(link.SECRET, gate.secret.hex())
+        connection = link.dial(gate.address)
+        link.send(connection, {"replica": 0})
+        assert link.receive(gate.arrived.get(timeout=2)).header == {"replica": 0}
     connection.close()
     gate.close()
 
