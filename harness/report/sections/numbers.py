@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from harness.comparison import tables
-from harness.comparison.tables import Group
 from harness.figure import short
 from harness.messages import SectionNote
 from harness.report.comparison import Comparison
@@ -61,7 +60,7 @@ def _table(comparison: Comparison) -> Table:
     )
 
 
-def _shown(group: Group) -> dict[str, Any]:
+def _shown(group: tables.Group) -> dict[str, Any]:
     """The row with the error of the answers, as a share of its limit. The SUT's name has the batch
     size that ran, if a switch changed the requested one.
     """
