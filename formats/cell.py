@@ -26,6 +26,8 @@ UNKNOWN = "unknown"
 END_TOKENS = ("stop", "ignore")
 LORA = ("own", "matched")
 STANDARD_INPUTS = ("synthetic", "uneven")
+LENGTH_BUCKETS = "length-buckets"
+"""The only switch of `--tuned` that sets `Job.length_buckets`."""
 NOTHING = "nothing"
 """A tuned cell is called `tuned=nothing` if no switch helps its SUT."""
 

@@ -101,13 +101,14 @@ def callbacks(
     def issue(ids: Sequence[int], indices: Sequence[int]) -> None:
         watch.start()
         if tokens is not None:
-            ids, indices = length_buckets.by_length(ids, indices, tokens)
+            one_pass = job.limits.performance_sample_count
+            ids, indices = length_buckets.by_length(ids, indices, tokens, one_pass)
         slots = qsl.slots(indices)
         for start in range(0, len(ids), size):
             end = start + size
             batch = qsl.one(indices[start]) if size == 1 else qsl.gather(slots[start:end], size)
             if tokens is not None:
-                longest = int(tokens[indices[start]])
+                longest = int(tokens[indices[start:end]].max())
                 batch = length_buckets.cut(batch, longest, buckets)
             if job.stream:
                 answer(batch, ids[start:end], indices[start:end])

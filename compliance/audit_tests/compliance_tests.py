@@ -1,4 +1,4 @@
-"""The checks of all compliance tests of a round, and which tests apply to a workload."""
+"""The checks of all compliance tests of a round, and which tests apply to a job."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from compliance.findings.check import judge, not_applicable
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
 from formats.checks import Check
-from formats.workload import Workload
+from formats.job import Job
 
 
 class Judge(Protocol):
     """The module of one compliance test."""
 
-    def inapplicable(self, workload: Workload, samples: int) -> str:
-        """Why the test does not apply to a workload; empty if it applies. `samples` is the size of
+    def inapplicable(self, job: Job, samples: int) -> str:
+        """Why the test does not apply to a job; empty if it applies. `samples` is the size of
         the loaded set.
         """
 
@@ -45,15 +45,15 @@ def checks(subject: Subject) -> list[Check]:
     return [*results, repeats.check(subject)]
 
 
-def inapplicable(name: str, workload: Workload, samples: int) -> str:
-    """Why a compliance test does not apply to a workload; empty if it applies.
+def inapplicable(name: str, job: Job, samples: int) -> str:
+    """Why a compliance test does not apply to a job; empty if it applies.
 
     Args:
         name: the test, for example TEST01.
-        workload: the workload of job.json.
+        job: the job of the performance test.
         samples: the size of the loaded set.
     """
-    return _JUDGES[name].inapplicable(workload, samples)
+    return _JUDGES[name].inapplicable(job, samples)
 
 
 def _absent(name: str, rule: ComplianceTest, subject: Subject) -> Check:
@@ -71,7 +71,7 @@ def _absent(name: str, rule: ComplianceTest, subject: Subject) -> Check:
     job = subject.performance.job
     if job:
         samples = subject.performance.detail.number("effective_performance_sample_count") or 0
-        why = inapplicable(name, job.workload, int(samples)) or why
+        why = inapplicable(name, job, int(samples)) or why
     return not_applicable(check_id, why, file=folder)
 
 

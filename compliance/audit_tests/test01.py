@@ -29,8 +29,8 @@ from compliance.scoring import accuracy, official
 from compliance.scoring.accuracy import Accuracy, Arrays
 from compliance.subject import LoadGenRun, Subject
 from formats.checks import Check
+from formats.job import Job
 from formats.record import Judged
-from formats.workload import Workload
 
 _FILE = "verify_accuracy.txt"
 _CUT = (
@@ -39,8 +39,8 @@ _CUT = (
 )
 
 
-def inapplicable(workload: Workload, samples: int) -> str:
-    """Empty: TEST01 applies to every workload."""
+def inapplicable(job: Job, samples: int) -> str:
+    """Empty: TEST01 applies to every job."""
     return ""
 
 

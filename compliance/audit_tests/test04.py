@@ -13,7 +13,7 @@ from compliance.audit_tests import speed
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
 from formats.checks import Check
-from formats.workload import Workload
+from formats.job import Job
 
 _REASON = (
     ": a repeated sample was answered sooner than different ones, because the SUT keeps answers or"
@@ -22,21 +22,24 @@ _REASON = (
 _FEWEST_SAMPLES = 4  # audit.config repeats sample number 3, counted from 0
 
 
-def inapplicable(workload: Workload, samples: int) -> str:
-    """Why TEST04 does not apply to a workload; empty if it applies.
+def inapplicable(job: Job, samples: int) -> str:
+    """Why TEST04 does not apply to a job; empty if it applies.
 
     Args:
         samples: the size of the loaded set.
     """
-    if workload.config.get("end_tokens"):
+    config = job.workload.config
+    if config.get("end_tokens"):
         return _uneven("answers end at their end tokens")
     lengths = [
         key.replace("_", " ")
         for key in ("prompt_buckets", "new_token_buckets")
-        if _several(workload.config, key)
+        if _several(config, key)
     ]
     if lengths:
         return _uneven(f"{' and '.join(lengths)} of several lengths")
+    if len(job.length_buckets) > 1:
+        return _uneven("batches are cut to several lengths")
     if samples < _FEWEST_SAMPLES:
         return f"it repeats sample number 3, and the library has {samples}"
     return ""

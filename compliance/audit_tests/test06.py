@@ -15,7 +15,7 @@ from compliance.logs import files
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
 from formats.checks import Check
-from formats.workload import Workload
+from formats.job import Job
 
 _FILE = "verify_accuracy.txt"
 _TOKEN_BYTES = 4
@@ -27,9 +27,9 @@ _NO_END_TOKEN = (
 )
 
 
-def inapplicable(workload: Workload, samples: int) -> str:
-    """Why TEST06 does not apply to a workload; empty if it applies."""
-    return "" if workload.task == "generate" else "the model generates no tokens"
+def inapplicable(job: Job, samples: int) -> str:
+    """Why TEST06 does not apply to a job; empty if it applies."""
+    return "" if job.workload.task == "generate" else "the model generates no tokens"
 
 
 def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Check]:

@@ -248,6 +248,7 @@ class ProjectLimits:
             of at least `rounds` rounds while others took fewer than `other_processors` processors.
         faster_than_products: a model's operations a second may be at most this many times those of
             a large matrix product.
+        faster_than_products_int8: the same for products of 8-bit numbers.
         tolerance: score → precision → limits.
     """
 
@@ -259,6 +260,7 @@ class ProjectLimits:
     fresh_slower: float
     fresh_slower_in_thirds: Mapping[str, float]
     faster_than_products: float
+    faster_than_products_int8: float
     tolerance: Mapping[str, Mapping[str, Tolerance]]
 
 

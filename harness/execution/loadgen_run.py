@@ -29,14 +29,14 @@ _LOWER = 0.95
 
 
 def applicable(job: Job, of: Rules) -> tuple[str, ...]:
-    """The compliance tests that apply to this workload."""
+    """The compliance tests that apply to this job."""
     return tuple(name for name in of.compliance_tests if not inapplicable(name, job))
 
 
 def inapplicable(name: str, job: Job) -> str:
-    """Why a compliance test does not apply to this workload. Empty: it applies."""
+    """Why a compliance test does not apply to this job. Empty: it applies."""
     samples = job.limits.performance_sample_count
-    return compliance_tests.inapplicable(name, job.workload, samples)
+    return compliance_tests.inapplicable(name, job, samples)
 
 
 def compliance_job(test: str, job: Job, of: Rules, official: str) -> Job:

@@ -33,16 +33,19 @@ def lengths(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def by_length(
-    ids: Sequence[T], indices: Sequence[int], tokens: np.ndarray
+    ids: Sequence[T], indices: Sequence[int], tokens: np.ndarray, chunk: int
 ) -> tuple[list[T], list[int]]:
-    """Return the samples of a query, the longest inputs first.
+    """Return the samples of a query, the longest inputs first within each chunk. The rules of LLMs
+    forbid sorting across passes over the data set.
 
     Args:
         ids: LoadGen's ids of the samples.
         indices: their rows.
         tokens: the tokens of each row.
+        chunk: the number of samples in a chunk.
     """
-    order = np.argsort(-tokens[np.asarray(indices)], kind="stable")
+    chunks = np.arange(len(indices)) // chunk
+    order = np.lexsort((-tokens[np.asarray(indices)], chunks))
     return [ids[place] for place in order], [indices[place] for place in order]
 
 

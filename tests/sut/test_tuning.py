@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from formats.cell import LENGTH_BUCKETS
 from harness.execution.environments import ROOT
 from harness.inputs import models
 from scenarios.table import SCENARIOS
@@ -37,6 +38,10 @@ def test_no_switch_changes_the_execution_or_the_precision(switch):
             assert {SUTS[sut].execution for sut in switch.suts} == {"eager"}
             continue
         assert not any(re.fullmatch(pattern, name) for pattern in REFUSED), name
+
+
+def test_only_one_switch_has_length_buckets():
+    assert {switch.name for switch in EVERY if switch.buckets} == {LENGTH_BUCKETS}
 
 
 def test_each_setting_is_read_by_a_file_of_suts():

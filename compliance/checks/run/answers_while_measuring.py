@@ -20,6 +20,7 @@ from compliance.logs import files
 from compliance.rules import Rules
 from compliance.scoring import accuracy, official
 from compliance.subject import Subject
+from formats.cell import INT8
 from formats.checks import Check, Fault
 from formats.outcome import WorkerOutcome
 from formats.record import ENGINE, Record
@@ -235,7 +236,8 @@ def in_each_third(fresh: Mapping[str, Any], limits: Mapping[str, float]) -> str:
 def _speed(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
     """Judge whether the model can have computed its answers so fast.
 
-    The model's operations a second are compared with those of a large matrix product.
+    The model's operations a second are compared with those of a large matrix product in the cell's
+    precision.
     """
     where = {"file": "raw/performance/outcome.json", "fix": _COMPUTE}
     detail = subject.performance.detail
@@ -245,7 +247,11 @@ def _speed(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
     if not isinstance(product, int | float) or least is None or rate is None or product <= 0:
         return not_applicable(_SPEED, UNKNOWN_SPEED, **where)
     product *= record.cell.replica_count
-    most = subject.rules.project_limits.faster_than_products * product
+    limits = subject.rules.project_limits
+    factor = limits.faster_than_products
+    if record.cell.quantized == INT8:
+        factor = limits.faster_than_products_int8
+    most = factor * product
     reached = least * rate
     text = f"{reached / 1e9:.3g} GFLOP/s at least; a large product has {product / 1e9:.3g}"
     faults = []

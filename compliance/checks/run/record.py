@@ -12,7 +12,7 @@ from compliance.findings.check import judge, mismatch, not_applicable, shorten
 from compliance.folders import measurements_file
 from compliance.subject import BARE, Subject
 from formats import documents
-from formats.cell import IN_WORKLOAD
+from formats.cell import IN_WORKLOAD, LENGTH_BUCKETS
 from formats.checks import Check, Fault
 from formats.record import Record
 
@@ -28,6 +28,7 @@ _SAME = (
     "inputs",
     "made_with",
     "places",
+    "length_buckets",
 )
 _NOT_STATED = ("N/A", "none")
 _DESCRIBED = (
@@ -156,6 +157,11 @@ def _jobs(subject: Subject, record: Record) -> Iterator[Fault | str]:
     places, replicas = len(first.places), record.cell.replica_count
     if record.cell.replicas and places != replicas:
         yield _differs("places", places, replicas)
+    sorts = LENGTH_BUCKETS in record.cell.switches
+    if bool(first.length_buckets) != sorts:
+        expected = "some" if sorts else "none"
+        who, value = "the cell's switches request", repr(first.length_buckets)
+        yield mismatch("job.json: length_buckets", value, expected, who, file=_JOB)
     if first.workload.execution != record.execution:
         yield _differs("workload.execution", first.workload.execution, record.execution)
     for test, job in ((subject.performance, first), *others):

@@ -43,7 +43,7 @@ def section(content: Content) -> Section:
 
 
 def _table(comparison: Comparison) -> Table:
-    rows = [_with_error(tables.row(group)) for group in comparison.good]
+    rows = [_shown(group) for group in comparison.good]
     names = [name for name, (column, _) in _COLUMNS.items() if any(row[column] for row in rows)]
     figure = comparison.unit
     if all(row[_MEDIAN] == row["figure"] for row in rows):
@@ -60,8 +60,13 @@ def _table(comparison: Comparison) -> Table:
     )
 
 
-def _with_error(row: dict[str, Any]) -> dict[str, Any]:
-    """The row with the error of the answers, as a share of its limit."""
+def _shown(group: tables.Group) -> dict[str, Any]:
+    """The row with the error of the answers, as a share of its limit. The SUT's name has the batch
+    size that ran, if a switch changed the requested one.
+    """
+    row = tables.row(group)
+    if group.cell.requested_batch is not None:
+        row["sut"] += f", batch {group.cell.batch_size}"
     limit = row["accuracy_limit"]
     share = float(f"{row['accuracy'] / limit:.2g}") if limit else None
     return row | {_ERROR: share}

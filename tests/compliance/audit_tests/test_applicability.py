@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +43,17 @@ V61 = rules.load("v6.1")
 def test_which_tests_say_something_of_a_workload(
     name: str, task: str, config: dict[str, Any], samples: int, words: str
 ) -> None:
-    workload = job(cell(task=task), Path("run"), **config).workload
-    why = compliance_tests.inapplicable(name, workload, samples)
+    of = job(cell(task=task), Path("run"), **config)
+    why = compliance_tests.inapplicable(name, of, samples)
     assert words in why and bool(why) == bool(words)
+
+
+def test_one_sample_is_not_compared_with_all_if_batches_are_cut_to_several_lengths() -> None:
+    of = job(cell(), Path("run"))
+    sorted_only = replace(of, length_buckets=(128,))
+    assert not compliance_tests.inapplicable("TEST04", sorted_only, 64)
+    cut = replace(of, length_buckets=(32, 64, 128))
+    assert "several lengths" in compliance_tests.inapplicable("TEST04", cut, 64)
 
 
 def test_what_audit_config_sets_is_the_official_files() -> None:

@@ -317,6 +317,26 @@ def test_the_job_of_a_compliance_test_is_its_own(
     assert outcome is FAIL and word in told
 
 
+@pytest.mark.parametrize(
+    ("tests", "word"),
+    [
+        (["performance"], "length_buckets differs between the performance and the accuracy test"),
+        (
+            ["performance", "accuracy"],
+            "length_buckets is (8, 16); the cell's switches request none",
+        ),
+    ],
+)
+def test_batches_are_cut_only_by_a_switch_of_the_cell(
+    run: Path, tests: list[str], word: str
+) -> None:
+    for test in tests:
+        file = run / "raw" / test / "job.json"
+        edit_json(file, lambda d: {**d, "length_buckets": [8, 16]})
+    outcome, told = _told(run, "record")
+    assert outcome is FAIL and word in told
+
+
 # What the record may not choose.
 
 

@@ -4,9 +4,13 @@ import json
 
 import pytest
 
+from harness import disturbance
 from harness.errors import UsageError
 from harness.request import plan
 from tests.support import cells
+
+BY_MACHINE = (*disturbance.BY_CLOCK, "overload")
+"""Causes of an invalid run that a busy machine may explain."""
 
 
 def measured(tmp_path, capsys, *words):
@@ -18,9 +22,18 @@ def measured(tmp_path, capsys, *words):
     return cell
 
 
+def measured_without_disturbance(tmp_path, capsys, *words):
+    """Measure again, at most twice, while a busy machine may explain that the run is invalid."""
+    for attempt in range(3):
+        cell = measured(tmp_path / str(attempt), capsys, *words)
+        if cell["cause"] not in BY_MACHINE:
+            break
+    return cell
+
+
 def test_server_finds_a_rate_and_reports_queue_and_limits(tmp_path, capsys):
     options = ("--max-latency-ms", "500", "--max-batch", "2", "--sut-option", "latency-ms=4")
-    cell = measured(tmp_path, capsys, "--scenario", "Server", *options)
+    cell = measured_without_disturbance(tmp_path, capsys, "--scenario", "Server", *options)
     assert (cell["status"], cell["loadgen"]) == ("ok", "VALID")
     assert cell["metric"]["unit"] == "requests/s"
     metrics = cell["metrics"]
@@ -40,7 +53,8 @@ def test_an_overload_is_no_result_even_if_loadgen_calls_it_valid(tmp_path, capsy
 
 @pytest.mark.parametrize("scenario", ["Interactive", "SingleStream", "Offline"])
 def test_token_latencies_are_in_the_result(scenario, tmp_path, capsys):
-    cell = measured(tmp_path, capsys, "--scenario", scenario, "--stream")
+    options = ("--stream", "--sut-option", "latency-ms=4")
+    cell = measured_without_disturbance(tmp_path, capsys, "--scenario", scenario, *options)
     assert cell["status"] == "ok"
     metrics = cell["metrics"]
     assert 0 < metrics["ttft_p50_ms"] <= metrics["ttft_p99_ms"]

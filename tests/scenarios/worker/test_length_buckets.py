@@ -43,22 +43,41 @@ def test_a_batch_is_cut_to_the_narrowest_bucket_with_room():
     assert length_buckets.cut(batch, 13, (8, 12, 16)) is batch
 
 
+def test_samples_are_sorted_within_each_pass_over_the_data_set():
+    tokens = np.array([1, 3, 2])
+    ids, indices = length_buckets.by_length("abcdef", [0, 1, 2, 2, 0, 1], tokens, chunk=3)
+    assert (ids, indices) == (list("bcafde"), [1, 2, 0, 1, 2, 0])
+
+
+def test_a_batch_of_two_passes_has_room_for_its_longest_sample(tmp_path):
+    _, widths = sorted_query(tmp_path, [1, 1, 1, 8], one_pass=3)
+    assert widths == [4, 8]
+
+
 def test_each_sample_of_a_sorted_query_gets_its_own_answer(tmp_path):
-    job = mock_job.make(tmp_path, batch=2)
-    tokens = np.array([1, 8, 3, 8])
+    answered, widths = sorted_query(tmp_path, [1, 8, 3, 8], one_pass=4)
+    assert answered == [(11, 1), (13, 3), (12, 2), (10, 0)]
+    assert widths == [8, 4]
+
+
+def sorted_query(directory, tokens, one_pass):
+    """Answer inputs with so many tokens in batches of 2. Return (ids and rows, widths)."""
+    job = mock_job.make(directory, batch=2)
+    tokens = np.array(tokens)
     mask = (np.arange(8) < tokens[:, None]).astype(np.int32)
     np.savez(job.inputs, input_ids=np.where(mask, 7, 0).astype(np.int32), attention_mask=mask)
-    job = replace(job, length_buckets=(4, 8))
+    limits = replace(job.limits, performance_sample_count=one_pass)
+    job = replace(job, length_buckets=(4, 8), limits=limits)
     sut = mock.load(job.workload)
     seen = []
     predict = sut.predict
-    sut.predict = lambda batch: seen.append(batch["input_ids"].shape) or predict(batch)
+    sut.predict = lambda batch: seen.append(batch["input_ids"].shape[1]) or predict(batch)
     qsl, recorder = Qsl(job.inputs, sut.prepare), Recorder()
-    qsl.load(range(4))
+    count = len(tokens)
+    qsl.load(range(count))
     issue, _ = offline.callbacks(sut, qsl, recorder, job, Watch())
-    issue([10, 11, 12, 13], [0, 1, 2, 3])
-    assert recorder.answered == [(11, 1), (13, 3), (12, 2), (10, 0)]
-    assert seen == [(2, 8), (2, 4)]
+    issue(range(10, 10 + count), range(count))
+    return recorder.answered, seen
 
 
 def test_every_width_is_run_before_the_test(tmp_path):
