@@ -1,5 +1,5 @@
 """Ray as a cluster. Ray runs in an environment of its own (`environments/cluster-ray.in`), in a
-process beside this one. Its tasks only start the plain command, which knows nothing of Ray.
+process of its own. Its tasks only start the plain command, which knows nothing of Ray.
 """
 
 from __future__ import annotations

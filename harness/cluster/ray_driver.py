@@ -119,7 +119,9 @@ class Driver:
 
     def _note_waiting(self) -> None:
         """Note the jobs that wait. If no job runs, no node fits, which the user should see."""
-        words = "waits for a node" if self.running else f"waits: no node has a {self.needed}"
+        words = "waits for a node"
+        if not self.running:
+            words = f"waits: no node has a {self.needed}"
         for job in self.waiting:
             self._note(job, live=True, words=words, queued=bool(self.running))
 

@@ -116,8 +116,9 @@ def describe() -> Machine:
     with suppress(OSError, NotImplementedError):
         frequency = psutil.cpu_freq()
     disk = psutil.disk_usage(str(ROOT))
+    in_job = any(name in os.environ for name in _OF_JOBS)
     return Machine(
-        node=platform.node() if any(name in os.environ for name in _OF_JOBS) else None,
+        node=platform.node() if in_job else None,
         cpu=cpu.get("model name") or platform.processor() or platform.machine(),
         # An ARM processor has no name there, but numbers of its maker and its part.
         cpu_family=cpu.get("cpu family") or cpu.get("CPU implementer"),

@@ -97,7 +97,14 @@ def resolve(options: Options) -> Request:
     reasons += tuned.notes
     system = official_runs.system(options.system)
     official_run = official_runs.of(
-        options, model, weights, given, round_, device, system, tuned.switches
+        options,
+        model,
+        weights,
+        given,
+        rules=round_,
+        device=device,
+        system=system,
+        switches=tuned.switches,
     )
     reasons += official_run.notes if official_run else ()
     tuned_batch = tuned.batch_size(batch_size)

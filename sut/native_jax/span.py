@@ -13,7 +13,6 @@ import numpy as np
 
 from sut.checkpoint import weights_files
 from sut.contract import Batch, Evidence, Unsupported, Workload
-from sut.evidence import jax_programs
 from sut.native_jax import bert, runtime
 from sut.native_jax.layers import dense
 from sut.native_jax.runtime import Weights
@@ -22,7 +21,7 @@ _DEFAULTS = {"layer_norm_eps": 1e-12, "hidden_act": "gelu"}
 _NEEDED = ("bert.embeddings.token_type_embeddings.weight", "qa_outputs.weight")
 
 
-class JaxSpan:
+class JaxSpan(bert.JaxClassifier):
     """BERT with the head of a span. Its methods are those of `sut.contract.Inference`."""
 
     def __init__(self, weights: dict[str, jax.Array], workload: Workload):
@@ -47,14 +46,6 @@ class JaxSpan:
         outputs = self.program(self.weights, *(batch[name] for name in names))
         outputs.copy_to_host_async()
         return outputs
-
-    def to_host(self, outputs: jax.Array) -> Batch:
-        """Return the logits, once they have arrived."""
-        return {"logits": np.ascontiguousarray(outputs)}
-
-    def synchronise(self) -> None:
-        """Wait for the device."""
-        jax_programs.synchronise()
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
         """See `runtime.evidence`."""

@@ -76,8 +76,8 @@ def _text(question: Question, feature: Feature, start: int, end: int) -> str:
 
 
 def _as_written(answer: str, original: str) -> str:
-    """The part of the original words that the answer in lower case stands for, or all of them if
-    their characters do not correspond one to one.
+    """The original spelling of the answer, which is in lower case. All original words if their
+    characters do not correspond one to one.
     """
     lowered = " ".join(words(original))
     begin = lowered.find(answer)

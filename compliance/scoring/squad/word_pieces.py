@@ -104,8 +104,8 @@ def words(text: str) -> list[str]:
 
 
 def _spaced(character: str) -> str:
-    """The character, or what stands for it: nothing for a control character, a space for white
-    space. An ideograph gets spaces around it.
+    """The character. A control character becomes nothing, and white space becomes a space. An
+    ideograph gets spaces around it.
     """
     if character in "\t\n\r":
         return " "

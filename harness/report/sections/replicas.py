@@ -22,8 +22,8 @@ def section(content: Content) -> Section:
         found = ratio_cell(efficiency) if efficiency else many.last.obstacle or one.last.obstacle
         rows.append((work, (many.sut, str(count), _figure(one), _figure(many), found)))
         if efficiency:
-            told = replicas.words(efficiency, count)
-            sentences.append(Finding.REPLICAS.format(sut=many.sut, work=work, efficiency=told))
+            words = replicas.words(efficiency, count)
+            sentences.append(Finding.REPLICAS.format(sut=many.sut, work=work, efficiency=words))
     table = Table(
         columns=("SUT", "replicas", "one of them", "all", "efficiency"),
         numbers=(1, 2, 3, 4),

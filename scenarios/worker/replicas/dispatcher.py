@@ -389,7 +389,15 @@ class Replicated:
         replica = self._free()
         begun_ns = _clock()
         self._begun_ns = self._begun_ns or begun_ns
-        batch = _Batch(respond, times, rows, ids, indices, begun_ns, set(range(len(ids))))
+        batch = _Batch(
+            respond=respond,
+            times=times,
+            rows=rows,
+            ids=ids,
+            indices=indices,
+            begun_ns=begun_ns,
+            left=set(range(len(ids))),
+        )
 
         def on_reply(message: Message) -> bool:
             return self._answered(replica, batch, message)
