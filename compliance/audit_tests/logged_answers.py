@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import binascii
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -124,15 +124,3 @@ def end_tokens(row: Row, ends: frozenset[int]) -> int:
             break
         count += 1
     return count
-
-
-def variants(rows: tuple[Row, ...]) -> Iterator[dict[int, bytes]]:
-    """Yield every different answer once, in as few groups as possible. A group (index → bytes) has
-    at most one answer of a sample.
-    """
-    left: dict[int, list[bytes]] = {}
-    for row in rows:
-        if row.data not in left.setdefault(row.index, []):
-            left[row.index].append(row.data)
-    for turn in range(max(map(len, left.values()), default=0)):
-        yield {index: of_sample[turn] for index, of_sample in left.items() if turn < len(of_sample)}

@@ -19,7 +19,7 @@ from compliance.audit_tests import (
     speed,
     verify_files,
 )
-from compliance.audit_tests.logged_answers import Compared, Row, variants
+from compliance.audit_tests.logged_answers import Compared, Row
 from compliance.audit_tests.verify_files import FAIL, PASS
 from compliance.checks.submission.accuracy import whole_log
 from compliance.findings.check import judge, manual
@@ -86,7 +86,7 @@ def worst(
         name: limit for name, limit in judged.tolerance.items() if name != "argmax_fraction"
     }
     scores = []
-    for changed in variants(tuple(rows)):
+    for changed in accuracy.variants((row.index, row.data) for row in rows):
         given = {**answers, **changed}
         scores.append(
             accuracy.score(judged.score, given, reference, tolerance, judged.keys, forced)
@@ -178,7 +178,7 @@ def _score(
                 return score.passed, score.sentence
         assert record.official
         row = subject.rules.benchmarks[record.benchmark.official].of(record.cell.scenario)
-        changes = variants(compared.different)
+        changes = accuracy.variants((row.index, row.data) for row in compared.different)
         count = compared.equal + len(compared.different)
         return official.with_others(run, record.official, row, answers, changes, count)
 

@@ -5,7 +5,7 @@ both call it. This module needs only numpy.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -156,3 +156,15 @@ def _with_own_choice(
     least = own_choice.least_fraction(tolerance["argmax_fraction"], compared)
     detail = {**found.detail, "argmax_fraction": fraction, "argmax_fraction_limit": least}
     return replace(found, passed=found.passed and fraction >= least, detail=detail)
+
+
+def variants(answers: Iterable[tuple[int, bytes]]) -> Iterator[dict[int, bytes]]:
+    """Yield every different answer (index of its sample, bytes) once, in as few groups as possible.
+    A group (index → bytes) has at most one answer of a sample.
+    """
+    left: dict[int, list[bytes]] = {}
+    for index, content in answers:
+        if content not in left.setdefault(index, []):
+            left[index].append(content)
+    for turn in range(max(map(len, left.values()), default=0)):
+        yield {index: of_sample[turn] for index, of_sample in left.items() if turn < len(of_sample)}

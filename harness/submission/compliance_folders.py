@@ -17,7 +17,7 @@ from compliance.audit_tests import logged_answers, speed, test01, test06
 from compliance.audit_tests.logged_answers import Compared
 from compliance.rules import ComplianceTest, Rules
 from compliance.scoring import official
-from compliance.scoring.accuracy import Accuracy
+from compliance.scoring.accuracy import Accuracy, variants
 from compliance.scoring.official import Scored
 from formats.record import Record
 from harness.execution.process import read_outcome
@@ -109,7 +109,7 @@ def _scored(run: _Run, compared: Compared, answers: Mapping[int, bytes]) -> AnyS
     """The accuracy of the accuracy run, with its answers replaced by those of the test."""
     judged = run.record.official
     if judged:
-        changed = next(logged_answers.variants(tuple(compared.different)))
+        changed = next(variants((row.index, row.data) for row in compared.different))
         try:
             return official.score(run.directory, judged, {**answers, **changed})
         except (OSError, ValueError) as e:

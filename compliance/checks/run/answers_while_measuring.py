@@ -142,7 +142,7 @@ def _score_faults(
     tolerance = {
         name: limit for name, limit in judged.tolerance.items() if name != "argmax_fraction"
     }
-    for one_each in _variants(differing):
+    for one_each in accuracy.variants(sorted(differing)):
         answers = {**payloads, **one_each}
         score = accuracy.score(judged.score, answers, reference, tolerance, judged.keys, forced)
         if not score.passed:
@@ -165,21 +165,12 @@ def _metric_faults(
     """A fault if the official metric is outside its limits with these answers."""
     assert record.official
     row = rules.benchmarks[record.benchmark.official].of(record.cell.scenario)
-    changes = _variants(differing)
+    changes = accuracy.variants(sorted(differing))
     passed, text = official.with_others(run, record.official, row, payloads, changes, compared)
     if passed:
         return []
     sentence = f"{len(differing)} kept answers differ from the accuracy test's; with them {text}"
     return [Fault(sentence)]
-
-
-def _variants(differing: set[tuple[int, bytes]]) -> Iterator[dict[int, bytes]]:
-    """Yield all answers, by sample, in groups with at most one answer of a sample."""
-    left = sorted(differing)
-    while left:
-        one_each = dict(left)
-        left = [(index, content) for index, content in left if one_each[index] != content]
-        yield one_each
 
 
 def _fresh(subject: Subject, fresh: Mapping[str, Any]) -> Check:

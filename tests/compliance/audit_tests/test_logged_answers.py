@@ -6,6 +6,7 @@ import numpy as np
 
 from compliance.audit_tests import logged_answers
 from compliance.audit_tests.logged_answers import Row
+from compliance.scoring import accuracy
 
 
 def test_end_tokens_are_counted_from_the_end_alone() -> None:
@@ -31,4 +32,7 @@ def test_each_different_answer_is_judged_once() -> None:
         Row(n, index, data)
         for n, (index, data) in enumerate([(0, b"a"), (1, b"c"), (0, b"b"), (0, b"a")])
     )
-    assert list(logged_answers.variants(rows)) == [{0: b"a", 1: b"c"}, {0: b"b"}]
+    assert list(accuracy.variants((row.index, row.data) for row in rows)) == [
+        {0: b"a", 1: b"c"},
+        {0: b"b"},
+    ]
