@@ -462,10 +462,12 @@ def ratio(a: Group, b: Group, compared: int = 2) -> statistics.Ratio:
     x = a.figures
     y = b.figures
     pairs = swept_together(a, b)
-    if pairs:
+    if len(pairs) >= min(len(x), len(y), statistics.FEWEST):
         x = [run.metric.value for run, _ in pairs if run.metric]
         y = [run.metric.value for _, run in pairs if run.metric]
-    paired = bool(pairs) or in_turns(a, b)
+        paired = True
+    else:
+        paired = in_turns(a, b)
     return statistics.compare(
         x, y, higher_is_better=metric.higher_is_better, paired=paired, compared=compared
     )
@@ -524,12 +526,9 @@ def _compared(run: Run) -> float | None:
 
 
 def swept_together(a: Group, b: Group) -> list[tuple[Run, Run]]:
-    """The good runs of A and B that are the same repeat of the same sweep. Empty if they are too
-    few to compare.
-    """
+    """The good runs of A and B that are the same repeat of the same sweep."""
     by_turn = {run.turn: run for run in b.good if run.turn}
-    pairs = [(run, by_turn[run.turn]) for run in a.good if run.turn in by_turn]
-    return pairs if len(pairs) >= statistics.FEWEST else []
+    return [(run, by_turn[run.turn]) for run in a.good if run.turn in by_turn]
 
 
 def in_turns(a: Group, b: Group) -> bool:

@@ -317,11 +317,9 @@ def _outcome(
     if result.status is not Status.OK or not result.metric:
         return f"{result.status}: {result.reason}"
     text = f"{result.status}: {speed(result)}"
-    ratio = schedule.ratio_to_first(one, series, results)
-    if ratio:
-        rivals = [s for s in series if s.comparison == one.comparison]
-        measured = [s for s in rivals if schedule.figures(s.number, results)]
-        first = min(measured, key=lambda s: (s.control, s.number))
+    found = schedule.ratio_to_first(one, series, results)
+    if found:
+        ratio, first = found
         text += SweepProgress.RATIO.format(ratio=ratio.value, first=first.label)
     why = disturbed(result)
     if why:

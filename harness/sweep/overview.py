@@ -17,7 +17,7 @@ from harness.sweep.cells import Series
 from harness.sweep.schedule import Results
 
 FILE = "overview.md"
-COLUMNS = ("cell", "status", "repeats", "median", "times as fast as the first", "reason")
+COLUMNS = ("cell", "status", "repeats", "median", "times as fast", "reason")
 _MORE = (
     "tokens/s",
     "ms/step",
@@ -101,15 +101,15 @@ def _percent(part: float | None) -> str:
 
 
 def rows(series: Sequence[Series], results: Results) -> Iterator[list[str]]:
-    """A row for each cell: its status, its median, and its speed over that of its first rival."""
+    """A row for each cell: its status, its median, and its speed (`schedule.ratio_to_first`)."""
     for one in series:
         own = [result for (number, _), result in sorted(results.items()) if number == one.number]
         good = [compared(result) for result in own if result.status == "ok"]
         metrics = [metric for metric in good if metric]
-        ratio = schedule.ratio_to_first(one, series, results)
+        found = schedule.ratio_to_first(one, series, results)
         status, reason = _status(one, own)
         speed = _median(metrics) if metrics else ""
-        times = _compared(ratio) if ratio else ""
+        times = _compared(found[0]) if found else ""
         yield [one.label, status, f"{len(metrics)}", speed, times, reason]
 
 

@@ -161,15 +161,28 @@ def _alone(one: Series, series: Sequence[Series], results: Results) -> bool:
 
 def _slower_with_switch(series: Sequence[Series], results: Results) -> Iterator[int]:
     """The numbers of the series with a switch that were slower in the first round than the same
-    series without it.
+    series without it, by more than the control run differs from the cell that it repeats.
     """
     first_round = {s.number: figures(s.number, results).get(1) for s in series}
+    noise = _noise(series, first_round)
     cells = [each for each in series if each.request and not each.control]
     plain = {s.without_switches: first_round[s.number] for s in cells if not _is_tuned(s)}
     for each in filter(_is_tuned, cells):
         speed, plain_speed = first_round[each.number], plain.get(each.without_switches)
-        if speed and plain_speed and speed < plain_speed:
+        if speed and plain_speed and speed < plain_speed / noise:
             yield each.number
+
+
+def _noise(series: Sequence[Series], first_round: Mapping[int, float | None]) -> float:
+    """The largest ratio, at least 1, of two runs of one cell in the first round: of a control run
+    and the cell that it repeats.
+    """
+    noise = 1.0
+    for control in (each for each in series if each.control):
+        same = [first_round[s.number] for s in series if s.words == control.words]
+        speeds = [speed for speed in same if speed]
+        noise = max(noise, max(speeds, default=1.0) / min(speeds, default=1.0))
+    return noise
 
 
 def _is_tuned(one: Series) -> bool:
@@ -247,12 +260,23 @@ def _spreads(rivals: Sequence[Series], results: Results) -> list[float | None]:
     return [ratio.spread for ratio in ratios(rivals, results).values()]
 
 
-def ratio_to_first(one: Series, series: Sequence[Series], results: Results) -> Ratio | None:
-    """Its speed over that of the first series with figures in its comparison, repeat by repeat.
+def ratio_to_first(
+    one: Series, series: Sequence[Series], results: Results
+) -> tuple[Ratio, Series] | None:
+    """(its speed over that of the first series with figures, repeat by repeat; that first series).
 
+    A cell with switches is compared with the same cell without them. If that has no figures, and
+    for all other cells, the first series is that of its comparison.
     None: it is that first one, or there is no repeat in which both have a figure.
     """
-    return ratios([s for s in series if s.comparison == one.comparison], results).get(one.number)
+    rivals = [s for s in series if s.comparison == one.comparison]
+    if _is_tuned(one):
+        same = [s for s in series if s.without_switches == one.without_switches]
+        if any(figures(s.number, results) for s in same if not _is_tuned(s)):
+            rivals = sorted(same, key=_is_tuned)
+    measured = [s for s in rivals if figures(s.number, results)]
+    ratio = ratios(measured, results).get(one.number)
+    return (ratio, min(measured, key=lambda s: s.control)) if ratio else None
 
 
 def ratios(rivals: Sequence[Series], results: Results) -> dict[int, Ratio]:

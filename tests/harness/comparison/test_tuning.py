@@ -42,6 +42,13 @@ def test_a_gain_is_the_speed_over_that_of_the_same_cell_without_switches(runs):
     assert (failed.ratio, failed.status, failed.figure) == (None, "oom", None)
 
 
+def test_a_switch_of_one_repeat_is_compared_with_the_same_repeat_without_it(tmp_path):
+    write(tmp_path, PLAIN, [120, 100, 80], sweep="s")
+    write(tmp_path, tuned("omp-bind"), [120], first_minute=1, sweep="s")
+    (gain,) = tuning.gains(tables.groups([tmp_path]))
+    assert (gain.ratio, gain.low, gain.repeats) == (pytest.approx(1), None, 1)
+
+
 def test_a_tuned_cell_without_a_partner_has_no_gain(tmp_path):
     write(tmp_path, tuned("to-mkldnn"), STEADY)
     write(tmp_path, cell("native-torch-eager", batch_size=8), STEADY)

@@ -189,9 +189,9 @@ def test_repeats_are_added_until_every_ratio_of_a_comparison_is_sure_enough():
     order, results = play(series, RepeatPlan(least=2, most=10, until=0.02), figure)
     last = order[-1][1]
     assert 2 < last < 10
-    assert schedule.ratio_to_first(series[1], series, results).spread < 0.02
+    assert schedule.ratio_to_first(series[1], series, results)[0].spread < 0.02
     earlier = {key: result for key, result in results.items() if key[1] < last}
-    assert schedule.ratio_to_first(series[1], series, earlier).spread >= 0.02
+    assert schedule.ratio_to_first(series[1], series, earlier)[0].spread >= 0.02
     # The first is repeated with it.
     assert [repeat for number, repeat in order if number == 0] == list(range(1, last + 1))
 
@@ -216,7 +216,7 @@ def test_where_less_is_faster_the_ratio_is_turned_over():
         )
         object.__setattr__(result, "metrics", {"latency_p50_ms": milliseconds})
         results[one.number, 1] = result
-    assert schedule.ratio_to_first(series[1], series, results).value == pytest.approx(2.0)
+    assert schedule.ratio_to_first(series[1], series, results)[0].value == pytest.approx(2.0)
 
 
 def test_drift_that_hits_both_alike_leaves_the_ratio_alone():
@@ -224,7 +224,7 @@ def test_drift_that_hits_both_alike_leaves_the_ratio_alone():
     results = {
         (s.number, r): ended(s, (100 + 10 * r) * (1 + s.number)) for s in series for r in (1, 2, 3)
     }
-    ratio = schedule.ratio_to_first(series[1], series, results)
+    ratio, _ = schedule.ratio_to_first(series[1], series, results)
     assert (ratio.value, ratio.spread) == (pytest.approx(2.0), pytest.approx(0.0, abs=1e-12))
 
 
@@ -242,12 +242,16 @@ def test_a_decisive_sweep_decides_one_comparison_before_the_next():
 
 def test_a_switch_that_is_slower_in_the_first_round_is_measured_once():
     series = make(batch_size="8", tuned="off,batch-half,batch-x2", control=True)
-    speeds = {(0, 1): 90, (1, 1): 100, (2, 1): 99, (3, 1): 101}
+    speeds = {(0, 1): 90, (1, 1): 100, (2, 1): 82, (3, 1): 101}  # 1: the control run
     plan = RepeatPlan(least=3, most=3, as_listed=True, screens=True)
-    order, _ = play(series, plan, lambda one, r: ended(one, speeds.get((one.number, r), 50.0)))
+    order, found = play(series, plan, lambda one, r: ended(one, speeds.get((one.number, r), 50.0)))
     assert series[1].control
+    ratio, first = schedule.ratio_to_first(
+        series[3], series, {(n, 1): found[n, 1] for n in range(4)}
+    )
+    assert (ratio.value, first) == (pytest.approx(101 / 90), series[0])
     assert order[:4] == [(0, 1), (2, 1), (3, 1), (1, 1)]
     assert {key for key in order if key[1] > 1} == {(n, r) for n in (0, 1, 2, 3) for r in (2, 3)}
-    speeds[2, 1] = 89
+    speeds[2, 1] = 80
     order, _ = play(series, plan, lambda one, r: ended(one, speeds.get((one.number, r), 50.0)))
     assert {key for key in order if key[1] > 1} == {(n, r) for n in (0, 1, 3) for r in (2, 3)}
