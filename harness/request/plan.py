@@ -77,7 +77,7 @@ def resolve(options: Options) -> Request:
     if streams and not generates:
         raise _no_tokens("--stream", options, model)
     serves = serving.of(options, streams, official, round_, reasons)
-    given = _prompts(options, model, size, weights, chat)
+    given = _prompts(options, model, size, weights, chat, round_)
     reasons += given.notes if given else ()
     few = _inputs_on_host(options, model, device, given)
     precision = _precision(options, spec, model, size, reasons)
@@ -350,6 +350,7 @@ def _prompts(
     size: Size,
     weights: user_weights.Folder | None,
     chat: Template | None,
+    round_: rules.Rules,
 ) -> UserInputs | None:
     """Read the user's prompts, so that a fault in them is found before anything is made or waited
     for. Raises UsageError.
@@ -360,10 +361,12 @@ def _prompts(
     stat = path.stat()
     read_as = (options.field, options.whole, chat and chat.digest)
     of_file = (path, stat.st_size, stat.st_mtime_ns, *read_as)
-    of_model = (model.name, model.task, size.name, options.weights, options.new_tokens)
-    key = (*of_file, *of_model, options.seq_len, options.trains)
+    of_model = (model.name, model.task, size.name, options.weights)
+    lengths = (options.new_tokens, options.seq_len)
+    key = (*of_file, *of_model, *lengths, options.trains, options.benchmark)
     if key not in _PROMPTS:
-        _PROMPTS[key] = dataset.read(
+        of_benchmark = official_runs.read(options, model, size, weights, round_)
+        _PROMPTS[key] = of_benchmark or dataset.read(
             model,
             size,
             path,
