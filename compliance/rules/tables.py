@@ -103,6 +103,8 @@ class OfficialWorkload:
             data set, unless that is a folder.
         closed_model: key of config.json → its value in the model of the closed division.
         sequence_length: tokens of an input, with padding. None: inputs have no such length.
+        new_tokens: the most tokens of an answer. None: answers are not tokens.
+        end_tokens: the ids at which answers of the closed division's model end.
     """
 
     architecture: str
@@ -112,6 +114,8 @@ class OfficialWorkload:
     files: Mapping[str, str]
     closed_model: Mapping[str, Any]
     sequence_length: int | None = None
+    new_tokens: int | None = None
+    end_tokens: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

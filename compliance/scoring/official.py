@@ -20,7 +20,10 @@ from formats.record import Official
 
 FOLDER = "benchmark"
 """The folder of the files in a run directory."""
-METRICS = {"squad": "compliance.scoring.squad.scored"}
+METRICS = {
+    "squad": "compliance.scoring.squad.scored",
+    "summaries": "compliance.scoring.summaries.scored",
+}
 """Name of a metric in the rules of a round → its module. The module has `score`: (name of a file →
 its content, index in the query sample library → payload bytes) → `Scored`. It raises ValueError
 with one sentence if the metric cannot be computed.
@@ -99,4 +102,4 @@ def with_others(
 
 
 def _number(values: Mapping[str, float], name: str) -> str:
-    return f"{values[name]:.5g}" if name in values else "not known"
+    return f"{values[name]:.7g}" if name in values else "not known"

@@ -79,8 +79,8 @@ class OfficialRun:
     def scenarios(self) -> str:
         """The scenarios of the system's suite in words."""
         required = " and ".join(self.row.required[self.suite])
-        optional = " or ".join(self.row.optional.get(self.suite, ()))
-        return f"{required}; also {optional}" if optional else required
+        either = " or ".join(self.row.optional.get(self.suite, ()))
+        return f"{required}, and {either}" if either else required
 
     @property
     def division(self) -> str:
@@ -134,6 +134,11 @@ def check_model(options: Options, model: Model, rules: Rules) -> None:
         )
 
 
+def requires_token_latencies(options: Options, rules: Rules) -> bool:
+    """Whether the benchmark requires token latencies. False without --benchmark."""
+    return options.benchmark is not None and rules.benchmarks[options.benchmark].token_latencies
+
+
 def read(
     options: Options, model: Model, size: Size, weights: Folder | None, rules: Rules
 ) -> UserInputs | None:
@@ -184,7 +189,7 @@ def of(
         files=files,
         other_model=(*differences, *more),
         other_data=tuple(_other_data(options.dataset, row, workload, files, count)),
-        more_lacks=(*_lacks(options, device, system), *partners),
+        more_lacks=(*_lacks(options, row, device, system), *partners),
     )
 
 
@@ -238,10 +243,14 @@ def _other_data(
             yield Eligible.OTHER_FILE.format(file=given, digest=digest, name=name, published=md5)
 
 
-def _lacks(options: Options, device: str, system: Mapping[str, str]) -> Iterator[str]:
+def _lacks(
+    options: Options, row: Benchmark, device: str, system: Mapping[str, str]
+) -> Iterator[str]:
     """Yield what an eligible result lacks of the mode, the submitter and the system."""
     if options.mode != "submission":
         yield Eligible.MODE.format(mode=options.mode)
+    if row.token_latencies and options.stream == "off":
+        yield Eligible.TOKEN_LATENCIES
     if options.submitter == _UNNAMED:
         yield Eligible.SUBMITTER
     unknown = [name for name in documents.BY_HAND if name not in system]

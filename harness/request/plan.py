@@ -71,9 +71,12 @@ def resolve(options: Options) -> Request:
     end_tokens, why = _end_tokens(options, model, weights)
     if spec.remote:
         reasons += engines.check(options, weights)
-    official = model.benchmark.get(round_.round, "")
+    official = options.benchmark or model.benchmark.get(round_.round, "")
     generates = architectures.of(model, options.trains).generates_tokens
-    streams = serving.streams(options, generates)
+    counts_tokens = official_runs.requires_token_latencies(options, round_)
+    streams = serving.streams(options, generates, counts_tokens)
+    if counts_tokens and streams and options.stream is None:
+        reasons.append(PlanReason.TOKEN_LATENCIES.format(benchmark=options.benchmark))
     if streams and not generates:
         raise _no_tokens("--stream", options, model)
     serves = serving.of(options, streams, official, round_, reasons)
@@ -522,9 +525,11 @@ def _chat(
 def _template_not_applied(
     options: Options, model: Model, weights: user_weights.Folder | None
 ) -> Iterator[str]:
-    """Yield a note if the folder of a chat model is given prompts without --chat."""
+    """Yield a note if the folder of a chat model is given prompts without --chat. The prompts of a
+    benchmark are complete.
+    """
     generates = architectures.of(model, options.trains).generates_tokens
-    if not generates or weights is None or options.dataset is None:
+    if not generates or weights is None or options.dataset is None or options.benchmark:
         return
     from harness.inputs import chat
 
