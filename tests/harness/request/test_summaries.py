@@ -15,6 +15,7 @@ from harness import summary
 from harness.errors import UsageError
 from harness.inputs.architectures import text
 from harness.measurement import run
+from harness.request import estimate
 from tests.support import article_files
 from tests.support.cells import Reporter, request
 
@@ -194,6 +195,12 @@ def test_a_model_that_generates_no_text_is_refused(tmp_path, files):
     edit(files[1] / "config.json", model_type="bert")
     with pytest.raises(UsageError, match=r"needs a model that generates text .* is bert"):
         asked(tmp_path, files)
+
+
+def test_the_estimate_counts_the_tokens_of_the_articles(tmp_path, files):
+    planned = asked(tmp_path, files, sut="native-torch-eager")
+    of_size = estimate._sample_seconds(replace(planned, given=None))
+    assert estimate._sample_seconds(planned) > 2 * of_size
 
 
 def test_rows_of_numbers_and_lists_are_padded_alike(tmp_path, files):
