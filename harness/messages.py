@@ -265,9 +265,7 @@ class InputNote(StrEnum):
     """What was read from the files of a user: prompts, pictures, weights."""
 
     PROMPTS = "{file}: {count} prompts of {shortest} to {longest} tokens{padding} ({tokenizer})"
-    ARTICLES = (
-        "{file} (md5 {digest}): {count:,} articles, whose prompts have {shortest} to {longest} tokens"
-    )
+    ARTICLES = "{file} (md5 {digest}): {count:,} articles of {shortest} to {longest} tokens"
     QUESTIONS = "{file}: {questions} questions, which are {features} features of {width} tokens"
     LINES = (
         "{file} has {lines} lines and no empty line, so each line is a prompt; --whole makes the"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -83,10 +82,15 @@ def answer(number: int) -> str:
     return "  ".join(words[:40]) + _ENDINGS[number % len(_ENDINGS)]
 
 
-def document(reader: tokenizers.Tokenizer) -> list[dict[str, Any]]:
+def tokenizer() -> tokenizers.Tokenizer:
+    """A tokenizer of 1000 tokens, which knows the words of the articles."""
+    return tokens.bpe(1000, [PROMPT, *_SENTENCES])
+
+
+def document(reader: tokenizers.Tokenizer, articles: int = ARTICLES) -> list[dict[str, Any]]:
     """The content of the file, in the tokens of this tokenizer."""
     rows = []
-    for number in range(ARTICLES):
+    for number in range(articles):
         text = article(number)
         prompt = PROMPT.format(article=text)
         rows.append(
@@ -111,16 +115,14 @@ def answers(reader: tokenizers.Tokenizer) -> dict[int, bytes]:
     return found
 
 
-def write(folder: Path, change: Callable[[Path], None] | None = None) -> tuple[Path, Path]:
-    """Write the files → (the file of articles, the folder of the model). `change` changes the
-    folder.
-    """
+def write(folder: Path, articles: int = ARTICLES) -> tuple[Path, Path]:
+    """Write the files → (the file of articles, the folder of the model)."""
     model = models.load("llama")
     size = model.sizes["tiny"]
     weights = folder / "llama"
     shutil.copytree(checkpoint.ensure(model, size, folder / "cache").path, weights)
     (weights / "digest.json").unlink()
-    reader = tokens.bpe(size.config["vocab_size"])
+    reader = tokenizer()
     reader.save(str(weights / "tokenizer.json"))
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -128,10 +130,9 @@ def write(folder: Path, change: Callable[[Path], None] | None = None) -> tuple[P
         "eos_token": "</s>",
     }
     (weights / "tokenizer_config.json").write_text(json.dumps(settings))
-    if change:
-        change(weights)
     data = folder / DATA
-    data.write_text(json.dumps(document(reader), ensure_ascii=False), encoding="utf-8")
+    rows = document(reader, articles)
+    data.write_text(json.dumps(rows, ensure_ascii=False), encoding="utf-8")
     return data, weights
 
 

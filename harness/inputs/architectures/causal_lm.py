@@ -86,9 +86,7 @@ def _read(
     return arrays, (first, *unused, *others)
 
 
-def arrays_of(
-    rows: Sequence[Sequence[int] | np.ndarray], new: Sequence[int], size: Size
-) -> Arrays:
+def arrays_of(rows: Sequence[Sequence[int] | np.ndarray], new: Sequence[int], size: Size) -> Arrays:
     """The inputs.
 
     Args:

@@ -153,8 +153,8 @@ def _check_tokenizer(weights: Folder) -> None:
     """Raises UsageError if the folder has no tokenizer.json, which the audit reads too."""
     if weights.tokenizer is None or weights.tokenizer.name != TOKENIZER:
         raise UsageError(
-            f"--weights {weights.path}: there is no {TOKENIZER} in it, by which answers become text:"
-            " write one with"
+            f"--weights {weights.path}: there is no {TOKENIZER} in it, by which answers become"
+            " text: write one with"
             f' AutoTokenizer.from_pretrained(DIR).backend_tokenizer.save("{TOKENIZER}")'
         )
 

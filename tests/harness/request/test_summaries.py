@@ -60,7 +60,7 @@ def test_the_plan_says_what_an_eligible_result_lacks(tmp_path, files):
     assert (mode, submitter) == ("mode quick, not submission", "no --submitter")
     assert system.startswith("no --system FILE with ")
     notes = " ".join(planned.reasons)
-    assert f"{ARTICLES} articles, whose prompts have " in notes
+    assert f"{ARTICLES} articles of " in notes
     assert "llama3.1-8b-edge requires token latencies" in notes
     assert "chat template" not in notes
 

@@ -19,10 +19,10 @@ from compliance import rules
 from compliance.scoring import official
 from compliance.scoring.summaries import SETTINGS, TARGETS, TOKENIZER, scored, sentences
 from formats.record import Official
-from tests.support import article_files, tokens
+from tests.support import article_files
 
 RECORDED = json.loads(Path(__file__).with_name("official.json").read_text(encoding="utf-8"))
-READER = tokens.bpe(1000)
+READER = article_files.tokenizer()
 ANSWERS = article_files.answers(READER)
 
 
