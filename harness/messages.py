@@ -94,6 +94,10 @@ class PlanReason(StrEnum):
         "--eos ignore: an answer continues after its end token ({tokens}), and all its tokens count"
     )
     LIMITS = "{limits}: the limits of {official} in the round"
+    TOKEN_LATENCIES = (
+        "answers are streamed, because {benchmark} requires token latencies (--stream off leaves"
+        " them out)"
+    )
     RATE = (
         "the highest rate is found first, in about {trials} trials of {seconds:g} s or more (--rate"
         " gives one)"
@@ -143,6 +147,10 @@ class Eligible(StrEnum):
     BOTH_DIVISIONS = "closed, if the weights are those of the reference; otherwise open"
     ONLY_OPEN = "open, because the model is not that of the closed division ({reasons})"
     OTHER_MODEL = "{name} {value}, not {closed}"
+    NOT_INSTRUCT = (
+        "its answers end at the tokens {tokens}, and those of the Instruct model end at {closed}"
+    )
+    TOKEN_LATENCIES = "token latencies, which --stream off leaves out"
     COUNT = "{count:,} of {size:,} samples"
     OTHER_FILE = "{file} (md5 {digest}) is not the published {name} (md5 {published})"
     MODE = "mode {mode}, not submission"
@@ -257,6 +265,7 @@ class InputNote(StrEnum):
     """What was read from the files of a user: prompts, pictures, weights."""
 
     PROMPTS = "{file}: {count} prompts of {shortest} to {longest} tokens{padding} ({tokenizer})"
+    ARTICLES = "{file} (md5 {digest}): {count:,} articles of {shortest} to {longest} tokens"
     QUESTIONS = "{file}: {questions} questions, which are {features} features of {width} tokens"
     LINES = (
         "{file} has {lines} lines and no empty line, so each line is a prompt; --whole makes the"

@@ -309,9 +309,10 @@ def _steps(result: Result) -> str:
 def official(result: Result) -> str:
     """One line on the official metric: whether it passes, its values, and the limits."""
     o = result.official
-    values = ", ".join(f"{name} {value:.5g}" for name, value in o["values"].items())
-    limits = ", ".join(f"{name} {limit}" for name, limit in o["limits"].items())
-    text = f"{values or 'not scored'} ({o['benchmark']} requires {limits}"
+    values = ", ".join(f"{name} {value:.7g}" for name, value in o["values"].items())
+    limits = [f"{name} {limit}" for name, limit in o["limits"].items()]
+    limits += [f"{name} at most {limit}" for name, limit in o.get("at_most", {}).items()]
+    text = f"{values or 'not scored'} ({o['benchmark']} requires {', '.join(limits)}"
     if not o["closed"]:
         return f"{text} in the closed division, and this result may only enter the open one)"
     return f"{'pass' if o['passed'] else 'FAIL'}: {text})"

@@ -21,6 +21,7 @@ _TOLERATED = ("metadata.json", "accuracy.txt")
 # The submission checker looks only for these.
 _CHECKED = ("verify_", "performance/run_1/mlperf_log_detail.txt")
 _DETAIL = "performance/run_1/mlperf_log_detail.txt"
+_COUNT = "min_query_count"
 
 
 def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Check]:
@@ -58,7 +59,7 @@ def _of_log(test: LoadGenRun, rule: ComplianceTest, subject: Subject, folder: st
             "whole, no error, and its figures agree",
             folder,
         ),
-        _verdict(test, subject, folder),
+        _verdict(test, rule, subject, folder),
         check.judge(
             f"{test.slug}-settings",
             settings.faults(test, rule, subject),
@@ -91,8 +92,11 @@ def _files(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterator
             yield Fault(text, stricter=True)
 
 
-def _verdict(test: LoadGenRun, subject: Subject, folder: str) -> Check:
-    """The check of LoadGen's verdict. A quick run with a shorter duration need not be VALID."""
+def _verdict(test: LoadGenRun, rule: ComplianceTest, subject: Subject, folder: str) -> Check:
+    """The check of LoadGen's verdict. A quick run with a shorter duration need not be VALID. A test
+    whose audit.config requests few queries may have too few for early stopping, as TEST06 in
+    Server.
+    """
     check_id = f"{test.slug}-verdict"
     verdict = test.detail.get("result_validity", "none")
     duration_ms = subject.performance.detail.get("effective_min_duration_ms")
@@ -101,8 +105,19 @@ def _verdict(test: LoadGenRun, subject: Subject, folder: str) -> Check:
     if is_quick and duration_ms != required_ms:
         why = f"a quick run need not be VALID; LoadGen says {verdict}"
         return not_applicable(check_id, why, file=folder)
+    if _COUNT in rule.audit and _only_early_stopping(test):
+        why = f"early stopping needs more queries than the {rule.audit[_COUNT]} that it requests"
+        return not_applicable(check_id, why, file=folder)
     faults = []
     if verdict != "VALID":
         reasons = " ".join(str(r) for r in test.detail.all("result_invalid_reason")).strip()
         faults.append(f"{verdict}; it must be VALID. {reasons[:200]}".strip())
     return check.judge(check_id, faults, "VALID", folder)
+
+
+def _only_early_stopping(test: LoadGenRun) -> bool:
+    """Whether a test is not VALID only because early stopping was not met."""
+    others = ("result_min_duration_met", "result_min_queries_met", "result_perf_constraints_met")
+    if test.detail.get("early_stopping_met") is not False:
+        return False
+    return all(test.detail.get(key, True) is True for key in others)

@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 
 _ROW = re.compile(
-    rb'\{ "seq_id" : (\d{1,18}), "qsl_idx" : (\d{1,18}), "data" : "((?:[0-9A-Fa-f]{2})*)"[^{}]*\},?'
+    rb'\{ "seq_id" : (\d{1,18}), "qsl_idx" : (\d{1,18}), "data" : "((?:[0-9A-Fa-f]{2})*)"'
+    rb'(?:, "token_data" : "((?:[0-9A-Fa-f]{2})*)")?(?:, "token_count" : (\d{1,18}))?[^{}]*\},?'
 )
 _LONGEST_LINE, _MOST_PROBLEMS = 64 << 20, 20
 
@@ -27,11 +28,15 @@ class Row:
         seq_id: the sample's number in the test.
         index: the sample's index in the query sample library.
         data: the answered bytes.
+        first_token: the bytes of the first token, as it was reported. None: none was.
+        token_count: the number of tokens, as it was reported. None: none was.
     """
 
     seq_id: int
     index: int
     data: bytes
+    first_token: bytes | None = None
+    token_count: int | None = None
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,7 @@ def read(path: Path) -> LoggedAnswers:
         for number, line in enumerate(iter(partial(f.readline, _LONGEST_LINE), b""), 1):
             last = line.strip()
             if match := _ROW.fullmatch(last):
-                rows.append(Row(int(match[1]), int(match[2]), binascii.unhexlify(match[3])))
+                rows.append(_row(match))
             elif last != (b"[" if number == 1 else b"]") and len(problems) < _MOST_PROBLEMS:
                 problems.append(
                     f"line {number} is no row of seq_id, qsl_idx and data in hexadecimal:"
@@ -90,6 +95,17 @@ def read(path: Path) -> LoggedAnswers:
     if last != b"]":
         problems.append("the array is not closed: the file is cut")
     return LoggedAnswers(tuple(rows), tuple(problems))
+
+
+def _row(match: re.Match[bytes]) -> Row:
+    seq_id, index, data, first_token, token_count = match.groups()
+    return Row(
+        int(seq_id),
+        int(index),
+        binascii.unhexlify(data),
+        None if first_token is None else binascii.unhexlify(first_token),
+        None if token_count is None else int(token_count),
+    )
 
 
 def compare(rows: tuple[Row, ...], answers: Mapping[int, bytes]) -> Compared:

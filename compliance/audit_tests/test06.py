@@ -6,7 +6,7 @@ Unlike the official script, this project takes the end token as a number.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from compliance.audit_tests import answers, check, logged_answers, verify_files
 from compliance.audit_tests.logged_answers import LoggedAnswers, Row
@@ -19,7 +19,7 @@ from formats.job import Job
 
 _FILE = "verify_accuracy.txt"
 _TOKEN_BYTES = 4
-_NO_FIRST_TOKEN = "no tokens are streamed, so LoadGen gets no first token"
+_NO_FIRST_TOKEN = "no tokens are streamed, or it is Offline, so LoadGen gets no first token"
 _NO_TOKEN_COUNT = "no token latencies are measured, so LoadGen gets no token count"
 _NO_END_TOKEN = (
     "no end token ends an answer: the tokenizer of these prompts has none, --eos ignore was given,"
@@ -33,9 +33,7 @@ def inapplicable(job: Job, samples: int) -> str:
 
 
 def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Check]:
-    """The checks of TEST06. Those of first tokens and token counts do not apply, because no SUT of
-    this project streams tokens or reports counts.
-    """
+    """The checks of TEST06."""
     log, results = answers.checks(test, rule, subject)
     if log is None:
         return results
@@ -44,8 +42,8 @@ def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Che
         *results,
         _tokens(test, log, ends, subject),
         _last_tokens(test, log, ends, subject),
-        not_applicable(f"{test.slug}-first-token", _NO_FIRST_TOKEN, file=log.file),
-        not_applicable(f"{test.slug}-token-count", _NO_TOKEN_COUNT, file=log.file),
+        _first_tokens(test, log),
+        _token_counts(test, log),
     ]
 
 
@@ -53,19 +51,35 @@ def verify_text(logged: LoggedAnswers, ends: frozenset[int]) -> str:
     """The verify_accuracy.txt of TEST06. A check that cannot be decided is Skipped; the submission
     checker accepts that only for the first token.
     """
-    several = _several_ends(logged, ends)
-    whole = logged.rows and not logged.problems and not several
-    eos = f"{not several}" if ends else "Skipped"
-    notes = [_NO_FIRST_TOKEN, _NO_TOKEN_COUNT]
-    if not ends:
-        notes.append("no end token is known of this tokenizer")
-    return f"""\
-First token check pass: Skipped
-EOS check pass: {eos}
-Sample length check pass: Skipped
-{_verdict(bool(whole))}
-{"; ".join(notes)}
-"""
+    wrong_rows = {
+        "First token check": _wrong_first_tokens(logged),
+        "EOS check": _several_ends(logged, ends) if ends else None,
+        "Sample length check": _wrong_counts(logged),
+    }
+    notes = {
+        "First token check": _NO_FIRST_TOKEN,
+        "EOS check": "no end token is known of this tokenizer",
+        "Sample length check": _NO_TOKEN_COUNT,
+    }
+    lines = [
+        f"{name} pass: {'Skipped' if wrong is None else not wrong}"
+        for name, wrong in wrong_rows.items()
+    ]
+    lines.append(_verdict(_is_complete(logged, ends)))
+    if skipped := [notes[name] for name, wrong in wrong_rows.items() if wrong is None]:
+        lines.append("; ".join(skipped))
+    return "\n".join(lines) + "\n"
+
+
+def _is_complete(logged: LoggedAnswers, ends: frozenset[int]) -> bool:
+    """Whether there are answers, and nothing is wrong with them."""
+    wrong = (
+        logged.problems,
+        _several_ends(logged, ends),
+        _wrong_first_tokens(logged),
+        _wrong_counts(logged),
+    )
+    return bool(logged.rows) and not any(wrong)
 
 
 def _verdict(complete: bool) -> str:
@@ -77,9 +91,9 @@ def _tokens(test: LoadGenRun, log: answers.Log, ends: frozenset[int], subject: S
     for row in log.answers.rows:
         if len(row.data) % _TOKEN_BYTES or not row.data:
             faults.append(f"the answer of sample {row.index} has {len(row.data)} bytes")
-    complete = not _several_ends(log.answers, ends) and not log.answers.problems
     faults += _failed_checks(test, subject)
-    faults += verify_files.contradictions(test, _FILE, _verdict(complete), subject)
+    verdict = _verdict(_is_complete(log.answers, ends))
+    faults += verify_files.contradictions(test, _FILE, verdict, subject)
     good = "every answer consists of whole int32 tokens"
     return check.judge(f"{test.slug}-tokens", faults, good, log.file)
 
@@ -96,6 +110,46 @@ def _last_tokens(
         faults.append(f"the answer of sample {row.index} ends with {count} end tokens")
     names = " or ".join(map(str, sorted(ends)))
     return check.judge(check_id, faults, f"no answer ends with more than one of {names}", log.file)
+
+
+def _first_tokens(test: LoadGenRun, log: answers.Log) -> Check:
+    check_id = f"{test.slug}-first-token"
+    wrong = _wrong_first_tokens(log.answers)
+    if wrong is None:
+        return not_applicable(check_id, _NO_FIRST_TOKEN, file=log.file)
+    faults = [f"the first token of sample {row.index} is not that of its answer" for row in wrong]
+    return check.judge(check_id, faults, "each answer begins with its first token", log.file)
+
+
+def _token_counts(test: LoadGenRun, log: answers.Log) -> Check:
+    check_id = f"{test.slug}-token-count"
+    wrong = _wrong_counts(log.answers)
+    if wrong is None:
+        return not_applicable(check_id, _NO_TOKEN_COUNT, file=log.file)
+    faults = [
+        f"the answer of sample {row.index} has {len(row.data)} bytes, and {row.token_count} tokens"
+        " were reported"
+        for row in wrong
+    ]
+    return check.judge(check_id, faults, "each answer has as many tokens as reported", log.file)
+
+
+def _wrong_first_tokens(logged: LoggedAnswers) -> Sequence[Row] | None:
+    """The rows whose first token, as it was reported, is not that of the answer. None: none was
+    reported.
+    """
+    if all(row.first_token is None for row in logged.rows):
+        return None
+    return [row for row in logged.rows if row.first_token != row.data[:_TOKEN_BYTES]]
+
+
+def _wrong_counts(logged: LoggedAnswers) -> Sequence[Row] | None:
+    """The rows whose number of tokens, as it was reported, is not that of the answer. None: none
+    was reported.
+    """
+    if all(row.token_count is None for row in logged.rows):
+        return None
+    return [row for row in logged.rows if _TOKEN_BYTES * (row.token_count or 0) != len(row.data)]
 
 
 def _several_ends(logged: LoggedAnswers, ends: frozenset[int]) -> list[Row]:

@@ -97,19 +97,25 @@ class OfficialWorkload:
     Attributes:
         architecture: the architecture that the model must have.
         model: that architecture in words.
+        needs: the flags that give its files, in words.
         metric: a name in compliance.scoring.official.METRICS.
-        sequence_length: tokens of an input, with padding.
         files: name of each published file that the metric needs → its md5. The first one is the
-            data set.
+            data set, unless that is a folder.
         closed_model: key of config.json → its value in the model of the closed division.
+        sequence_length: tokens of an input, with padding. None: inputs have no such length.
+        new_tokens: the most tokens of an answer. None: answers are not tokens.
+        end_tokens: the ids at which answers of the closed division's model end.
     """
 
     architecture: str
     model: str
+    needs: str
     metric: str
-    sequence_length: int
     files: Mapping[str, str]
     closed_model: Mapping[str, Any]
+    sequence_length: int | None = None
+    new_tokens: int | None = None
+    end_tokens: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

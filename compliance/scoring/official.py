@@ -1,46 +1,35 @@
 """The official metric of a benchmark: what its own script computes from a run's answers.
 
 A run of `--benchmark` keeps the files that the metric needs in FOLDER of its run directory. A new
-metric is a function here and a name in METRICS.
+metric is a module and its line in METRICS.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
+import importlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-
-import numpy as np
 
 from compliance.logs import files
 from compliance.rules import Benchmark
-from compliance.scoring.squad import features, metric, spans, word_pieces
+from compliance.scoring.value import Scored as Scored
 from formats.record import Official
 
 FOLDER = "benchmark"
 """The folder of the files in a run directory."""
+METRICS = {
+    "squad": "compliance.scoring.squad.scored",
+    "summaries": "compliance.scoring.summaries.scored",
+}
+"""Name of a metric in the rules of a round → its module. The module has `score`: (name of a file →
+its content, index in the query sample library → payload bytes) → `Scored`. It raises ValueError
+with one sentence if the metric cannot be computed.
+"""
 _MOST_LOST = 0.1
 """The share that other answers may lose of what the compared answers add to the metric."""
-
-
-@dataclass(frozen=True)
-class Scored:
-    """The metric of a run's answers.
-
-    Attributes:
-        values: metric, by its name in the rules of a round → its value.
-        printed: the line that the official script prints.
-    """
-
-    values: Mapping[str, float]
-    printed: str
-
-    def line(self) -> str:
-        """Return the line of accuracy.txt."""
-        return self.printed
 
 
 def score(run: Path, official: Official, answers: Mapping[int, bytes]) -> Scored:
@@ -61,39 +50,8 @@ def score(run: Path, official: Official, answers: Mapping[int, bytes]) -> Scored
         if hashlib.md5(content, usedforsecurity=False).hexdigest() != md5:
             raise ValueError(f"{FOLDER}/{name} is not the file of the run: its md5 is not {md5}")
         contents[name] = content
-    return METRICS[official.metric](contents, answers)
-
-
-def _squad(contents: Mapping[str, bytes], answers: Mapping[int, bytes]) -> Scored:
-    questions = features.parse(contents["dev-v1.1.json"])
-    pieces = word_pieces.parse(contents["vocab.txt"])
-    logits = {number: _pairs(number, data) for number, data in answers.items()}
-    widths = {len(each) for each in logits.values()}
-    if len(widths) != 1:
-        raise ValueError("the answers have no length or several")
-    made = features.make(questions, pieces, widths.pop())
-    if sorted(answers) != list(range(len(made))):
-        raise ValueError(f"{len(answers)} answers do not fit {len(made)} features")
-    scores = metric.scores(questions, spans.texts(questions, made, logits))
-    return Scored({"F1": scores["f1"]}, json.dumps(scores))
-
-
-def _pairs(number: int, data: bytes) -> np.ndarray:
-    """The start and end logits of a feature, float32 [length, 2]. Raises ValueError."""
-    if not data or len(data) % 8:
-        raise ValueError(
-            f"the answer of sample {number} has {len(data)} bytes, not pairs of logits"
-        )
-    pairs = np.frombuffer(data, np.float32).reshape(-1, 2)
-    if not np.isfinite(pairs).all():
-        raise ValueError(f"the answer of sample {number} has values that are not finite")
-    return pairs
-
-
-METRICS: dict[str, Callable[[Mapping[str, bytes], Mapping[int, bytes]], Scored]] = {"squad": _squad}
-"""Name of a metric in the rules of a round → (name of a file → its content, index in the query
-sample library → payload bytes) → the metric. Raises ValueError with one sentence.
-"""
+    scored: Scored = importlib.import_module(METRICS[official.metric]).score(contents, answers)
+    return scored
 
 
 def beyond(values: Mapping[str, float], row: Benchmark) -> Iterator[str]:
@@ -144,4 +102,4 @@ def with_others(
 
 
 def _number(values: Mapping[str, float], name: str) -> str:
-    return f"{values[name]:.5g}" if name in values else "not known"
+    return f"{values[name]:.7g}" if name in values else "not known"

@@ -1,4 +1,4 @@
-"""The class of a score, and the unit of differences."""
+"""The classes of a score and of an official metric, and the unit of differences."""
 
 from __future__ import annotations
 
@@ -42,6 +42,23 @@ class Accuracy:
         that is not finite becomes null.
         """
         return json.dumps(_rounded(asdict(self)))
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The official metric of a run's answers.
+
+    Attributes:
+        values: metric, by its name in the rules of a round → its value.
+        printed: the line that the official script prints.
+    """
+
+    values: Mapping[str, float]
+    printed: str
+
+    def line(self) -> str:
+        """Return the line of accuracy.txt."""
+        return self.printed
 
 
 def spread(expected: np.ndarray, what: str) -> float:

@@ -258,12 +258,15 @@ def _sample_seconds(request: Request) -> float:
     if DEVICES[request.device].accelerator or not request.spec.reads_weights:
         return 1e-3
     size, least_flops = request.size, request.architecture.least_flops
+    given = request.given.arrays if request.given and not request.trains else {}
     flops = size.weight_bytes("float32") / 2 * size.inputs.get("sequence_length", 1)
     if least_flops:
-        flops = least_flops(size, request.architecture.synthetic(size, 1, 0))
+        flops = least_flops(size, given or request.architecture.synthetic(size, 1, 0))
     if request.trains:  # forward and backward; with LoRA the weights have no gradients
         flops *= 2 if request.lora else 3
     generated = 0 if request.trains else size.inputs.get("new_tokens", 0)
+    if "max_new_tokens" in given:
+        generated = given["max_new_tokens"].mean()
     computing_s = (
         flops / flops_per_second() / (_GENERATING_EFFICIENCY if generated else _EFFICIENCY)
     )

@@ -1,7 +1,8 @@
 """`--benchmark`: an official benchmark of the round with the user's files. It says what an eligible
 result lacks, and which division the result may enter.
 
-What a benchmark needs is data: `workload` of compliance/rules/<round>.toml.
+What a benchmark needs is data: `workload` of compliance/rules/<round>.toml. What is special to a
+kind of benchmark is in `benchmarks/`.
 """
 
 from __future__ import annotations
@@ -15,19 +16,18 @@ from typing import Any
 from compliance.rules import Benchmark, OfficialWorkload, Rules
 from formats import documents
 from harness.errors import UsageError
-from harness.inputs import tokenizer, user_folder
+from harness.inputs import architectures, user_folder
 from harness.inputs.dataset import UserInputs
-from harness.inputs.models import Model
+from harness.inputs.models import Model, Size
+from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.user_weights import Folder
 from harness.messages import Eligible
+from harness.request.benchmarks import KINDS
 from harness.request.options import Options
 from scenarios.table import SCENARIOS
 from sut.devices import DEVICES
 from sut.tuning import Switch
 
-_VOCABULARY = "vocab.txt"
-_PADDED_TO = 64
-"""Some models have an embedding that is padded to a multiple of this many tokens."""
 _UNNAMED = "unofficial"
 
 
@@ -79,8 +79,8 @@ class OfficialRun:
     def scenarios(self) -> str:
         """The scenarios of the system's suite in words."""
         required = " and ".join(self.row.required[self.suite])
-        optional = " or ".join(self.row.optional.get(self.suite, ()))
-        return f"{required}; also {optional}" if optional else required
+        either = " or ".join(self.row.optional.get(self.suite, ()))
+        return f"{required}, and {either}" if either else required
 
     @property
     def division(self) -> str:
@@ -112,24 +112,14 @@ def check(options: Options, rules: Rules) -> None:
     row = rules.benchmarks[options.benchmark]
     workload = rules.workloads[row.workload]
     if options.weights is None or options.dataset is None:
-        first, *others = workload.files
-        also = f" with {' and '.join(others)}" if others else ""
-        raise UsageError(
-            f"--benchmark {options.benchmark}: needs --weights DIR, the folder of the model{also},"
-            f" and --dataset FILE, which is {first} (md5 {workload.files[first]}) in an eligible"
-            " result"
-        )
+        raise UsageError(f"--benchmark {options.benchmark}: needs {workload.needs}")
     allowed = _scenarios(row)
     if options.scenario not in allowed:
         raise UsageError(
             f"--scenario {options.scenario}: {options.benchmark} has {' and '.join(allowed)} in"
             f" {rules.round}"
         )
-    if options.seq_len not in (None, workload.sequence_length):
-        raise UsageError(
-            f"--seq-len {options.seq_len}: {options.benchmark} has {workload.sequence_length}:"
-            " leave it out"
-        )
+    KINDS[workload.metric].check(options, workload)
 
 
 def check_model(options: Options, model: Model, rules: Rules) -> None:
@@ -142,6 +132,24 @@ def check_model(options: Options, model: Model, rules: Rules) -> None:
             f"--benchmark {options.benchmark}: needs {workload.model}, and --weights"
             f" {options.weights} is {model.name}"
         )
+
+
+def requires_token_latencies(options: Options, rules: Rules) -> bool:
+    """Whether the benchmark requires token latencies. False without --benchmark."""
+    return options.benchmark is not None and rules.benchmarks[options.benchmark].token_latencies
+
+
+def read(
+    options: Options, model: Model, size: Size, weights: Folder | None, rules: Rules
+) -> UserInputs | None:
+    """The inputs of --dataset in the benchmark's own format. None: the reader of the architecture
+    reads them. Raises UsageError.
+    """
+    if options.benchmark is None:
+        return None
+    assert weights
+    workload = rules.workloads[rules.benchmarks[options.benchmark].workload]
+    return KINDS[workload.metric].read(options, workload, model, size, weights)
 
 
 def of(
@@ -162,24 +170,26 @@ def of(
     row = rules.benchmarks[options.benchmark].of(options.scenario)
     workload = rules.workloads[row.workload]
     assert weights
-    assert given
     assert options.dataset
-    config = weights.size.config
-    files = _files(options.dataset, weights, workload)
-    differences = list(_differences(config, workload))
-    if _VOCABULARY in files:
-        _check_vocabulary(weights, files[_VOCABULARY], workload, is_closed=not differences)
+    kind = KINDS[workload.metric]
+    files = kind.files(options, workload, weights)
+    differences = list(_differences(weights.size.config, workload))
+    more = kind.other_model(workload, weights, files, differences)
     suite = "edge" if "edge" in row.required else next(iter(row.required))
     partners = _without_partner(options, row.required[suite], switches)
+    if given:
+        count = given.count
+    else:
+        count = architectures.dataset_of(model).count(options.dataset, PromptOptions())
     return OfficialRun(
         name=options.benchmark,
         workload=workload,
         row=row,
         suite=suite,
         files=files,
-        other_model=tuple(differences),
-        other_data=tuple(_other_data(options.dataset, row, workload, files, given.count)),
-        more_lacks=(*_lacks(options, device, system), *partners),
+        other_model=(*differences, *more),
+        other_data=tuple(_other_data(options.dataset, row, workload, files, count)),
+        more_lacks=(*_lacks(options, row, device, system), *partners),
     )
 
 
@@ -210,43 +220,10 @@ def _scenarios(row: Benchmark) -> list[str]:
     return list(found)
 
 
-def _files(dataset: Path, weights: Folder, workload: OfficialWorkload) -> dict[str, bytes]:
-    """Name of each file that the metric needs → its content. The vocabulary follows from the
-    folder's tokenizer, whatever its file is.
-    """
-    first, *others = workload.files
-    files = {first: dataset.read_bytes()}
-    for name in others:
-        if name == _VOCABULARY:
-            files[name] = tokenizer.word_pieces(weights.tokenizer).text().encode()
-        else:
-            files[name] = (weights.path / name).read_bytes()
-    return files
-
-
 def _differences(config: Mapping[str, Any], workload: OfficialWorkload) -> Iterator[str]:
     for name, value in workload.closed_model.items():
         if config.get(name) != value:
             yield Eligible.OTHER_MODEL.format(name=name, value=config.get(name), closed=value)
-
-
-def _check_vocabulary(
-    weights: Folder, content: bytes, workload: OfficialWorkload, is_closed: bool
-) -> None:
-    """Raises UsageError if the vocabulary is not that of the model."""
-    tokens = content.count(b"\n")
-    expected = weights.size.config["vocab_size"]
-    if not 0 <= expected - tokens < _PADDED_TO:
-        raise UsageError(
-            f"--weights {weights.path}: {_VOCABULARY} has {tokens} tokens and config.json says"
-            f" vocab_size {expected}: the two are not of one model"
-        )
-    published = workload.files[_VOCABULARY]
-    if is_closed and _md5(content) != published:
-        raise UsageError(
-            f"--weights {weights.path}: {_VOCABULARY} has the md5 {_md5(content)}, and that of the"
-            f" benchmark's model has {published}: give the {_VOCABULARY} of the model"
-        )
 
 
 def _other_data(
@@ -259,18 +236,21 @@ def _other_data(
     """Yield a phrase if the samples are not all of the benchmark's, and for each other file."""
     if count != row.dataset_size:
         yield Eligible.COUNT.format(count=count, size=row.dataset_size)
-    first = next(iter(workload.files))
-    for name, md5 in workload.files.items():
+    for place, (name, md5) in enumerate(workload.files.items()):
         digest = _md5(files[name])
         if digest != md5:
-            given = dataset.name if name == first else name
+            given = dataset.name if place == 0 and dataset.is_file() else name
             yield Eligible.OTHER_FILE.format(file=given, digest=digest, name=name, published=md5)
 
 
-def _lacks(options: Options, device: str, system: Mapping[str, str]) -> Iterator[str]:
+def _lacks(
+    options: Options, row: Benchmark, device: str, system: Mapping[str, str]
+) -> Iterator[str]:
     """Yield what an eligible result lacks of the mode, the submitter and the system."""
     if options.mode != "submission":
         yield Eligible.MODE.format(mode=options.mode)
+    if row.token_latencies and options.stream == "off":
+        yield Eligible.TOKEN_LATENCIES
     if options.submitter == _UNNAMED:
         yield Eligible.SUBMITTER
     unknown = [name for name in documents.BY_HAND if name not in system]

@@ -71,13 +71,16 @@ def resolve(options: Options) -> Request:
     end_tokens, why = _end_tokens(options, model, weights)
     if spec.remote:
         reasons += engines.check(options, weights)
-    official = model.benchmark.get(round_.round, "")
+    official = options.benchmark or model.benchmark.get(round_.round, "")
     generates = architectures.of(model, options.trains).generates_tokens
-    streams = serving.streams(options, generates)
+    counts_tokens = official_runs.requires_token_latencies(options, round_)
+    streams = serving.streams(options, generates, counts_tokens)
+    if counts_tokens and streams and options.stream is None:
+        reasons.append(PlanReason.TOKEN_LATENCIES.format(benchmark=options.benchmark))
     if streams and not generates:
         raise _no_tokens("--stream", options, model)
     serves = serving.of(options, streams, official, round_, reasons)
-    given = _prompts(options, model, size, weights, chat)
+    given = _prompts(options, model, size, weights, chat, round_)
     reasons += given.notes if given else ()
     few = _inputs_on_host(options, model, device, given)
     precision = _precision(options, spec, model, size, reasons)
@@ -350,6 +353,7 @@ def _prompts(
     size: Size,
     weights: user_weights.Folder | None,
     chat: Template | None,
+    round_: rules.Rules,
 ) -> UserInputs | None:
     """Read the user's prompts, so that a fault in them is found before anything is made or waited
     for. Raises UsageError.
@@ -360,10 +364,12 @@ def _prompts(
     stat = path.stat()
     read_as = (options.field, options.whole, chat and chat.digest)
     of_file = (path, stat.st_size, stat.st_mtime_ns, *read_as)
-    of_model = (model.name, model.task, size.name, options.weights, options.new_tokens)
-    key = (*of_file, *of_model, options.seq_len, options.trains)
+    of_model = (model.name, model.task, size.name, options.weights)
+    lengths = (options.new_tokens, options.seq_len)
+    key = (*of_file, *of_model, *lengths, options.trains, options.benchmark)
     if key not in _PROMPTS:
-        _PROMPTS[key] = dataset.read(
+        of_benchmark = official_runs.read(options, model, size, weights, round_)
+        _PROMPTS[key] = of_benchmark or dataset.read(
             model,
             size,
             path,
@@ -519,9 +525,11 @@ def _chat(
 def _template_not_applied(
     options: Options, model: Model, weights: user_weights.Folder | None
 ) -> Iterator[str]:
-    """Yield a note if the folder of a chat model is given prompts without --chat."""
+    """Yield a note if the folder of a chat model is given prompts without --chat. The prompts of a
+    benchmark are complete.
+    """
     generates = architectures.of(model, options.trains).generates_tokens
-    if not generates or weights is None or options.dataset is None:
+    if not generates or weights is None or options.dataset is None or options.benchmark:
         return
     from harness.inputs import chat
 

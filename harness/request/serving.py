@@ -63,12 +63,13 @@ def of(
     )
 
 
-def streams(options: Options, generates: bool) -> bool:
-    """Whether token latencies are measured: they are requested or limited. MLPerf's limits of
-    Interactive are of tokens.
+def streams(options: Options, generates: bool, required: bool = False) -> bool:
+    """Whether token latencies are measured: they are requested, limited or required. MLPerf's
+    limits of Interactive are of tokens.
 
     Args:
         generates: whether the model generates tokens.
+        required: whether the benchmark of `--benchmark` requires them.
 
     Raises UsageError for flags that contradict each other.
     """
@@ -79,6 +80,8 @@ def streams(options: Options, generates: bool) -> bool:
         )
     if options.stream is not None or limited:
         return options.stream == "on" or limited
+    if required:
+        return True
     return options.scenario == "Interactive" and generates and options.max_latency_ms is None
 
 

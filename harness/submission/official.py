@@ -51,7 +51,8 @@ def of_result(record: Record, accuracy_text: str) -> dict[str, Any]:
     return {
         "benchmark": record.benchmark.official,
         "values": values,
-        "limits": dict(row.accuracy) | dict(row.accuracy_at_most),
+        "limits": dict(row.accuracy),
+        "at_most": dict(row.accuracy_at_most),
         "line": line,
         "passed": not beyond,
         "closed": not record.official.not_closed,

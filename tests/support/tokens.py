@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
 TEXT = [" ".join(f"{a}{b}{c}" for c in "stuvwxyz") for a in "abcdefgh" for b in "ijklmnop"]
 
 
-def bpe(vocabulary: int) -> tokenizers.Tokenizer:
+def bpe(vocabulary: int, texts: Sequence[str] = TEXT) -> tokenizers.Tokenizer:
     """Byte-level, with a beginning mark (1), padding (0) and an end (2)."""
     made = tokenizers.Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     made.train_from_iterator(
-        TEXT,
+        texts,
         trainers.BpeTrainer(
             show_progress=False,
             vocab_size=min(vocabulary, 800),

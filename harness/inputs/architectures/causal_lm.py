@@ -79,16 +79,26 @@ def _read(
                 f" the {most} positions of {model.name} {size.name}: shorten or split the prompt,"
                 " or request fewer max_new_tokens"
             )
-    lengths = np.array([len(row) for row in rows], np.int32)
-    arrays = {
-        "input_ids": text.padded(rows, int(lengths.max()), size),
-        "prompt_length": lengths,
-        "max_new_tokens": np.array(new, np.int32),
-    }
+    arrays = arrays_of(rows, new, size)
     first, *others = text.notes(path, size, rows, reader, own)
     if default != size.inputs["new_tokens"] and not all(p.max_new_tokens for p in prompts):
         others.append(InputNote.DEFAULT_NEW_TOKENS.format(tokens=default))
     return arrays, (first, *unused, *others)
+
+
+def arrays_of(rows: Sequence[Sequence[int] | np.ndarray], new: Sequence[int], size: Size) -> Arrays:
+    """The inputs.
+
+    Args:
+        rows: the tokens of each prompt.
+        new: the most tokens of each answer.
+    """
+    lengths = np.array([len(row) for row in rows], np.int32)
+    return {
+        "input_ids": text.padded(rows, int(lengths.max()), size),
+        "prompt_length": lengths,
+        "max_new_tokens": np.array(new, np.int32),
+    }
 
 
 def _default_new_tokens(size: Size, room: int) -> int:

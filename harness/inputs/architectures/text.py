@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -213,12 +213,15 @@ def with_sequence_length(model: Model, size: Size, length: int) -> Size:
     return replace(size, inputs={**size.inputs, "sequence_length": length})
 
 
-def padded(rows: list[list[int]], width: int, size: Size) -> np.ndarray:
+def padded(rows: Sequence[Sequence[int] | np.ndarray], width: int, size: Size) -> np.ndarray:
     """The rows, padded at the end with the model's padding id, int32 [rows, width]."""
     pad = size.config.get("pad_token_id")
     if not isinstance(pad, int) or not 0 <= pad < size.config["vocab_size"]:
         pad = tokenizer.PAD
-    return np.array([row + [pad] * (width - len(row)) for row in rows], np.int32)
+    array = np.full((len(rows), width), pad, np.int32)
+    for line, row in zip(array, rows, strict=True):
+        line[: len(row)] = row
+    return array
 
 
 def notes(

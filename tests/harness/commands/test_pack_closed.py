@@ -1,5 +1,5 @@
-"""A closed submission of bert-99: it passes by rules with small counts, and by the true ones it is
-refused for these counts only.
+"""Closed submissions of bert-99 and of llama3.1-8b: they pass by rules with small counts, and by the
+true ones they are refused for these counts only.
 """
 
 from __future__ import annotations
@@ -10,30 +10,38 @@ from pathlib import Path
 import pytest
 
 from compliance import audit, rules
+from compliance.rules import OfficialWorkload
 from formats.checks import Verdict
 from harness.commands import pack
 from harness.measurement import run
 from harness.request.request import _PACE, _Pace
-from tests.support import squad_files
+from tests.support import article_files, squad_files
 from tests.support.cells import Reporter, request
 from tests.support.rounds import shortened
 
 FEATURES = 84
-SMALL = {
-    "dataset_size": FEATURES,
-    "performance_sample_count": FEATURES,
-    "offline_samples": FEATURES,
-    "accuracy": {"F1": 0.001},
-}
 
 
-def _rules(monkeypatch, **bert) -> None:
+def _small(count: int, **more) -> dict:
+    """A row of a benchmark with so many samples."""
+    counts = ("dataset_size", "performance_sample_count", "offline_samples")
+    return dict.fromkeys(counts, count) | more
+
+
+SMALL = _small(FEATURES, accuracy={"F1": 0.001})
+SMALL_LLAMA = _small(article_files.ARTICLES, accuracy={"ROUGE1": 0.0}, accuracy_at_most={})
+
+
+def _rules(monkeypatch, name: str, workload: OfficialWorkload, **row) -> None:
     short = shortened()
-    row = dataclasses.replace(short.benchmarks["bert-99"], **bert)
+    changed = dataclasses.replace(short.benchmarks[name], **row)
+    # Early stopping needs more requests of Server.
+    server = dataclasses.replace(short.scenarios["Server"], least_count=700)
     short = dataclasses.replace(
         short,
-        benchmarks={**short.benchmarks, "bert-99": row},
-        workloads={"squad": squad_files.as_if_closed(short.workloads["squad"])},
+        benchmarks={**short.benchmarks, name: changed},
+        workloads={**short.workloads, workload.metric: workload},
+        scenarios={**short.scenarios, "Server": server},
     )
     monkeypatch.setattr(rules, "load", lambda round="v6.1": short)
     monkeypatch.setitem(_PACE, "submission", _Pace(0.1, 3.0, 1 << 20))
@@ -65,7 +73,8 @@ def _failed(tree: Path) -> dict[str, str]:
 @pytest.mark.long
 def test_both_scenarios_are_a_closed_submission(tmp_path, made_environment, monkeypatch):
     real = rules.load().benchmarks["bert-99"]
-    _rules(monkeypatch, **SMALL)
+    workload = squad_files.as_if_closed(rules.load().workloads["squad"])
+    _rules(monkeypatch, "bert-99", workload, **SMALL)
     data, weights = squad_files.write(tmp_path)
     of_bert = {"model": None, "benchmark": "bert-99", "weights": weights, "dataset": data}
     runs = [
@@ -81,8 +90,43 @@ def test_both_scenarios_are_a_closed_submission(tmp_path, made_environment, monk
     assert list(_failed(tmp_path / "half")) == ["scenarios"]
     # By the true counts and the true target.
     true = {name: getattr(real, name) for name in SMALL}
-    _rules(monkeypatch, **true)
+    _rules(monkeypatch, "bert-99", workload, **true)
     failed = _failed(tmp_path / "closed")
     assert set(failed) == {"benchmark", "accuracy-target"}
     assert "bert-99 has at least 10833" in failed["benchmark"]
     assert "bert-99 requires at least 89.96526" in failed["accuracy-target"]
+
+
+@pytest.mark.long
+def test_offline_and_server_are_a_closed_submission_of_llama(
+    tmp_path, made_environment, monkeypatch
+):
+    name = "llama3.1-8b"
+    real = rules.load().benchmarks[name]
+    workload = article_files.as_if_closed(rules.load().workloads["summaries"])
+    _rules(monkeypatch, name, workload, **SMALL_LLAMA)
+    data, weights = article_files.write(tmp_path)
+    of_llama = {"model": None, "benchmark": name, "weights": weights, "dataset": data}
+    runs = [
+        _measured(tmp_path, scenario="Offline", **of_llama),
+        _measured(tmp_path, scenario="Server", rate=300.0, **of_llama),
+    ]
+    pack.pack(runs, tmp_path / "closed", "closed")
+    assert _failed(tmp_path / "closed") == {}
+    results = list((tmp_path / "closed").rglob("TEST06/verify_accuracy.txt"))
+    lines = {path.parts[-3]: path.read_text().splitlines() for path in results}
+    assert lines["Offline"][:3] == [
+        "First token check pass: Skipped",
+        "EOS check pass: True",
+        "Sample length check pass: True",
+    ]
+    assert lines["Server"][0] == "First token check pass: True"
+    pack.pack(runs[:1], tmp_path / "half", "closed")
+    assert list(_failed(tmp_path / "half")) == ["scenarios"]
+    # By the true counts and the true target.
+    true = {name: getattr(real, name) for name in SMALL_LLAMA}
+    _rules(monkeypatch, name, workload, **true)
+    failed = _failed(tmp_path / "closed")
+    assert set(failed) == {"benchmark", "accuracy-target"}
+    assert f"{name} has at least 13368" in failed["benchmark"]
+    assert f"{name} requires at least 38.391408" in failed["accuracy-target"]

@@ -1,0 +1,98 @@
+"""The metric of llama3.1-8b: ROUGE and the length of the summaries that a run generated."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+from rouge_score.rouge_scorer import RougeScorer
+from tokenizers import Tokenizer
+
+from compliance.scoring.summaries import SETTINGS, TARGETS, TOKENIZER, sentences
+from compliance.scoring.value import Scored
+
+_NAMES = {"rouge1": "ROUGE1", "rouge2": "ROUGE2", "rougeL": "ROUGEL", "rougeLsum": "ROUGELSUM"}
+"""Metric of rouge-score → its name in the rules of a round."""
+_LENGTH, _COUNT = "gen_len", "gen_num"
+_TOKEN_BYTES = 4
+_CACHED = 1 << 15
+_CLEANED = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
+"""The texts that lose their spaces, in this order, as in Transformers' `clean_up_tokenization`."""
+
+
+def score(contents: Mapping[str, bytes], answers: Mapping[int, bytes]) -> Scored:
+    """The metric, and the line of evaluation.py.
+
+    Args:
+        contents: name of a file → its content: TARGETS, a list of texts; TOKENIZER; SETTINGS.
+        answers: number of an article → the generated tokens, int32 [n].
+
+    Raises ValueError with one sentence if the answers are not those of the articles.
+    """
+    targets = _targets(contents[TARGETS])
+    if sorted(answers) != list(range(len(targets))):
+        raise ValueError(f"{len(answers)} answers do not fit {len(targets)} articles")
+    reader = _reader(contents[TOKENIZER])
+    cleans = _cleans(contents.get(SETTINGS, b"{}"))
+    texts = [_text(number, answers[number], reader, cleans) for number in range(len(targets))]
+    pairs = [_rouge(target, text) for target, text in zip(targets, texts, strict=True)]
+    # The expression of evaluation.py. NumPy rounds in another way than Python.
+    means = [round(np.mean(values) * 100, 4) for values in zip(*pairs, strict=True)]
+    printed: dict[str, Any] = dict(zip(_NAMES, map(str, means), strict=True))
+    printed |= {_LENGTH: sum(len(_lines(text)) for text in texts), _COUNT: len(texts)}
+    values = {name: float(printed[key]) for key, name in _NAMES.items()}
+    return Scored({**values, "GEN_LEN": float(printed[_LENGTH])}, str(printed))
+
+
+def _targets(content: bytes) -> list[str]:
+    found = json.loads(content)
+    if not isinstance(found, list) or not found or not all(isinstance(t, str) for t in found):
+        raise ValueError(f"{TARGETS} is not a list of texts")
+    return found
+
+
+def _reader(content: bytes) -> Tokenizer:
+    try:
+        return Tokenizer.from_str(content.decode("utf-8"))
+    except Exception as e:  # noqa: BLE001  the library raises plain Exception
+        raise ValueError(f"{TOKENIZER} is not a tokenizer ({e})") from None
+
+
+def _cleans(content: bytes) -> bool:
+    """Whether spaces before punctuation are removed from a text."""
+    settings = json.loads(content)
+    return isinstance(settings, dict) and bool(settings.get("clean_up_tokenization_spaces"))
+
+
+def _text(number: int, data: bytes, reader: Tokenizer, cleans: bool) -> str:
+    """The text of an answer, without special tokens. Raises ValueError."""
+    if not data or len(data) % _TOKEN_BYTES:
+        raise ValueError(f"the answer of sample {number} has {len(data)} bytes, not tokens")
+    tokens = np.frombuffer(data, np.int32)
+    if tokens.min() < 0:
+        raise ValueError(f"the answer of sample {number} has the token {tokens.min()}")
+    text = str(reader.decode(tokens.tolist(), skip_special_tokens=True))
+    for spaced in _CLEANED if cleans else ():
+        text = text.replace(spaced, spaced.strip())
+    return text
+
+
+@lru_cache(maxsize=_CACHED)
+def _rouge(target: str, text: str) -> tuple[float, ...]:
+    """The F-measure of each metric in _NAMES."""
+    scores = _scorer().score(_lines(target), _lines(text))
+    return tuple(scores[name].fmeasure for name in _NAMES)
+
+
+@cache
+def _scorer() -> RougeScorer:
+    return RougeScorer(list(_NAMES), use_stemmer=True)
+
+
+@lru_cache(maxsize=_CACHED)
+def _lines(text: str) -> str:
+    """The text with each sentence on a line of its own."""
+    return "\n".join(sentences.split(text.strip()))

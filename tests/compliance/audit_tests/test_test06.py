@@ -1,0 +1,63 @@
+"""TEST06's verify_accuracy.txt: what it says of first tokens, end tokens and token counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from compliance.audit_tests import logged_answers, test06
+
+ENDS = frozenset({2})
+
+
+def log(folder: Path, *rows: str) -> logged_answers.LoggedAnswers:
+    path = folder / "mlperf_log_accuracy.json"
+    path.write_text("[\n" + ",\n".join(rows) + "\n]\n")
+    return logged_answers.read(path)
+
+
+def row(*tokens: int, first: int | None = None, count: int | None = None) -> str:
+    """A row as LoadGen writes it with token latencies; Offline has no first token."""
+
+    def text(*values: int) -> str:
+        return np.array(values, np.int32).tobytes().hex().upper()
+
+    words = f'{{ "seq_id" : 0, "qsl_idx" : 7, "data" : "{text(*tokens)}"'
+    words += f', "token_data" : "{text(first)}"' if first is not None else ""
+    words += f', "token_count" : {count}' if count is not None else ""
+    return words + " }"
+
+
+@pytest.mark.parametrize(
+    ("rows", "first", "length", "end", "verdict"),
+    [
+        ([row(5, 6, 2, first=5, count=3)], "True", "True", "True", "complete"),
+        ([row(5, 6, 2, count=3)], "Skipped", "True", "True", "complete"),
+        ([row(5, 6, 2)], "Skipped", "Skipped", "True", "complete"),
+        ([row(5, 6, 2, first=6, count=3)], "False", "True", "True", "failed"),
+        ([row(5, 6, 2, first=5, count=2)], "True", "False", "True", "failed"),
+        ([row(5, 2, 2, first=5, count=3)], "True", "True", "False", "failed"),
+        # Some rows without what the others have.
+        ([row(5, 2, first=5, count=2), row(5, 2)], "False", "False", "True", "failed"),
+        ([], "Skipped", "Skipped", "True", "failed"),
+    ],
+)
+def test_each_line_is_that_of_the_log(tmp_path, rows, first, length, end, verdict):
+    lines = test06.verify_text(log(tmp_path, *rows), ENDS).splitlines()
+    assert lines[:4] == [
+        f"First token check pass: {first}",
+        f"EOS check pass: {end}",
+        f"Sample length check pass: {length}",
+        f"TEST06 verification {verdict}",
+    ]
+
+
+def test_what_was_not_reported_is_in_the_row_neither(tmp_path):
+    read = log(tmp_path, row(5, first=5, count=1), row(5))
+    assert [(each.first_token, each.token_count) for each in read.rows] == [
+        (np.int32(5).tobytes(), 1),
+        (None, None),
+    ]
+    assert read.problems == ()
