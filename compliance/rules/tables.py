@@ -103,6 +103,9 @@ class OfficialWorkload:
             data set, unless that is a folder.
         closed_model: key of config.json → its value in the model of the closed division.
         sequence_length: tokens of an input, with padding. None: inputs have no such length.
+        closed_by_default: whether config.json may leave these values out, because they are the
+            defaults of Transformers.
+        run_as: attributes of the model that differ when it is run as this benchmark.
     """
 
     architecture: str
@@ -112,6 +115,8 @@ class OfficialWorkload:
     files: Mapping[str, str]
     closed_model: Mapping[str, Any]
     sequence_length: int | None = None
+    closed_by_default: bool = False
+    run_as: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,10 @@ from formats.record import Official
 
 FOLDER = "benchmark"
 """The folder of the files in a run directory."""
-METRICS = {"squad": "compliance.scoring.squad.scored"}
+METRICS = {
+    "imagenet": "compliance.scoring.imagenet",
+    "squad": "compliance.scoring.squad.scored",
+}
 """Name of a metric in the rules of a round → its module. The module has `score`: (name of a file →
 its content, index in the query sample library → payload bytes) → `Scored`. It raises ValueError
 with one sentence if the metric cannot be computed.

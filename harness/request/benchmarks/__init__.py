@@ -13,7 +13,7 @@ from compliance.rules import OfficialWorkload
 from harness.inputs.dataset import UserInputs
 from harness.inputs.models import Model, Size
 from harness.inputs.user_weights import Folder
-from harness.request.benchmarks import squad
+from harness.request.benchmarks import imagenet, squad
 from harness.request.options import Options
 
 
@@ -52,5 +52,5 @@ class Kind(Protocol):
         """
 
 
-KINDS: Mapping[str, Kind] = {"squad": squad}
+KINDS: Mapping[str, Kind] = {"imagenet": imagenet, "squad": squad}
 """Name of a metric in the rules of a round → the module of its benchmarks."""
