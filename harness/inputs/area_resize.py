@@ -77,7 +77,7 @@ def _sums(values: np.ndarray, parts: Sequence[Part], axis: int) -> np.ndarray:
     """The weighted sums along an axis, float32. Their order decides the last bit."""
     shape = [1, 1, 1]
     shape[axis] = -1
-    total = np.float32(0)
+    total = np.zeros((), np.float32)
     for index, weight in parts:
         total = total + values.take(index, axis) * weight.reshape(shape)
     return total

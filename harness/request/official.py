@@ -135,7 +135,7 @@ def model_of(options: Options, model: Model, rules: Rules) -> Model:
             f"--benchmark {options.benchmark}: needs {workload.model}, and --weights"
             f" {options.weights} is {model.name}"
         )
-    changes = {
+    changes: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in workload.run_as.items()
     }
