@@ -65,8 +65,7 @@ def answers(spec: Mapping[str, Any], sut: Inference) -> dict[str, np.ndarray]:
 
 def _inputs(spec: Mapping[str, Any], sut: Inference) -> tuple[Qsl, list[Batch]]:
     qsl = Qsl(Path(spec["inputs"]), sut.prepare)
-    qsl.load(range(qsl.count))
-    return qsl, qsl.batches(spec["workload"]["batch_size"])
+    return qsl, list(qsl.in_turn(spec["workload"]["batch_size"]))
 
 
 def _logits(

@@ -174,8 +174,7 @@ def _bare_rate(job: Job, sut: Any, seconds: float) -> float:
     """Return the samples a second of `predict` and `to_host`, in the order of the data set."""
     size = job.workload.batch_size
     qsl = Qsl(job.inputs, sut.prepare)
-    qsl.load(range(qsl.count))
-    batches = qsl.batches(size)
+    batches = list(qsl.in_turn(size))
     calls = 0
     start = time.perf_counter()
     while (spent := time.perf_counter() - start) < seconds:

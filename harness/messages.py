@@ -339,6 +339,10 @@ class InputNote(StrEnum):
     PICTURES_PROCESSED = (
         "{folder}: {count} pictures, made {height} x {width} as {file} of the weights says"
     )
+    PICTURES_OF_IMAGENET = (
+        "{folder}: {count} pictures of the list, cropped to 224 x 224, prepared as by MLPerf's"
+        " reference: {words}"
+    )
     PICTURES_RESIZED = (
         "{folder}: {count} pictures, resized to {height} x {width}, values from 0 to 255, as"
         " keras.utils.image_dataset_from_directory reads them"
@@ -356,7 +360,10 @@ class NotJudged(StrEnum):
         " deviations), so rounding alone could exceed any limit: give real inputs with --dataset,"
         " or --precision float32"
     )
-
+    ONE_CLASS = (
+        "the reference gives all pictures the class {label}, so other answers cannot be told from"
+        " right ones: give other weights or other pictures"
+    )
     RANDOM_LAYERS = (
         "its layers draw random numbers while it is trained, and each backend draws other ones, so"
         " its losses are not compared with those of another backend"

@@ -122,8 +122,7 @@ def main(path: Path, rounds: int) -> None:
     clock = Clock()
     sut = loader(job.sut, job.architecture, job.workload.task)(job.workload)
     qsl = Qsl(job.inputs, sut.prepare)
-    qsl.load(range(qsl.count))
-    batches = qsl.batches(job.workload.batch_size)
+    batches = list(qsl.in_turn(job.workload.batch_size))
     bare = keras_loop if SUTS[job.sut].backend else trainer_loop
     own_ns: list[int] = []
     loops = {"harness": harness_loop(sut, clock, job, own_ns), "bare": bare(sut, clock)}

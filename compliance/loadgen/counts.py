@@ -81,6 +81,18 @@ def logged_sets(detail: Detail, scenario: str) -> list[list[int]] | None:
     return sets or None
 
 
+def accuracy_samples(sets: list[list[int]], detail: Detail, scenario: str) -> int:
+    """The number of samples that an accuracy test issues: each one once, and in MultiStream more of
+    them, to fill up the last query of each set.
+
+    Args:
+        sets: the loaded sets.
+    """
+    per_query = samples_per_query(detail, scenario)
+    sizes = [len(without_wraparound(one, detail, scenario)) for one in sets]
+    return sum(-(-size // per_query) * per_query for size in sizes)
+
+
 def logged_count(detail: Detail, key: str, at_most: int = 1 << 32) -> int | None:
     """The count under `key`; None if it is no integer from 1 to `at_most`."""
     value = detail.get(key)

@@ -105,6 +105,9 @@ class OfficialWorkload:
         sequence_length: tokens of an input, with padding. None: inputs have no such length.
         new_tokens: the most tokens of an answer. None: answers are not tokens.
         end_tokens: the ids at which answers of the closed division's model end.
+        closed_by_default: whether config.json may leave these values out, because they are the
+            defaults of Transformers.
+        run_as: attributes of the model that differ when it is run as this benchmark.
     """
 
     architecture: str
@@ -116,6 +119,8 @@ class OfficialWorkload:
     sequence_length: int | None = None
     new_tokens: int | None = None
     end_tokens: tuple[int, ...] = ()
+    closed_by_default: bool = False
+    run_as: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,6 +21,7 @@ from formats.record import Official
 FOLDER = "benchmark"
 """The folder of the files in a run directory."""
 METRICS = {
+    "imagenet": "compliance.scoring.imagenet",
     "squad": "compliance.scoring.squad.scored",
     "summaries": "compliance.scoring.summaries.scored",
 }

@@ -135,7 +135,7 @@ def _image(path: Path, side: int) -> tuple[np.ndarray, int, int]:
     As in Meta's library, the longer side is resized to `side` pixels, and the rest at the right or
     bottom is filled with the mean colour.
     """
-    upright = _upright(path)
+    upright = opened(path)
     width, height = upright.size
     columns, rows = _fitted(width, height, side)
     resized = upright.resize((columns, rows), Image.Resampling.BILINEAR)
@@ -163,7 +163,7 @@ def upright(folder: Path) -> Iterator[Image.Image]:
     """The pictures of a folder in 8-bit RGB, sorted by name, turned as their tags say. Raises
     UsageError with the name of a file that is no picture or too large.
     """
-    return map(_upright, files(folder))
+    return map(opened, files(folder))
 
 
 def drawn(height: int, width: int, rng: np.random.Generator) -> np.ndarray:
@@ -187,8 +187,10 @@ def drawn(height: int, width: int, rng: np.random.Generator) -> np.ndarray:
     return levels / np.float32(255)
 
 
-def _upright(path: Path) -> Image.Image:
-    """The picture in 8-bit RGB, turned as its tags say."""
+def opened(path: Path) -> Image.Image:
+    """The picture of a file in 8-bit RGB, turned as its tags say. Raises UsageError with the name
+    of a file that is no picture or too large.
+    """
     with _named_faults(path), Image.open(path, formats=("JPEG", "PNG")) as picture:
         if math.prod(picture.size) > _MOST_PIXELS:
             raise UsageError(

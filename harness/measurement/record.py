@@ -127,7 +127,7 @@ def _qsl(attempt: Attempt) -> InputFacts:
     dataset = attempt.request.options.dataset
     return InputFacts(
         samples=inputs.count,
-        performance_sample_count=inputs.count,
+        performance_sample_count=attempt.request.loaded(inputs.count),
         **inputs.description.lengths,
         denoising_steps=attempt.request.size.config.get("denoising_steps"),
         synthetic=dataset is None,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +113,8 @@ def check(options: Options, rules: Rules) -> None:
     workload = rules.workloads[row.workload]
     if options.weights is None or options.dataset is None:
         raise UsageError(f"--benchmark {options.benchmark}: needs {workload.needs}")
-    allowed = _scenarios(row)
+    suite = _suite(row)
+    allowed = (*row.required[suite], *row.optional.get(suite, ()))
     if options.scenario not in allowed:
         raise UsageError(
             f"--scenario {options.scenario}: {options.benchmark} has {' and '.join(allowed)} in"
@@ -122,16 +123,23 @@ def check(options: Options, rules: Rules) -> None:
     KINDS[workload.metric].check(options, workload)
 
 
-def check_model(options: Options, model: Model, rules: Rules) -> None:
-    """Raises UsageError if the model is not of the benchmark's kind."""
+def model_of(options: Options, model: Model, rules: Rules) -> Model:
+    """The model as the benchmark runs it. Without `--benchmark` nothing changes. Raises UsageError
+    if the model is not of the benchmark's kind.
+    """
     if options.benchmark is None:
-        return
+        return model
     workload = rules.workloads[rules.benchmarks[options.benchmark].workload]
     if model.architecture != workload.architecture:
         raise UsageError(
             f"--benchmark {options.benchmark}: needs {workload.model}, and --weights"
             f" {options.weights} is {model.name}"
         )
+    changes: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in workload.run_as.items()
+    }
+    return replace(model, **changes)
 
 
 def requires_token_latencies(options: Options, rules: Rules) -> bool:
@@ -175,7 +183,7 @@ def of(
     files = kind.files(options, workload, weights)
     differences = list(_differences(weights.size.config, workload))
     more = kind.other_model(workload, weights, files, differences)
-    suite = "edge" if "edge" in row.required else next(iter(row.required))
+    suite = _suite(row)
     partners = _without_partner(options, row.required[suite], switches)
     if given:
         count = given.count
@@ -211,19 +219,16 @@ def system(path: Path | None) -> dict[str, str]:
     return document
 
 
-def _scenarios(row: Benchmark) -> list[str]:
-    """The scenarios of the benchmark in any suite."""
-    found: dict[str, None] = {}
-    for table in (row.required, row.optional):
-        for names_of_suite in table.values():
-            found |= dict.fromkeys(names_of_suite)
-    return list(found)
+def _suite(row: Benchmark) -> str:
+    """The suite of the system: `edge` if the benchmark has it."""
+    return "edge" if "edge" in row.required else next(iter(row.required))
 
 
 def _differences(config: Mapping[str, Any], workload: OfficialWorkload) -> Iterator[str]:
-    for name, value in workload.closed_model.items():
-        if config.get(name) != value:
-            yield Eligible.OTHER_MODEL.format(name=name, value=config.get(name), closed=value)
+    for name, closed in workload.closed_model.items():
+        value = config.get(name, closed if workload.closed_by_default else None)
+        if value != closed:
+            yield Eligible.OTHER_MODEL.format(name=name, value=value, closed=closed)
 
 
 def _other_data(

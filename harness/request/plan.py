@@ -50,7 +50,7 @@ def resolve(options: Options) -> Request:
     round_ = rules.load(rules.CURRENT)
     official_runs.check(options, round_)
     model = _model(options)
-    official_runs.check_model(options, model, round_)
+    model = official_runs.model_of(options, model, round_)
     reasons: list[str] = []
     device = _device(options, spec, reasons)
     refusal = variables.refusal(spec, device, os.environ)

@@ -327,6 +327,14 @@ class Request:
             return int(self.size.inputs.get("quick_samples", _QUICK_SAMPLES))
         return self.rules.benchmarks[self.official].dataset_size
 
+    def loaded(self, count: int) -> int:
+        """The number of samples, out of `count`, that LoadGen keeps loaded. It is all of them, or
+        as many as the official benchmark requires.
+        """
+        if self.official_run is None:
+            return count
+        return min(count, self.official_run.row.performance_sample_count)
+
     def limits(self, count: int, uneven: bool = False) -> Limits:
         """LoadGen's settings for a QSL of `count` samples. `uneven`: samples cost different
         amounts.
@@ -339,7 +347,7 @@ class Request:
             return Limits(
                 min_duration_ms=max(1, int(_LEAST_SHARE * planned_ms)),
                 min_query_count=1,
-                performance_sample_count=count,
+                performance_sample_count=self.loaded(count),
                 equal_issue=uneven,
                 calibration_seconds=min(pace.calibration_s, self.duration),
                 rate_margin=pace.rate_margin,
@@ -352,7 +360,7 @@ class Request:
         return Limits(
             min_duration_ms=scenario.min_duration_ms,
             min_query_count=scenario.min_query_count(count),
-            performance_sample_count=count,
+            performance_sample_count=self.loaded(count),
             equal_issue=uneven or self.rules.benchmarks[self.official].equal_issue,
             calibration_seconds=pace.calibration_s,
             rate_margin=pace.rate_margin,

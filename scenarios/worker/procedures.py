@@ -334,16 +334,15 @@ def row_bytes(job: Job, sut: Inference) -> int:
 def make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
     """Answer every input without LoadGen, and write reference.npz and work.json."""
     qsl = Qsl(job.inputs, sut.prepare)
-    qsl.load(range(qsl.count))
     size = job.workload.batch_size
-    batches = qsl.batches(size)
-    beat.enter("test", 3 * hang_limit_s(slowest_ns), 2 * len(batches))
+    batches = -(-qsl.count // size)
+    beat.enter("test", 3 * hang_limit_s(slowest_ns), 2 * batches)
     start = _clock()
     reference.write_reference(
         job.log_dir / "reference.npz",
         sut,
         qsl.arrays,
-        prepared=batches,
+        prepared=qsl.in_turn(size),
         batch_size=size,
         logits_rows=job.logits_rows,
         on_batch=lambda: beat.bump(1),

@@ -5,7 +5,7 @@ number of loaded rows, padded with the last one.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -83,12 +83,13 @@ class Qsl:
         """The loaded rows of these samples as one batch of `size`."""
         return self.gather(self.slots(indices), size)
 
-    def batches(self, size: int) -> list[Batch]:
-        """All samples in order, as batches. They must be loaded."""
-        return [
-            self.batch(range(start, min(start + size, self.count)), size)
-            for start in range(0, self.count, size)
-        ]
+    def in_turn(self, size: int) -> Iterator[Batch]:
+        """Yield all samples in order, as batches. Only the samples of one batch are loaded."""
+        for start in range(0, self.count, size):
+            rows = range(start, min(start + size, self.count))
+            self.load(rows)
+            yield self.batch(rows, size)
+            self.unload(rows)
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ also has the candidates of each position.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,7 @@ def write_reference(
     sut: Inference,
     inputs: Batch,
     *,
-    prepared: list[Batch],
+    prepared: Iterable[Batch],
     batch_size: int,
     logits_rows: int,
     on_batch: Callable[[], None],

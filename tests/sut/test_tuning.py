@@ -26,7 +26,11 @@ def test_each_switch_names_cells_that_exist_and_says_why_and_where(switch):
     assert set(switch.devices) <= set(DEVICES)
     assert set(switch.scenarios) <= set(SCENARIOS)
     known = {models.load(name).architecture for name in models.names()}
-    assert set(switch.architectures) <= known | {"picture_encoder", "token_classifier"}
+    assert set(switch.architectures) <= known | {
+        "image_classifier",
+        "picture_encoder",
+        "token_classifier",
+    }
     assert switch.variables or switch.settings or switch.batch != 1 or switch.buckets
     assert len(switch.reason) > 30 and switch.source
 

@@ -85,9 +85,12 @@ def _outcome(test: LoadGenRun, subject: Subject) -> Iterator[Fault]:
 
 def _issued_samples(test: LoadGenRun, scenario: str) -> float | None:
     """The number of samples that a test issued, by its log; None if the log does not say."""
-    if test.name == "accuracy":
+    if test.name != "accuracy":
+        return counts.samples(test.detail, scenario)
+    sets = counts.logged_sets(test.detail, scenario)
+    if sets is None:
         return test.detail.number("effective_accuracy_sample_count")
-    return counts.samples(test.detail, scenario)
+    return counts.accuracy_samples(sets, test.detail, scenario)
 
 
 def _logged_ms(test: LoadGenRun) -> float | None:

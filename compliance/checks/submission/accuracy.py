@@ -216,11 +216,7 @@ def _order(subject: Subject, rows: logs.Answers) -> Iterator[Fault | str]:
     if sets is None or seed is None:
         yield "the loaded sets or the seed are missing from the detail log"
         return
-    per_query = counts.samples_per_query(detail, subject.scenario)
-    count = 0
-    for one in sets:
-        size = len(counts.without_wraparound(one, detail, subject.scenario))
-        count += -(-size // per_query) * per_query
+    count = counts.accuracy_samples(sets, detail, subject.scenario)
     if not len(seq_ids) or seq_ids.min() < 0 or seq_ids.max() >= count:
         yield f"its sample numbers are not those of {count} samples"
         return

@@ -26,6 +26,7 @@ ARCHITECTURES = {
     "bert": "harness.inputs.architectures.bert",
     "causal_lm": "harness.inputs.architectures.causal_lm",
     "hidden_states": "harness.inputs.architectures.hidden_states",
+    "image_classifier": "harness.inputs.architectures.image_classifier",
     "keras_file": "harness.inputs.architectures.keras_file",
     "picture_encoder": "harness.inputs.architectures.picture_encoder",
     "sam": "harness.inputs.architectures.sam",

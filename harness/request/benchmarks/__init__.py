@@ -13,7 +13,7 @@ from compliance.rules import OfficialWorkload
 from harness.inputs.dataset import UserInputs
 from harness.inputs.models import Model, Size
 from harness.inputs.user_weights import Folder
-from harness.request.benchmarks import squad, summaries
+from harness.request.benchmarks import imagenet, squad, summaries
 from harness.request.options import Options
 
 
@@ -52,5 +52,5 @@ class Kind(Protocol):
         """
 
 
-KINDS: Mapping[str, Kind] = {"squad": squad, "summaries": summaries}
+KINDS: Mapping[str, Kind] = {"imagenet": imagenet, "squad": squad, "summaries": summaries}
 """Name of a metric in the rules of a round → the module of its benchmarks."""

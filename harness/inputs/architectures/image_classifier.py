@@ -1,0 +1,100 @@
+"""The inputs of MLPerf's resnet: `pixel_values`, uint8 [samples, 3, 224, 224], with the `mean` and
+the `deviation` that a SUT subtracts and divides by, float32 [samples, 3].
+
+8 bits keep 50,000 pictures small. Subtracting the mean is part of the measured call. An answer is
+the likeliest class, because its choice must be measured, too (MLPerf inference rules,
+"post-processing").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.inputs import depth_limits, imagenet
+from harness.inputs.architectures import Architecture, Arrays, Dataset, Description
+from harness.inputs.imagenet import CHANNELS, SIDE, Preparation
+from harness.inputs.models import Model, Size
+from harness.inputs.prompt_files import PromptOptions
+from harness.inputs.tokenizer import Tokenizer
+from harness.messages import InputNote, NotJudged
+
+_SEED = 20240611
+_MOST_SYNTHETIC = 1024
+"""Random pictures only warm up and calibrate. All cost the same."""
+
+
+def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
+    rng = np.random.default_rng([_SEED, stream])
+    shape = (samples, CHANNELS, SIDE, SIDE)
+    return _arrays(rng.integers(0, 256, shape, np.uint8), size)
+
+
+def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
+    count = min(len(arrays["pixel_values"]), _MOST_SYNTHETIC)
+    return _synthetic(size, count + 1, stream), 1
+
+
+def _arrays(pixel_values: np.ndarray, size: Size) -> Arrays:
+    way: Preparation = size.inputs["preparation"]
+    shape = (len(pixel_values), CHANNELS)
+    return {
+        "pixel_values": pixel_values,
+        "mean": np.broadcast_to(np.array(way.mean, np.float32), shape),
+        "deviation": np.broadcast_to(np.array(way.deviation, np.float32), shape),
+    }
+
+
+def _describe(arrays: Arrays) -> Description:
+    """The shape of a picture, and the mean and the deviation, which all pictures share."""
+    config = {name: arrays[name][0].tolist() for name in ("mean", "deviation")}
+    return Description(config={"pixel_shape": list(arrays["pixel_values"].shape[1:]), **config})
+
+
+def _count(path: Path, options: PromptOptions) -> int:
+    return len(imagenet.listed(path)[1])
+
+
+def _read(
+    model: Model,
+    size: Size,
+    path: Path,
+    own: Tokenizer | None,
+    seq_len: int | None,
+    options: PromptOptions,
+) -> tuple[Arrays, tuple[str, ...]]:
+    way: Preparation = size.inputs["preparation"]
+    pixel_values = imagenet.read(path, imagenet.listed(path)[1], way)
+    note = InputNote.PICTURES_OF_IMAGENET.format(
+        folder=path.name, count=len(pixel_values), words=way.words
+    )
+    return _arrays(pixel_values, size), (note,)
+
+
+def _weights_inputs(
+    path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None
+) -> dict[str, Any]:
+    return {"preparation": imagenet.preparation(path, config)}
+
+
+def _limits(
+    size: Size, precision: str, reference: Mapping[str, np.ndarray]
+) -> tuple[dict[str, float], str]:
+    """The share of equal classes. Nothing is judged if the reference has one class for all."""
+    labels = reference["label"]
+    if (labels == labels[0]).all():
+        return {}, NotJudged.ONE_CLASS.format(label=int(labels[0, 0]))
+    return depth_limits.of_weights(size, precision, reference)
+
+
+ARCHITECTURE = Architecture(
+    synthetic=_synthetic,
+    synthetic_like=_synthetic_like,
+    describe=_describe,
+    dataset=Dataset(count=_count, read=_read, folder=True),
+    weights_inputs=_weights_inputs,
+    limits=_limits,
+)

@@ -1,0 +1,70 @@
+"""resnet: the validation pictures of ImageNet with MLPerf's list, and the user's ResNet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from compliance.rules import OfficialWorkload
+from compliance.scoring.imagenet import LIST
+from harness.errors import UsageError
+from harness.inputs.dataset import UserInputs
+from harness.inputs.models import Model, Size
+from harness.inputs.user_weights import Folder
+from harness.messages import Eligible
+from harness.request.options import Options
+
+_CLASSES = 1000
+_DEFAULT_CLASSES = 2
+"""Those of Transformers, if config.json names none."""
+_HEAD = "ForImageClassification"
+
+
+def check(options: Options, workload: OfficialWorkload) -> None:
+    """No flag contradicts the benchmark."""
+
+
+def read(
+    options: Options, workload: OfficialWorkload, model: Model, size: Size, weights: Folder
+) -> UserInputs | None:
+    """None: the architecture reads the pictures."""
+    return None
+
+
+def files(options: Options, workload: OfficialWorkload, weights: Folder) -> dict[str, bytes]:
+    """The list of the pictures. Raises UsageError if the model has no class for one of them, or if
+    a picture is not in the folder.
+    """
+    assert options.dataset
+    heads = weights.size.config["architectures"]
+    if not heads[0].endswith(_HEAD):
+        raise UsageError(
+            f"--benchmark {options.benchmark}: needs {workload.model}, and --weights"
+            f" {weights.path} is a {heads[0]}, which has no classes"
+        )
+    from harness.inputs import imagenet  # it imports Pillow, which few runs need
+
+    content, labels = imagenet.listed(options.dataset)
+    imagenet.check(options.dataset, labels, _classes(weights))
+    return {LIST: content}
+
+
+def other_model(
+    workload: OfficialWorkload,
+    weights: Folder,
+    files: Mapping[str, bytes],
+    differences: Sequence[str],
+) -> Sequence[str]:
+    """Another number of classes."""
+    classes = _classes(weights)
+    if classes == _CLASSES:
+        return ()
+    return (Eligible.OTHER_MODEL.format(name="classes", value=classes, closed=_CLASSES),)
+
+
+def _classes(weights: Folder) -> int:
+    """The number of classes, as Transformers reads it from config.json."""
+    config = weights.size.config
+    names = config.get("id2label")
+    if isinstance(names, dict):
+        return len(names)
+    return int(config.get("num_labels", _DEFAULT_CLASSES))
