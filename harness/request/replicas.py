@@ -76,7 +76,8 @@ def _every(count: int, options: Options, spec: SutSpec, device: str) -> list[Pla
 def _joined(parts: list[Place]) -> Place:
     """Return the place that has the cores or devices of all parts."""
     cores = sum((part.cores for part in parts), ())
-    return Place(cores=tuple(sorted(cores)), device=",".join(part.device for part in parts))
+    devices = [part.device for part in parts if part.device]
+    return Place(cores=tuple(sorted(cores)), device=",".join(devices))
 
 
 def _on_accelerators(flag: str, count: int, device: Device, part: str = "replica") -> list[Place]:
@@ -106,9 +107,7 @@ def _on_cores(flag: str, count: int, part: str = "replica") -> list[Place]:
         raise UsageError(f"{flag}: this system does not pin a process to cores")
     cores = _cores(os.sched_getaffinity(0))
     if len(cores) < count:
-        raise UsageError(
-            f"{flag}: each {part} needs a core of its own, and there are {len(cores)}"
-        )
+        raise UsageError(f"{flag}: each {part} needs a core of its own, and there are {len(cores)}")
     each = len(cores) // count
     parts = [cores[number * each : (number + 1) * each] for number in range(count)]
     return [Place(cores=tuple(sorted(sum(part, ())))) for part in parts]

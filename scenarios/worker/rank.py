@@ -10,6 +10,7 @@ import sys
 import traceback
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 from formats.job import Job, read_job
 from scenarios.worker import __main__ as worker
@@ -44,7 +45,7 @@ def main(argv: list[str]) -> None:
 def follow(connection: Connection, job: Job, number: int) -> None:
     """Make the calls of rank 0. It returns when the connection is closed."""
     load = loader(job.sut, job.architecture, job.workload.task)
-    sut = None
+    sut: Any = None
     while message := _received(connection):
         do = message.header["do"]
         if do == ranks.LOAD:

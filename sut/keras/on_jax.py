@@ -51,8 +51,8 @@ def divide_host(count: int) -> None:
 
 
 def held(variables: Iterable[Any]) -> list[dict[str, Any]]:
-    """Return `device` and `bytes` of each device that has parts of these variables, by the shardings
-    of their arrays.
+    """Return `device` and `bytes` of each device that has parts of these variables, by the
+    shardings of their arrays.
     """
     bytes_of: Counter[str] = Counter()
     for variable in variables:

@@ -71,6 +71,7 @@ def load_model(
     configure(workload, traceable=example is not None)
     dtype = getattr(torch, workload.dtype)
     model = _from_folder(workload, dtype=dtype, **sharded.join(workload), **config)
+    sharded.keep_parts(model)
     # Without this, XLNet's attention stays in float32 for every requested dtype.
     for parameter in model.parameters():
         if parameter.dtype != dtype:

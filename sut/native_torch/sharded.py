@@ -44,6 +44,16 @@ def join(workload: Workload) -> dict[str, Any]:
     return {"distributed_config": DistributedConfig(tp_size=count)}
 
 
+def keep_parts(model: torch.nn.Module) -> None:
+    """Free the memory of all but the parts that this process holds. On a CPU, the parts that
+    Transformers loads are views of whole weights.
+    """
+    for parameter in model.parameters():
+        local = getattr(parameter, "_local_tensor", None)  # of a DTensor
+        if local is not None and local.untyped_storage().nbytes() > local.nbytes:
+            parameter._local_tensor = local.clone()
+
+
 def held(model: torch.nn.Module, workload: Workload) -> dict[str, Any]:
     """See `held` of `sut.contract.Inference`. The bytes are those of the storages behind the local
     parts of the parameters (`DTensor.to_local`).

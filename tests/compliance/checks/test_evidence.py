@@ -189,7 +189,9 @@ def test_a_model_that_is_not_split_fails(parts, fault):
     assert split(2, *parts) == [fault]
 
 
-@pytest.mark.parametrize("shards", [None, 7, [7], [{"device": "a"}], [{"device": "a", "bytes": -1}]])
+@pytest.mark.parametrize(
+    "shards", [None, 7, [7], [{"device": "a"}], [{"device": "a", "bytes": -1}]]
+)
 def test_evidence_that_lists_no_devices_fails(shards):
     evidence = seen(0, shards=shards)
     (fault,) = shards_faults(evidence, "after", 2)

@@ -177,7 +177,9 @@ def test_a_hung_rank_ends_the_call_with_a_reason(started):
     sharded.predict(batch())
     os.kill(group._ranks[0].process.pid, signal.SIGSTOP)
     begun_s = time.monotonic()
-    with pytest.raises(Reported, match="the ranks hung: the call 'predict' was not done within 0.3"):
+    with pytest.raises(
+        Reported, match="the ranks hung: the call 'predict' was not done within 0.3"
+    ):
         sharded.predict(batch())
     assert time.monotonic() - begun_s < 5
 
