@@ -36,7 +36,7 @@ from sut.registry import spec_of
 
 HANG_S, HANG_CALLS = 5.0, 10
 """A call that takes so many seconds, and so many times the slowest earlier call of its shapes,
-counts as hung.
+counts as hung. The first call, which may compile, and calls under a profiler are no measure.
 """
 LOAD, HELD, STREAM = "load", "held", "stream"
 """The calls that a rank does not hand over to the SUT with their arrays alone."""
@@ -57,10 +57,11 @@ class _Rank:
 
 @dataclass(frozen=True)
 class _Call:
-    """A call that all ranks make now."""
+    """A call that all ranks make now. `timed`: whether its time is limited and measured."""
 
     key: _Key
     begun_s: float
+    timed: bool
 
 
 def needed(job: Job) -> bool:
@@ -89,7 +90,9 @@ class Ranks:
         self._folder.mkdir(exist_ok=True)
         (self._folder / "meeting").unlink(missing_ok=True)
         self._oom_kills = host_memory.kernel_oom_kills()
+        self._called: set[_Key] = set()
         self._slowest_s: dict[_Key, float] = {(HELD, ()): 0.0}
+        self._is_profiled = False
         self._call: _Call | None = None
         self._fault: WorkerOutcome | None = None
         self._is_over = threading.Event()
@@ -133,12 +136,11 @@ class Ranks:
         """
         self._raise()
         key = (name, tuple(array.shape for array in arrays.values()))
-        call = self._call = _Call(key, time.monotonic())
+        call = self._call = _Call(key, time.monotonic(), timed=not self._is_profiled)
         try:
             self.tell({"do": name}, arrays)
             yield
-            seconds = time.monotonic() - call.begun_s
-            self._slowest_s[key] = max(seconds, self._slowest_s.get(key, 0.0))
+            self._took(call)
             self._raise()
         except Exception:
             # The end of another rank may be the cause. It is found soon.
@@ -147,6 +149,22 @@ class Ranks:
             raise
         finally:
             self._call = None
+
+    def _took(self, call: _Call) -> None:
+        """Keep the time of a call that ends now."""
+        seconds = time.monotonic() - call.begun_s
+        if call.timed and call.key in self._called:
+            self._slowest_s[call.key] = max(seconds, self._slowest_s.get(call.key, 0.0))
+        self._called.add(call.key)
+
+    @contextmanager
+    def profiled(self) -> Iterator[None]:
+        """A context whose calls run under a profiler."""
+        self._is_profiled = True
+        try:
+            yield
+        finally:
+            self._is_profiled = False
 
     def tell(
         self, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None
@@ -229,11 +247,11 @@ class Ranks:
         return WorkerOutcome("error", reason)
 
     def _hung(self) -> WorkerOutcome | None:
-        """The outcome if a call takes too long. None: it does not. The first call of a shape may
-        compile, and answers that end at end tokens may have any length.
+        """The outcome if a call takes too long. None: it does not, or it has no limit: answers that
+        end at end tokens may have any length.
         """
         call = self._call
-        slowest_s = self._slowest_s.get(call.key) if call else None
+        slowest_s = self._slowest_s.get(call.key) if call and call.timed else None
         if call is None or slowest_s is None or self._job.workload.config.get("end_tokens"):
             return None
         limit_s = max(self._hang_s, HANG_CALLS * slowest_s)
@@ -288,6 +306,7 @@ class Sharded:
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
         """Return the evidence of rank 0. Its detail `shards` has what each rank holds."""
-        found: Evidence = self.sut.evidence(call)
+        with self.ranks.profiled():
+            found: Evidence = self.sut.evidence(call)
         shards = [dict(self.sut.held()), *self.ranks.held()]
         return replace(found, detail={**found.detail, "shards": shards})

@@ -173,7 +173,8 @@ def test_a_rank_that_raises_ends_the_call_with_its_reason(started):
 
 def test_a_hung_rank_ends_the_call_with_a_reason(started):
     group = started(hang_s=0.3)
-    sharded = group.load(lambda workload: Waits(workload, group, calls=1))
+    sharded = group.load(lambda workload: Waits(workload, group, calls=2))
+    sharded.predict(batch())
     sharded.predict(batch())
     os.kill(group._ranks[0].process.pid, signal.SIGSTOP)
     begun_s = time.monotonic()
@@ -184,9 +185,10 @@ def test_a_hung_rank_ends_the_call_with_a_reason(started):
     assert time.monotonic() - begun_s < 5
 
 
-def test_the_first_call_of_a_shape_may_take_long(started):
+def test_a_call_without_an_earlier_time_may_take_long(started):
     group = started(hang_s=0.3)
-    sharded = group.load(lambda workload: Waits(workload, group, calls=0))
+    sharded = group.load(lambda workload: Waits(workload, group, calls=1))
+    sharded.predict(batch())
     threading.Timer(1.2, group._ranks[0].process.kill).start()
     with pytest.raises(Reported, match="was killed"):
         sharded.predict(batch())
