@@ -500,6 +500,9 @@ SUTS: dict[str, SutSpec] = {
             "PyTorch with Transformers, segment-anything or diffusers under"
             ' torch.compile(mode="reduce-overhead")'
         ),
+        options={**_IN_FLIGHT, **_SHARDS},
+        sharded=_SHARDED,
+        ranks=True,
         packages=("torch", "transformers", "peft", "segment-anything", "diffusers"),
     ),
     "native-jax": SutSpec(

@@ -35,10 +35,11 @@ from scenarios.worker import (
     procedures,
     profile,
     ranks,
+    sharded,
     streaming,
 )
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
-from scenarios.worker.ranks import Ranks, Sharded
+from scenarios.worker.ranks import Ranks
 from scenarios.worker.replicas.dispatcher import Replicated
 from scenarios.worker.warm_up import warm_up
 from sut.contract import Unsupported
@@ -175,7 +176,7 @@ def _slowest(shapes: Sequence[Mapping[str, int]]) -> dict[str, int]:
 def _others(sut: Any) -> Replicated | Ranks | None:
     """The other processes that run the SUT. None: there are none."""
     inner = sut.sut if isinstance(sut, streaming.Streamed) else sut
-    if isinstance(inner, Sharded):
+    if isinstance(inner, sharded.Sharded):
         return inner.ranks
     return inner if isinstance(inner, Replicated) else None
 
@@ -205,7 +206,7 @@ def load_and_warm_up(job: Job, beat: Heartbeat) -> Loaded:
     if job.known:
         matrix_rate.know(job.known.matrix_flops)
     start = _clock()
-    sut = group.load(load) if group else load(job.workload)
+    sut = sharded.load(group, load) if group else load(job.workload)
     check_in_flight(job, sut)
     if engine.is_engine(job):
         sut = engine.EngineSut(sut, job.stream)

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
@@ -30,11 +30,10 @@ from formats.writing import write_json
 from scenarios.worker import host_memory
 from scenarios.worker.failures import Reported
 from scenarios.worker.replicas import link
-from sut.contract import Batch, Evidence
 from sut.devices import DEVICES
 from sut.registry import spec_of
 
-HANG_S, HANG_CALLS = 5.0, 10
+HANG_S, HANG_CALLS = 5.0, 5
 """A call that takes so many seconds, and so many times the slowest earlier call of its shapes,
 counts as hung. The first call, which may compile, and calls under a profiler are no measure.
 """
@@ -78,6 +77,7 @@ class Ranks:
     """Starts ranks 1, 2, … and watches them. A rank that is lost ends the call of rank 0.
 
     Attributes:
+        workload: that of rank 0.
         peak_host_bytes: the most memory that they used, the sum over all, at the last `held`.
     """
 
@@ -89,6 +89,7 @@ class Ranks:
         self._folder = Path.cwd() / "ranks"
         self._folder.mkdir(exist_ok=True)
         (self._folder / "meeting").unlink(missing_ok=True)
+        self.workload = workload(job, 0, self._folder)
         self._oom_kills = host_memory.kernel_oom_kills()
         self._called: set[_Key] = set()
         self._slowest_s: dict[_Key, float] = {(HELD, ()): 0.0}
@@ -122,12 +123,6 @@ class Ranks:
 
     def _log(self, number: int) -> Path:
         return self._folder / f"rank-{number}.log"
-
-    def load(self, function: Callable[[Workload], Any]) -> Sharded:
-        """Let all ranks load the SUT. `function` loads it in this process."""
-        with self.call(LOAD, {}):
-            sut = function(workload(self._job, 0, self._folder))
-        return Sharded(sut, self)
 
     @contextmanager
     def call(self, name: str, arrays: Mapping[str, np.ndarray]) -> Iterator[None]:
@@ -270,43 +265,3 @@ def _last_message(connection: Connection) -> dict[str, Any]:
     except (EOFError, OSError):
         pass
     return header
-
-
-class Sharded:
-    """A SUT whose calls all ranks make. It has all methods of `sut.contract.Inference`."""
-
-    def __init__(self, sut: Any, ranks: Ranks):
-        self.sut = sut
-        self.ranks = ranks
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.sut, name)
-
-    def predict(self, batch: Batch) -> Any:
-        """Answer one prepared batch."""
-        with self.ranks.call("predict", batch):
-            return self.sut.predict(batch)
-
-    def logits(self, tokens: np.ndarray) -> np.ndarray:
-        """Return teacher-forced logits."""
-        with self.ranks.call("logits", {"tokens": tokens}):
-            logits: np.ndarray = self.sut.logits(tokens)
-        return logits
-
-    def stream(self, batch: Batch, on_step: Callable[[np.ndarray], bool]) -> None:
-        """Generate token by token. Rank 0 decides when all ranks stop."""
-
-        def shared(tokens: np.ndarray) -> bool:
-            goes_on = on_step(tokens)
-            self.ranks.tell({"goes_on": goes_on})
-            return goes_on
-
-        with self.ranks.call(STREAM, batch):
-            self.sut.stream(batch, shared)
-
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
-        """Return the evidence of rank 0. Its detail `shards` has what each rank holds."""
-        with self.ranks.profiled():
-            found: Evidence = self.sut.evidence(call)
-        shards = [dict(self.sut.held()), *self.ranks.held()]
-        return replace(found, detail={**found.detail, "shards": shards})

@@ -22,6 +22,7 @@ from scenarios.worker import rank, ranks
 from scenarios.worker.failures import Reported
 from scenarios.worker.ranks import Ranks
 from scenarios.worker.replicas import link
+from scenarios.worker.sharded import load
 from sut import mock
 from tests.scenarios.worker.test_replicas import gone, run
 from tests.support import mock_job
@@ -90,11 +91,11 @@ def test_a_rank_makes_the_calls_of_rank_0_on_the_same_inputs(tmp_path, monkeypat
         def held(self):
             return {"device": "a device", "bytes": 7}
 
-    def load(workload):
+    def load_recorder(workload):
         calls.append(("load", workload.rank, workload.meeting))
         return Recorder()
 
-    monkeypatch.setattr(rank, "loader", lambda *_: load)
+    monkeypatch.setattr(rank, "loader", lambda *_: load_recorder)
     monkeypatch.chdir(tmp_path)
     ours, theirs = Pipe()
     following = threading.Thread(target=rank.follow, args=(theirs, job_of(tmp_path), 3))
@@ -136,7 +137,7 @@ def test_both_tests_of_a_cell_show_the_parts_of_all_ranks(tmp_path):
 
 def test_streamed_answers_are_those_of_one_process(started):
     group = started()
-    sharded = group.load(mock.load)
+    sharded = load(group, mock.load)
     steps = []
 
     def on_step(tokens):
@@ -152,7 +153,7 @@ def test_streamed_answers_are_those_of_one_process(started):
 
 def test_a_killed_rank_ends_the_call_with_a_reason(started):
     group = started()
-    sharded = group.load(lambda workload: Waits(workload, group, calls=1))
+    sharded = load(group, lambda workload: Waits(workload, group, calls=1))
     sharded.predict(batch())
     threading.Timer(0.2, group._ranks[0].process.kill).start()
     begun_s = time.monotonic()
@@ -165,7 +166,7 @@ def test_a_killed_rank_ends_the_call_with_a_reason(started):
 
 def test_a_rank_that_raises_ends_the_call_with_its_reason(started):
     group = started(raise_at=1)
-    sharded = group.load(lambda workload: Waits(workload, group, calls=1))
+    sharded = load(group, lambda workload: Waits(workload, group, calls=1))
     sharded.predict(batch())
     with pytest.raises(Reported, match="rank 1: RuntimeError: told to raise at batch 1"):
         sharded.predict(batch())
@@ -173,7 +174,7 @@ def test_a_rank_that_raises_ends_the_call_with_its_reason(started):
 
 def test_a_hung_rank_ends_the_call_with_a_reason(started):
     group = started(hang_s=0.3)
-    sharded = group.load(lambda workload: Waits(workload, group, calls=2))
+    sharded = load(group, lambda workload: Waits(workload, group, calls=2))
     sharded.predict(batch())
     sharded.predict(batch())
     os.kill(group._ranks[0].process.pid, signal.SIGSTOP)
@@ -187,7 +188,7 @@ def test_a_hung_rank_ends_the_call_with_a_reason(started):
 
 def test_a_call_without_an_earlier_time_may_take_long(started):
     group = started(hang_s=0.3)
-    sharded = group.load(lambda workload: Waits(workload, group, calls=1))
+    sharded = load(group, lambda workload: Waits(workload, group, calls=1))
     sharded.predict(batch())
     threading.Timer(1.2, group._ranks[0].process.kill).start()
     with pytest.raises(Reported, match="was killed"):
@@ -211,7 +212,7 @@ def test_a_process_whose_call_never_returns_ends_itself(started, tmp_path, monke
             ended.wait(10)
             return super().predict(batch)
 
-    sharded = group.load(Stuck)
+    sharded = load(group, Stuck)
     threading.Timer(0.2, group._ranks[0].process.kill).start()
     with pytest.raises(Reported):
         sharded.predict(batch())
