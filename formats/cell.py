@@ -21,6 +21,8 @@ QUANTIZED = (INT8, INT8_WEIGHTS)
 """The kinds of quantised weights, which are `--sut-option quantize=`. With `int8` the products of
 the weights are of 8 bits, too; with `int8-weights` their other operands keep the precision.
 """
+SHARDS = "shards"
+"""The `--sut-option` with the number of devices on which the weights of a model are split."""
 UNKNOWN = "unknown"
 """The precision of an engine that the harness cannot look into."""
 END_TOKENS = ("stop", "ignore")
@@ -316,6 +318,17 @@ class Cell:
         if self.replicas is None or "/" in self.replicas:
             return 1
         return int(self.replicas)
+
+    @property
+    def shard_count(self) -> int:
+        """The devices on which the weights of a model are split. 1: they are not split."""
+        count = self.options.get(SHARDS)
+        return count if type(count) is int and count > 1 else 1
+
+    @property
+    def device_count(self) -> int:
+        """The devices of all replicas: as many as shards for each."""
+        return self.replica_count * self.shard_count
 
     @property
     def computed_precision(self) -> str:

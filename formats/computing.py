@@ -109,7 +109,7 @@ def _matrix_flops(record: Record, outcome: WorkerOutcome) -> float | None:
     if roof := _roof(record):
         return roof.matrix_flops * _devices(record)
     rate: float | None = (outcome.evidence_after or {}).get("matrix_flops")
-    return rate and rate * record.cell.replica_count
+    return rate and rate * record.cell.device_count
 
 
 def _roof(record: Record) -> Roof | None:
@@ -121,10 +121,10 @@ def _roof(record: Record) -> Roof | None:
 
 
 def _devices(record: Record) -> int:
-    """The number of devices whose limits add up. Replicas on a CPU share its memory and cores, and
-    the limits are those of the whole machine.
+    """The number of devices whose limits add up. Replicas and shards on a CPU share its memory and
+    cores, and the limits are those of the whole machine.
     """
-    return record.cell.replica_count if record.accelerator else 1
+    return record.cell.device_count if record.accelerator else 1
 
 
 def binds(metrics: Mapping[str, float]) -> str:

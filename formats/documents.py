@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from formats.cell import INT8, NOTHING, UNKNOWN
+from formats.cell import INT8, NOTHING, SHARDS, UNKNOWN
 from formats.record import Record
 
 LABEL = "Unofficial: not verified by MLCommons, not an MLPerf result."
@@ -37,15 +37,17 @@ _SOURCES = {"seeded": "seeded random values", "none": "none is read"}
 
 def system_id(record: Record) -> str:
     """The name of the system, without spaces and host name. It contains the accelerator or
-    processor, the threads, and the SUT with its replicas and switches, because the SUT's stack is
-    part of the system.
+    processor, the threads, and the SUT with its replicas, shards and switches, because the SUT's
+    stack is part of the system.
     """
     host = record.accelerator.name if record.accelerator else record.machine.cpu
     slug = re.sub(r"[^A-Za-z0-9]+", "-", host).strip("-") or "unknown"
     tuned = f"-tuned-{_switches(record, '-')}" if record.cell.tuned else ""
     replicas = record.cell.replicas
     copies = f"-replicas-{replicas.replace('/', '-of-')}" if replicas else ""
-    return f"{slug}-{record.machine.threads}t-{record.cell.sut}{copies}{tuned}"
+    shards = record.cell.shard_count
+    parts = f"-shards-{shards}" if shards > 1 else ""
+    return f"{slug}-{record.machine.threads}t-{record.cell.sut}{copies}{parts}{tuned}"
 
 
 def _switches(record: Record, between: str) -> str:
@@ -59,6 +61,15 @@ def _replicas(record: Record) -> str:
     if replicas is None:
         return ""
     return f" Replicas of the SUT (--replicas): {replicas.replace('/', ' of ')}."
+
+
+def _shards(record: Record) -> str:
+    """A sentence on the shards of the model. Empty if it is not split."""
+    count = record.cell.shard_count
+    if count == 1:
+        return ""
+    devices = record.cell.device_count
+    return f" Shards of the model (--sut-option {SHARDS}): {count}, on {devices} devices."
 
 
 def measurements(record: Record) -> dict[str, str]:
@@ -119,8 +130,9 @@ def system_description(
         "host_storage_capacity": m.disk_bytes and f"{m.disk_bytes / 2**30:.0f} GiB",
         "host_storage_type": m.disk_kind,
         "host_network_card_count": m.network_cards,
-        # A cell runs on the first one that it may see, and each replica on one of its own.
-        "accelerators_per_node": record.cell.replica_count if gpu else 0,
+        # A cell runs on the first one that it may see, each replica on one of its own, and each
+        # shard, too.
+        "accelerators_per_node": record.cell.device_count if gpu else 0,
         "accelerator_model_name": gpu and gpu.name,
         "accelerator_memory_capacity": gpu and f"{gpu.memory_bytes / 2**30:.0f} GiB",
         "framework": f"{record.cell.sut}: {packages}",
@@ -129,7 +141,7 @@ def system_description(
             f"Python {versions.get('python')}" + (f", {driver} {gpu.driver}" if gpu else "")
         ),
         "hw_notes": f"governor {m.governor or 'not told'}; {m.usable_threads} usable threads",
-        "sw_notes": f"{LABEL}{tuned}{_replicas(record)}",
+        "sw_notes": f"{LABEL}{tuned}{_replicas(record)}{_shards(record)}",
         **{name: record.system.get(name) for name in BY_HAND},
     }
     return {

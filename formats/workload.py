@@ -30,6 +30,8 @@ class Workload:
         options: the SUT's own `--sut-option`s, already checked against the registry.
         switches: names of the switches of `--tuned`, sorted (`sut/tuning.toml`).
         settings: what these switches set in the SUT's own code, by name.
+        rank: if each shard is a process, the number of this one. The worker sets it.
+        meeting: the file by which these processes find each other. The worker sets it.
     """
 
     model: str
@@ -44,6 +46,8 @@ class Workload:
     options: Mapping[str, Any] = field(default_factory=dict)
     switches: tuple[str, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
+    rank: int = 0
+    meeting: Path | None = None
 
     @property
     def dtype(self) -> str:

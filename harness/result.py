@@ -158,8 +158,10 @@ def _judged(
     noise = values["disturbance"]
     if record.cell.replicas:
         noise = {**noise, "threads": None}  # a replica has a part of the machine's processors
+    if record.cell.device_count > 1:
+        # Replicas and shards may be processes, with a part of the processors each.
+        noise = {**noise, "threads": None, "children": 0}
     if record.cell.replica_count > 1:
-        noise = {**noise, "children": 0}  # replicas are processes
         warnings = [*warnings, *_not_judged(values["replicas"])]
     if record.execution == ENGINE:
         # An engine on this machine is another program.

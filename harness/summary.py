@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from formats import shards
 from formats.cell import Cell
 from formats.computing import binds
 from formats.result import Result
@@ -54,6 +55,8 @@ def rows(result: Result) -> Iterable[tuple[str, str]]:
         yield "tokens", tokens(result)
     if result.serving:
         yield "serving", serving(result)
+    if result.cell.shard_count > 1 and result.evidence:
+        yield "shards", f"parameters on {shards.words(result.evidence['after'])}"
     if result.replicas:
         yield "replicas", replicas(result)
     if "flops_per_second" in result.metrics:

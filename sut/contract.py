@@ -94,6 +94,13 @@ class Inference(Protocol):
         end are ignored.
         """
 
+    def held(self) -> Mapping[str, Any]:
+        """Return the `device` of this process in words, and the `bytes` of parameters that it
+        holds, as the framework reports them.
+
+        Only a SUT has this method whose shards are processes (`SutSpec.ranks`).
+        """
+
     def synchronise(self) -> None:
         """Wait for the device. Every measured time ends here or in `to_host`."""
 

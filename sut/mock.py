@@ -15,10 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from formats.cell import SHARDS
 from sut import padding
 from sut.contract import Batch, Evidence, Workload
 
 _FEATURES = 8
+_HELD_BYTES = 1 << 20
 _FASTER = 2.0
 _WORD_DIVISOR = 7.0
 _SPIN_NS = 200_000  # time.sleep wakes up to this much late
@@ -32,6 +34,7 @@ class Mock:
     def __init__(self, workload: Workload):
         self.config = workload.config
         self.options = workload.options
+        self.rank = workload.rank
         self.calls = 0
         self.vocabulary = workload.config["model"].get("vocab_size", 0)
 
@@ -75,6 +78,11 @@ class Mock:
         """
         following = _next(_state(tokens), self.vocabulary)
         return _one_hot(following, self.vocabulary)
+
+    def held(self) -> dict[str, Any]:
+        """Return an equal part of the scripted bytes for each rank."""
+        part = _HELD_BYTES // self.options[SHARDS]
+        return {"device": f"mock {self.rank}", "bytes": part}
 
     def synchronise(self) -> None:
         """Return at once: nothing runs on a device."""

@@ -44,3 +44,10 @@ def count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise ValueError("is not a whole number above 0")
     return int(text)
+
+
+def several(text: str) -> int:
+    """A whole number above 1."""
+    if not text.isdecimal() or int(text) < 2:
+        raise ValueError("is not a whole number above 1")
+    return int(text)

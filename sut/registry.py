@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from formats.cell import INT8, INT8_WEIGHTS, QUANTIZED, UNKNOWN
+from formats.cell import INT8, INT8_WEIGHTS, QUANTIZED, SHARDS, UNKNOWN
 from formats.record import ENGINE
 from sut import option_kinds
 from sut.devices import DEVICES
@@ -97,6 +97,9 @@ class SutSpec:
         no_fit: why it trains no model; empty: it trains.
         scripted: whether its times are scripted. It computes next to nothing, so that several
             replicas may share a core.
+        sharded: the models whose weights the option `shards` splits.
+        ranks: whether each shard is a process of its own. The processes make the same calls, and
+            the SUT has the method `held`.
     """
 
     module: str
@@ -126,6 +129,8 @@ class SutSpec:
     no_fit: str = ""
     remote: bool = False
     scripted: bool = False
+    sharded: tuple[str, ...] = ()
+    ranks: bool = False
 
     @property
     def runs_models(self) -> bool:
@@ -167,6 +172,13 @@ _QUANTIZE_TORCH = {
             "torch.ao.quantization.quantize_dynamic of the linear layers: weights, and the"
             " activations that they multiply"
         ),
+    )
+}
+_SHARDED = ("gemma", "llama", "mistral")
+_SHARDS = {
+    SHARDS: (
+        option_kinds.several,
+        f"number of devices on which the weights of {', '.join(_SHARDED)} are split",
     )
 }
 _KERAS = {"HF_HUB_OFFLINE": "1"}
@@ -373,6 +385,8 @@ SUTS: dict[str, SutSpec] = {
         ),
         reference="mock",
         scripted=True,
+        sharded=_SHARDED,
+        ranks=True,
         devices=("cpu",),
         precisions=("float32",),
         reads_weights=False,
@@ -408,6 +422,7 @@ SUTS: dict[str, SutSpec] = {
                     " or a larger learning rate after the first step if losses are not read"
                 ),
             ),
+            **_SHARDS,
         },
     ),
     "keras3-jax": _keras3(
@@ -416,6 +431,8 @@ SUTS: dict[str, SutSpec] = {
         summary="Keras 3 with KerasHub or KerasCV on JAX, compiled by XLA",
         references={_KERAS_FILE: "keras-file-on-tensorflow"},
         backend="jax",
+        options={**_QUANTIZE_KERAS, **_SHARDS},
+        sharded=_SHARDED,
         process_env={"KERAS_BACKEND": "jax", **_KERAS},
         packages=("keras", "keras-hub", "keras-cv", "jax", "jaxlib"),
         variables=("KERAS", "JAX", "XLA"),
@@ -480,7 +497,9 @@ SUTS: dict[str, SutSpec] = {
         summary=(
             "PyTorch with Transformers, segment-anything or diffusers as they are, nothing compiled"
         ),
-        options={**_IN_FLIGHT, **_QUANTIZE_TORCH},
+        options={**_IN_FLIGHT, **_QUANTIZE_TORCH, **_SHARDS},
+        sharded=_SHARDED,
+        ranks=True,
         packages=("torch", "transformers", "peft", "segment-anything", "diffusers"),
     ),
     "native-torch-compile": _native_torch(
@@ -489,6 +508,9 @@ SUTS: dict[str, SutSpec] = {
             "PyTorch with Transformers, segment-anything or diffusers under"
             ' torch.compile(mode="reduce-overhead")'
         ),
+        options={**_IN_FLIGHT, **_SHARDS},
+        sharded=_SHARDED,
+        ranks=True,
         packages=("torch", "transformers", "peft", "segment-anything", "diffusers"),
     ),
     "native-jax": SutSpec(

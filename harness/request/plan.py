@@ -22,7 +22,7 @@ from harness.inputs.dataset import UserInputs
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import PromptOptions
 from harness.messages import KerasGenerates, NotRun, PlanReason
-from harness.request import engines, replicas, serving, tuning
+from harness.request import engines, replicas, serving, shards, tuning
 from harness.request import official as official_runs
 from harness.request.options import Options
 from harness.request.request import STEPS, Request
@@ -85,6 +85,7 @@ def resolve(options: Options) -> Request:
     few = _inputs_on_host(options, model, device, given)
     precision = _precision(options, spec, model, size, reasons)
     _check_quantized(options, model)
+    shards.check(options, spec, model, size)
     batch_size = _batch_size(options, size, few, reasons)
     work = tuning.Work(
         architecture=model.architecture,
@@ -649,10 +650,11 @@ def _default_size(
     copies = _TRAINED_COPIES if options.trains and "lora" not in model.fit else 1
     need_bytes = copies * full.weight_bytes(full.precision) * _MEMORY_FACTOR
     gpu = gpus[0]
-    if gpu.memory_bytes >= need_bytes:
+    memory_bytes = gpu.memory_bytes * shards.count(options)
+    if memory_bytes >= need_bytes:
         return "full", PlanReason.SIZE_FULL.format(gpu=gpu.name, need=need_bytes / 1e9)
     why = PlanReason.SIZE_TOO_LARGE.format(
-        need=need_bytes / 1e9, gpu=gpu.name, memory=gpu.memory_bytes / 1e9
+        need=need_bytes / 1e9, gpu=gpu.name, memory=memory_bytes / 1e9
     )
     return "tiny", why
 

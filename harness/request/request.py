@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from compliance import rules
-from formats.cell import LORA, NOTHING, Cell
+from formats.cell import LORA, NOTHING, SHARDS, Cell
 from formats.job import Limits, Place, Serving
 from harness.inputs import architectures, user_weights
 from harness.inputs.architectures import Architecture
@@ -147,6 +147,8 @@ class Request:
             more.append("streamed")
         if self.options.rate:
             more.append(f"{self.options.rate:g} requests/s")
+        if SHARDS in self.sut_options:
+            more.append(f"shards {self.sut_options[SHARDS]}")
         if self.options.replicas:
             more.append(f"replicas {self.options.replicas}")
         if self.inputs != self.architecture.standard:

@@ -34,9 +34,12 @@ from scenarios.worker import (
     host_memory,
     procedures,
     profile,
+    ranks,
+    sharded,
     streaming,
 )
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
+from scenarios.worker.ranks import Ranks
 from scenarios.worker.replicas.dispatcher import Replicated
 from scenarios.worker.warm_up import warm_up
 from sut.contract import Unsupported
@@ -86,8 +89,8 @@ def main(argv: list[str]) -> None:
             if outcome.status != "ok" or job.procedure == FIT:
                 break
             replies.write("\n")
-    if loaded and isinstance(loaded.sut, Replicated):
-        loaded.sut.close()
+    if loaded:
+        _close_others(loaded)
     generated_files.remove()
     # Frameworks' threads may never end.
     os._exit(0)
@@ -139,12 +142,11 @@ def measure(
     try:
         fields = procedure(job, loaded.sut, beat, loaded.slowest_ns)
     except BaseException:
-        if isinstance(loaded.sut, Replicated):
-            loaded.sut.close()
+        _close_others(loaded)
         raise
     outcome = WorkerOutcome(
         "ok",
-        peak_host_bytes=host_memory.peak_bytes() + _bytes_of_replicas(loaded.sut),
+        peak_host_bytes=host_memory.peak_bytes() + bytes_of_others(loaded.sut),
         versions=versions(),
         loaded_for="" if loaded.test == job.test else loaded.test,
         **{**loaded.fields, **fields},
@@ -171,14 +173,32 @@ def _slowest(shapes: Sequence[Mapping[str, int]]) -> dict[str, int]:
     return {name: max(shape[name] for shape in shapes) for name in shapes[0]}
 
 
-def _bytes_of_replicas(sut: Any) -> int:
-    return sut.peak_host_bytes if isinstance(sut, Replicated) else 0
+def _others(sut: Any) -> Replicated | Ranks | None:
+    """The other processes that run the SUT. None: there are none."""
+    inner = sut.sut if isinstance(sut, streaming.Streamed) else sut
+    if isinstance(inner, sharded.Sharded):
+        return inner.ranks
+    return inner if isinstance(inner, Replicated) else None
+
+
+def _close_others(loaded: Loaded) -> None:
+    """End the other processes that run the SUT."""
+    others = _others(loaded.sut)
+    if others:
+        others.close()
+
+
+def bytes_of_others(sut: Any) -> int:
+    """The most memory that the other processes used that run the SUT, the sum over all."""
+    others = _others(sut)
+    return others.peak_host_bytes if others else 0
 
 
 def load_and_warm_up(job: Job, beat: Heartbeat) -> Loaded:
     """Load the job's SUT and run every shape on it."""
     beat.enter("load", LOAD_LIMIT_S)
     start = _clock()
+    group = Ranks(job) if ranks.needed(job) else None
     if job.procedure == PROFILE:
         profile.prepare(job)
     load = loader(job.sut, job.architecture, job.workload.task)
@@ -186,7 +206,7 @@ def load_and_warm_up(job: Job, beat: Heartbeat) -> Loaded:
     if job.known:
         matrix_rate.know(job.known.matrix_flops)
     start = _clock()
-    sut = load(job.workload)
+    sut = sharded.load(group, load) if group else load(job.workload)
     check_in_flight(job, sut)
     if engine.is_engine(job):
         sut = engine.EngineSut(sut, job.stream)

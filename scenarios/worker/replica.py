@@ -228,7 +228,7 @@ def _end(replica: Replica, message: Message) -> Reply:
     return {
         "busy_ns": busy_ns,
         "evidence": [dataclasses.asdict(each) for each in both],
-        "peak_host_bytes": host_memory.peak_bytes(),
+        "peak_host_bytes": host_memory.peak_bytes() + worker.bytes_of_others(replica.sut),
     }
 
 

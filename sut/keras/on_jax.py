@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,8 @@ __all__ = [
     "about",
     "compiled",
     "configure",
+    "divide_host",
+    "held",
     "matrix_flops",
     "peak_device_bytes",
     "product",
@@ -40,6 +43,22 @@ def synchronise(model: Any) -> None:
 def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
     """See `jax_programs.watch`. It sees the programs of all models, and there is only one model."""
     return jax_programs.watch(call)
+
+
+def divide_host(count: int) -> None:
+    """Let the CPU appear as so many devices. JAX must not have looked for its devices yet."""
+    jax.config.update("jax_num_cpu_devices", count)
+
+
+def held(variables: Iterable[Any]) -> list[dict[str, Any]]:
+    """Return `device` and `bytes` of each device that has parts of these variables, by the
+    shardings of their arrays.
+    """
+    bytes_of: Counter[str] = Counter()
+    for variable in variables:
+        for shard in variable.value.addressable_shards:
+            bytes_of[str(shard.device)] += shard.data.nbytes
+    return [{"device": name, "bytes": count} for name, count in sorted(bytes_of.items())]
 
 
 def compiled(

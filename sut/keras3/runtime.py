@@ -17,16 +17,16 @@ import keras
 import keras_hub
 import numpy as np
 
-from formats.cell import INT8, INT8_WEIGHTS
+from formats.cell import INT8, INT8_WEIGHTS, SHARDS
 from sut.contract import Evidence, Unsupported, Workload
-from sut.devices import DEVICES
+from sut.devices import DEVICES, HOST
 from sut.evidence import backend_evidence, precision
-from sut.keras3 import exact
+from sut.keras3 import exact, sharded
 from sut.registry import QUANTIZE
 
 backend = importlib.import_module(f"sut.keras.on_{keras.backend.backend()}")
 """The backend's module. It has EXECUTIONS, and the functions `configure`, `synchronise`, `product`,
-`matrix_flops`, `watch`, `peak_device_bytes` and `about`.
+`matrix_flops`, `watch`, `peak_device_bytes` and `about`. JAX's also has `divide_host` and `held`.
 """
 
 PREDICTS = "predict_on_batch"
@@ -53,6 +53,8 @@ def configure(workload: Workload) -> None:
     reason = DEVICES[workload.device].lacks.get(workload.precision)
     if reason:
         raise Unsupported(f"--precision {workload.precision}: {reason}")
+    if SHARDS in workload.options and workload.device == HOST:
+        backend.divide_host(workload.options[SHARDS])
     backend.configure(workload.device, workload.precision)
 
 
@@ -73,6 +75,7 @@ def load_model(
     kind = getattr(keras_hub.models, workload.config["classes"]["keras_hub"])
     if issubclass(kind, keras_hub.models.Task):
         arguments["preprocessor"] = None
+    sharded.distribute(workload, getattr(kind, "backbone_cls", kind))
     with exact.tensors(names_read, may_lack), nothing_drawn():
         model = kind.from_preset(str(workload.checkpoint), dtype=workload.dtype, **arguments)
     backend.product(workload.dtype)  # compiled here, so that evidence compiles nothing
@@ -169,6 +172,7 @@ def evidence(
             "jit_compile": bool(model.jit_compile),
             "keras": keras.__version__,
             "keras_hub": keras_hub.__version__,
+            **({"shards": backend.held(model.weights)} if SHARDS in workload.options else {}),
             **versions,
         },
     )

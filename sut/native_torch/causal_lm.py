@@ -10,7 +10,7 @@ import torch
 
 from sut import adapters, padding
 from sut.contract import Batch, Evidence, Workload
-from sut.native_torch import compiled, execution
+from sut.native_torch import compiled, execution, sharded
 
 if TYPE_CHECKING:
     from sut.native_torch.trainer import TrainerTraining
@@ -136,6 +136,10 @@ class TorchCausalLM:
     def synchronise(self) -> None:
         """Wait for the device."""
         execution.synchronise(self.workload)
+
+    def held(self) -> dict[str, Any]:
+        """See `sharded.held`."""
+        return sharded.held(self.model, self.workload)
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
         """See `execution.evidence`."""

@@ -132,6 +132,7 @@ class StaticCaches:
         config = self.model.config
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         size = getattr(config, "head_dim", None)
+        heads //= getattr(self.model, "tp_size", None) or 1  # of one process, if the model is split
         return heads, size or config.hidden_size // config.num_attention_heads
 
 

@@ -17,7 +17,7 @@ from formats.cell import INT8
 from sut.contract import Evidence, Unsupported, Workload
 from sut.devices import DEVICES
 from sut.evidence import device_memory, precision, torch_products, torch_profile
-from sut.native_torch import compiled, quantized, scripted, tuning
+from sut.native_torch import compiled, quantized, scripted, sharded, tuning
 from sut.registry import FIT, QUANTIZE
 
 TOKENS: Mapping[str, np.ndarray] = {"input_ids": np.full((1, 8), 3, np.int64)}
@@ -70,10 +70,12 @@ def load_model(
     """
     configure(workload, traceable=example is not None)
     dtype = getattr(torch, workload.dtype)
-    model = _from_folder(workload, dtype=dtype, **config)
+    model = _from_folder(workload, dtype=dtype, **sharded.join(workload), **config)
+    sharded.keep_parts(model)
     # Without this, XLNet's attention stays in float32 for every requested dtype.
     for parameter in model.parameters():
-        parameter.data = parameter.data.to(dtype)
+        if parameter.dtype != dtype:
+            parameter.data = parameter.data.to(dtype)
     if adapt:
         model = adapt(model, workload)
     model = quantized.adapted(model.to(workload.device).eval(), workload)

@@ -237,7 +237,7 @@ def _speed(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
     rate = detail.number("result_samples_per_second") or (1e9 / mean_ns if mean_ns else None)
     if not isinstance(product, int | float) or least is None or rate is None or product <= 0:
         return not_applicable(_SPEED, UNKNOWN_SPEED, **where)
-    product *= record.cell.replica_count
+    product *= record.cell.device_count
     limits = subject.rules.project_limits
     factor = limits.faster_than_products
     if record.cell.quantized == INT8:

@@ -9,9 +9,11 @@ from typing import Any
 
 from compliance.findings.check import judge, not_applicable, shorten
 from compliance.subject import NO_EVIDENCE, LoadGenRun, Subject
+from formats import shards
 from formats.cell import INT8, UNKNOWN
 from formats.checks import Check, Fault
 from formats.record import Record
+from formats.work import ITEM_BYTES
 
 _FIX = "raw/<test>/worker.log shows what the framework ran; correct it, and measure again"
 _STORED = {"tf32": "float32"}
@@ -26,6 +28,11 @@ _LEAST_QUANTIZED = 0.5
 vocabularies, libraries may leave embeddings as they are.
 """
 
+_MOST_OF_SHARE = 1.25
+"""The most bytes of parameters on one device, over those that it has if all have equal parts. Every
+device has all norms, and frameworks may leave small weights whole.
+"""
+
 
 def checks(subject: Subject) -> list[Check]:
     """The checks of the precision, one for each test. A bare submission contains no evidence."""
@@ -38,6 +45,8 @@ def checks(subject: Subject) -> list[Check]:
     outcome = subject.performance.outcome
     after_test = (outcome.evidence_after if outcome else None) or {}
     good = f"{after_test.get('precision')}, seen on the weights and on a product"
+    if record.cell.shard_count > 1:
+        good += f"; parameters on {shards.words(after_test)}"
     if record.cell.precision == UNKNOWN:
         good = "unknown, as of every engine"
     results = []
@@ -61,6 +70,8 @@ def _faults(test: LoadGenRun, record: Record) -> Iterator[Fault | str]:
             quantized = bool(record.cell.quantized)
             precision = record.cell.precision
             yield from weights_faults(each, when, precision, record.parameters, quantized=quantized)
+        if record.cell.shard_count > 1:
+            yield from shards_faults(each, when, record.cell.shard_count)
 
 
 def weights_faults(
@@ -106,6 +117,34 @@ def weights_faults(
             " the checkpoint"
         )
         yield Fault(text, str(parameters), str(total))
+
+
+def shards_faults(evidence: Mapping[str, Any], when: str, count: int) -> Iterator[Fault | str]:
+    """Yield a fault unless `count` devices hold the parameters, each about an equal part.
+
+    `when`: `before` or `after`.
+    """
+    parts = shards.parts(evidence)
+    devices = {device for device, _ in parts}
+    if len(devices) != count or len(parts) != count:
+        text = f"{len(devices)} devices hold parameters {when} the test; the cell has {count}"
+        yield Fault(text, str(count), str(len(devices)))
+        return
+    held = [size for _, size in parts]
+    whole = _bytes(evidence) or sum(held)
+    most = _MOST_OF_SHARE * whole / count
+    if max(held) > most:
+        text = f"one of {count} devices holds {max(held)} of {whole} bytes {when} the test"
+        yield Fault(text, f"at most {most:.0f}", str(max(held)))
+    if sum(held) < whole:
+        text = f"{count} devices hold {sum(held)} of {whole} bytes {when} the test"
+        yield Fault(text, str(whole), str(sum(held)))
+
+
+def _bytes(evidence: Mapping[str, Any]) -> int:
+    """The bytes of all weights, each counted once. 0: the evidence does not count them."""
+    elements = _elements(evidence) or {}
+    return sum(count * ITEM_BYTES.get(dtype, 0) for dtype, count in elements.items())
 
 
 def _elements(evidence: Mapping[str, Any]) -> dict[str, int] | None:

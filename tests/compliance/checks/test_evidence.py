@@ -10,7 +10,7 @@ import pytest
 
 from compliance import rules
 from compliance.checks.run.evidence import findings
-from compliance.checks.run.precision import weights_faults
+from compliance.checks.run.precision import shards_faults, weights_faults
 
 RULES, COUNTERS = rules.load().evidence, rules.load().evidence_counters
 COUNTED = {
@@ -154,3 +154,45 @@ def test_quantised_weights_have_8_bits_and_their_scales_the_precision():
     (other,) = quantized(900, float32=60, bfloat16=50)
     assert other.startswith("50 elements of the weights are bfloat16")
     assert faults(held(int8=900, float32=110), "float32")
+
+
+def split(count: int, *parts: tuple[str, int], elements: int = 250) -> list[str]:
+    shards = [{"device": device, "bytes": size} for device, size in parts]
+    evidence = held(float32=elements)
+    evidence["detail"]["shards"] = shards
+    return [str(fault) for fault in shards_faults(evidence, "before", count)]
+
+
+def test_each_device_of_a_split_model_holds_about_an_equal_part():
+    assert split(2, ("cpu:0", 520), ("cpu:1", 520)) == []
+    assert split(2, ("cpu:0", 500), ("cpu:1", 600)) == []
+
+
+@pytest.mark.parametrize(
+    ("parts", "fault"),
+    [
+        ([], "0 devices hold parameters before the test; the cell has 2"),
+        ([("cpu:0", 1000)], "1 devices hold parameters before the test; the cell has 2"),
+        (
+            [("cpu:0", 500), ("cpu:0", 500)],
+            "1 devices hold parameters before the test; the cell has 2",
+        ),
+        (
+            [("cpu:0", 1000), ("cpu:1", 1000)],
+            "one of 2 devices holds 1000 of 1000 bytes before the test",
+        ),
+        ([("cpu:0", 500), ("cpu:1", 400)], "2 devices hold 900 of 1000 bytes before the test"),
+    ],
+    ids=str,
+)
+def test_a_model_that_is_not_split_fails(parts, fault):
+    assert split(2, *parts) == [fault]
+
+
+@pytest.mark.parametrize(
+    "shards", [None, 7, [7], [{"device": "a"}], [{"device": "a", "bytes": -1}]]
+)
+def test_evidence_that_lists_no_devices_fails(shards):
+    evidence = seen(0, shards=shards)
+    (fault,) = shards_faults(evidence, "after", 2)
+    assert str(fault) == "0 devices hold parameters after the test; the cell has 2"

@@ -1,0 +1,28 @@
+"""The parameters that each device holds, in the evidence of a model that is split on several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def parts(evidence: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """(device, bytes of its parameters) of each shard. Empty if the evidence has no such list."""
+    detail = evidence.get("detail")
+    shards = detail.get("shards") if isinstance(detail, dict) else None
+    if not isinstance(shards, list):
+        return []
+    found = []
+    for each in shards:
+        size = each.get("bytes") if isinstance(each, dict) else None
+        if type(size) is not int or size < 0:
+            return []
+        found.append((str(each.get("device")), size))
+    return found
+
+
+def words(evidence: Mapping[str, Any]) -> str:
+    """The number of devices that hold parameters, and the bytes of each, in words."""
+    found = parts(evidence)
+    sizes = ", ".join(f"{size / 1e6:.4g} MB" for _, size in found)
+    return f"{len(found)} devices ({sizes})"

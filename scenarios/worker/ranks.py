@@ -1,0 +1,267 @@
+"""A SUT whose shards are processes. This process has rank 0 and answers. Ranks 1, 2, … make each of
+its calls on the same inputs, because every rank computes a part of every layer.
+
+The processes are started as torchrun starts them: one for each device, which differ by their rank.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from formats.cell import SHARDS
+from formats.job import Job
+from formats.outcome import WorkerOutcome
+from formats.workload import Workload
+from formats.writing import write_json
+from scenarios.worker import host_memory
+from scenarios.worker.failures import Reported
+from scenarios.worker.replicas import link
+from sut.devices import DEVICES
+from sut.registry import spec_of
+
+HANG_S, HANG_CALLS = 5.0, 5
+"""A call that takes so many seconds, and so many times the slowest earlier call of its shapes,
+counts as hung. The first call, which may compile, and calls under a profiler are no measure.
+"""
+LOAD, HELD, STREAM = "load", "held", "stream"
+"""The calls that a rank does not hand over to the SUT with their arrays alone."""
+_TICK_S, _END_S = 0.25, 2.0
+
+_Key = tuple[str, tuple[tuple[int, ...], ...]]
+"""(name of a call, shapes of its arrays)."""
+
+
+@dataclass(frozen=True)
+class _Rank:
+    """A process with a rank above 0."""
+
+    number: int
+    process: subprocess.Popen[bytes]
+    connection: Connection
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call that all ranks make now. `timed`: whether its time is limited and measured."""
+
+    key: _Key
+    begun_s: float
+    timed: bool
+
+
+def needed(job: Job) -> bool:
+    """Return whether the job's SUT is split on several processes."""
+    return SHARDS in job.workload.options and spec_of(job.sut).ranks
+
+
+def workload(job: Job, number: int, folder: Path) -> Workload:
+    """The workload of a rank. All ranks meet in `folder`."""
+    return replace(job.workload, rank=number, meeting=folder / "meeting")
+
+
+class Ranks:
+    """Starts ranks 1, 2, … and watches them. A rank that is lost ends the call of rank 0.
+
+    Attributes:
+        workload: that of rank 0.
+        peak_host_bytes: the most memory that they used, the sum over all, at the last `held`.
+    """
+
+    def __init__(self, job: Job, hang_s: float = HANG_S):
+        self.peak_host_bytes = 0
+        self._job = job
+        self._hang_s = hang_s
+        # The worker runs in the folder of its test, and a replica in one of its own.
+        self._folder = Path.cwd() / "ranks"
+        self._folder.mkdir(exist_ok=True)
+        (self._folder / "meeting").unlink(missing_ok=True)
+        self.workload = workload(job, 0, self._folder)
+        self._oom_kills = host_memory.kernel_oom_kills()
+        self._called: set[_Key] = set()
+        self._slowest_s: dict[_Key, float] = {(HELD, ()): 0.0}
+        self._is_profiled = False
+        self._call: _Call | None = None
+        self._fault: WorkerOutcome | None = None
+        self._is_over = threading.Event()
+        count = job.workload.options[SHARDS]
+        self._ranks = [self._start(number) for number in range(1, count)]
+        threading.Thread(target=self._watch, name="ranks", daemon=True).start()
+
+    def _start(self, number: int) -> _Rank:
+        """Start a rank. Its output goes to a file in the folder, and it sees one device."""
+        ours, theirs = multiprocessing.Pipe()
+        device = DEVICES[self._job.workload.device]
+        chosen = device.named(os.environ)[number : number + 1]
+        path = self._job.log_dir / "job.json"
+        words = (str(os.getpid()), str(number), str(theirs.fileno()), str(path))
+        with self._log(number).open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "scenarios.worker.rank", *words],
+                cwd=self._folder,
+                env=device.environment(os.environ, chosen),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(theirs.fileno(),),
+            )
+        theirs.close()
+        return _Rank(number, process, ours)
+
+    def _log(self, number: int) -> Path:
+        return self._folder / f"rank-{number}.log"
+
+    @contextmanager
+    def call(self, name: str, arrays: Mapping[str, np.ndarray]) -> Iterator[None]:
+        """Let ranks 1, 2, … call a method of the SUT, while rank 0 calls it within this context.
+        Raises Reported if a rank is lost.
+        """
+        self._raise()
+        key = (name, tuple(array.shape for array in arrays.values()))
+        call = self._call = _Call(key, time.monotonic(), timed=not self._is_profiled)
+        try:
+            self.tell({"do": name}, arrays)
+            yield
+            self._took(call)
+            self._raise()
+        except Exception:
+            # The end of another rank may be the cause. It is found soon.
+            self._is_over.wait(_END_S)
+            self._raise()
+            raise
+        finally:
+            self._call = None
+
+    def _took(self, call: _Call) -> None:
+        """Keep the time of a call that ends now."""
+        seconds = time.monotonic() - call.begun_s
+        if call.timed and call.key in self._called:
+            self._slowest_s[call.key] = max(seconds, self._slowest_s.get(call.key, 0.0))
+        self._called.add(call.key)
+
+    @contextmanager
+    def profiled(self) -> Iterator[None]:
+        """A context whose calls run under a profiler."""
+        self._is_profiled = True
+        try:
+            yield
+        finally:
+            self._is_profiled = False
+
+    def tell(
+        self, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None
+    ) -> None:
+        """Send a message to ranks 1, 2, …."""
+        for rank in self._ranks:
+            link.send(rank.connection, header, arrays)
+
+    def held(self) -> list[dict[str, Any]]:
+        """The parameters that ranks 1, 2, … hold, as `held` of the SUT returns them."""
+        with self.call(HELD, {}):
+            replies = [link.receive(rank.connection).header for rank in self._ranks]
+            self.peak_host_bytes = sum(reply.pop("peak_host_bytes") for reply in replies)
+        return replies
+
+    def close(self) -> None:
+        """End ranks 1, 2, …."""
+        self._is_over.set()
+        for rank in self._ranks:
+            rank.connection.close()
+        end_s = time.monotonic() + _END_S
+        while time.monotonic() < end_s and any(r.process.poll() is None for r in self._ranks):
+            time.sleep(0.01)
+        self._kill()
+
+    def _kill(self) -> None:
+        for rank in self._ranks:
+            rank.process.kill()
+            rank.process.wait()
+
+    def _raise(self) -> None:
+        if self._fault:
+            raise Reported(self._fault)
+
+    def _watch(self) -> None:
+        """Wait for the end or the hang of a rank. Then kill all of them, so that rank 0 does not
+        wait for them any more.
+        """
+        while not self._is_over.wait(_TICK_S):
+            fault = self._ended() or self._hung()
+            if fault:
+                self._fault = fault
+                self._kill()
+                self._is_over.set()
+                self._end_if_stuck(fault)
+
+    def _end_if_stuck(self, fault: WorkerOutcome) -> None:
+        """End this process if its call does not return, because a GPU may wait for ever."""
+        end_s = time.monotonic() + _END_S
+        while self._call and time.monotonic() < end_s:
+            time.sleep(_TICK_S)
+        if self._call:
+            write_json(Path.cwd() / "outcome.json", fault)
+            os._exit(0)
+
+    def _ended(self) -> WorkerOutcome | None:
+        """The outcome if a rank has ended. None: all run."""
+        ended = [rank for rank in self._ranks if rank.process.poll() is not None]
+        if not ended:
+            return None
+        # Other ranks end after the first one, by an error of their connection.
+        first = min(ended, key=lambda rank: rank.process.returncode)
+        said = _last_message(first.connection)
+        if first.process.returncode >= 0 and "status" in said:
+            return WorkerOutcome(said["status"], f"rank {first.number}: {said['reason']}")
+        return self._gone(first)
+
+    def _gone(self, rank: _Rank) -> WorkerOutcome:
+        """The outcome of a rank that ended without a reason."""
+        code = rank.process.returncode
+        call = self._call
+        where = f" in the call {call.key[0]!r}" if call else ""
+        if code == -signal.SIGKILL and host_memory.kernel_oom_kills() > self._oom_kills:
+            reason = f"the kernel killed rank {rank.number}{where} for want of memory"
+            return WorkerOutcome("oom", f"{reason}: choose a smaller --size or --batch-size")
+        how = f"ended with exit code {code}"
+        if code < 0:
+            how = f"was killed by signal {signal.Signals(-code).name}"
+        reason = f"rank {rank.number} {how}{where}; see {self._log(rank.number)}"
+        return WorkerOutcome("error", reason)
+
+    def _hung(self) -> WorkerOutcome | None:
+        """The outcome if a call takes too long. None: it does not, or it has no limit: answers that
+        end at end tokens may have any length.
+        """
+        call = self._call
+        slowest_s = self._slowest_s.get(call.key) if call and call.timed else None
+        if call is None or slowest_s is None or self._job.workload.config.get("end_tokens"):
+            return None
+        limit_s = max(self._hang_s, HANG_CALLS * slowest_s)
+        if time.monotonic() - call.begun_s < limit_s:
+            return None
+        reason = f"the ranks hung: the call {call.key[0]!r} was not done within {limit_s:.1f} s"
+        return WorkerOutcome("error", f"{reason}; see {self._folder}")
+
+
+def _last_message(connection: Connection) -> dict[str, Any]:
+    """The header of the last message of a rank that has ended. Empty: it sent none."""
+    header: dict[str, Any] = {}
+    try:
+        while connection.poll():
+            header = link.receive(connection).header
+    except (EOFError, OSError):
+        pass
+    return header

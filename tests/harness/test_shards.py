@@ -1,0 +1,136 @@
+"""`--sut-option shards=`: refusals, places, names and the documents of a result."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from formats import documents, reading
+from formats.job import Place
+from harness import summary
+from harness.errors import UsageError
+from harness.execution import machine
+from harness.measurement import run
+from harness.request import options, plan, replicas
+from harness.request.options import Options
+from sut.registry import SUTS
+from tests.support.cells import Reporter, request
+from tests.support.synthetic_runs import cell, record_json
+
+SUT = "native-torch-eager"
+
+
+def resolved(*words):
+    given = ("--sut", SUT, "--device", "cpu", "--scenario", "Offline", "--size", "tiny")
+    return plan.resolve(options.parse([*given, *words]))
+
+
+@pytest.fixture
+def two_cores(tmp_path, monkeypatch):
+    monkeypatch.setattr(replicas, "_TOPOLOGY", tmp_path)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
+
+
+def shards(count, model="mistral"):
+    return "--model", model, "--sut-option", f"shards={count}"
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (shards(1), "shards=1: is not a whole number above 1"),
+        (shards("two"), "shards=two: is not a whole number above 1"),
+        (shards(2, "bert"), f"{SUT} splits only gemma, llama, mistral, and not bert: leave it out"),
+        (shards(2, "qwen3"), "and not qwen3"),
+        (
+            shards(3),
+            (
+                "shards=3: mistral has 4 heads, which 3 devices cannot share equally: choose a"
+                " number that divides 4"
+            ),
+        ),
+        (shards(4, "gemma"), "gemma has 2 heads of keys and values, which 4 devices"),
+        ((*shards(2), "--sut-option", "quantize=int8"), "weights of 8 bits are not split"),
+        ((*shards(2), "--tuned", "on"), "--tuned on are for models that are not split"),
+        ((*shards(2), "--replicas", "2"), "shards=2: each shard needs a core of its own, and"),
+        (
+            ("--size", "base", *shards(4)),
+            "--sut-option shards=4: each shard needs a core of its own, and there are 2",
+        ),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_split_is_refused_with_its_reason(words, reason, two_cores):
+    given = ["--sut", SUT, "--device", "cpu", "--scenario", "Offline"]
+    given += [] if "--size" in words else ["--size", "tiny"]
+    with pytest.raises(UsageError, match=reason):
+        plan.resolve(options.parse([*given, *words]))
+
+
+def test_a_training_and_a_sut_that_splits_nothing_are_refused(two_cores):
+    with pytest.raises(UsageError, match="is for answers, and Fit trains: leave it out"):
+        plan.resolve(
+            options.parse(
+                ["--sut", SUT, "--device", "cpu", "--scenario", "Fit", "--size", "tiny", *shards(2)]
+            )
+        )
+    with pytest.raises(UsageError, match="keras3-tensorflow has no such option"):
+        plan.resolve(
+            options.parse(["--sut", "keras3-tensorflow", "--scenario", "Offline", *shards(2)])
+        )
+
+
+def test_a_cell_of_shards_has_a_name_of_its_own_and_the_whole_processor(two_cores):
+    split, whole = resolved(*shards(2)), resolved("--model", "mistral")
+    assert split.cell().digest != whole.cell().digest
+    assert (split.cell().shard_count, whole.cell().shard_count) == (2, 1)
+    assert "shards 2" in split.label and "shards" not in whole.label
+    assert split.places == whole.places == ()
+
+
+def test_each_replica_has_a_device_for_each_of_its_shards(monkeypatch):
+    card = machine.Accelerator(name="A", memory_bytes=1, driver="1", cuda=None)
+    monkeypatch.setattr(machine, "accelerators", lambda: [card] * 4)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    given = {"sut": SUT, "scenario": "Offline", "command": "./run.sh …", "model": "mistral"}
+    one = Options(**given, sut_option=("shards=2",))
+    both = replace(one, replicas="2")
+    spec = SUTS[SUT]
+    assert replicas._of_shards(one, spec, "cuda") == (Place(device="0,1"),)
+    assert replicas._every(2, both, spec, "cuda") == [Place(device="0,1"), Place(device="2,3")]
+    more = replace(both, sut_option=("shards=4",))
+    reason = "--replicas 2 --sut-option shards=4: each shard needs a cuda device, and there are 4"
+    with pytest.raises(UsageError, match=reason):
+        replicas._every(2, more, spec, "cuda")
+
+
+def test_cores_of_a_replica_are_enough_for_its_shards(monkeypatch, tmp_path):
+    monkeypatch.setattr(replicas, "_TOPOLOGY", tmp_path)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(9)))
+    found = resolved(*shards(2), "--replicas", "2")
+    assert found.places == (Place(cores=(0, 1, 2, 3)), Place(cores=(4, 5, 6, 7)))
+    assert found.cell().device_count == 4
+
+
+def test_the_system_description_counts_all_devices():
+    split = replace(cell(), options={"shards": 2}, replicas="2")
+    record = reading.record(record_json(split))
+    assert documents.system_id(record).endswith("-keras3-jax-replicas-2-shards-2")
+    described = documents.system_description(record, "us")
+    assert "Shards of the model (--sut-option shards): 2, on 4 devices." in described["sw_notes"]
+
+
+def test_a_result_says_what_each_device_holds_and_the_audit_looks(tmp_path):
+    asked = request(
+        tmp_path, model="mistral", scenario="Offline", options={"shards": 2, "latency-ms": 0.5}
+    )
+    result = run.run(asked, Reporter(), 0)
+    assert (result.status, result.reason) == ("ok", "")
+    rows = dict(summary.rows(result))
+    assert rows["shards"] == "parameters on 2 devices (0.5243 MB, 0.5243 MB)"
+    record = json.loads((Path(result.directory) / "record.json").read_text())
+    assert record["cell"]["options"]["shards"] == 2

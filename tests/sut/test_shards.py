@@ -1,0 +1,65 @@
+"""`shards=2`: the answers are those of the whole model, and each device holds half of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from compliance.checks.run.precision import shards_faults
+from formats.job import REFERENCE as MADE
+from formats.job import Job, Limits
+from formats.workload import Workload
+from harness.execution.process import Worker
+from sut.registry import SUTS
+from tests.scenarios.worker.test_replicas import gone
+from tests.support.frameworks import workload
+from tests.sut.conftest import LOGITS_ROWS, REFERENCE, ROWS
+
+MODEL = "mistral"
+BUCKETS = {"prompt_buckets": [3, 5, 9], "new_token_buckets": [8, 45]}
+
+
+def job_of(sut, known, tmp_path):
+    """A job that answers all inputs and looks at the model's logits, without LoadGen."""
+    values = workload(sut, known.model, known.size, known.checkpoint, ROWS, **BUCKETS)
+    values |= {"checkpoint": known.checkpoint, "options": {"shards": 2}}
+    job = Job(
+        sut=sut,
+        architecture=known.model.architecture,
+        workload=Workload(**values),
+        scenario="Offline",
+        test=MADE,
+        procedure=MADE,
+        benchmark="mistral-tiny",
+        answer=("tokens",),
+        inputs=known.out / "inputs.npz",
+        synthetic=known.out / "inputs.npz",
+        warmup_rows=1,
+        limits=Limits(min_duration_ms=0, min_query_count=1, performance_sample_count=ROWS),
+        log_dir=tmp_path / "raw" / MADE,
+        logits_rows=LOGITS_ROWS,
+    )
+    job.log_dir.mkdir(parents=True)
+    return job
+
+
+@pytest.mark.parametrize("sut", ["native-torch-eager", "keras3-jax"])
+def test_a_split_model_answers_as_the_whole_one(sut, probed, interpreter, tmp_path):
+    known = probed(REFERENCE, MODEL)
+    job = job_of(sut, known, tmp_path)
+    spec = SUTS[sut]
+    with Worker(Path(interpreter(spec.environment)), spec.process_env) as worker:
+        outcome = worker.run(job, lambda beat: None)
+    assert outcome.status == "ok", outcome.reason
+    with np.load(job.log_dir / "reference.npz") as file:
+        answers = dict(file)
+    assert np.array_equal(answers["tokens"], known.reference["tokens"])
+    error = np.abs(answers["logits"] - known.reference["logits"]).max()
+    limit = known.model.tolerance["float32"]["logit_error"]
+    assert error < limit * known.reference["logits"].std()
+    evidence = outcome.evidence_after
+    assert evidence["precision"] == "float32"
+    assert list(shards_faults(evidence, "after", 2)) == []
+    assert gone(job.log_dir)
