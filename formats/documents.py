@@ -45,6 +45,7 @@ def system_id(record: Record) -> str:
     tuned = f"-tuned-{_switches(record, '-')}" if record.cell.tuned else ""
     replicas = record.cell.replicas
     copies = f"-replicas-{replicas.replace('/', '-of-')}" if replicas else ""
+    copies += f"-{record.node_count}-nodes" if record.node_count > 1 else ""
     return f"{slug}-{record.machine.threads}t-{record.cell.sut}{copies}{tuned}"
 
 
@@ -58,7 +59,8 @@ def _replicas(record: Record) -> str:
     replicas = record.cell.replicas
     if replicas is None:
         return ""
-    return f" Replicas of the SUT (--replicas): {replicas.replace('/', ' of ')}."
+    on = f", on {record.cell.cluster}" if record.cell.cluster else ""
+    return f" Replicas of the SUT (--replicas): {replicas.replace('/', ' of ')}{on}."
 
 
 def measurements(record: Record) -> dict[str, str]:
@@ -108,7 +110,7 @@ def system_description(
         "system_type": record.official.suite if record.official else "edge",
         "system_type_detail": m.virtualisation and f"virtual machine ({m.virtualisation})",
         "system_name": system_id(record),
-        "number_of_nodes": 1,
+        "number_of_nodes": record.node_count,
         "host_processor_model_name": m.cpu,
         "host_processors_per_node": m.sockets or 1,
         "host_processor_core_count": m.cores,
@@ -119,8 +121,9 @@ def system_description(
         "host_storage_capacity": m.disk_bytes and f"{m.disk_bytes / 2**30:.0f} GiB",
         "host_storage_type": m.disk_kind,
         "host_network_card_count": m.network_cards,
-        # A cell runs on the first one that it may see, and each replica on one of its own.
-        "accelerators_per_node": record.cell.replica_count if gpu else 0,
+        # A cell runs on the first one that it may see, and each replica on one of its own. Nodes
+        # have equally many replicas.
+        "accelerators_per_node": record.cell.replica_count // record.node_count if gpu else 0,
         "accelerator_model_name": gpu and gpu.name,
         "accelerator_memory_capacity": gpu and f"{gpu.memory_bytes / 2**30:.0f} GiB",
         "framework": f"{record.cell.sut}: {packages}",

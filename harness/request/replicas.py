@@ -1,30 +1,38 @@
-"""`--replicas` → the place of each replica: cores of this machine, or an accelerator."""
+"""`--replicas` → the place of each replica: cores of this machine, or an accelerator. With `--on`
+the program that lets a cluster start them.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from pathlib import Path
+import socket
+from collections.abc import Callable
+from typing import NamedTuple
 
-from formats.job import Place
+from formats.job import Launch, Place
 from harness.errors import UsageError
-from harness.execution import machine
+from harness.execution import clusters, machine
 from harness.request.options import Options
 from harness.request.tuning import Tuned
 from scenarios.table import SCENARIOS
+from scenarios.worker.replicas import cores, link
 from sut.devices import DEVICES, Device
 from sut.registry import SutSpec
 
-_TOPOLOGY = Path("/sys/devices/system/cpu")
+
+class Replicas(NamedTuple):
+    """The places of replicas. Without `--replicas` there are none."""
+
+    places: tuple[Place, ...] = ()
+    launch: Launch | None = None
 
 
-def places(options: Options, spec: SutSpec, device: str, tuned: Tuned) -> tuple[Place, ...]:
-    """Return the places that are used. Empty without `--replicas`. Raises UsageError if this
-    machine has too few.
-    """
+def of(options: Options, spec: SutSpec, device: str, tuned: Tuned) -> Replicas:
+    """Return the replicas that are used. Raises UsageError if there is no place for them."""
     value = options.replicas
+    _check_flags(options)
     if value is None:
-        return ()
+        return Replicas()
     flag = f"--replicas {value}"
     scenario = SCENARIOS[options.scenario]
     if not scenario.many_at_once:
@@ -42,13 +50,66 @@ def places(options: Options, spec: SutSpec, device: str, tuned: Tuned) -> tuple[
             " their order: leave one of both out"
         )
     count = int(value.removeprefix("1/"))
+    used = 1 if "/" in value else count
+    if options.replicas_on:
+        return Replicas((Place(),) * used, _launch(options, spec, DEVICES[device], used, count))
     if spec.scripted:
         every = [Place()] * count
     elif DEVICES[device].accelerator:
         every = _on_accelerators(flag, count, DEVICES[device])
     else:
         every = _on_cores(flag, count)
-    return tuple(every[:1] if "/" in value else every)
+    return Replicas(tuple(every[:used]))
+
+
+def _check_flags(options: Options) -> None:
+    """Raises UsageError for flags that are only for replicas of a cluster."""
+    if options.replicas_on and options.replicas is None:
+        raise UsageError(
+            f"--on {options.replicas_on}: a single run uses a cluster for its replicas: give"
+            " --replicas N. ./run.sh sweep --on spreads comparisons over a cluster"
+        )
+    if options.replicas_on:
+        return
+    if options.slurm:
+        raise UsageError(f"--slurm {options.slurm[0]}: is for --on slurm: leave it out")
+    if options.interface:
+        raise UsageError(f"--interface {options.interface}: is for --on: leave it out")
+
+
+def _launch(options: Options, spec: SutSpec, device: Device, used: int, count: int) -> Launch:
+    """The program that starts `used` of `count` replicas."""
+    on_cores = not spec.scripted and not device.accelerator
+    command = _cluster(options).command(
+        used, count, accelerator=device.accelerator, pinned=on_cores
+    )
+    return Launch(command=command, interface=options.interface or link.HOST, pinned=on_cores)
+
+
+def _cluster(options: Options) -> clusters.OfReplicas:
+    assert options.replicas_on
+    return clusters.of_replicas(options.replicas_on, options.slurm, options.cache)
+
+
+def prepare(options: Options, say: Callable[[str], None]) -> None:
+    """Make what a cluster needs to start the replicas. Raises UsageError if they cannot connect to
+    this machine, and EnvironmentFailure if something is missing.
+    """
+    if options.replicas_on:
+        _check_interface(options.interface or link.HOST)
+        _cluster(options).check(say)
+
+
+def _check_interface(address: str) -> None:
+    """Raises UsageError unless it is an address of this machine."""
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as own:
+            own.bind((address, 0))
+    except OSError as e:
+        raise UsageError(
+            f"--interface {address}: is no address of this machine ({e}): give one, which `ip addr`"
+            " lists"
+        ) from None
 
 
 def _on_accelerators(flag: str, count: int, device: Device) -> list[Place]:
@@ -73,27 +134,11 @@ def _on_accelerators(flag: str, count: int, device: Device) -> list[Place]:
 
 
 def _on_cores(flag: str, count: int) -> list[Place]:
-    """Each replica gets as many cores. Those that are left over stay free."""
-    if not hasattr(os, "sched_setaffinity"):
+    every = cores.usable()
+    if not every:
         raise UsageError(f"{flag}: this system does not pin a process to cores")
-    cores = _cores(os.sched_getaffinity(0))
-    if len(cores) < count:
+    if len(every) < count:
         raise UsageError(
-            f"{flag}: each replica needs a core of its own, and there are {len(cores)}"
+            f"{flag}: each replica needs a core of its own, and there are {len(every)}"
         )
-    each = len(cores) // count
-    parts = [cores[number * each : (number + 1) * each] for number in range(count)]
-    return [Place(cores=tuple(sorted(sum(part, ())))) for part in parts]
-
-
-def _cores(usable: Iterable[int]) -> list[tuple[int, ...]]:
-    """The usable logical processors of each core, in the order of the cores."""
-    cores: dict[str, list[int]] = {}
-    for number in sorted(usable):
-        path = _TOPOLOGY / f"cpu{number}/topology/thread_siblings_list"
-        try:
-            siblings = path.read_text(encoding="ascii").strip()
-        except OSError:
-            siblings = str(number)
-        cores.setdefault(siblings, []).append(number)
-    return [tuple(each) for each in cores.values()]
+    return [Place(cores=part) for part in cores.parts(every, count)]

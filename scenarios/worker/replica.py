@@ -1,6 +1,7 @@
 """`python -m scenarios.worker.replica PARENT_ID HOST PORT NUMBER JOB`, run by the SUT's
 interpreter: one replica. It connects to the LoadGen process, loads and warms up the job's SUT as a
-worker does, and answers requests until the connection is closed.
+worker does, and answers requests until the connection is closed. If PARENT_ID is FROM_CLUSTER, it
+may be on another node.
 """
 
 from __future__ import annotations
@@ -31,13 +32,16 @@ from scenarios.worker import (
 from scenarios.worker.answers import Payload, pack
 from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.qsl import Qsl
-from scenarios.worker.replicas import link
+from scenarios.worker.replicas import link, nodes
 from scenarios.worker.replicas.link import ANSWER, Message
-from scenarios.worker.replicas.placement import folder
+from scenarios.worker.replicas.placement import FROM_CLUSTER, LOG, folder, node
 from scenarios.worker.streaming import Responder, Streamed, answering
 from scenarios.worker.watch import Watch
 from sut.evidence import generated_files
 
+_END_S = 2.0
+"""A replica that does not end by itself ends so long after the LoadGen process has gone."""
+_INTERFACE = "give --interface, an address of the machine with the command that its nodes reach"
 _clock = time.perf_counter_ns
 
 Reply = dict[str, Any]
@@ -46,22 +50,51 @@ Reply = dict[str, Any]
 def main(argv: list[str]) -> None:
     """Serve and end the process. `argv`: see the module."""
     _, parent, host, port, number, path = argv
-    worker.die_with_parent(int(parent))
-    connection = link.dial((host, int(port)))
-    serve(connection, int(number), read_job(Path(path)))
+    job = read_job(Path(path))
+    worker.die_with_parent(os.getppid() if parent == FROM_CLUSTER else int(parent))
+    try:
+        connection = link.dial((host, int(port)))
+    except OSError as e:
+        text = f"node {node()} does not reach {host} port {port} ({e}): {_INTERFACE}"
+        sys.exit(f"task {number}: {text}")
+    link.end_without(connection, _END_S, _end_process)
+    if parent == FROM_CLUSTER:
+        _write_to(folder(job, int(number)))
+    serve(connection, int(number), job)
+    _end_process()
+
+
+def _end_process() -> None:
+    """End this process."""
     generated_files.remove()
     # Frameworks' threads may never end.
     os._exit(0)
 
 
+def _write_to(directory: Path) -> None:
+    """Write the output of this process and its files to a folder."""
+    directory.mkdir(exist_ok=True)
+    with (directory / LOG).open("wb") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+    os.chdir(directory)
+
+
 def serve(connection: Connection, number: int, job: Job) -> None:
     """Say which replica this is, and do what is requested until the connection is closed."""
-    link.send(connection, {"replica": number})
+    facts = _facts(job) if job.launch else {}
+    link.send(connection, {"replica": number, **facts})
     replica = Replica(connection, number, job)
     try:
         replica.run()
     except (EOFError, OSError):
         return
+
+
+def _facts(job: Job) -> Reply:
+    """What the LoadGen process must know about a replica of a cluster."""
+    cores = sorted(os.sched_getaffinity(0))
+    return {"node": node(), "cores": cores, "machine": nodes.facts(job)}
 
 
 class Replica:

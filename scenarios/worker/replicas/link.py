@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import select
 import socket
 import struct
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import (
     Client,
@@ -26,14 +28,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-SECRET = "REPLICA_SECRET"
-"""The environment variable that hands the secret to a replica. The replica removes it."""
+from scenarios.worker.replicas.placement import SECRET
+
 ANSWER = "answer"
 """The name of the request to answer a batch."""
 HOST = "127.0.0.1"
-"""The interface on which replicas connect."""
+"""The interface on which replicas of this machine connect."""
 _PROOF_S = 5.0
 """A connection that is silent for so long, before it has proved the secret, is closed."""
+_ALIVE = {"TCP_KEEPIDLE": 2, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 4, "TCP_USER_TIMEOUT": 6000}
+"""Options of a connection (tcp(7)): after 2 seconds without data the kernel asks the other kernel
+for a sign of life, and after 6 seconds (6000 ms) without one the connection is lost. A process that
+computes needs to do nothing for it.
+"""
 _LENGTH = struct.Struct("<I")
 
 
@@ -77,7 +84,7 @@ class Gate:
                 if self._closed:
                     return
                 continue
-            _send_at_once(connection)
+            _prepare(connection)
             self.arrived.put(connection)
             count -= 1
 
@@ -107,7 +114,7 @@ def dial(address: tuple[str, int]) -> Connection:
     """
     secret = bytes.fromhex(os.environ.pop(SECRET))
     connection = Client(address, authkey=secret)
-    _send_at_once(connection)
+    _prepare(connection)
     return connection
 
 
@@ -122,10 +129,31 @@ def limit_waiting(connection: Connection, seconds: float) -> None:
         own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
 
 
-def _send_at_once(connection: Connection) -> None:
-    """Do not hold small messages back until earlier ones are confirmed."""
+def end_without(connection: Connection, seconds: float, end: Callable[[], None]) -> None:
+    """Start a thread that calls `end` so long after the other side has gone, even if this process
+    waits for something else.
+    """
+    gone = select.poll()
+    gone.register(connection.fileno(), getattr(select, "POLLRDHUP", select.POLLHUP))
+
+    def wait() -> None:
+        gone.poll()
+        time.sleep(seconds)
+        end()
+
+    threading.Thread(target=wait, name="link", daemon=True).start()
+
+
+def _prepare(connection: Connection) -> None:
+    """Do not hold small messages back until earlier ones are confirmed, and notice within seconds
+    that the other machine has gone.
+    """
     with _socket(connection) as own:
         own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _ALIVE.items():
+            if hasattr(socket, name):
+                own.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def _socket(connection: Connection) -> socket.socket:
