@@ -15,6 +15,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -199,9 +200,16 @@ class Replicated:
         if a node differs from this machine.
         """
         launch = self._job.launch
-        gate = Gate(self.count, launch.interface if launch else link.HOST)
-        self._placement.start(gate.address, gate.secret)
-        here = nodes.facts(self._job) if launch else {}
+        with closing(Gate(self.count, launch.interface if launch else link.HOST)) as gate:
+            self._placement.start(gate.address, gate.secret)
+            here = nodes.facts(self._job) if launch else {}
+            self._accept(gate, here)
+        for replica in self._replicas:
+            counts = (len(replica.cores), len(self._replicas[0].cores))
+            self._check_same(replica.number, "processors to run on:", *counts)
+
+    def _accept(self, gate: Gate, here: dict[str, str]) -> None:
+        """Take the connection of each replica. `here`: what its node must share."""
         found: dict[int, _Replica] = {}
         end_s = time.monotonic() + _CONNECT_S
         while len(found) < self.count:
@@ -216,10 +224,6 @@ class Replicated:
             found[replica.number] = replica
             self._replicas = [found[number] for number in sorted(found)]
             self._check_same(replica.number, "", facts.get("machine", {}), here, "this machine")
-        gate.close()
-        for replica in self._replicas:
-            counts = (len(replica.cores), len(self._replicas[0].cores))
-            self._check_same(replica.number, "processors to run on:", *counts)
 
     def _check_started(self, connected: dict[int, _Replica], end_s: float) -> None:
         """Raises Reported if a replica ended before it connected, or did not connect in time."""
