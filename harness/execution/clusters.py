@@ -170,6 +170,7 @@ class _Steps:
             *self._whole,
             *(f"--{name}={value}" for name, value in others.items()),
             *(["--gpus-per-task=1"] if accelerator else []),
+            *([] if pinned else ["--overcommit"]),
             *("sh", "-c", f"{script} {each}", "replica"),
         )
 

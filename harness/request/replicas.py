@@ -15,7 +15,7 @@ from harness.execution import clusters, machine
 from harness.request.options import Options
 from harness.request.tuning import Tuned
 from scenarios.table import SCENARIOS
-from scenarios.worker.replicas import cores, link
+from scenarios.worker.replicas import cores, gate
 from sut.devices import DEVICES, Device
 from sut.registry import SutSpec
 
@@ -83,7 +83,7 @@ def _launch(options: Options, spec: SutSpec, device: Device, used: int, count: i
     command = _cluster(options).command(
         used, count, accelerator=device.accelerator, pinned=on_cores
     )
-    return Launch(command=command, interface=options.interface or link.HOST, pinned=on_cores)
+    return Launch(command=command, interface=options.interface or gate.HOST, pinned=on_cores)
 
 
 def _cluster(options: Options) -> clusters.OfReplicas:
@@ -96,7 +96,7 @@ def prepare(options: Options, say: Callable[[str], None]) -> None:
     this machine, and EnvironmentFailure if something is missing.
     """
     if options.replicas_on:
-        _check_interface(options.interface or link.HOST)
+        _check_interface(options.interface or gate.HOST)
         _cluster(options).check(say)
 
 

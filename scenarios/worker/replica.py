@@ -1,7 +1,7 @@
 """`python -m scenarios.worker.replica PARENT_ID HOST PORT NUMBER JOB`, run by the SUT's
 interpreter: one replica. It connects to the LoadGen process, loads and warms up the job's SUT as a
-worker does, and answers requests until the connection is closed. If PARENT_ID is FROM_CLUSTER, it
-may be on another node.
+worker does, and answers requests until the connection is closed. If HOST is INHERITED, PORT is the
+file descriptor of a connection, and the replica may be on another node.
 """
 
 from __future__ import annotations
@@ -32,16 +32,13 @@ from scenarios.worker import (
 from scenarios.worker.answers import Payload, pack
 from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.qsl import Qsl
-from scenarios.worker.replicas import link, nodes
+from scenarios.worker.replicas import gate, link, nodes
 from scenarios.worker.replicas.link import ANSWER, Message
-from scenarios.worker.replicas.placement import FROM_CLUSTER, LOG, folder, node
+from scenarios.worker.replicas.placement import INHERITED, folder, node
 from scenarios.worker.streaming import Responder, Streamed, answering
 from scenarios.worker.watch import Watch
 from sut.evidence import generated_files
 
-_END_S = 2.0
-"""A replica that does not end by itself ends so long after the LoadGen process has gone."""
-_INTERFACE = "give --interface, an address of the machine with the command that its nodes reach"
 _clock = time.perf_counter_ns
 
 Reply = dict[str, Any]
@@ -50,34 +47,12 @@ Reply = dict[str, Any]
 def main(argv: list[str]) -> None:
     """Serve and end the process. `argv`: see the module."""
     _, parent, host, port, number, path = argv
-    job = read_job(Path(path))
-    worker.die_with_parent(os.getppid() if parent == FROM_CLUSTER else int(parent))
-    try:
-        connection = link.dial((host, int(port)))
-    except OSError as e:
-        text = f"node {node()} does not reach {host} port {port} ({e}): {_INTERFACE}"
-        sys.exit(f"task {number}: {text}")
-    link.end_without(connection, _END_S, _end_process)
-    if parent == FROM_CLUSTER:
-        _write_to(folder(job, int(number)))
-    serve(connection, int(number), job)
-    _end_process()
-
-
-def _end_process() -> None:
-    """End this process."""
+    worker.die_with_parent(int(parent))
+    connection = Connection(int(port)) if host == INHERITED else gate.dial((host, int(port)))
+    serve(connection, int(number), read_job(Path(path)))
     generated_files.remove()
     # Frameworks' threads may never end.
     os._exit(0)
-
-
-def _write_to(directory: Path) -> None:
-    """Write the output of this process and its files to a folder."""
-    directory.mkdir(exist_ok=True)
-    with (directory / LOG).open("wb") as log:
-        os.dup2(log.fileno(), 1)
-        os.dup2(log.fileno(), 2)
-    os.chdir(directory)
 
 
 def serve(connection: Connection, number: int, job: Job) -> None:

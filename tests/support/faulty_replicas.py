@@ -12,8 +12,10 @@ import time
 
 from scenarios.worker import replica
 from scenarios.worker.replica import Replica
-from scenarios.worker.replicas import nodes
-from scenarios.worker.replicas.placement import FROM_CLUSTER
+from scenarios.worker.replicas import nodes, step
+
+_KIND = "KIND_OF_REPLICA"
+_MODULE = "tests.support.faulty_replicas"
 
 
 class Twice(Replica):
@@ -143,13 +145,18 @@ class OtherWeights(Replica):
 
 
 def main(argv: list[str]) -> None:
-    """Be a replica. `argv`: see the module."""
-    _, kind, host, port, job, number, _, _ = argv
+    """Be a step if a KIND is given, and else its replica. `argv`: see the module."""
+    _, *words = argv
+    if words[0] in globals():
+        os.environ[_KIND] = words[0]
+        step.main(["", *words[1:]], _MODULE)
+        return
+    kind = os.environ[_KIND]
     replica.Replica = globals()[kind]
     if kind == OtherWeights.__name__:
         facts = nodes.facts
         nodes.facts = lambda job: {**facts(job), "weights": "/weights (sha256 other)"}
-    replica.main(["", FROM_CLUSTER, host, port, number, job])
+    replica.main(["", *words])
 
 
 if __name__ == "__main__":

@@ -30,9 +30,10 @@ from formats.outcome import WorkerOutcome
 from scenarios.worker import heartbeat, host_memory
 from scenarios.worker.failures import Reported
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Beat, Heartbeat
-from scenarios.worker.replicas import link, nodes
+from scenarios.worker.replicas import gate, link, nodes
+from scenarios.worker.replicas.gate import Gate
 from scenarios.worker.replicas.library import Library, Rows
-from scenarios.worker.replicas.link import Gate, Message
+from scenarios.worker.replicas.link import Message
 from scenarios.worker.replicas.placement import (
     CLUSTER_LOG,
     LOG,
@@ -193,28 +194,28 @@ class Replicated:
         self._is_short = self.slowest_ns < SHORT_S * 1e9
         still_s = max(hang_s, HANG_BATCHES * self.slowest_ns / 1e9)
         for replica in self._replicas:
-            link.limit_waiting(replica.connection, still_s)
+            gate.limit_waiting(replica.connection, still_s)
 
     def _connect(self) -> None:
         """Start the replicas and wait for their connections. Raises Reported if one ends before, or
         if a node differs from this machine.
         """
         launch = self._job.launch
-        with closing(Gate(self.count, launch.interface if launch else link.HOST)) as gate:
-            self._placement.start(gate.address, gate.secret)
+        with closing(Gate(self.count, launch.interface if launch else gate.HOST)) as opened:
+            self._placement.start(opened.address, opened.secret)
             here = nodes.facts(self._job) if launch else {}
-            self._accept(gate, here)
+            self._accept(opened, here)
         for replica in self._replicas:
             counts = (len(replica.cores), len(self._replicas[0].cores))
             self._check_same(replica.number, "processors to run on:", *counts)
 
-    def _accept(self, gate: Gate, here: dict[str, str]) -> None:
+    def _accept(self, opened: Gate, here: dict[str, str]) -> None:
         """Take the connection of each replica. `here`: what its node must share."""
         found: dict[int, _Replica] = {}
         end_s = time.monotonic() + _CONNECT_S
         while len(found) < self.count:
             try:
-                connection = gate.arrived.get(timeout=_TICK_S)
+                connection = opened.arrived.get(timeout=_TICK_S)
                 facts = link.receive(connection).header
             except (Empty, EOFError, OSError):
                 self._check_started(found, end_s)

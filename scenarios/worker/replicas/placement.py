@@ -27,8 +27,8 @@ LOG = "worker.log"
 """The output of a replica, in its folder."""
 CLUSTER_LOG = "cluster.log"
 """The output of the program that lets a cluster start replicas, in the test's folder."""
-FROM_CLUSTER = "0"
-"""In place of the parent's process id: the parent is a process of the cluster."""
+INHERITED = "-"
+"""In place of a host: the replica inherits its connection."""
 _LOOK_S, _PATIENCE_S = 0.05, 3.0
 _C = ctypes.CDLL(None)
 

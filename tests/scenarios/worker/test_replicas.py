@@ -29,7 +29,7 @@ from scenarios.worker import batching, host_memory, procedures
 from scenarios.worker.failures import Reported
 from scenarios.worker.heartbeat import Heartbeat, read
 from scenarios.worker.replica import Replica
-from scenarios.worker.replicas import dispatcher, link
+from scenarios.worker.replicas import dispatcher, gate, link
 from scenarios.worker.replicas.dispatcher import Replicated
 from scenarios.worker.streaming import Responder
 from scenarios.worker.watch import Watch
@@ -409,13 +409,14 @@ def test_an_answer_says_the_node_of_each_replica_and_no_command_line_has_the_sec
     taken(sut, job)
     sut.begin()
     answers = offline_run(job, sut)
-    (secret,) = {environment_of(process)[link.SECRET.encode()] for process in of_job(job.log_dir)}
+    environments = [environment_of(process) for process in of_job(job.log_dir)]
+    (secret,) = {each.get(gate.SECRET.encode()) for each in environments} - {None}
     words = [Path(f"/proc/{process}/cmdline").read_bytes() for process in of_job(job.log_dir)]
     sut.end()
     sut.close()
     assert answers.payloads == logits(48)
     assert [each["node"] for each in sut.report()["each"]] == ["n1", "n2"]
-    assert len(words) == 3 and not any(secret in each for each in words)
+    assert len(words) == 5 and not any(secret in each for each in words)
     assert gone(job.log_dir)
 
 
@@ -447,15 +448,14 @@ def test_a_replica_that_hangs_ends_with_the_link(tmp_path):
 
 def test_a_node_that_does_not_reach_the_interface_says_which_flag_helps(tmp_path, monkeypatch):
     job = on_cluster(job_of(tmp_path))
-    gate = link.Gate
 
-    class Elsewhere(gate):
+    class Elsewhere(gate.Gate):
         def __init__(self, count, host):
             super().__init__(count, host)
             self.close()
 
     monkeypatch.setattr(dispatcher, "Gate", Elsewhere)
-    with pytest.raises(Reported, match="n[12] does not reach 127.0.0.1 port .* give --interface"):
+    with pytest.raises(Reported, match="n[12]: cannot reach 127.0.0.1 port .* give --interface"):
         started(job)
     assert gone(job.log_dir)
 
@@ -512,35 +512,35 @@ def test_replicas_are_closed_if_the_first_job_fails(tmp_path, monkeypatch):
 
 
 def test_a_connection_without_the_secret_is_closed(monkeypatch):
-    gate = link.Gate(1)
-    monkeypatch.setenv(link.SECRET, "00" * 32)
+    opened = gate.Gate(1)
+    monkeypatch.setenv(gate.SECRET, "00" * 32)
     with pytest.raises(AuthenticationError):
-        link.dial(gate.address)
-    assert gate.arrived.empty()
-    monkeypatch.setenv(link.SECRET, gate.secret.hex())
-    connection = link.dial(gate.address)
-    assert link.SECRET not in os.environ
+        gate.dial(opened.address)
+    assert opened.arrived.empty()
+    monkeypatch.setenv(gate.SECRET, opened.secret.hex())
+    connection = gate.dial(opened.address)
+    assert gate.SECRET not in os.environ
     arrays = {"rows": np.arange(6, dtype=np.float16).reshape(2, 3), "mask": np.array([True])}
     link.send(connection, {"a": [1]}, arrays)
-    message = link.receive(gate.arrived.get(timeout=5))
+    message = link.receive(opened.arrived.get(timeout=5))
     assert message.header == {"a": [1]}
     for name, array in arrays.items():
         np.testing.assert_array_equal(message.arrays[name], array)
         assert message.arrays[name].dtype == array.dtype
     connection.close()
-    gate.close()
+    opened.close()
 
 
 def test_a_connection_that_says_nothing_keeps_no_replica_out(monkeypatch):
-    monkeypatch.setattr(link, "_PROOF_S", 0.1)
-    gate = link.Gate(1)
-    with socket.create_connection(gate.address):
-        monkeypatch.setenv(link.SECRET, gate.secret.hex())
-        connection = link.dial(gate.address)
+    monkeypatch.setattr(gate, "_PROOF_S", 0.1)
+    opened = gate.Gate(1)
+    with socket.create_connection(opened.address):
+        monkeypatch.setenv(gate.SECRET, opened.secret.hex())
+        connection = gate.dial(opened.address)
         link.send(connection, {"replica": 0})
-        assert link.receive(gate.arrived.get(timeout=2)).header == {"replica": 0}
+        assert link.receive(opened.arrived.get(timeout=2)).header == {"replica": 0}
     connection.close()
-    gate.close()
+    opened.close()
 
 
 def run(worker, job):
