@@ -618,7 +618,11 @@ class Replicated:
             return self._fault(replica.number, f"stopped in the middle of a message{held}")
         if isinstance(error, TimeoutError):
             return self._fault(replica.number, f"is not reachable any more{held}")
-        how = self._placement.ended(replica.number, _END_S) or "closed its connection"
+        how = self._placement.ended(replica.number, _END_S)
+        why = self._placement.failed()
+        if why and not how:
+            return Reported(WorkerOutcome("error", why))
+        how = how or "closed its connection"
         was_killed = how.endswith(signal.SIGKILL.name)
         is_oom = was_killed and host_memory.kernel_oom_kills() > self._oom_kills
         if is_oom or _OUT_OF_MEMORY in how.lower():

@@ -29,7 +29,7 @@ CLUSTER_LOG = "cluster.log"
 """The output of the program that lets a cluster start replicas, in the test's folder."""
 INHERITED = "-"
 """In place of a host: the replica inherits its connection."""
-_LOOK_S, _PATIENCE_S = 0.05, 3.0
+_LOOK_S, _PATIENCE_S = 0.05, 8.0
 _C = ctypes.CDLL(None)
 
 
@@ -143,6 +143,7 @@ class Launched:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                start_new_session=True,  # it would not give its nodes back if it were killed
                 preexec_fn=_end_with_parent,
             )
 
