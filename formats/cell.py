@@ -302,6 +302,16 @@ class Cell:
             words="replicas {replicas}",
         ),
     )
+    cluster: str | None = field(
+        default=None,
+        metadata=about(
+            "slurm or ray: this cluster ran the replicas; None: they ran on one machine",
+            choices(("slurm", "ray")),
+            late=True,
+            sorts=13,
+            words="on {cluster}",
+        ),
+    )
     requested_batch: int | None = field(
         default=None,
         metadata=about(

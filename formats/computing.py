@@ -121,10 +121,10 @@ def _roof(record: Record) -> Roof | None:
 
 
 def _devices(record: Record) -> int:
-    """The number of devices whose limits add up. Replicas and shards on a CPU share its memory and
-    cores, and the limits are those of the whole machine.
+    """The number of devices whose limits add up. Replicas and shards on a CPU share the memory and
+    cores of their node, and the limits are those of a whole machine.
     """
-    return record.cell.device_count if record.accelerator else 1
+    return record.cell.device_count if record.accelerator else record.node_count
 
 
 def binds(metrics: Mapping[str, float]) -> str:

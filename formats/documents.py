@@ -45,6 +45,7 @@ def system_id(record: Record) -> str:
     tuned = f"-tuned-{_switches(record, '-')}" if record.cell.tuned else ""
     replicas = record.cell.replicas
     copies = f"-replicas-{replicas.replace('/', '-of-')}" if replicas else ""
+    copies += f"-{record.node_count}-nodes" if record.node_count > 1 else ""
     shards = record.cell.shard_count
     parts = f"-shards-{shards}" if shards > 1 else ""
     return f"{slug}-{record.machine.threads}t-{record.cell.sut}{copies}{parts}{tuned}"
@@ -60,7 +61,8 @@ def _replicas(record: Record) -> str:
     replicas = record.cell.replicas
     if replicas is None:
         return ""
-    return f" Replicas of the SUT (--replicas): {replicas.replace('/', ' of ')}."
+    on = f", on {record.cell.cluster}" if record.cell.cluster else ""
+    return f" Replicas of the SUT (--replicas): {replicas.replace('/', ' of ')}{on}."
 
 
 def _shards(record: Record) -> str:
@@ -119,7 +121,7 @@ def system_description(
         "system_type": record.official.suite if record.official else "edge",
         "system_type_detail": m.virtualisation and f"virtual machine ({m.virtualisation})",
         "system_name": system_id(record),
-        "number_of_nodes": 1,
+        "number_of_nodes": record.node_count,
         "host_processor_model_name": m.cpu,
         "host_processors_per_node": m.sockets or 1,
         "host_processor_core_count": m.cores,
@@ -131,8 +133,8 @@ def system_description(
         "host_storage_type": m.disk_kind,
         "host_network_card_count": m.network_cards,
         # A cell runs on the first one that it may see, each replica on one of its own, and each
-        # shard, too.
-        "accelerators_per_node": record.cell.device_count if gpu else 0,
+        # shard, too. Nodes have equally many replicas.
+        "accelerators_per_node": record.cell.device_count // record.node_count if gpu else 0,
         "accelerator_model_name": gpu and gpu.name,
         "accelerator_memory_capacity": gpu and f"{gpu.memory_bytes / 2**30:.0f} GiB",
         "framework": f"{record.cell.sut}: {packages}",

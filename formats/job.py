@@ -116,6 +116,22 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Launch:
+    """How a cluster starts the replicas of a SUT, which connect over its network.
+
+    Attributes:
+        command: starts the words after it on the nodes, once for each replica, and adds the number
+            of the replica, its place among those of its node, and how many share the node.
+        interface: the address of this machine on which replicas connect.
+        pinned: whether each replica is pinned to cores of its own.
+    """
+
+    command: tuple[str, ...]
+    interface: str
+    pinned: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class Job:
     """The work of one worker process: a LoadGen test, a training, or the computing of a reference.
 
@@ -149,6 +165,8 @@ class Job:
         variables: environment variables that the switches of `--tuned` set.
         places: where the replicas of `--replicas` run. One place: the worker runs there by itself.
             Several: it drives as many replicas. Empty: no replicas were requested.
+        launch: how a cluster starts the replicas, also a single one. None: they are processes of
+            this machine.
         length_buckets: widths to which Offline cuts batches of inputs of similar lengths,
             ascending; the last one is the width of the inputs. Empty: batches have their order and
             their padding.
@@ -179,6 +197,7 @@ class Job:
     serving: Serving | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     places: tuple[Place, ...] = ()
+    launch: Launch | None = None
     length_buckets: tuple[int, ...] = ()
 
     @property
@@ -187,6 +206,11 @@ class Job:
         file exists only for a compliance test.
         """
         return self.log_dir / ("audit.config" if self.audit else "no-audit.config")
+
+    @property
+    def replicated(self) -> bool:
+        """Whether the worker drives replicas, and does not run the SUT itself."""
+        return len(self.places) > 1 or self.launch is not None
 
 
 def read_job(path: Path) -> Job:
@@ -207,6 +231,8 @@ def read_job(path: Path) -> Job:
         d["serving"] = Serving(**serving)
     places = [place | {"cores": tuple(place["cores"])} for place in d.get("places", ())]
     d["places"] = tuple(Place(**place) for place in places)
+    if launch := d.get("launch"):
+        d["launch"] = Launch(**launch | {"command": tuple(launch["command"])})
     if known := d.get("known"):
         d["known"] = Known(**known | {"second_ns": tuple(known["second_ns"])})
     return Job(workload=Workload(**workload), limits=Limits(**d.pop("limits")), **d)

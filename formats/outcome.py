@@ -55,3 +55,9 @@ class WorkerOutcome:
     search: list[dict[str, Any]] = field(default_factory=list)
     queue: Mapping[str, Any] = field(default_factory=dict)
     replicas: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The node of each replica, if a cluster ran them; else empty."""
+        found = [each.get("node") for each in self.replicas.get("each", ())]
+        return tuple(node for node in found if node)

@@ -12,6 +12,7 @@ from typing import Any
 
 from formats.cell import MODES, Cell, SweepMark
 from formats.fields import choices, least, matching
+from formats.job import PERFORMANCE
 from formats.outcome import WorkerOutcome
 from formats.work import Roof, Work
 
@@ -268,6 +269,7 @@ class Record:
             when none of them was kept on disk; None: not known.
         command_seconds: the time of the command that measured it: of each test's worker, of `audit`
             (the submission is written and audited), and the `total`.
+        nodes: the node of each replica, if a cluster ran them; else empty.
         sweep: its place in a sweep; None: it was not measured by a sweep.
         notes: the chosen defaults, and other facts that a reader of the result should know.
     """
@@ -307,6 +309,7 @@ class Record:
     working_directory: str = ""
     process_id: int = 0
     started: str = ""
+    nodes: tuple[str, ...] = ()
     sweep: SweepMark | None = None
     first_compile_seconds: float | None = None
     command_seconds: Mapping[str, int | float] = field(default_factory=dict)
@@ -316,6 +319,11 @@ class Record:
     def no_reference(self) -> bool:
         """True if the record names no reference and gives the reason."""
         return not self.digests.reference and bool(self.accuracy.reason)
+
+    @property
+    def node_count(self) -> int:
+        """The number of nodes on which the SUT ran."""
+        return len(set(self.nodes)) or 1
 
     @property
     def accelerator(self) -> Accelerator | None:
@@ -329,8 +337,8 @@ class Record:
     def after(self, test: str, seconds: float, outcome: WorkerOutcome, trace: str | None) -> Record:
         """The record, completed with the report of a test.
 
-        It adds the versions of the environment, the kinds of answers and, if not None, the digest
-        of the trace.
+        It adds the versions of the environment, the kinds of answers, the nodes of replicas and, if
+        not None, the digest of the trace.
         """
         seconds_so_far = {**self.command_seconds, test: round(seconds, 3)}
         digests = self.digests if trace is None else replace(self.digests, trace=trace)
@@ -342,6 +350,7 @@ class Record:
             answers=answers,
             digests=digests,
             command_seconds=seconds_so_far,
+            nodes=outcome.nodes if test == PERFORMANCE else self.nodes,
         )
 
     def ended(self, audit_seconds: float) -> Record:

@@ -163,6 +163,9 @@ def _judged(
         noise = {**noise, "threads": None, "children": 0}
     if record.cell.replica_count > 1:
         warnings = [*warnings, *_not_judged(values["replicas"])]
+    if record.cell.cluster:
+        # Replicas may be on this machine, and are no processes of the worker.
+        noise = {**noise, "other_processors": None}
     if record.execution == ENGINE:
         # An engine on this machine is another program.
         noise = {**noise, "other_processors": None}

@@ -173,8 +173,10 @@ def replicas(result: Result) -> str:
     """What the replicas did, in one line."""
     found = result.replicas
     each = found["each"]
+    nodes = dict.fromkeys(one["node"] for one in each if one.get("node"))
+    on = f" on {', '.join(nodes)}" if nodes else ""
     parts = [
-        f"{len(each)}, {_span([one['samples'] for one in each])} samples each",
+        f"{len(each)}{on}, {_span([one['samples'] for one in each])} samples each",
         f"busy {_span([round(100 * one['busy'], 1) for one in each])} % of the test",
     ]
     if SCENARIOS[result.cell.scenario].one_query:

@@ -6,12 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from harness.cluster.ray import Ray
-from harness.cluster.slurm import Slurm, read_options
+from harness.cluster.slurm import OURS, Slurm
 from harness.errors import UsageError
+from harness.execution import clusters
 from sut.devices import DEVICES
-
-SLURM = "slurm"
-_RAY, _CLIENT = "ray", "ray://"
 
 
 def named(
@@ -29,11 +27,12 @@ def named(
         cache: the folder of environments.
         say: prints what is made.
     """
-    if on == SLURM:
-        return Slurm(read_options(slurm))
+    if on == clusters.SLURM:
+        return Slurm(clusters.slurm_options(slurm, "sbatch", OURS))
     if slurm:
         raise UsageError(f"--slurm {slurm[0]}: is for --on slurm: leave it out")
-    if on == _RAY or on.startswith(_CLIENT):
-        accelerator = any(DEVICES[device].accelerator for device in devices)
-        return Ray("auto" if on == _RAY else on, accelerator, cache, say)
-    raise UsageError(f"--on {on}: give slurm, ray (the cluster of this machine) or ray://HOST:PORT")
+    address = clusters.ray_address(on)
+    if not address:
+        raise UsageError(clusters.UNKNOWN.format(on=on))
+    accelerator = any(DEVICES[device].accelerator for device in devices)
+    return Ray(address, accelerator, cache, say)

@@ -14,12 +14,11 @@ from pathlib import Path
 
 from harness.cluster.jobs import Job, State, script_line
 from harness.errors import EnvironmentFailure
-from harness.execution import environments
+from harness.execution import clusters
 from harness.execution.interpreter import die_with_parent
 from harness.messages import OnCluster
 from sut import variables
 
-ENVIRONMENT = "cluster-ray"
 _STATES, _LOG = "ray.json", "ray.log"
 _PATIENCE_S = 30.0
 
@@ -45,9 +44,7 @@ class Ray:
 
     def check(self) -> None:
         """Make Ray's environment, if it is missing. Raises EnvironmentFailure."""
-        directory = self.cache / "environments" / ENVIRONMENT
-        lock = environments.LOCKS / f"{ENVIRONMENT}.txt"
-        environments.make(directory, [lock], environments.installer(), self.say)
+        clusters.make_ray(self.cache, self.say)
 
     def text(self, job: Job) -> str:
         """The command that a task starts."""
@@ -67,7 +64,7 @@ class Ray:
             "variables": variables.read_by_any(os.environ),
             "jobs": [_as_document(job) for job in jobs],
         }
-        python = self.cache / "environments" / ENVIRONMENT / "bin" / "python"
+        python = clusters.ray_python(self.cache)
         module = "harness.cluster.ray_driver"
         command = [str(python), "-P", "-m", module, str(folder / _STATES)]
         with (folder / _LOG).open("wb") as log:

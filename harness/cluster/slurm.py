@@ -10,17 +10,17 @@ import getpass
 import os
 import re
 import shlex
-import shutil
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from harness.cluster.jobs import Job, State, script_line
 from harness.comparison.statistics import plural
-from harness.errors import EnvironmentFailure, UsageError
+from harness.errors import EnvironmentFailure
+from harness.execution import clusters
 from harness.messages import OnCluster
 
 _PROGRAMS = ("sbatch", "squeue", "scancel")
-_OURS = ("job-name", "nodes", "exclusive", "output", "error", "array", "chdir", "wrap")
+OURS = ("job-name", "nodes", "exclusive", "output", "error", "array", "chdir", "wrap")
 """Options of sbatch that every script sets, or that would make another script."""
 _HIDING = re.compile(r"SQUEUE_|SCANCEL_|SLURM_CLUSTERS$|SBATCH_(ARRAY_INX|CLUSTERS|JOB_NAME)$")
 """Environment variables of Slurm with which a job would not be found by its name."""
@@ -28,7 +28,6 @@ _DEFAULTS = {"mem": "0"}
 """All of the node's memory: an exclusive node comes with all processors, and without this with
 little memory.
 """
-_NAME = re.compile(r"[a-z][a-z0-9-]*")
 _ENDED = (
     "BOOT_FAIL",
     "CANCELLED",
@@ -47,37 +46,6 @@ _QUEUED = ("None", "Priority", "Resources")
 _FIELDS = "%j|%A|%T|%r|%N"  # name, number, state, reason, nodes
 
 
-def read_options(texts: Iterable[str]) -> dict[str, str]:
-    """`partition=gpu,gpus=1` as option of sbatch → value. A part without `=` belongs to the value
-    before it. Raises UsageError.
-    """
-    options: dict[str, str] = {}
-    for text in texts:
-        last = ""
-        for part in text.split(","):
-            name, equals, value = part.partition("=")
-            if not equals and last:
-                options[last] += f",{part}"
-                continue
-            last = _checked(text, name, value)
-            options[last] = value
-    return options
-
-
-def _checked(text: str, name: str, value: str) -> str:
-    """The name of an option. Raises UsageError."""
-    if not _NAME.fullmatch(name) or not value or not value.isprintable():
-        raise UsageError(
-            f"--slurm {text}: give long options of sbatch as NAME=VALUE, such as"
-            " partition=gpu,gpus=1"
-        )
-    if name in _OURS:
-        raise UsageError(f"--slurm {text}: {name} is set for each job: leave it out")
-    if name in ("cluster", "clusters"):
-        raise UsageError(f"--slurm {text}: jobs are followed only on this cluster: leave it out")
-    return name
-
-
 class Slurm:
     """Jobs of Slurm, each on one node that it shares with no other job.
 
@@ -90,12 +58,7 @@ class Slurm:
 
     def check(self) -> None:
         """Raises EnvironmentFailure if this machine has no commands of Slurm."""
-        for program in _PROGRAMS:
-            if shutil.which(program) is None:
-                raise EnvironmentFailure(
-                    f"--on slurm: there is no {program} on PATH: run this command on a machine from"
-                    " which you submit jobs"
-                )
+        clusters.check_programs(_PROGRAMS, "a machine from which you submit jobs")
 
     def text(self, job: Job) -> str:
         """The script for sbatch."""

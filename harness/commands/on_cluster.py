@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.errors import UsageError
 from harness.messages import OnCluster
 from harness.request.flags import known_name
 
@@ -59,7 +60,7 @@ def main(
     from harness import terminal
     from harness.cluster import follow, kinds, progress, words
     from harness.comparison.statistics import plural
-    from harness.execution import rundir
+    from harness.execution import clusters, rundir
     from harness.sweep import journal
 
     reporter = terminal.Terminal(flags.quiet)
@@ -86,7 +87,7 @@ def main(
         reporter.say(OnCluster.PRINTED.format(folder=folder))
         return 0
     cluster.check()
-    if flags.on == kinds.SLURM:  # its jobs outlive this command: only Ctrl-C cancels them
+    if flags.on == clusters.SLURM:  # its jobs outlive this command: only Ctrl-C cancels them
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
     plan.folder.mkdir(parents=True, exist_ok=True)
@@ -111,6 +112,11 @@ def _plan(flags: argparse.Namespace, chosen: Recipe, values: Values, repeats: Re
     from harness.sweep import cells, journal, recipe
 
     grids = [_without(grid, recipe.LEFT_OUT) for grid in chosen.grids]
+    if any("replicas_on" in grid for grid in grids):
+        raise UsageError(
+            "--replicas-on: with --on, a comparison and its replicas have one node: leave out one"
+            " of both"
+        )
     devices = _devices(grids)
     on_host = [_without(grid, _OF_NODE) for grid in grids]
     series = cells.make(on_host, values, control=False)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -147,12 +148,14 @@ def _smaller(cell: Cell, request: Request) -> str:
 
 def _all_suts(command: str, base: bool) -> str:
     """The sweep that shows which SUT is fastest and by how much."""
-    left_out = ["--sut", "--sut-option", "--python"]
+    left_out = ["--sut", "--sut-option", "--python", "--slurm"]
     if base:
         left_out.append("--size")
     program, *rest = shlex.split(without(command, *left_out))
     words = [program, "sweep", "--sut", "all"]
     words += [word for word in rest if word not in ("run", "--quiet", "--json")]
+    # In a sweep, --on would spread comparisons over nodes.
+    words = [re.sub("^--on(?=$|=)", "--replicas-on", word) for word in words]
     if base:
         words += ["--size", "base"]
     return Next.ALL_SUTS.format(sweep=shlex.join(words))

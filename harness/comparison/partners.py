@@ -34,13 +34,15 @@ def pairs(
         last = of_place.get(_place(group, cell))
         if partner is None and last and not (group.good and last.good):
             partner = last
-        if partner:
+        if partner and set(partner.last.nodes) <= set(group.last.nodes):
             found.append((group, partner))
     return found
 
 
 def _place(group: Group, cell: Cell) -> tuple[Any, ...]:
-    return cell.digest, group.last.result.mode, group.last.machine
+    last = group.last
+    # One of several replicas runs on the node of the first.
+    return cell.digest, last.result.mode, last.loadgen_machine, last.nodes[:1]
 
 
 def _conditions(group: Group, cell: Cell) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -54,8 +54,18 @@ class Run:
 
     @cached_property
     def machine(self) -> str:
-        """The machine in words. Empty if it was not recorded."""
+        """The machine in words, with all nodes of replicas. Empty if it was not recorded."""
+        return machine_words(self.record.machine, self.record.nodes) if self.record else ""
+
+    @cached_property
+    def loadgen_machine(self) -> str:
+        """The machine of LoadGen in words. Empty if it was not recorded."""
         return machine_words(self.record.machine) if self.record else ""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The node of each replica, if a cluster ran them; else empty."""
+        return self.record.nodes if self.record else ()
 
     @property
     def source(self) -> str:
@@ -122,10 +132,14 @@ class Run:
         return "; ".join(serious), "; ".join(notes)
 
 
-def machine_words(machine: Machine) -> str:
-    """A machine in words. Runs with different words are from different machines."""
-    kind = kind_words(machine)
-    return f"{kind}, node {machine.node}" if machine.node else kind
+def machine_words(machine: Machine, nodes: Iterable[str] = ()) -> str:
+    """A machine in words. Runs with different words are from different machines.
+
+    `nodes`: those of replicas, if a cluster ran them.
+    """
+    words = [kind_words(machine), *([f"node {machine.node}"] if machine.node else [])]
+    names = ", ".join(dict.fromkeys(nodes))
+    return ", ".join([*words, *([f"replicas on {names}"] if names else [])])
 
 
 def kind_words(machine: Machine) -> str:

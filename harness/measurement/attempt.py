@@ -117,6 +117,7 @@ def make_job(
         made_with=attempt.made_with,
         variables=request.tuned.variables,
         places=request.places,
+        launch=request.launch,
         length_buckets=_length_buckets(attempt),
     )
     return (

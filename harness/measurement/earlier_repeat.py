@@ -18,7 +18,8 @@ def find(attempt: Attempt) -> Known | None:
     something that a test is made with has changed since then.
     """
     options = attempt.request.options
-    if options.sweep is None or attempt.request.trains:
+    # Nodes of a cluster may be others each time.
+    if options.sweep is None or attempt.request.trains or attempt.request.launch:
         return None
     for directory in reversed(rundir.attempts(options.out / attempt.cell.name, options.mode)):
         outcome = read_outcome(directory / "raw" / PERFORMANCE)

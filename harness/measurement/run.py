@@ -31,7 +31,7 @@ from harness.inputs.tokenizer import Tokenizer, of_bytes
 from harness.measurement import earlier_repeat, reference, tests, trained_file
 from harness.measurement import record as records
 from harness.measurement.attempt import Attempt, make_job
-from harness.request import estimate
+from harness.request import estimate, replicas
 from harness.request.plan import memory_shortage, unsupported
 from harness.request.request import Request
 from harness.submission import inference, official, training
@@ -91,6 +91,9 @@ def _run_alone(
 ) -> Result:
     """Measure one cell while no other cell is prepared or measured on this machine."""
     environment = environment_of(request, request.spec.environment, reporter, setup)
+    if request.launch:
+        with _timed(setup, "cluster"):
+            replicas.prepare(request.options, reporter.say)
     with _timed(setup, "checkpoint"):
         weights = checkpoint_of(request, reporter)
     if inputs is None:

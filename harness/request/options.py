@@ -106,6 +106,8 @@ def _flag(
     read: Callable[[Any], Any] | None = None,
     default: Any = MISSING,
     former: tuple[str, ...] = (),
+    alias: tuple[str, ...] = (),
+    in_sweep: bool = True,
     **arguments: Any,
 ) -> Any:
     """Return a field that is a flag.
@@ -115,10 +117,13 @@ def _flag(
             entries of a table.
         read: the given value → the value used. Raises UsageError for a value that is not allowed.
         former: its earlier names, which still work.
+        alias: its further names in a single run, which mean something else in a sweep.
+        in_sweep: whether a sweep has it.
         arguments: those of argparse, such as `metavar` and `type`; `choices` is a function that is
             called when the parser is created.
     """
-    metadata = {"help": help, "read": read, "former": former, "arguments": arguments}
+    metadata: dict[str, Any] = {"help": help, "read": read, "arguments": arguments}
+    metadata |= {"former": former, "alias": alias, "in_sweep": in_sweep}
     return (
         field(metadata=metadata)
         if default is MISSING
@@ -351,6 +356,27 @@ class Options:
         metavar="N",
         default=None,
     )
+    replicas_on: str | None = _flag(
+        "with --replicas: run them on the nodes of a cluster: slurm (a step), ray (the cluster of"
+        " this machine) or ray://HOST:PORT",
+        metavar="CLUSTER",
+        default=None,
+        alias=("--on",),
+    )
+    slurm: tuple[str, ...] = _flag(
+        "with --on slurm: options of srun, such as partition=gpu,nodes=2; may be repeated",
+        read=tuple,
+        default=(),
+        action="append",
+        metavar="NAME=VALUE,…",
+        in_sweep=False,
+    )
+    interface: str | None = _flag(
+        "with --on: the address of this machine on which replicas connect, which their nodes reach"
+        " (default: 127.0.0.1, which only this machine reaches)",
+        metavar="ADDRESS",
+        default=None,
+    )
     out: Path = _flag(
         "folder for run directories (default: runs/ next to run.sh)",
         type=Path,
@@ -465,6 +491,7 @@ def add_flags(parser: Parser, only: Iterable[str] | None = None) -> None:
         parser.add_argument(
             flag(each.name),
             *each.metadata["former"],
+            *each.metadata["alias"],
             dest=each.name,
             help=_told(each.metadata["help"]),
             **arguments,
@@ -475,7 +502,7 @@ def add_list_flags(parser: Parser) -> None:
     """Add the same flags for many cells. Values stay as they are typed. The flags in LISTS may take
     several, separated by commas.
     """
-    for each in _flags():
+    for each in _of_sweep():
         arguments = each.metadata["arguments"]
         metavar = "A,B" if each.name in LISTS else arguments.get("metavar")
         optional = {name: arguments[name] for name in ("nargs", "const") if name in arguments}
@@ -498,6 +525,11 @@ def names() -> tuple[str, ...]:
     return tuple(each.name for each in _flags())
 
 
+def sweep_names() -> tuple[str, ...]:
+    """The fields that are flags of a sweep."""
+    return tuple(each.name for each in _of_sweep())
+
+
 def flag(name: str) -> str:
     """The flag of a field, such as `--batch-size`."""
     return f"--{name.replace('_', '-')}"
@@ -514,7 +546,7 @@ def given(namespace: argparse.Namespace) -> dict[str, list[str]]:
     given. A flag without a value has none.
     """
     values = {}
-    for name in names():
+    for name in sweep_names():
         value = getattr(namespace, name)
         if value is not None:
             values[name] = value if isinstance(value, list) else [value]
@@ -549,3 +581,7 @@ def read(namespace: argparse.Namespace, command: str) -> Options:
 
 def _flags() -> list[Field[Any]]:
     return [each for each in fields(Options) if each.metadata]
+
+
+def _of_sweep() -> list[Field[Any]]:
+    return [each for each in _flags() if each.metadata["in_sweep"]]

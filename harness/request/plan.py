@@ -99,6 +99,7 @@ def resolve(options: Options) -> Request:
     )
     tuned = tuning.of(options, work)
     reasons += tuned.notes
+    places, launch = replicas.of(options, spec, device, tuned)
     system = official_runs.system(options.system)
     official_run = official_runs.of(
         options,
@@ -131,7 +132,8 @@ def resolve(options: Options) -> Request:
         given=given,
         tuned=tuned,
         variables=set_by_user,
-        places=replicas.places(options, spec, device, tuned),
+        places=places,
+        launch=launch,
         official_run=official_run,
         system=system,
         reasons=(*reasons, *why),
@@ -691,7 +693,8 @@ def memory_shortage(request: Request, precision: str) -> str | None:
         return None
     batch_bytes = request.batch_bytes(precision)
     each_bytes = request.state_bytes(precision) * _MEMORY_FACTOR + batch_bytes
-    need_bytes = each_bytes * max(1, len(request.places))
+    here = 1 if request.launch else max(1, len(request.places))
+    need_bytes = each_bytes * here
     available_bytes = available_memory_bytes()
     if available_bytes is None or need_bytes <= available_bytes:
         return None

@@ -1,31 +1,39 @@
-"""`--replicas` → the place of each replica: cores of this machine, or accelerators."""
+"""`--replicas` → the place of each replica: cores of this machine, or accelerators. With `--on` the
+program that lets a cluster start them.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from pathlib import Path
+import socket
+from collections.abc import Callable
+from typing import NamedTuple
 
-from formats.job import Place
+from formats.job import Launch, Place
 from harness.errors import UsageError
-from harness.execution import machine
+from harness.execution import clusters, machine
 from harness.request import shards
 from harness.request.options import Options
 from harness.request.tuning import Tuned
 from scenarios.table import SCENARIOS
+from scenarios.worker.replicas import cores, gate
 from sut.devices import DEVICES, Device
 from sut.registry import SutSpec
 
-_TOPOLOGY = Path("/sys/devices/system/cpu")
+
+class Replicas(NamedTuple):
+    """The places of replicas. Without `--replicas` there are none."""
+
+    places: tuple[Place, ...] = ()
+    launch: Launch | None = None
 
 
-def places(options: Options, spec: SutSpec, device: str, tuned: Tuned) -> tuple[Place, ...]:
-    """Return the places that are used. Empty without `--replicas`, unless the model is split on
-    accelerators. Raises UsageError if this machine has too few.
-    """
+def of(options: Options, spec: SutSpec, device: str, tuned: Tuned) -> Replicas:
+    """Return the replicas that are used. Raises UsageError if there is no place for them."""
     value = options.replicas
+    _check_flags(options)
     if value is None:
-        return _of_shards(options, spec, device)
+        return Replicas(_of_shards(options, spec, device))
     flag = f"--replicas {value}"
     scenario = SCENARIOS[options.scenario]
     if not scenario.many_at_once:
@@ -43,8 +51,65 @@ def places(options: Options, spec: SutSpec, device: str, tuned: Tuned) -> tuple[
             " their order: leave one of both out"
         )
     count = int(value.removeprefix("1/"))
-    every = _every(count, options, spec, device)
-    return tuple(every[:1] if "/" in value else every)
+    used = 1 if "/" in value else count
+    if options.replicas_on:
+        return Replicas((Place(),) * used, _launch(options, spec, DEVICES[device], used, count))
+    return Replicas(tuple(_every(count, options, spec, device)[:used]))
+
+
+def _check_flags(options: Options) -> None:
+    """Raises UsageError for flags that are only for replicas of a cluster."""
+    if options.replicas_on and options.replicas is None:
+        raise UsageError(
+            f"--on {options.replicas_on}: a single run uses a cluster for its replicas: give"
+            " --replicas N. ./run.sh sweep --on spreads comparisons over a cluster"
+        )
+    if options.replicas_on and shards.count(options) > 1:
+        raise UsageError(
+            f"--on {options.replicas_on}: a model that is split runs on one machine: leave out"
+            f" {shards.flag(options)} or --on"
+        )
+    if options.replicas_on:
+        return
+    if options.slurm:
+        raise UsageError(f"--slurm {options.slurm[0]}: is for --on slurm: leave it out")
+    if options.interface:
+        raise UsageError(f"--interface {options.interface}: is for --on: leave it out")
+
+
+def _launch(options: Options, spec: SutSpec, device: Device, used: int, count: int) -> Launch:
+    """The program that starts `used` of `count` replicas."""
+    on_cores = not spec.scripted and not device.accelerator
+    command = _cluster(options).command(
+        used, count, accelerator=device.accelerator, pinned=on_cores
+    )
+    return Launch(command=command, interface=options.interface or gate.HOST, pinned=on_cores)
+
+
+def _cluster(options: Options) -> clusters.OfReplicas:
+    assert options.replicas_on
+    return clusters.of_replicas(options.replicas_on, options.slurm, options.cache)
+
+
+def prepare(options: Options, say: Callable[[str], None]) -> None:
+    """Make what a cluster needs to start the replicas. Raises UsageError if they cannot connect to
+    this machine, and EnvironmentFailure if something is missing.
+    """
+    if options.replicas_on:
+        _check_interface(options.interface or gate.HOST)
+        _cluster(options).check(say)
+
+
+def _check_interface(address: str) -> None:
+    """Raises UsageError unless it is an address of this machine."""
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as own:
+            own.bind((address, 0))
+    except OSError as e:
+        raise UsageError(
+            f"--interface {address}: is no address of this machine ({e}): give one, which `ip addr`"
+            " lists"
+        ) from None
 
 
 def _of_shards(options: Options, spec: SutSpec, device: str) -> tuple[Place, ...]:
@@ -75,9 +140,9 @@ def _every(count: int, options: Options, spec: SutSpec, device: str) -> list[Pla
 
 def _joined(parts: list[Place]) -> Place:
     """Return the place that has the cores or devices of all parts."""
-    cores = sum((part.cores for part in parts), ())
+    own = sum((part.cores for part in parts), ())
     devices = [part.device for part in parts if part.device]
-    return Place(cores=tuple(sorted(cores)), device=",".join(devices))
+    return Place(cores=tuple(sorted(own)), device=",".join(devices))
 
 
 def _on_accelerators(flag: str, count: int, device: Device, part: str = "replica") -> list[Place]:
@@ -102,25 +167,9 @@ def _on_accelerators(flag: str, count: int, device: Device, part: str = "replica
 
 
 def _on_cores(flag: str, count: int, part: str = "replica") -> list[Place]:
-    """Each part gets as many cores. Those that are left over stay free."""
-    if not hasattr(os, "sched_setaffinity"):
+    every = cores.usable()
+    if not every:
         raise UsageError(f"{flag}: this system does not pin a process to cores")
-    cores = _cores(os.sched_getaffinity(0))
-    if len(cores) < count:
-        raise UsageError(f"{flag}: each {part} needs a core of its own, and there are {len(cores)}")
-    each = len(cores) // count
-    parts = [cores[number * each : (number + 1) * each] for number in range(count)]
-    return [Place(cores=tuple(sorted(sum(part, ())))) for part in parts]
-
-
-def _cores(usable: Iterable[int]) -> list[tuple[int, ...]]:
-    """The usable logical processors of each core, in the order of the cores."""
-    cores: dict[str, list[int]] = {}
-    for number in sorted(usable):
-        path = _TOPOLOGY / f"cpu{number}/topology/thread_siblings_list"
-        try:
-            siblings = path.read_text(encoding="ascii").strip()
-        except OSError:
-            siblings = str(number)
-        cores.setdefault(siblings, []).append(number)
-    return [tuple(each) for each in cores.values()]
+    if len(every) < count:
+        raise UsageError(f"{flag}: each {part} needs a core of its own, and there are {len(every)}")
+    return [Place(cores=own) for own in cores.parts(every, count)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from compliance import rules
 from formats.cell import LORA, NOTHING, SHARDS, Cell
-from formats.job import Limits, Place, Serving
+from formats.job import Launch, Limits, Place, Serving
 from harness.inputs import architectures, user_weights
 from harness.inputs.architectures import Architecture
 from harness.inputs.dataset import UserInputs
@@ -85,6 +85,7 @@ class Request:
     requested_batch: int | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     places: tuple[Place, ...] = ()
+    launch: Launch | None = None
     official_run: OfficialRun | None = None
     system: Mapping[str, str] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
@@ -150,7 +151,8 @@ class Request:
         if SHARDS in self.sut_options:
             more.append(f"shards {self.sut_options[SHARDS]}")
         if self.options.replicas:
-            more.append(f"replicas {self.options.replicas}")
+            on = f" on {self.cluster}" if self.cluster else ""
+            more.append(f"replicas {self.options.replicas}{on}")
         if self.inputs != self.architecture.standard:
             more.append(self.inputs)
         if self.chat:
@@ -216,9 +218,16 @@ class Request:
             tuned=self.tuned.on,
             switches=self.tuned.names,
             replicas=self.options.replicas,
+            cluster=self.cluster,
             requested_batch=self.requested_batch,
             **self._limits(),
         )
+
+    @property
+    def cluster(self) -> str | None:
+        """See `Cell.cluster`."""
+        on = self.options.replicas_on
+        return on and on.partition(":")[0]
 
     def _limits(self) -> dict[str, float | None]:
         """How requests are batched and judged, by the names of `Cell`. Empty if none arrive."""

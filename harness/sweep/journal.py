@@ -281,7 +281,7 @@ def finished(sweep_id: str, series: Sequence[Series]) -> list[tuple[tuple[int, i
             mark = result.sweep
             if mark is None or (mark.id, mark.series) != (sweep_id, each.number):
                 continue
-            if runs.read(result).machine in ("", here):
+            if runs.read(result).loadgen_machine in ("", here):
                 found.append(((mark.series, mark.repeat), result))
     return found
 

@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parents[1] / "recipes"
 _TOP = ("summary", "source", "defaults", "cells", "missing")
 LEFT_OUT = ("out", "cache", "submitter", "python", "whole")
 """Flags that a recipe does not have: paths on this machine, and flags without a value."""
-_FLAGS = tuple(name for name in options.names() if name not in LEFT_OUT)
+_FLAGS = tuple(name for name in options.sweep_names() if name not in LEFT_OUT)
 _MISSING = ("what", "why")
 
 Values = Mapping[str, list[str]]

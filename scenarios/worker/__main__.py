@@ -134,9 +134,7 @@ def measure(
 ) -> tuple[WorkerOutcome, Loaded]:
     """Run the job's procedure on the loaded SUT. If there is none, load it and warm it up first."""
     procedure = procedures.find(job.procedure)
-    loaded = loaded or (
-        _replicated(job, beat) if len(job.places) > 1 else load_and_warm_up(job, beat)
-    )
+    loaded = loaded or (_replicated(job, beat) if job.replicated else load_and_warm_up(job, beat))
     if isinstance(loaded.sut, Replicated):
         loaded.sut.take(job, beat)
     try:

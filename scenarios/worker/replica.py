@@ -1,6 +1,7 @@
 """`python -m scenarios.worker.replica PARENT_ID HOST PORT NUMBER JOB`, run by the SUT's
 interpreter: one replica. It connects to the LoadGen process, loads and warms up the job's SUT as a
-worker does, and answers requests until the connection is closed.
+worker does, and answers requests until the connection is closed. If HOST is INHERITED, PORT is the
+file descriptor of a connection, and the replica may be on another node.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from scenarios.worker import (
 from scenarios.worker.answers import Payload, pack
 from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.qsl import Qsl
-from scenarios.worker.replicas import link
+from scenarios.worker.replicas import gate, link, nodes
 from scenarios.worker.replicas.link import ANSWER, Message
-from scenarios.worker.replicas.placement import folder
+from scenarios.worker.replicas.placement import INHERITED, folder, node
 from scenarios.worker.streaming import Responder, Streamed, answering
 from scenarios.worker.watch import Watch
 from sut.evidence import generated_files
@@ -47,7 +48,7 @@ def main(argv: list[str]) -> None:
     """Serve and end the process. `argv`: see the module."""
     _, parent, host, port, number, path = argv
     worker.die_with_parent(int(parent))
-    connection = link.dial((host, int(port)))
+    connection = Connection(int(port)) if host == INHERITED else gate.dial((host, int(port)))
     serve(connection, int(number), read_job(Path(path)))
     generated_files.remove()
     # Frameworks' threads may never end.
@@ -56,12 +57,19 @@ def main(argv: list[str]) -> None:
 
 def serve(connection: Connection, number: int, job: Job) -> None:
     """Say which replica this is, and do what is requested until the connection is closed."""
-    link.send(connection, {"replica": number})
+    facts = _facts(job) if job.launch else {}
+    link.send(connection, {"replica": number, **facts})
     replica = Replica(connection, number, job)
     try:
         replica.run()
     except (EOFError, OSError):
         return
+
+
+def _facts(job: Job) -> Reply:
+    """What the LoadGen process must know about a replica of a cluster."""
+    cores = sorted(os.sched_getaffinity(0))
+    return {"node": node(), "cores": cores, "machine": nodes.facts(job)}
 
 
 class Replica:

@@ -21,6 +21,7 @@ from harness.report import content, sections
 from harness.request import options, plan, replicas
 from harness.request.request import _PACE, _Pace
 from harness.sweep import cells as series
+from scenarios.worker.replicas import cores
 from sut import tuning
 from sut.devices import DEVICES
 from tests.support.cells import Reporter, request
@@ -46,7 +47,7 @@ def topology(tmp_path, monkeypatch):
             folder = tmp_path / f"cpu{number}" / "topology"
             folder.mkdir(parents=True)
             (folder / "thread_siblings_list").write_text(f"{core},{core + 5}\n")
-    monkeypatch.setattr(replicas, "_TOPOLOGY", tmp_path)
+    monkeypatch.setattr(cores, "_TOPOLOGY", tmp_path)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(9)))
 
 
@@ -108,6 +109,56 @@ def test_a_number_that_gives_no_replicas_is_refused(value):
         resolved(*WORDS, "--scenario", "Offline", f"--replicas={value}")
 
 
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--on", "ray"), "--on ray: .* give --replicas N"),
+        (("--replicas", "2", "--on", "k8s"), "--on k8s: give slurm, ray"),
+        (("--replicas", "2", "--on", "ray", "--slurm", "nodes=2"), "nodes=2: is for --on slurm"),
+        (("--replicas", "2", "--slurm", "nodes=2"), "--slurm nodes=2: is for --on slurm"),
+        (("--replicas", "2", "--interface", "127.0.0.1"), "is for --on: leave it out"),
+        (("--replicas", "3", "--on", "slurm", "--slurm", "nodes=2"), "each of 2 nodes as many"),
+        (("--replicas", "2", "--on", "slurm", "--slurm", "ntasks=4"), "ntasks is set for each job"),
+    ],
+)
+def test_flags_of_a_cluster_that_do_not_fit_are_refused(words, reason):
+    with pytest.raises(UsageError, match=reason):
+        resolved(*WORDS, "--scenario", "Offline", *words)
+
+
+def test_an_interface_is_an_address_of_this_machine():
+    words = ("--scenario", "Offline", "--replicas", "2", "--on", "ray", "--interface", "192.0.2.1")
+    with pytest.raises(UsageError, match="--interface 192.0.2.1: is no address of this machine"):
+        replicas.prepare(resolved(*WORDS, *words).options, print)
+
+
+def test_slurm_gets_a_step_in_the_allocation_or_makes_one(monkeypatch):
+    words = ("--scenario", "Offline", "--on", "slurm", "--slurm", "partition=gpu,nodes=2")
+    asked = real(*words, "--replicas", "4")
+    assert asked.cell().cluster == "slurm" and asked.places == (Place(),) * 4
+    assert asked.launch.pinned and asked.launch.interface == "127.0.0.1"
+    own = {"--nodes=2", "--ntasks=4", "--ntasks-per-node=2", "--exclusive", "--partition=gpu"}
+    assert own <= set(asked.launch.command)
+    assert asked.launch.command[-2].endswith('"$SLURM_LOCALID" 2')
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "4")
+    one = real(*words[:4], "--replicas", "1/8")
+    assert {"--nodes=1", "--ntasks=1"} <= set(one.launch.command)
+    assert "--exclusive" not in one.launch.command
+    assert one.launch.command[-2].endswith('"$SLURM_LOCALID" 2')
+
+
+def test_ray_starts_replicas_from_an_environment_of_its_own(tmp_path):
+    words = ("--scenario", "Offline", "--replicas", "1/4", "--cache", str(tmp_path))
+    asked = real(*words, "--on", "ray://head:10001")
+    python, *_, address, used, count, resource = asked.launch.command
+    assert python == f"{tmp_path}/environments/cluster-ray/bin/python"
+    assert (address, used, count, resource) == ("ray://head:10001", "1", "4", "CPU")
+    assert asked.cell().cluster == "ray"
+    other = plan.resolve(options.parse([*WORDS, *words, "--on", "ray"]))
+    assert (other.launch.command[-4], other.launch.command[-1]) == ("auto", "none")
+
+
 def cards(*names):
     return [machine.Accelerator(name=name, memory_bytes=1, driver="1", cuda=None) for name in names]
 
@@ -158,6 +209,21 @@ def test_the_efficiency_is_the_speed_over_that_of_as_many_single_replicas(tmp_pa
     assert f"efficiency {words}" in found.sentences[0]
 
 
+def test_an_efficiency_is_of_one_node_and_those_that_hold_it_and_nodes_are_never_pooled(tmp_path):
+    def measured(replicas, nodes, figures, minute):
+        of = cell("native-torch-eager", replicas=replicas, cluster="ray")
+        write(tmp_path, of, figures, first_minute=minute, record={"nodes": nodes}, sweep="s")
+
+    measured("1/4", ["n1"], [100, 101, 99], 0)
+    measured("4", ["n1", "n1", "n2", "n2"], [380, 384, 376], 1)
+    measured("4", ["n3", "n3", "n4", "n4"], [300, 301, 302], 2)
+    found = tables.groups([tmp_path])
+    assert len(found) == 3
+    ((many, one),) = compared.pairs(found)
+    assert set(many.last.nodes) == {"n1", "n2"} and one.last.nodes == ("n1",)
+    assert many.last.machine.endswith("replicas on n1, n2")
+
+
 def checked(result):
     """A good result of two replicas. → its `replicas`."""
     assert (result["status"], result["reason"]) == ("ok", "")
@@ -179,7 +245,38 @@ def test_a_result_of_server_says_what_each_replica_did(tmp_path, capsys):
     assert record["cell"]["replicas"] == "2"
 
 
-def test_a_submission_of_replicas_holds_all_levels_and_describes_them(tmp_path, monkeypatch):
+SRUN = """#!/bin/bash
+while [ "${1#--}" != "$1" ]; do
+    case $1 in --ntasks=*) count=${1#*=} ;; --ntasks-per-node=*) each=${1#*=} ;; esac
+    shift
+done
+for ((task = 0; task < count; task++)); do
+    export SLURM_PROCID=$task SLURM_LOCALID=$((task % each)) SLURMD_NODENAME=n$((task / each + 1))
+    "$@" &
+done
+wait
+"""
+"""srun, which plays as many nodes as it is asked for."""
+
+
+@pytest.fixture
+def srun(tmp_path, monkeypatch):
+    """A played srun on PATH."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "srun").write_text(SRUN)
+    (folder / "srun").chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+
+
+@pytest.mark.parametrize(
+    ("where", "nodes"),
+    [({}, 1), ({"replicas_on": "slurm", "slurm": ("nodes=2",)}, 2)],
+    ids=["here", "two-nodes"],
+)
+def test_a_submission_of_replicas_holds_all_levels_and_describes_them(
+    where, nodes, tmp_path, monkeypatch, srun
+):
     short = shortened()
     monkeypatch.setattr(rules, "load", lambda round="v6.1": short)
     monkeypatch.setitem(_PACE, "submission", _Pace(0.1, 3.0, 1 << 20))
@@ -191,14 +288,20 @@ def test_a_submission_of_replicas_holds_all_levels_and_describes_them(tmp_path, 
         duration=None,
         replicas="2",
         options={"latency-ms": 0.5},
+        **where,
     )
     result = run.run(cell, Reporter(), 0)
     report = checked(asdict(result))
     assert result.levels == ("quick", "valid", "submission")
-    assert summary.replicas(result).startswith("2, ")
+    assert summary.replicas(result).startswith("2 on n1, n2, " if where else "2, ")
     assert report["idle_tail_seconds"] < 1
     (system,) = Path(result.directory).glob("open/*/systems/*.json")
-    assert system.stem.endswith("-mock-replicas-2")
+    several = f"-{nodes}-nodes" if nodes > 1 else ""
+    assert system.stem.endswith(f"-mock-replicas-2{several}")
     described = json.loads(system.read_text())
-    assert (described["number_of_nodes"], described["accelerators_per_node"]) == ("1", "0")
-    assert "Replicas of the SUT (--replicas): 2." in described["sw_notes"]
+    assert described["number_of_nodes"] == str(nodes)
+    assert described["accelerators_per_node"] == "0"
+    on = ", on slurm" if where else ""
+    assert f"Replicas of the SUT (--replicas): 2{on}." in described["sw_notes"]
+    record = json.loads((Path(result.directory) / "record.json").read_text())
+    assert record["nodes"] == (["n1", "n2"] if where else [])

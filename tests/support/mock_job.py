@@ -75,7 +75,7 @@ def make(
     )
 
 
-def arrays(task: str, rows: int, seed: int) -> dict[str, np.ndarray]:
+def arrays(task: str, rows: int, seed: int) -> dict[str, Any]:
     """Generate: the first row is a full prompt, the others are shorter and ask for 1 to 4
     tokens.
     """

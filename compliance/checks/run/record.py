@@ -28,6 +28,7 @@ _SAME = (
     "inputs",
     "made_with",
     "places",
+    "launch",
     "length_buckets",
 )
 _NOT_STATED = ("N/A", "none")
@@ -157,6 +158,12 @@ def _jobs(subject: Subject, record: Record) -> Iterator[Fault | str]:
     places, replicas = len(first.places), record.cell.replica_count
     if record.cell.replicas and places != replicas:
         yield _differs("places", places, replicas)
+    cluster = record.cell.cluster
+    if (first.launch is None) != (cluster is None):
+        yield _differs("launch", first.launch, cluster)
+    nodes = replicas if cluster else 0
+    if len(record.nodes) != nodes:
+        yield mismatch("nodes", shorten(repr(record.nodes)), f"{nodes} names", "replicas require")
     sorts = LENGTH_BUCKETS in record.cell.switches
     if bool(first.length_buckets) != sorts:
         expected = "some" if sorts else "none"

@@ -15,6 +15,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -29,10 +30,18 @@ from formats.outcome import WorkerOutcome
 from scenarios.worker import heartbeat, host_memory
 from scenarios.worker.failures import Reported
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Beat, Heartbeat
-from scenarios.worker.replicas import link
+from scenarios.worker.replicas import gate, link, nodes
+from scenarios.worker.replicas.gate import Gate
 from scenarios.worker.replicas.library import Library, Rows
-from scenarios.worker.replicas.link import Gate, Message
-from scenarios.worker.replicas.placement import Placement, Subprocesses, folder
+from scenarios.worker.replicas.link import Message
+from scenarios.worker.replicas.placement import (
+    CLUSTER_LOG,
+    LOG,
+    Launched,
+    Placement,
+    Subprocesses,
+    folder,
+)
 from scenarios.worker.streaming import Responder, TokenTimes
 from sut.contract import Evidence
 
@@ -47,6 +56,10 @@ _EARLIER_S = 10.0
 _TICK_S, _END_S = 0.25, 2.0
 _COMPARED = ("versions", "device")
 """The values of a loaded replica that all replicas must share."""
+_OUT_OF_MEMORY = "out of memory"
+"""Slurm's words for a process that the kernel killed for want of memory, in lower case."""
+_CONNECT_S = LOAD_LIMIT_S - 60
+"""A cluster may take so long to start the replicas."""
 _clock = time.perf_counter_ns
 
 Submit = Callable[[Rows, Sequence[int], Sequence[int]], None]
@@ -94,6 +107,8 @@ class _Replica:
     """A connected replica.
 
     Attributes:
+        node: the node on which a cluster started it; empty: no cluster did.
+        cores: the logical processors of that node to which it is pinned.
         requests: number → a request that it has not answered.
         since_ns: when it got its first request or showed progress, whichever is later. Progress is
             a reply, and outside a batch also a change of its heartbeat.
@@ -104,6 +119,8 @@ class _Replica:
 
     number: int
     connection: Connection
+    node: str = ""
+    cores: Sequence[int] = ()
     requests: dict[int, _Request] = field(default_factory=dict)
     since_ns: int = 0
     beat: Beat | None = None
@@ -150,7 +167,7 @@ class Replicated:
         self._folders = [folder(job, number) for number in range(self.count)]
         self._beat = beat
         self._oom_kills = host_memory.kernel_oom_kills()
-        self._placement = placement or Subprocesses(job)
+        self._placement = placement or (Launched(job) if job.launch else Subprocesses(job))
         self._changed = threading.Condition()
         self._error: Exception | None = None
         self._closed = False
@@ -164,7 +181,7 @@ class Replicated:
         self._ended: list[Message] = []
         self._replicas: list[_Replica] = []
         try:
-            self._replicas = self._connected()
+            self._connect()
             threading.Thread(target=self._receive, name="replicas", daemon=True).start()
             self.loaded = [reply.header for reply in self.ask("load")]
             self._check_equal()
@@ -177,30 +194,53 @@ class Replicated:
         self._is_short = self.slowest_ns < SHORT_S * 1e9
         still_s = max(hang_s, HANG_BATCHES * self.slowest_ns / 1e9)
         for replica in self._replicas:
-            link.limit_waiting(replica.connection, still_s)
+            gate.limit_waiting(replica.connection, still_s)
 
-    def _connected(self) -> list[_Replica]:
-        """Start the replicas and wait for their connections. Raises Reported if one ends before."""
-        gate = Gate(self.count)
-        for number in range(self.count):
-            self._placement.start(number, gate.address, gate.secret)
+    def _connect(self) -> None:
+        """Start the replicas and wait for their connections. Raises Reported if one ends before, or
+        if a node differs from this machine.
+        """
+        launch = self._job.launch
+        with closing(Gate(self.count, launch.interface if launch else gate.HOST)) as opened:
+            self._placement.start(opened.address, opened.secret)
+            here = nodes.facts(self._job) if launch else {}
+            self._accept(opened, here)
+        for replica in self._replicas:
+            counts = (len(replica.cores), len(self._replicas[0].cores))
+            self._check_same(replica.number, "processors to run on:", *counts)
+
+    def _accept(self, opened: Gate, here: dict[str, str]) -> None:
+        """Take the connection of each replica. `here`: what its node must share."""
         found: dict[int, _Replica] = {}
+        end_s = time.monotonic() + _CONNECT_S
         while len(found) < self.count:
             try:
-                connection = gate.arrived.get(timeout=_TICK_S)
-            except Empty:
-                self._check_started(found)
+                connection = opened.arrived.get(timeout=_TICK_S)
+                facts = link.receive(connection).header
+            except (Empty, EOFError, OSError):
+                self._check_started(found, end_s)
                 continue
-            number = link.receive(connection).header["replica"]
-            found[number] = _Replica(number, connection)
-        gate.close()
-        return [found[number] for number in range(self.count)]
+            replica = _Replica(facts["replica"], connection, facts.get("node", ""))
+            replica.cores = facts.get("cores", self._job.places[replica.number].cores)
+            found[replica.number] = replica
+            self._replicas = [found[number] for number in sorted(found)]
+            self._check_same(replica.number, "", facts.get("machine", {}), here, "this machine")
 
-    def _check_started(self, connected: dict[int, _Replica]) -> None:
+    def _check_started(self, connected: dict[int, _Replica], end_s: float) -> None:
+        """Raises Reported if a replica ended before it connected, or did not connect in time."""
         for number in range(self.count):
             how = "" if number in connected else self._placement.ended(number)
             if how:
                 raise self._fault(number, f"{how} before it connected")
+        self._check_placement()
+        if time.monotonic() > end_s:
+            number = next(each for each in range(self.count) if each not in connected)
+            raise self._fault(number, f"did not connect within {_CONNECT_S / 60:.0f} minutes")
+
+    def _check_placement(self) -> None:
+        """Raises Reported if no replica can go on."""
+        if why := self._placement.failed():
+            raise Reported(WorkerOutcome("error", why))
 
     def _check_equal(self) -> None:
         """Raises Reported if the replicas differ in what decides a figure."""
@@ -209,10 +249,12 @@ class Replicated:
             for name in _COMPARED:
                 self._check_same(number, name, other[name], first[name])
 
-    def _check_same(self, number: int, name: str, other: Any, first: Any) -> None:
-        """Raises Reported if a value of a replica is not that of the first one."""
+    def _check_same(
+        self, number: int, name: str, other: Any, first: Any, who: str = "replica 0"
+    ) -> None:
+        """Raises Reported if a value of a replica is not that of the first one, or of `who`."""
         if other != first:
-            raise self._fault(number, _difference(name, other, first))
+            raise self._fault(number, _difference(name, other, first, who))
 
     def close(self) -> None:
         """End all replicas."""
@@ -341,7 +383,7 @@ class Replicated:
         to the last answer.
 
         `each`: of each replica the samples and batches that it answered, `busy`, the share of the
-        test in which it worked on a batch, its cores and device, and its evidence.
+        test in which it worked on a batch, its node, cores and device, and its evidence.
         `idle_tail_seconds`: from the last answer of the replica that ended first to that of the
         one that ended last. `bytes_per_second`: of batches and answers. `dispatcher_us_per_batch`:
         microseconds in which the LoadGen process handed out a batch and reported its answers.
@@ -364,13 +406,13 @@ class Replicated:
     def _of(self, replica: _Replica, test_ns: int) -> dict[str, Any]:
         number = replica.number
         header = self._ended[number].header
-        place = self._job.places[number]
         after = header["evidence"][1]
         return {
             "samples": replica.samples,
             "batches": replica.batches,
             "busy": min(1.0, header["busy_ns"] / test_ns),
-            "cores": list(place.cores),
+            "node": replica.node,
+            "cores": list(replica.cores),
             "device": self.loaded[number]["device"],
             "precision": after["precision"],
             "graphs": after["graphs"],
@@ -461,6 +503,7 @@ class Replicated:
                         self._take(key.data)
                 if time.monotonic() - checked_s > _TICK_S:
                     checked_s = time.monotonic()
+                    self._check_placement()
                     self._check_time()
         # The error is passed on to the threads that wait for answers.
         except Exception as e:  # noqa: BLE001
@@ -565,7 +608,7 @@ class Replicated:
         """The error that a replica reported."""
         reason = header["reason"]
         if header["status"] in ("error", "oom"):
-            reason = f"replica {replica.number}: {reason}"
+            reason = f"{self._named(replica.number)}: {reason}"
         return Reported(WorkerOutcome(header["status"], reason))
 
     def _lost(self, replica: _Replica, error: Exception) -> Reported:
@@ -573,19 +616,34 @@ class Replicated:
         held = f" while it held {replica.held}" if replica.held else ""
         if isinstance(error, BlockingIOError):
             return self._fault(replica.number, f"stopped in the middle of a message{held}")
-        how = self._placement.ended(replica.number, _END_S) or "closed its connection"
+        if isinstance(error, TimeoutError):
+            return self._fault(replica.number, f"is not reachable any more{held}")
+        how = self._placement.ended(replica.number, _END_S)
+        why = self._placement.failed()
+        if why and not how:
+            return Reported(WorkerOutcome("error", why))
+        how = how or "closed its connection"
         was_killed = how.endswith(signal.SIGKILL.name)
-        if was_killed and host_memory.kernel_oom_kills() > self._oom_kills:
+        is_oom = was_killed and host_memory.kernel_oom_kills() > self._oom_kills
+        if is_oom or _OUT_OF_MEMORY in how.lower():
+            named = self._named(replica.number)
             reason = (
-                f"the kernel killed replica {replica.number} for want of memory{held}: choose a"
-                " smaller --size or --batch-size, or fewer --replicas"
+                f"the kernel killed {named} for want of memory{held}: choose a smaller --size or"
+                " --batch-size, or fewer --replicas"
             )
             return Reported(WorkerOutcome("oom", reason))
         return self._fault(replica.number, how + held)
 
     def _fault(self, number: int, what: str) -> Reported:
-        log = self._folders[number] / "worker.log"
-        return Reported(WorkerOutcome("error", f"replica {number} {what}; see {log}"))
+        log = self._folders[number] / LOG
+        if not log.exists():
+            log = log.parent.parent / CLUSTER_LOG
+        return Reported(WorkerOutcome("error", f"{self._named(number)} {what}; see {log}"))
+
+    def _named(self, number: int) -> str:
+        """A replica and its node, in words."""
+        node = next((each.node for each in self._replicas if each.number == number), "")
+        return f"replica {number} on {node}" if node else f"replica {number}"
 
     def fail(self, error: Exception) -> None:
         """Report no further answer, and raise this error in every thread that waits."""
@@ -599,10 +657,10 @@ class Replicated:
             raise self._error
 
 
-def _difference(name: str, other: Any, first: Any) -> str:
-    """How a value of a replica differs from that of replica 0, in words."""
+def _difference(name: str, other: Any, first: Any, who: str) -> str:
+    """How a value of a replica differs from that of `who`, in words."""
     if isinstance(first, dict):
         names = sorted(first.keys() | other.keys())
         name = next(each for each in names if first.get(each) != other.get(each))
         other, first = other.get(name, "none"), first.get(name, "none")
-    return f"has {name} {other}, and replica 0 has {first}: all replicas must be equal"
+    return f"has {name} {other}, and {who} has {first}: all must be equal"

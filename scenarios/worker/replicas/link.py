@@ -1,39 +1,21 @@
 """Messages between the LoadGen process and its replicas: a header of JSON, and arrays as raw bytes.
 
-The connections are TCP connections of `multiprocessing.connection`. Both sides prove that they know
-the secret (HMAC), and nothing is pickled. Messages are not encrypted.
+The connections are TCP connections of `multiprocessing.connection` (`gate`). Nothing is pickled.
+Messages are not encrypted.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import secrets
-import socket
 import struct
-import threading
 from collections.abc import Mapping
-from multiprocessing import AuthenticationError
-from multiprocessing.connection import (
-    Client,
-    Connection,
-    Listener,
-    answer_challenge,
-    deliver_challenge,
-)
-from queue import SimpleQueue
+from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 import numpy as np
 
-SECRET = "REPLICA_SECRET"
-"""The environment variable that hands the secret to a replica. The replica removes it."""
 ANSWER = "answer"
 """The name of the request to answer a batch."""
-HOST = "127.0.0.1"
-"""The interface on which replicas connect."""
-_PROOF_S = 5.0
-"""A connection that is silent for so long, before it has proved the secret, is closed."""
 _LENGTH = struct.Struct("<I")
 
 
@@ -49,88 +31,6 @@ class Message(NamedTuple):
     header: dict[str, Any]
     arrays: dict[str, np.ndarray]
     size: int
-
-
-class Gate:
-    """Where replicas connect. Connections without the secret are closed.
-
-    Attributes:
-        address: host and port.
-        secret: 32 random bytes.
-        arrived: the connections, as they come.
-    """
-
-    def __init__(self, count: int, host: str = HOST):
-        """Wait for `count` connections, in a thread."""
-        self.secret = secrets.token_bytes(32)
-        self._listener = Listener((host, 0), backlog=count)
-        self.address: tuple[str, int] = self._listener.address
-        self.arrived: SimpleQueue[Connection] = SimpleQueue()
-        self._closed = False
-        threading.Thread(target=self._accept, args=(count,), name="gate", daemon=True).start()
-
-    def _accept(self, count: int) -> None:
-        while count:
-            try:
-                connection = self._proved(self._listener.accept())
-            except (AuthenticationError, EOFError, OSError):
-                if self._closed:
-                    return
-                continue
-            _send_at_once(connection)
-            self.arrived.put(connection)
-            count -= 1
-
-    def _proved(self, connection: Connection) -> Connection:
-        """Return the connection if both sides know the secret. Otherwise close it, and raise
-        AuthenticationError, EOFError or OSError.
-        """
-        limit_waiting(connection, _PROOF_S)
-        try:
-            deliver_challenge(connection, self.secret)
-            answer_challenge(connection, self.secret)
-        except BaseException:
-            connection.close()
-            raise
-        limit_waiting(connection, 0)
-        return connection
-
-    def close(self) -> None:
-        """Accept no further connection."""
-        self._closed = True
-        self._listener.close()
-
-
-def dial(address: tuple[str, int]) -> Connection:
-    """Connect to a gate, with the secret of the environment. Raises OSError if there is no gate,
-    and AuthenticationError if it has another secret.
-    """
-    secret = bytes.fromhex(os.environ.pop(SECRET))
-    connection = Client(address, authkey=secret)
-    _send_at_once(connection)
-    return connection
-
-
-def limit_waiting(connection: Connection, seconds: float) -> None:
-    """Let a transfer that stands still for so long raise OSError; 0: it may stand still for ever.
-    Messages are only read if some of their bytes are there, so the time between messages does not
-    count.
-    """
-    timeout = struct.pack("@ll", int(seconds), int(seconds % 1 * 1e6))
-    with _socket(connection) as own:
-        own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeout)
-        own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
-
-
-def _send_at_once(connection: Connection) -> None:
-    """Do not hold small messages back until earlier ones are confirmed."""
-    with _socket(connection) as own:
-        own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-
-def _socket(connection: Connection) -> socket.socket:
-    """The socket of a connection, to set its options. Closing it leaves the connection open."""
-    return socket.socket(fileno=os.dup(connection.fileno()))
 
 
 def send(

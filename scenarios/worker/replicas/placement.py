@@ -1,13 +1,12 @@
 """Starts replicas, each at its place. The transport is not known here: a replica gets an address
-and connects by itself.
-
-Another placement (a step of a batch system, an actor of a cluster) is another class with the
-methods of `Placement`.
+and connects by itself. Standard library only.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,18 +17,37 @@ from pathlib import Path
 from typing import Protocol
 
 from formats.job import Job
-from scenarios.worker.replicas.link import SECRET
 from sut.devices import DEVICES
+
+SECRET = "REPLICA_SECRET"
+"""The environment variable that hands the secret to a replica. The replica removes it."""
+NODE = "REPLICA_NODE"
+"""The environment variable with a cluster's name of the node, which its system may not know."""
+LOG = "worker.log"
+"""The output of a replica, in its folder."""
+CLUSTER_LOG = "cluster.log"
+"""The output of the program that lets a cluster start replicas, in the test's folder."""
+INHERITED = "-"
+"""In place of a host: the replica inherits its connection."""
+_LOOK_S, _PATIENCE_S = 0.05, 8.0
+_C = ctypes.CDLL(None)
 
 
 class Placement(Protocol):
     """Starts and ends replicas."""
 
-    def start(self, number: int, address: tuple[str, int], secret: bytes) -> None:
-        """Start a replica that connects to an address. It gets the secret in its environment."""
+    def start(self, address: tuple[str, int], secret: bytes) -> None:
+        """Start all replicas, which connect to an address. They get the secret in their
+        environment.
+        """
 
     def ended(self, number: int, seconds: float = 0) -> str:
-        """Return how a replica ended, after at most so many seconds. Empty: it runs."""
+        """Return how a replica ended, after at most so many seconds. Empty: it runs, or it is not
+        known how it ended.
+        """
+
+    def failed(self) -> str:
+        """Return why no replica can go on. Empty: nothing is known against it."""
 
     def stop(self, seconds: float = 0) -> None:
         """Wait at most so long for the ends of all replicas, and then end them."""
@@ -42,10 +60,16 @@ class Subprocesses:
 
     def __init__(self, job: Job):
         self._job = job
-        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._processes: list[subprocess.Popen[bytes]] = []
 
-    def start(self, number: int, address: tuple[str, int], secret: bytes) -> None:
-        """Start a replica. Its output goes to `worker.log` of its folder below the test's."""
+    def start(self, address: tuple[str, int], secret: bytes) -> None:
+        """Start the replicas. Their output goes to LOG of their folders below the test's."""
+        for number in range(len(self._job.places)):
+            self._processes.append(self._started(number, address, secret))
+
+    def _started(
+        self, number: int, address: tuple[str, int], secret: bytes
+    ) -> subprocess.Popen[bytes]:
         place = self._job.places[number]
         chosen = [place.device] if place.device else []
         device = DEVICES[self._job.workload.device].environment(os.environ, chosen)
@@ -53,8 +77,8 @@ class Subprocesses:
         directory.mkdir(exist_ok=True)
         host, port = address
         words = (str(os.getpid()), host, str(port), str(number), self._job.log_dir / "job.json")
-        with (directory / "worker.log").open("wb") as log, pinned(place.cores):
-            self._processes[number] = subprocess.Popen(
+        with (directory / LOG).open("wb") as log, pinned(place.cores):
+            return subprocess.Popen(
                 [sys.executable, "-P", "-m", "scenarios.worker.replica", *words],
                 cwd=directory,
                 env={**device, SECRET: secret.hex()},
@@ -75,13 +99,102 @@ class Subprocesses:
             return f"was killed by signal {signal.Signals(-code).name}"
         return f"ended with exit code {code}"
 
+    def failed(self) -> str:
+        """Return nothing, because each replica has a process of its own."""
+        return ""
+
     def stop(self, seconds: float = 0) -> None:
         """Wait at most so long for the ends of all replicas, and then kill them."""
         end_s = time.monotonic() + seconds
-        for number, process in self._processes.items():
+        for number, process in enumerate(self._processes):
             self.ended(number, max(0.0, end_s - time.monotonic()))
             process.kill()
             process.wait()
+
+
+class Launched:
+    """Replicas that a program of a cluster starts on its nodes (`formats.job.Launch`). Its output
+    has a line `task NUMBER: WORDS` for a replica that did not end well, in the cluster's words. The
+    program ends when all replicas have ended, or one badly.
+
+    The environment of this process becomes that of the replicas. Which accelerator a replica sees
+    is decided by the cluster.
+    """
+
+    def __init__(self, job: Job):
+        self._job = job
+        self._log = job.log_dir / CLUSTER_LOG
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, address: tuple[str, int], secret: bytes) -> None:
+        """Start the program. The kernel ends it if this process dies."""
+        assert self._job.launch
+        host, port = address
+        step = (sys.executable, "-P", "-m", "scenarios.worker.replicas.step")
+        words = (host, str(port), str(self._job.log_dir / "job.json"))
+        environment = {**os.environ, SECRET: secret.hex()}
+        environment.pop(DEVICES[self._job.workload.device].chosen_by or "", None)
+        self._log.unlink(missing_ok=True)
+        with self._log.open("ab") as log:  # processes on nodes append to it, too
+            self._process = subprocess.Popen(
+                [*self._job.launch.command, *step, *words],
+                cwd=self._job.log_dir,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # it would not give its nodes back if it were killed
+                preexec_fn=_end_with_parent,
+            )
+
+    def ended(self, number: int, seconds: float = 0) -> str:
+        """Return how a replica ended, after at most so many seconds. Empty: its end is not in the
+        program's output.
+        """
+        end_s = time.monotonic() + seconds
+        pattern = re.compile(rf"\btask {number}: (.+)")
+        while True:
+            found = pattern.search(self._output())
+            if found:
+                return f"ended ({found[1].strip()})"
+            if time.monotonic() >= end_s:
+                return ""
+            time.sleep(_LOOK_S)
+
+    def failed(self) -> str:
+        """Return the program's last words, if it has ended. Then all replicas end."""
+        if self._process is None or self._process.poll() is None:
+            return ""
+        lines = [line.strip() for line in self._output().splitlines()]
+        words = next((line for line in reversed(lines) if line), "it printed nothing")
+        return f"the cluster does not run the replicas any more: {words}; see {self._log}"
+
+    def _output(self) -> str:
+        return self._log.read_text(encoding="utf-8", errors="replace")
+
+    def stop(self, seconds: float = 0) -> None:
+        """Wait at most so long for the ends of all replicas, and then end the program, which ends
+        them.
+        """
+        if self._process is None:
+            return
+        for end in (lambda: None, self._process.terminate, self._process.kill):
+            end()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(seconds)
+                return
+            seconds = _PATIENCE_S
+
+
+def _end_with_parent() -> None:
+    """On Linux: let the kernel end this process (SIGTERM) when its parent dies."""
+    if sys.platform == "linux":
+        _C.prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+
+
+def node() -> str:
+    """The name of the node on which this process runs."""
+    return os.environ.get(NODE) or os.uname().nodename
 
 
 def folder(job: Job, number: int) -> Path:

@@ -10,8 +10,9 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from harness.cluster import jobs
-from harness.cluster.ray import ENVIRONMENT, Ray
+from harness.cluster.ray import Ray
 from harness.errors import EnvironmentFailure
+from harness.execution import clusters
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def planned(tmp_path):
 
 def cluster(tmp_path, script):
     """Ray with a driver that runs a shell script. $3 of it is the file of the states."""
-    python = tmp_path / "environments" / ENVIRONMENT / "bin" / "python"
+    python = clusters.ray_python(tmp_path)
     python.parent.mkdir(parents=True)
     python.write_text(f"#!/bin/sh\nshift\n{script}\n")
     python.chmod(0o755)
@@ -93,8 +94,8 @@ class Task:
 
 
 @pytest.fixture
-def driver(monkeypatch):
-    """The module of the driver, with a Ray of two nodes in which each task ends at once."""
+def played(monkeypatch):
+    """A Ray of two nodes, and a head without processors, in which each task ends at once."""
 
     def get(reference):
         if reference.number == 2:
@@ -103,6 +104,7 @@ def driver(monkeypatch):
 
     def node(name, **resources):
         facts = {"NodeID": f"id-{name}", "NodeManagerHostname": name, "Alive": True}
+        facts |= {"NodeName": "10.0.0.1", "NodeManagerAddress": "10.0.0.1"}
         return {**facts, "Resources": resources}
 
     nodes = [node("n1", CPU=4.0, GPU=1.0), node("n2", CPU=2.0), node("head", memory=1.0)]
@@ -120,8 +122,25 @@ def driver(monkeypatch):
     modules |= {"ray.exceptions": exceptions, "ray.util.scheduling_strategies": strategies}
     for name, module in modules.items():
         monkeypatch.setitem(sys.modules, name, module)
-    yield importlib.import_module("harness.cluster.ray_driver")
-    del sys.modules["harness.cluster.ray_driver"]
+    return ray
+
+
+def imported(name):
+    """A module that imports the played Ray, for one test."""
+    yield importlib.import_module(name)
+    del sys.modules[name]
+
+
+@pytest.fixture
+def driver(played):
+    """The module that gives jobs to Ray."""
+    yield from imported("harness.cluster.ray_driver")
+
+
+@pytest.fixture
+def replicas(played):
+    """The module that starts replicas."""
+    yield from imported("harness.cluster.ray_replicas")
 
 
 def document(planned, command, **changes):
@@ -197,3 +216,49 @@ def test_a_node_that_does_not_see_the_folder_says_so(driver, planned):
     (job,) = document(planned[:1], ["true"])["jobs"]
     planned[0].recipe.unlink()
     assert driver.measure(job, {}).endswith(f"does not see {planned[0].recipe}")
+
+
+def test_replicas_are_spread_over_as_many_nodes_as_get_an_equal_number(replicas, played):
+    def names(count, resource):
+        found = replicas.spread(count, resource, played.nodes())
+        return [replicas.name(node) for node in found]
+
+    assert names(4, "CPU") == ["n1", "n2"]
+    assert names(3, "CPU") == ["n1"]
+    assert names(6, "CPU") == []
+    assert names(1, "GPU") == ["n1"]
+    assert names(2, "GPU") == []
+    assert names(3, "none") == ["head", "n1", "n2"]
+    assert replicas.name({**played.nodes()[0], "NodeName": "given"}) == "given"
+
+
+def test_a_node_runs_its_replicas_and_says_how_one_ended(replicas, tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,6")
+    script = 'echo "$@" $CUDA_VISIBLE_DEVICES $OMP_NUM_THREADS; test $1 = 2 || kill -9 $$'
+    command = ["/bin/sh", "-c", f"{script}; exec sleep 9", "sh"]
+    environment = {"REPLICA_NODE": "n2", "PATH": "/bin:/usr/bin"}
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    node = (str(tmp_path), [2, 3], 2, "CUDA_VISIBLE_DEVICES")
+    assert replicas.run(command, environment, *node) == "task 3: killed by signal SIGKILL"
+    log = (tmp_path / "cluster.log").read_text()
+    assert sorted(log.splitlines()) == ["2 0 2 4", "3 1 2 6"]
+    assert replicas.run(["true"], environment, *node).endswith("node n2 does not see true")
+
+
+def test_a_node_that_leaves_is_named_in_rays_words_for_each_of_its_replicas(replicas, played):
+    found = replicas.Replicas(["/bin/true"], {})
+    found.start(played.nodes()[:2], used=4, count=4, resource="CPU")
+    assert [given["num_cpus"] for given in Task.given] == [4.0, 2.0]
+    del found.running[next(iter(found.running))]
+    words = "Ray ended it on n2, RayError: the node n2 died"
+    assert found.wait(("127.0.0.1", 1)) == f"task 2: {words}\ntask 3: {words}"
+
+
+def test_a_head_that_does_not_answer_ends_the_replicas(replicas, played, monkeypatch):
+    monkeypatch.setattr(played, "wait", lambda references, timeout: ([], references))
+    found = replicas.Replicas(["/bin/true"], {})
+    found.start(played.nodes()[:1], used=1, count=2, resource="none")
+    ((_, numbers),) = found.running.values()
+    assert list(numbers) == [0]
+    words = "the head of the Ray cluster at 127.0.0.1:1 does not answer"
+    assert found.wait(("127.0.0.1", 1)) == words

@@ -6,8 +6,9 @@ import subprocess
 import pytest
 
 from harness.cluster import jobs
-from harness.cluster.slurm import Slurm, read_options
+from harness.cluster.slurm import OURS, Slurm
 from harness.errors import EnvironmentFailure, UsageError
+from harness.execution import clusters
 
 WRONG_OPTIONS = ["gpus", "=1", "partition=", "Mem=1", "exclusive=user", "nodes=2", "clusters=far"]
 
@@ -35,7 +36,7 @@ def program(tmp_path, monkeypatch):
 
 def test_options_are_those_of_sbatch_and_a_value_may_have_commas():
     given = ["partition=gpu,nodelist=n1,n2,time=2:00:00", "gres=gpu:a100:2"]
-    assert read_options(given) == {
+    assert clusters.slurm_options(given, "sbatch", OURS) == {
         "partition": "gpu",
         "nodelist": "n1,n2",
         "time": "2:00:00",
@@ -46,7 +47,7 @@ def test_options_are_those_of_sbatch_and_a_value_may_have_commas():
 @pytest.mark.parametrize("text", WRONG_OPTIONS)
 def test_an_option_that_sbatch_does_not_know_or_that_is_ours_is_refused(text):
     with pytest.raises(UsageError, match="--slurm"):
-        read_options([text])
+        clusters.slurm_options([text], "sbatch", OURS)
 
 
 def test_the_script_asks_for_a_whole_node_and_calls_the_plain_command(job):

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from formats.job import Place, Serving
+from formats.job import Launch, Place, Serving
 from formats.writing import write_json
 from harness.execution import process
 from harness.execution.process import Worker
@@ -29,128 +29,30 @@ from scenarios.worker import batching, host_memory, procedures
 from scenarios.worker.failures import Reported
 from scenarios.worker.heartbeat import Heartbeat, read
 from scenarios.worker.replica import Replica
-from scenarios.worker.replicas import dispatcher, link
+from scenarios.worker.replicas import dispatcher, gate, link
 from scenarios.worker.replicas.dispatcher import Replicated
 from scenarios.worker.streaming import Responder
 from scenarios.worker.watch import Watch
 from tests.support import mock_job
+from tests.support.faulty_replicas import (
+    AnswersLongerOnce,
+    Dies,
+    Hangs,
+    HangsOutside,
+    Killed,
+    LoadsSlowly,
+    OtherGraphs,
+    OtherPrecision,
+    OtherRequest,
+    OtherSamples,
+    OtherVersion,
+    OtherWeights,
+    Raises,
+    Stops,
+    Twice,
+)
 
 SAMPLES = mock_job.SAMPLES
-
-
-class Twice(Replica):
-    """Answers each batch twice."""
-
-    def _reply(self, message, reply, arrays=None):
-        super()._reply(message, reply, arrays)
-        if arrays:
-            super()._reply(message, reply, arrays)
-
-
-class OtherSamples(Replica):
-    """Answers its batch with the name of another one."""
-
-    def _completing(self, message):
-        arrays = {"indices": message.arrays["indices"] + 1}
-        return super()._completing(message._replace(arrays=arrays))
-
-
-class OtherRequest(Replica):
-    """Answers a request that another replica holds."""
-
-    def _completing(self, message):
-        header = {**message.header, "number": message.header["number"] - 1}
-        return super()._completing(message._replace(header=header))
-
-
-class Dies(Replica):
-    """Closes its connection at its first batch."""
-
-    def _answer(self, message):
-        self.connection.close()
-        raise EOFError
-
-
-class Hangs(Replica):
-    """Never answers a batch."""
-
-    def _answer(self, message):
-        threading.Event().wait()
-
-
-class HangsOutside(Replica):
-    """Never takes the evidence before a test."""
-
-    def _take(self, message):
-        if message.header["do"] == "begin":
-            threading.Event().wait()
-        super()._take(message)
-
-
-class LoadsSlowly(Replica):
-    """Takes 0.9 seconds to load, with progress."""
-
-    def _take(self, message):
-        for _ in range(6 * (message.header["do"] == "load")):
-            time.sleep(0.15)
-            self.beat.bump(1)
-        super()._take(message)
-
-
-class AnswersLongerOnce(Replica):
-    """Takes 0.6 seconds for its first batch."""
-
-    was_long = False
-
-    def _answer(self, message):
-        if not self.was_long:
-            self.was_long = True
-            time.sleep(0.6)
-        super()._answer(message)
-
-
-class Raises(Replica):
-    """Its SUT raises an error."""
-
-    def _answer(self, message):
-        raise MemoryError("no room")
-
-
-class OtherVersion(Replica):
-    """Has another numpy."""
-
-    def _reply(self, message, reply, arrays=None):
-        if "versions" in reply:
-            reply = {**reply, "versions": {**reply["versions"], "numpy": "0.1"}}
-        super()._reply(message, reply, arrays)
-
-
-class OtherPrecision(Replica):
-    """Computes in another precision."""
-
-    def _reply(self, message, reply, arrays=None):
-        if "evidence" in reply:
-            before, after = reply["evidence"]
-            reply = {**reply, "evidence": [before, {**after, "precision": "float16"}]}
-        super()._reply(message, reply, arrays)
-
-
-class OtherGraphs(Replica):
-    """Fell back to another number of graphs."""
-
-    def _reply(self, message, reply, arrays=None):
-        if "evidence" in reply:
-            before, after = reply["evidence"]
-            reply = {**reply, "evidence": [before, {**after, "graphs": 3}]}
-        super()._reply(message, reply, arrays)
-
-
-class Stops(Replica):
-    """Sends only the length of its first answer."""
-
-    def _answer(self, message):
-        os.write(self.connection.fileno(), (100).to_bytes(4, "big"))
-        threading.Event().wait()
 
 
 class Kept(Replica):
@@ -168,8 +70,10 @@ class Threads:
         self.job = job
         self.kinds = [Replica] * (len(job.places) - 1) + [last]
 
-    def start(self, number, address, secret):
-        threading.Thread(target=self._run, args=(number, address, secret), daemon=True).start()
+    def start(self, address, secret):
+        for number in range(len(self.job.places)):
+            arguments = (number, address, secret)
+            threading.Thread(target=self._run, args=arguments, daemon=True).start()
 
     def _run(self, number, address, secret):
         connection = Client(address, authkey=secret)
@@ -180,6 +84,9 @@ class Threads:
             return
 
     def ended(self, number, seconds=0):
+        return ""
+
+    def failed(self):
         return ""
 
     def stop(self, seconds=0):
@@ -194,10 +101,20 @@ def job_of(tmp_path, count=2, scenario="Offline", **options):
     return job
 
 
+def on_cluster(job, last=Replica):
+    """The job on a played cluster, which gives each replica a node. `last`: the last replica."""
+    count = str(len(job.places))
+    command = (sys.executable, "-P", "-m", "tests.support.played_cluster", last.__name__, count)
+    job = replace(job, launch=Launch(command=command, interface="127.0.0.1", pinned=False))
+    write_json(job.log_dir / "job.json", job)
+    return job
+
+
 def started(job, last=Replica, hang_s=5.0, limit_s=1800):
+    """Replicas of a job: of a cluster if the job has one, and else threads."""
     beat = Heartbeat(job.log_dir / "heartbeat")
     beat.enter("load", limit_s)
-    return Replicated(job, beat, Threads(job, last), hang_s)
+    return Replicated(job, beat, None if job.launch else Threads(job, last), hang_s)
 
 
 def taken(sut, job):
@@ -374,23 +291,38 @@ def test_streamed_answers_have_their_first_tokens(tmp_path):
     assert len(watch.later_ns) == (requested > 1).sum()
 
 
-@pytest.mark.parametrize(
-    ("kind", "words", "status"),
-    [
-        (Twice, "answered request .*, which it does not hold", "error"),
-        (OtherSamples, "answered other samples than those of its batch", "error"),
-        (OtherRequest, "answered request .*, which it does not hold", "error"),
-        (Dies, "closed its connection while it held a batch", "error"),
-        (Hangs, r"hung: no answer within \d+.\d s while it held a batch", "error"),
-        (Stops, "stopped in the middle of a message while it held a batch", "error"),
-        (Raises, "MemoryError: no room", "oom"),
-    ],
-)
+FAULTS = [
+    (Twice, "answered request .*, which it does not hold", "error"),
+    (OtherSamples, "answered other samples than those of its batch", "error"),
+    (OtherRequest, "answered request .*, which it does not hold", "error"),
+    (Dies, "closed its connection while it held a batch", "error"),
+    (Hangs, r"hung: no answer within \d+.\d s while it held a batch", "error"),
+    (Stops, "stopped in the middle of a message while it held a batch", "error"),
+    (Raises, "MemoryError: no room", "oom"),
+]
+
+
+@pytest.mark.parametrize(("kind", "words", "status"), FAULTS)
 def test_a_fault_ends_the_test_with_its_reason(kind, words, status, tmp_path):
     job = job_of(tmp_path)
+    ends_with(job, kind, f"replica 1:? {words}", status)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "status"),
+    [*FAULTS, (Killed, r"ended \(SIGKILL\) while it held a batch", "error")],
+)
+def test_a_fault_on_a_node_ends_the_test_and_all_replicas(kind, words, status, tmp_path):
+    job = on_cluster(job_of(tmp_path), kind)
+    ends_with(job, kind, f"replica 1 on n2:? {words}", status)
+    assert gone(job.log_dir)
+
+
+def ends_with(job, kind, words, status):
+    """Check that a test ends with a reason within ten seconds."""
     sut = started(job, kind, hang_s=0.5 if kind in (Hangs, Stops) else 10.0)
     begun_s = time.monotonic()
-    with pytest.raises(Reported, match=f"replica 1:? {words}") as found:
+    with pytest.raises(Reported, match=words) as found:
         offline_run(job, sut)
         sut.end()
     sut.close()
@@ -460,6 +392,77 @@ def test_replicas_of_different_versions_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
+        (OtherVersion, "has numpy 0.1, and replica 0 has [1-9]"),
+        (OtherWeights, r"has weights /weights \(sha256 other\), and this machine has "),
+    ],
+)
+def test_a_node_with_other_files_is_refused_by_name(kind, words, tmp_path):
+    job = on_cluster(job_of(tmp_path), kind)
+    with pytest.raises(Reported, match=f"replica 1 on n2 {words}"):
+        started(job)
+    assert gone(job.log_dir)
+
+
+def test_an_answer_says_the_node_of_each_replica_and_no_command_line_has_the_secret(tmp_path):
+    job = on_cluster(job_of(tmp_path))
+    sut = started(job)
+    taken(sut, job)
+    sut.begin()
+    answers = offline_run(job, sut)
+    environments = [environment_of(process) for process in of_job(job.log_dir)]
+    (secret,) = {each.get(gate.SECRET.encode()) for each in environments} - {None}
+    words = [Path(f"/proc/{process}/cmdline").read_bytes() for process in of_job(job.log_dir)]
+    sut.end()
+    sut.close()
+    assert answers.payloads == logits(48)
+    assert [each["node"] for each in sut.report()["each"]] == ["n1", "n2"]
+    assert len(words) == 5 and not any(secret in each for each in words)
+    assert gone(job.log_dir)
+
+
+def test_without_the_program_of_the_cluster_the_test_ends_and_all_replicas(tmp_path):
+    job = on_cluster(job_of(tmp_path, latency_ms=50.0))
+    sut = started(job)
+    begun_s = time.monotonic()
+    threading.Timer(0.3, sut._placement._process.kill).start()
+    with pytest.raises(Reported, match="does not run the replicas any more|ended|closed"):
+        offline_run(job, sut, count=4000)
+    sut.close()
+    assert gone(job.log_dir)
+    assert time.monotonic() - begun_s < 10
+
+
+def test_a_replica_that_hangs_ends_with_the_link(tmp_path):
+    job = on_cluster(job_of(tmp_path), Hangs)
+    sut = started(job)
+    library = sut.library(job.inputs)
+    library.load(range(SAMPLES))
+    submit = sut.answering(Answers().respond, (), Watch())
+    for number in range(2):  # the second one goes to the second replica
+        submit(library.batch([number], 4), [number], [number])
+    for replica in sut._replicas:
+        replica.connection.close()
+    assert gone(job.log_dir, 5)
+    sut.close()
+
+
+def test_a_node_that_does_not_reach_the_interface_says_which_flag_helps(tmp_path, monkeypatch):
+    job = on_cluster(job_of(tmp_path))
+
+    class Elsewhere(gate.Gate):
+        def __init__(self, count, host):
+            super().__init__(count, host)
+            self.close()
+
+    monkeypatch.setattr(dispatcher, "Gate", Elsewhere)
+    with pytest.raises(Reported, match="n[12]: cannot reach 127.0.0.1 port .* give --interface"):
+        started(job)
+    assert gone(job.log_dir)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
         (OtherPrecision, "replica 1 has precision float16, and replica 0 has float"),
         (OtherGraphs, "replica 1 has graphs 3, and replica 0 has 0"),
     ],
@@ -509,35 +512,35 @@ def test_replicas_are_closed_if_the_first_job_fails(tmp_path, monkeypatch):
 
 
 def test_a_connection_without_the_secret_is_closed(monkeypatch):
-    gate = link.Gate(1)
-    monkeypatch.setenv(link.SECRET, "00" * 32)
+    opened = gate.Gate(1)
+    monkeypatch.setenv(gate.SECRET, "00" * 32)
     with pytest.raises(AuthenticationError):
-        link.dial(gate.address)
-    assert gate.arrived.empty()
-    monkeypatch.setenv(link.SECRET, gate.secret.hex())
-    connection = link.dial(gate.address)
-    assert link.SECRET not in os.environ
+        gate.dial(opened.address)
+    assert opened.arrived.empty()
+    monkeypatch.setenv(gate.SECRET, opened.secret.hex())
+    connection = gate.dial(opened.address)
+    assert gate.SECRET not in os.environ
     arrays = {"rows": np.arange(6, dtype=np.float16).reshape(2, 3), "mask": np.array([True])}
     link.send(connection, {"a": [1]}, arrays)
-    message = link.receive(gate.arrived.get(timeout=5))
+    message = link.receive(opened.arrived.get(timeout=5))
     assert message.header == {"a": [1]}
     for name, array in arrays.items():
         np.testing.assert_array_equal(message.arrays[name], array)
         assert message.arrays[name].dtype == array.dtype
     connection.close()
-    gate.close()
+    opened.close()
 
 
 def test_a_connection_that_says_nothing_keeps_no_replica_out(monkeypatch):
-    monkeypatch.setattr(link, "_PROOF_S", 0.1)
-    gate = link.Gate(1)
-    with socket.create_connection(gate.address):
-        monkeypatch.setenv(link.SECRET, gate.secret.hex())
-        connection = link.dial(gate.address)
+    monkeypatch.setattr(gate, "_PROOF_S", 0.1)
+    opened = gate.Gate(1)
+    with socket.create_connection(opened.address):
+        monkeypatch.setenv(gate.SECRET, opened.secret.hex())
+        connection = gate.dial(opened.address)
         link.send(connection, {"replica": 0})
-        assert link.receive(gate.arrived.get(timeout=2)).header == {"replica": 0}
+        assert link.receive(opened.arrived.get(timeout=2)).header == {"replica": 0}
     connection.close()
-    gate.close()
+    opened.close()
 
 
 def run(worker, job):
@@ -556,6 +559,12 @@ def of_job(log_dir):
         if str(log_dir).encode() in words:
             found.append(int(path.parent.name))
     return found
+
+
+def environment_of(process):
+    """The environment with which a process was started."""
+    pairs = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+    return dict(pair.split(b"=", 1) for pair in pairs if pair)
 
 
 def gone(log_dir, seconds=3):

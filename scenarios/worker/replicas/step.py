@@ -1,0 +1,92 @@
+"""`python -m scenarios.worker.replicas.step HOST PORT JOB NUMBER PART PARTS`: a cluster starts it
+on a node. It runs the replica NUMBER of a job, which is replica PART of PARTS on this node.
+
+The replica is pinned before it imports a package, because packages count their cores then. It gets
+the connection from this process, which ends it when the LoadGen process has gone, whatever the
+replica does. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from formats.job import Job, read_job
+from scenarios.worker.replicas import cores, gate
+from scenarios.worker.replicas.placement import INHERITED, LOG, folder, node
+from sut.devices import DEVICES
+
+_LOOK_MS = 250
+_END_S = 2.0
+"""A replica that does not end by itself is ended so long after the LoadGen process has gone."""
+_GONE = getattr(select, "POLLRDHUP", select.POLLHUP)
+
+
+def main(argv: list[str], module: str = "scenarios.worker.replica") -> None:
+    """Run the replica. `argv`: see the module. Ends with a sentence if that is impossible."""
+    _, host, port, path, number, part, parts = argv
+    job = read_job(Path(path))
+    try:
+        _place(job, int(part), int(parts))
+        connection = gate.dial((host, int(port)))
+    except (OSError, ValueError) as e:
+        sys.exit(f"task {number}: node {node()}: {e}")
+    directory = folder(job, int(number))
+    directory.mkdir(exist_ok=True)
+    handle = connection.fileno()
+    words = [str(os.getpid()), INHERITED, str(handle), number, path]
+    with (directory / LOG).open("wb") as log:
+        replica = subprocess.Popen(
+            [sys.executable, "-P", "-m", module, *words],
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=(handle,),
+        )
+    _keep(replica, handle)
+
+
+def _place(job: Job, part: int, parts: int) -> None:
+    """Pin this process. Raises ValueError if the replica has no place of its own."""
+    assert job.launch
+    variable = DEVICES[job.workload.device].chosen_by
+    if variable and not os.environ.get(variable):
+        raise ValueError(
+            f"the cluster set no {variable}, which gives each replica a device of its own:"
+            " configure these devices in the cluster"
+        )
+    if not job.launch.pinned:
+        return
+    every = cores.usable()
+    if len(every) < parts:
+        raise ValueError(
+            f"{parts} replicas need a core each, and there are {len(every)}: give fewer --replicas,"
+            " or more nodes"
+        )
+    os.sched_setaffinity(0, cores.parts(every, parts)[part])
+
+
+def _keep(replica: subprocess.Popen[bytes], handle: int) -> None:
+    """Wait for the end of the replica, and end it if the other side of the connection has gone. End
+    as the replica does, so that the cluster reports how.
+    """
+    link = select.poll()
+    link.register(handle, _GONE)
+    while replica.poll() is None and not link.poll(_LOOK_MS):
+        pass
+    with suppress(subprocess.TimeoutExpired):
+        replica.wait(_END_S)
+    replica.kill()
+    code = replica.wait()
+    if code < 0:
+        os.kill(os.getpid(), -code)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main(sys.argv)
