@@ -28,6 +28,7 @@ from harness.errors import UsageError
 from harness.execution import rundir
 from harness.messages import Files
 from harness.request.flags import Parser, add_common
+from harness.request.serving import OF_SERVING
 from harness.terminal import near
 
 _MODE = "submission"
@@ -35,9 +36,8 @@ _OPEN, _CLOSED = "open", "closed"
 _MAPPING = "model_mapping.json"
 Source = tuple[Path, bytes | None]
 """The path of a file, and its merged bytes; None: those of the file."""
-_CONFIGURATION = tuple(
-    name for name in ("options", "switches", *WORK) if name not in ("scenario", "batch_size")
-)
+_OF_SCENARIO = ("scenario", "batch_size", *OF_SERVING)
+_CONFIGURATION = tuple(name for name in ("options", "switches", *WORK) if name not in _OF_SCENARIO)
 """Fields of a cell that must not differ between the scenarios of one benchmark on one system."""
 
 
