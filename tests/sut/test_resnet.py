@@ -13,10 +13,11 @@ import pytest
 
 from benchmarks.disagreement import MeasuredSize
 from harness.inputs import checkpoint, dataset, depth_limits, picture_processor
+from harness.measurement import run
 from sut.registry import REFERENCE, SUTS
 from tests.conftest import CACHE
 from tests.support import imagenet_files
-from tests.support.cells import request
+from tests.support.cells import Reporter, request
 from tests.support.frameworks import run_module
 from tests.support.long import long_unless
 
@@ -94,3 +95,23 @@ def test_without_the_benchmark_the_logits_agree_to_rounding(interpreter, tmp_pat
     found = pictures.score(pictures.answered(interpreter, sut), pictures.limits())
     assert found.passed
     assert found.detail["logits_error"] < 3e-5
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"downsample_in_bottleneck": True}, "has downsample_in_bottleneck False, and config.json"),
+        ({"hidden_act": "gelu"}, "has hidden_act relu, and config.json says gelu"),
+        ({"depths": [1, 3]}, "KeyError: 'encoder.stages.1.layers.2.layer.0.convolution.weight'"),
+        ({"depths": [1, 1]}, "does not read 15 tensors of the folder, such as resnet.encoder"),
+    ],
+)
+def test_keras_says_what_its_resnet_lacks(tmp_path, changes, reason):
+    two_blocks = {**imagenet_files.TINY, "depths": [1, 2]}
+    data, weights = imagenet_files.write(tmp_path, two_blocks, **changes)
+    flags = {"model": None, "scenario": "Offline", "weights": weights, "dataset": data}
+    asked = request(tmp_path / "runs", sut="keras3-jax", benchmark="resnet", **flags)
+    found = run.run(asked, Reporter(), 0)
+    assert found.status == "unsupported"
+    assert reason in found.reason
