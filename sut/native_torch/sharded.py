@@ -1,5 +1,5 @@
 """Splits a model of Transformers on several processes, by the library's own plan of tensor
-parallelism. Each process reads only its parts of the weights.
+parallelism. Each process keeps only its parts of the weights.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def join(workload: Workload) -> dict[str, Any]:
     assert workload.meeting
     loopback = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
     for variable in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
-        os.environ.setdefault(variable, loopback)
+        os.environ[variable] = loopback
     if workload.device == "cpu":
         torch.set_num_threads(max(1, torch.get_num_threads() // count))
     distributed.init_process_group(
