@@ -106,7 +106,7 @@ def main() -> None:
     flags = parser.parse_args()
     print(
         f"| replicas | batches/s | CPU, µs a batch | counted, µs a batch | bytes a batch |"
-        f" ms of a batch for {_MANY} replicas | MB/s then |\n|---|---|---|---|---|---|---|"
+        f" ms of a batch for {_MANY:,} replicas | MB/s then |\n|---|---|---|---|---|---|---|"
     )
     for count in _COUNTS:
         with tempfile.TemporaryDirectory() as folder:
