@@ -42,6 +42,7 @@ from scenarios.worker.replicas.placement import (
     Subprocesses,
     folder,
 )
+from scenarios.worker.replicas.turns import Turns
 from scenarios.worker.streaming import Responder, TokenTimes
 from sut.contract import Evidence
 
@@ -173,7 +174,7 @@ class Replicated:
         self._closed = False
         self._numbers = itertools.count(1)
         self._libraries = itertools.count(1)
-        self._at_once = self._slots = 1
+        self._slots = 1
         # Each is counted by one thread: batches are submitted by one, and answers taken by another.
         self._sent_bytes = self._taken_bytes = 0
         self._submitting_ns = self._taking_ns = 0
@@ -182,6 +183,7 @@ class Replicated:
         self._replicas: list[_Replica] = []
         try:
             self._connect()
+            self._turns = Turns(self._replicas)
             threading.Thread(target=self._receive, name="replicas", daemon=True).start()
             self.loaded = [reply.header for reply in self.ask("load")]
             self._check_equal()
@@ -289,7 +291,8 @@ class Replicated:
             keys: not used, because replicas send the bytes of answers.
         """
         self.drain()
-        self._at_once = self._slots = 1
+        self._slots = 1
+        self._turns.begin(1)
         return functools.partial(self._submit, respond, times)
 
     def pulling(self, respond: Responder, times: TokenTimes) -> Submit:
@@ -300,7 +303,7 @@ class Replicated:
         Streamed batches are not either, because the time to the first token would include the wait.
         """
         submit = self.answering(respond, (), times)
-        self._at_once = self._each
+        self._turns.begin(self._each)
         is_ahead = (self._each > 1 or self._is_short) and not self._job.stream
         self._slots = (1 + is_ahead) * self._each
         return submit
@@ -455,19 +458,10 @@ class Replicated:
         with self._changed:
             while True:
                 self._raise()
-                least = min(self._replicas, key=self._turn)
-                if len(least.requests) < self._slots:
-                    return least
+                replica = self._replicas[self._turns.next()]
+                if len(replica.requests) < self._slots:
+                    return replica
                 self._changed.wait()
-
-    def _turn(self, replica: _Replica) -> tuple[int, bool, int]:
-        """The key by which replicas get batches: the one with the fewest, and of those the one that
-        waits longest. A SUT that keeps several in flight gets them together, because it does not
-        wait for a second one before it blocks.
-        """
-        count = len(replica.requests)
-        is_whole = count % self._at_once == 0
-        return count // self._at_once, is_whole, replica.since_ns
 
     def _send(
         self,
@@ -482,6 +476,7 @@ class Replicated:
             if not replica.requests:
                 replica.since_ns = _clock()
             replica.requests[number] = request
+            self._turns.note(replica)
         try:
             size = link.send(replica.connection, {"number": number, **header}, arrays)
         except OSError as e:
@@ -539,6 +534,7 @@ class Replicated:
             if is_last:
                 del replica.requests[number]
                 self._changed.notify_all()
+            self._turns.note(replica)
         if request.batch:
             self._taking_ns += _clock() - begun_ns
 
@@ -596,6 +592,7 @@ class Replicated:
         replica.beat = beat
         with self._changed:
             replica.since_ns = _clock()
+            self._turns.note(replica)
         self._beat.bump(1)
 
     def _hang_s(self, is_batch: bool) -> float:
