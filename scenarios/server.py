@@ -20,6 +20,10 @@ from scenarios.worker.watch import Watch
 from sut.contract import Inference
 
 _UNLIMITED_MS = 1e9
+_OF_TOKENS_MS = 20_000.0
+"""The limit of a whole answer whose tokens are limited. LoadGen does not judge by it, and the
+submission checker refuses a larger one (constants.py, "latency-constraint" of llama3.1-8b).
+"""
 _PATIENCE, _LEAST_PATIENCE_S = 100, 60
 """A request may wait so many times its limit, and at least so many seconds. Then the test ends with
 an overload.
@@ -29,9 +33,10 @@ an overload.
 def user_conf(job: Job, calibration: Mapping[str, float], in_flight: int) -> dict[str, float]:
     """Return the settings that the scenario adds to user.conf."""
     serving = serving_of(job)
+    unlimited_ms = _OF_TOKENS_MS if job.stream else _UNLIMITED_MS
     conf = {
         "target_qps": calibration["rate"],
-        "target_latency": serving.max_latency_ms or _UNLIMITED_MS,
+        "target_latency": serving.max_latency_ms or unlimited_ms,
     }
     if job.stream:
         conf["ttft_latency"] = serving.max_ttft_ms or _UNLIMITED_MS

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from compliance import audit, logs
 from compliance.audit_tests import logged_answers
 from formats.checks import Verdict
@@ -16,6 +18,7 @@ from tests.support.cells import Reporter, request
 SUT, ARTICLES = "native-torch-eager", 8
 
 
+@pytest.mark.long
 def test_a_run_has_the_metric_and_the_token_latencies(
     tmp_path: Path, interpreter: Callable[[str], Path]
 ) -> None:
