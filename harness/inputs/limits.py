@@ -180,9 +180,12 @@ def _rows(model: Model, *place: str, kind: str = "measured") -> list[Mapping[str
 
 
 def _depth(model: Model, size: Size) -> float:
-    """The layers of a size over those of the largest measured size; at least 1."""
+    """The layers of a size over those of the largest measured size; at least 1. It is 1 for a model
+    of pictures without a number of layers, whose answers are judged by other limits.
+    """
     measured = model.sizes[_LARGEST_SIZE]
-    ratio = size.config["num_hidden_layers"] / measured.config["num_hidden_layers"]
+    layers = measured.config["num_hidden_layers"]
+    ratio = size.config.get("num_hidden_layers", layers) / layers
     return max(1.0, ratio)
 
 
@@ -191,5 +194,6 @@ def _width(model: Model, size: Size) -> float:
     of a size over that of the largest measured size; at least 1.
     """
     measured = model.sizes[_LARGEST_SIZE]
-    ratio = size.config["hidden_size"] / measured.config["hidden_size"]
+    width = measured.config["hidden_size"]
+    ratio = size.config.get("hidden_size", width) / width
     return max(1.0, math.sqrt(ratio))

@@ -12,6 +12,7 @@ import pytest
 from compliance import audit, rules
 from formats.checks import Verdict
 from harness.errors import UsageError
+from harness.inputs import limits
 from harness.measurement import run
 from tests.support import imagenet_files
 from tests.support.cells import Reporter, request
@@ -135,6 +136,12 @@ def test_loadgen_keeps_as_many_pictures_loaded_as_the_benchmark_requires(tmp_pat
     planned = asked(tmp_path, files)
     assert planned.limits(50).performance_sample_count == 50
     assert planned.limits(50_000).performance_sample_count == 1024
+
+
+def test_a_model_without_a_number_of_layers_has_limits_if_there_is_no_reference(tmp_path, files):
+    planned = asked(tmp_path, files)
+    assert "num_hidden_layers" not in planned.size.config
+    assert set(limits.limits(planned.model, planned.size, "float32", "cpu")) == {"logit_error"}
 
 
 @pytest.mark.parametrize("scenario", ["Offline", "MultiStream"])
