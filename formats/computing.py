@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from formats import shards
 from formats.work import (
     ITEM_BYTES,
     LEAST_BINDING,
@@ -108,8 +109,10 @@ def _matrix_flops(record: Record, outcome: WorkerOutcome) -> float | None:
     """
     if roof := _roof(record):
         return roof.matrix_flops * _devices(record)
-    rate: float | None = (outcome.evidence_after or {}).get("matrix_flops")
-    return rate and rate * record.cell.device_count
+    evidence = outcome.evidence_after or {}
+    rate: float | None = evidence.get("matrix_flops")
+    cell = record.cell
+    return rate and rate * cell.replica_count * shards.at_once(evidence, cell.shard_count)
 
 
 def _roof(record: Record) -> Roof | None:

@@ -67,10 +67,10 @@ class Result:
         accuracy: metric, value, threshold, passed, detail; None: not judged, and `warnings` gives
             the reason.
         official: of a run of `--benchmark`: the `benchmark`, the `values` of its metric, the `line`
-            of its script, its `limits` and the values that it may have `at_most`, whether it
-            `passed` them, whether the result may enter the
-            `closed` division, without which the limits are no verdict, and what an eligible result
-            `lacks`. Then `accuracy` is not the verdict. Empty for other runs.
+            of its script, its lower `limits` and its upper ones (`at_most`), whether it `passed`
+            them, whether the result may enter the `closed` division, without which the limits are
+            no verdict, and what an eligible result `lacks`. Then `accuracy` is not the verdict.
+            Empty for other runs.
         evidence: one sentence, and the evidence that the worker took after the test.
         seconds: the seconds of each phase, their sum `total`, and `until_measuring`.
         peak_host_bytes: the most memory of the worker, without the memory that watching a call

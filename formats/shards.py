@@ -21,6 +21,14 @@ def parts(evidence: Mapping[str, Any]) -> list[tuple[str, int]]:
     return found
 
 
+def at_once(evidence: Mapping[str, Any], count: int) -> int:
+    """How many of `count` shards multiply with processors or a device of their own. The host
+    devices of JAX share all threads.
+    """
+    share = any(device.startswith("TFRT_CPU") for device, _ in parts(evidence))
+    return 1 if share else count
+
+
 def words(evidence: Mapping[str, Any]) -> str:
     """The number of devices that hold parameters, and the bytes of each, in words."""
     found = parts(evidence)

@@ -156,11 +156,11 @@ def _judged(
     """
     threads = record.machine.usable_threads or 1
     noise = values["disturbance"]
-    if record.cell.replicas:
-        noise = {**noise, "threads": None}  # a replica has a part of the machine's processors
-    if record.cell.device_count > 1:
-        # Replicas and shards may be processes, with a part of the processors each.
-        noise = {**noise, "threads": None, "children": 0}
+    if record.cell.replicas or record.cell.shard_count > 1:
+        # A replica or a shard may be a process with a part of the processors.
+        noise = {**noise, "threads": None}
+    if record.cell.device_count > 1 or record.cell.cluster:
+        noise = {**noise, "children": 0}
     if record.cell.replica_count > 1:
         warnings = [*warnings, *_not_judged(values["replicas"])]
     if record.cell.cluster:

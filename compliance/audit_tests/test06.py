@@ -7,11 +7,13 @@ Unlike the official script, this project takes the end token as a number.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from compliance.audit_tests import answers, check, logged_answers, verify_files
 from compliance.audit_tests.logged_answers import LoggedAnswers, Row
 from compliance.findings.check import not_applicable
-from compliance.logs import files
+from compliance.loadgen.counts import has_token_latencies
+from compliance.logs import Detail, files
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
 from formats.checks import Check
@@ -19,6 +21,7 @@ from formats.job import Job
 
 _FILE = "verify_accuracy.txt"
 _TOKEN_BYTES = 4
+_REQUIRED = frozenset({"EOS check pass: True", "Sample length check pass: True"})
 _NO_FIRST_TOKEN = "no tokens are streamed, or it is Offline, so LoadGen gets no first token"
 _NO_TOKEN_COUNT = "no token latencies are measured, so LoadGen gets no token count"
 _NO_END_TOKEN = (
@@ -32,29 +35,43 @@ def inapplicable(job: Job, samples: int) -> str:
     return "" if job.workload.task == "generate" else "the model generates no tokens"
 
 
+class Reported(NamedTuple):
+    """What LoadGen was told of each answer: its first token, its number of tokens."""
+
+    first_token: bool
+    token_count: bool
+
+
+def reported(performance: Detail, scenario: str) -> Reported:
+    """What a system must report, by the log of its performance test."""
+    streams = has_token_latencies(performance)
+    return Reported(first_token=streams and scenario != "Offline", token_count=streams)
+
+
 def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Check]:
     """The checks of TEST06."""
     log, results = answers.checks(test, rule, subject)
     if log is None:
         return results
     ends = _end_tokens(subject)
+    told = reported(subject.performance.detail, subject.scenario)
     return [
         *results,
-        _tokens(test, log, ends, subject),
+        _tokens(test, log, ends, told, subject),
         _last_tokens(test, log, ends, subject),
-        _first_tokens(test, log),
-        _token_counts(test, log),
+        _first_tokens(test, log, told),
+        _token_counts(test, log, told),
     ]
 
 
-def verify_text(logged: LoggedAnswers, ends: frozenset[int]) -> str:
+def verify_text(logged: LoggedAnswers, ends: frozenset[int], told: Reported) -> str:
     """The verify_accuracy.txt of TEST06. A check that cannot be decided is Skipped; the submission
     checker accepts that only for the first token.
     """
     wrong_rows = {
-        "First token check": _wrong_first_tokens(logged),
+        "First token check": _wrong_first_tokens(logged, told),
         "EOS check": _several_ends(logged, ends) if ends else None,
-        "Sample length check": _wrong_counts(logged),
+        "Sample length check": _wrong_counts(logged, told),
     }
     notes = {
         "First token check": _NO_FIRST_TOKEN,
@@ -65,19 +82,19 @@ def verify_text(logged: LoggedAnswers, ends: frozenset[int]) -> str:
         f"{name} pass: {'Skipped' if wrong is None else not wrong}"
         for name, wrong in wrong_rows.items()
     ]
-    lines.append(_verdict(_is_complete(logged, ends)))
+    lines.append(_verdict(_is_complete(logged, ends, told)))
     if skipped := [notes[name] for name, wrong in wrong_rows.items() if wrong is None]:
         lines.append("; ".join(skipped))
     return "\n".join(lines) + "\n"
 
 
-def _is_complete(logged: LoggedAnswers, ends: frozenset[int]) -> bool:
+def _is_complete(logged: LoggedAnswers, ends: frozenset[int], told: Reported) -> bool:
     """Whether there are answers, and nothing is wrong with them."""
     wrong = (
         logged.problems,
         _several_ends(logged, ends),
-        _wrong_first_tokens(logged),
-        _wrong_counts(logged),
+        _wrong_first_tokens(logged, told),
+        _wrong_counts(logged, told),
     )
     return bool(logged.rows) and not any(wrong)
 
@@ -86,13 +103,15 @@ def _verdict(complete: bool) -> str:
     return f"TEST06 verification {'complete' if complete else 'failed'}"
 
 
-def _tokens(test: LoadGenRun, log: answers.Log, ends: frozenset[int], subject: Subject) -> Check:
+def _tokens(
+    test: LoadGenRun, log: answers.Log, ends: frozenset[int], told: Reported, subject: Subject
+) -> Check:
     faults = []
     for row in log.answers.rows:
         if len(row.data) % _TOKEN_BYTES or not row.data:
             faults.append(f"the answer of sample {row.index} has {len(row.data)} bytes")
     faults += _failed_checks(test, subject)
-    verdict = _verdict(_is_complete(log.answers, ends))
+    verdict = _verdict(_is_complete(log.answers, ends, told))
     faults += verify_files.contradictions(test, _FILE, verdict, subject)
     good = "every answer consists of whole int32 tokens"
     return check.judge(f"{test.slug}-tokens", faults, good, log.file)
@@ -112,42 +131,42 @@ def _last_tokens(
     return check.judge(check_id, faults, f"no answer ends with more than one of {names}", log.file)
 
 
-def _first_tokens(test: LoadGenRun, log: answers.Log) -> Check:
+def _first_tokens(test: LoadGenRun, log: answers.Log, told: Reported) -> Check:
     check_id = f"{test.slug}-first-token"
-    wrong = _wrong_first_tokens(log.answers)
+    wrong = _wrong_first_tokens(log.answers, told)
     if wrong is None:
         return not_applicable(check_id, _NO_FIRST_TOKEN, file=log.file)
     faults = [f"the first token of sample {row.index} is not that of its answer" for row in wrong]
     return check.judge(check_id, faults, "each answer begins with its first token", log.file)
 
 
-def _token_counts(test: LoadGenRun, log: answers.Log) -> Check:
+def _token_counts(test: LoadGenRun, log: answers.Log, told: Reported) -> Check:
     check_id = f"{test.slug}-token-count"
-    wrong = _wrong_counts(log.answers)
+    wrong = _wrong_counts(log.answers, told)
     if wrong is None:
         return not_applicable(check_id, _NO_TOKEN_COUNT, file=log.file)
     faults = [
-        f"the answer of sample {row.index} has {len(row.data)} bytes, and {row.token_count} tokens"
-        " were reported"
+        f"the answer of sample {row.index} has {len(row.data)} bytes, and {row.token_count or 'no'}"
+        " tokens were reported"
         for row in wrong
     ]
     return check.judge(check_id, faults, "each answer has as many tokens as reported", log.file)
 
 
-def _wrong_first_tokens(logged: LoggedAnswers) -> Sequence[Row] | None:
+def _wrong_first_tokens(logged: LoggedAnswers, told: Reported) -> Sequence[Row] | None:
     """The rows whose first token, as it was reported, is not that of the answer. None: none was
-    reported.
+    reported, and none had to be.
     """
-    if all(row.first_token is None for row in logged.rows):
+    if not told.first_token and all(row.first_token is None for row in logged.rows):
         return None
     return [row for row in logged.rows if row.first_token != row.data[:_TOKEN_BYTES]]
 
 
-def _wrong_counts(logged: LoggedAnswers) -> Sequence[Row] | None:
+def _wrong_counts(logged: LoggedAnswers, told: Reported) -> Sequence[Row] | None:
     """The rows whose number of tokens, as it was reported, is not that of the answer. None: none
-    was reported.
+    was reported, and none had to be.
     """
-    if all(row.token_count is None for row in logged.rows):
+    if not told.token_count and all(row.token_count is None for row in logged.rows):
         return None
     return [row for row in logged.rows if _TOKEN_BYTES * (row.token_count or 0) != len(row.data)]
 
@@ -165,8 +184,16 @@ def _end_tokens(subject: Subject) -> frozenset[int]:
 
 
 def _failed_checks(test: LoadGenRun, subject: Subject) -> Iterator[str]:
-    """Yield a sentence for each check that failed according to TEST06's own script."""
+    """Yield a sentence for each check that failed according to TEST06's own script, and for each
+    that the closed division requires (submission checker, compliance_check.py).
+    """
     text, _ = files.attempt(files.text, subject.place.compliance / test.name / _FILE)
-    for line in (text or "").splitlines():
-        if line.strip().endswith("check pass: False"):
+    if text is None:
+        return
+    lines = [line.strip() for line in text.splitlines()]
+    for line in lines:
+        if line.endswith("check pass: False"):
             yield f"{_FILE} says {line[:80]!r}"
+    if subject.place.division == "closed":
+        for line in _REQUIRED.difference(lines):
+            yield f"{_FILE} does not say {line!r}, which the submission checker requires"

@@ -59,7 +59,7 @@ def beyond(values: Mapping[str, float], row: Benchmark) -> Iterator[str]:
     """Yield a sentence for each limit of a benchmark that the values do not meet."""
     for name, limit in row.accuracy.items():
         if not values.get(name, -math.inf) >= limit:
-            yield f"{name} is {_number(values, name)}, and at least {limit:.8g} is required"
+            yield f"{name} is {_number(values, name)}, and at least {limit} is required"
     for name, limit in row.accuracy_at_most.items():
         if not values.get(name, math.inf) <= limit:
             yield f"{name} is {_number(values, name)}, and at most {limit} is allowed"

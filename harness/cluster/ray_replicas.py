@@ -213,9 +213,9 @@ def main(argv: Sequence[str]) -> int:
         if words:
             sys.stdout.write(f"{words}\n")
             sys.stdout.flush()
+    finally:
         if not _answers(head):
             os._exit(1)  # Ray's own end would wait for the head
-    finally:
         replicas.end()
         ray.shutdown()
     return 1 if words else 0

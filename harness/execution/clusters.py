@@ -26,6 +26,7 @@ _OF_STEPS = (
     "error",
     "exclusive",
     "export",
+    "gpu-bind",
     "gpus-per-task",
     "input",
     "job-name",
@@ -138,7 +139,9 @@ class _Steps:
         """`variables`: the environment, which has the facts of an allocation."""
         self._options = options
         self._nodes = variables.get("SLURM_JOB_NUM_NODES", "1")
-        self._whole = () if "SLURM_JOB_ID" in variables else ("--exclusive", "--mem=0")
+        # The shell in which the command is typed may be a step that has all of the allocation.
+        is_inside = "SLURM_JOB_ID" in variables
+        self._whole = ("--overlap",) if is_inside else ("--exclusive", "--mem=0")
 
     def check(self, say: Callable[[str], None]) -> None:
         """See `OfReplicas`."""

@@ -92,6 +92,11 @@ def preparation(weights: Path, config: Mapping[str, Any]) -> Preparation:
     if not (weights / picture_processor.FILE).is_file():
         return OF_TENSORFLOW
     own = picture_processor.of_folder(weights, config)
+    if (own.height, own.width) != (SIDE, SIDE):
+        raise UsageError(
+            f"--weights {weights}: {picture_processor.FILE} makes pictures of {own.height} x"
+            f" {own.width}, and the benchmark has {SIDE} x {SIDE}: give weights for this size"
+        )
     for way in (OF_TENSORFLOW, OF_PYTORCH):
         same_mean = np.allclose(np.array(own.mean) / own.scale, way.mean, rtol=1e-4)
         same_deviation = np.allclose(np.array(own.std) / own.scale, way.deviation, rtol=1e-4)

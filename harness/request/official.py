@@ -117,8 +117,8 @@ def check(options: Options, rules: Rules) -> None:
     allowed = (*row.required[suite], *row.optional.get(suite, ()))
     if options.scenario not in allowed:
         raise UsageError(
-            f"--scenario {options.scenario}: {options.benchmark} has {' and '.join(allowed)} in"
-            f" {rules.round}"
+            f"--scenario {options.scenario}: {options.benchmark} has {', '.join(allowed)} in"
+            f" {rules.round}: give one of them"
         )
     KINDS[workload.metric].check(options, workload)
 
@@ -184,7 +184,7 @@ def of(
     differences = list(_differences(weights.size.config, workload))
     more = kind.other_model(workload, weights, files, differences)
     suite = _suite(row)
-    partners = _without_partner(options, row.required[suite], switches)
+    partners = _without_partner(options, row, suite, switches)
     if given:
         count = given.count
     else:
@@ -266,13 +266,17 @@ def _lacks(
 
 
 def _without_partner(
-    options: Options, required: Sequence[str], switches: Sequence[Switch]
+    options: Options, row: Benchmark, suite: str, switches: Sequence[Switch]
 ) -> Iterator[str]:
     """Yield a phrase for each setting, of which the system has the name, that leaves out a scenario
     of the suite.
     """
+    required = row.required[suite]
+    either = set(row.optional.get(suite, ()))
     for each in switches:
         others = [name for name in required if each.scenarios and name not in each.scenarios]
+        if either and each.scenarios and not either & set(each.scenarios):
+            others.append(" or ".join(sorted(either)))
         if others:
             yield Eligible.PARTNER.format(scenarios=" and ".join(others), what=each.name)
     others = [name for name in required if not SCENARIOS[name].many_at_once]

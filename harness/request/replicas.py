@@ -102,6 +102,11 @@ def prepare(options: Options, say: Callable[[str], None]) -> None:
 
 def _check_interface(address: str) -> None:
     """Raises UsageError unless it is an address of this machine."""
+    if address == "0.0.0.0":
+        raise UsageError(
+            f"--interface {address}: names all addresses: give one that the nodes reach, which"
+            " `ip addr` lists"
+        )
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as own:
             own.bind((address, 0))

@@ -50,6 +50,7 @@ def follow(connection: Connection, job: Job, number: int) -> None:
         do = message.header["do"]
         if do == ranks.LOAD:
             sut = load(ranks.workload(job, number, Path.cwd()))
+            link.send(connection, {})
         elif do == ranks.HELD:
             peak_bytes = host_memory.peak_bytes()
             link.send(connection, {**sut.held(), "peak_host_bytes": peak_bytes})

@@ -137,6 +137,8 @@ class Ranks:
             yield
             self._took(call)
             self._raise()
+        except Reported:
+            raise
         except Exception:
             # The end of another rank may be the cause. It is found soon.
             self._is_over.wait(_END_S)
@@ -168,10 +170,18 @@ class Ranks:
         for rank in self._ranks:
             link.send(rank.connection, header, arrays)
 
+    def replies(self) -> list[dict[str, Any]]:
+        """The next message of each rank. Raises Reported if one reports an error."""
+        found = [link.receive(rank.connection).header for rank in self._ranks]
+        for rank, said in zip(self._ranks, found, strict=True):
+            if "status" in said:
+                raise Reported(_of_rank(rank, said))
+        return found
+
     def held(self) -> list[dict[str, Any]]:
         """The parameters that ranks 1, 2, … hold, as `held` of the SUT returns them."""
         with self.call(HELD, {}):
-            replies = [link.receive(rank.connection).header for rank in self._ranks]
+            replies = self.replies()
             self.peak_host_bytes = sum(reply.pop("peak_host_bytes") for reply in replies)
         return replies
 
@@ -213,7 +223,10 @@ class Ranks:
             time.sleep(_TICK_S)
         if self._call:
             write_json(Path.cwd() / "outcome.json", fault)
-            os._exit(0)
+            sys.stderr.write(f"{fault.reason}\n")
+            sys.stderr.flush()
+            # A worker is judged by the file, and a replica by its end.
+            os._exit(1 if self._job.replicated else 0)
 
     def _ended(self) -> WorkerOutcome | None:
         """The outcome if a rank has ended. None: all run."""
@@ -224,7 +237,7 @@ class Ranks:
         first = min(ended, key=lambda rank: rank.process.returncode)
         said = _last_message(first.connection)
         if first.process.returncode >= 0 and "status" in said:
-            return WorkerOutcome(said["status"], f"rank {first.number}: {said['reason']}")
+            return _of_rank(first, said)
         return self._gone(first)
 
     def _gone(self, rank: _Rank) -> WorkerOutcome:
@@ -254,6 +267,11 @@ class Ranks:
             return None
         reason = f"the ranks hung: the call {call.key[0]!r} was not done within {limit_s:.1f} s"
         return WorkerOutcome("error", f"{reason}; see {self._folder}")
+
+
+def _of_rank(rank: _Rank, said: Mapping[str, Any]) -> WorkerOutcome:
+    """The outcome that a rank reported."""
+    return WorkerOutcome(said["status"], f"rank {rank.number}: {said['reason']}")
 
 
 def _last_message(connection: Connection) -> dict[str, Any]:

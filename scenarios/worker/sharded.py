@@ -17,6 +17,7 @@ def load(ranks: Ranks, function: Callable[[Workload], Any]) -> Sharded:
     """Let all ranks load the SUT. `function` loads it in this process."""
     with ranks.call(LOAD, {}):
         sut = function(ranks.workload)
+        ranks.replies()
     return Sharded(sut, ranks)
 
 

@@ -17,6 +17,7 @@ from harness.execution import machine
 from harness.measurement import run
 from harness.request import options, plan, replicas
 from harness.request.options import Options
+from scenarios.worker.replicas import cores
 from sut.registry import SUTS
 from tests.support.cells import Reporter, request
 from tests.support.synthetic_runs import cell, record_json
@@ -31,7 +32,7 @@ def resolved(*words):
 
 @pytest.fixture
 def two_cores(tmp_path, monkeypatch):
-    monkeypatch.setattr(replicas, "_TOPOLOGY", tmp_path)
+    monkeypatch.setattr(cores, "_TOPOLOGY", tmp_path)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
 
 
@@ -109,7 +110,7 @@ def test_each_replica_has_a_device_for_each_of_its_shards(monkeypatch):
 
 
 def test_cores_of_a_replica_are_enough_for_its_shards(monkeypatch, tmp_path):
-    monkeypatch.setattr(replicas, "_TOPOLOGY", tmp_path)
+    monkeypatch.setattr(cores, "_TOPOLOGY", tmp_path)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(9)))
     found = resolved(*shards(2), "--replicas", "2")
     assert found.places == (Place(cores=(0, 1, 2, 3)), Place(cores=(4, 5, 6, 7)))

@@ -20,6 +20,7 @@ from compliance.logs import files
 from compliance.rules import Rules
 from compliance.scoring import accuracy, official
 from compliance.subject import Subject
+from formats import shards
 from formats.cell import INT8
 from formats.checks import Check, Fault
 from formats.outcome import WorkerOutcome
@@ -232,12 +233,14 @@ def _speed(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
     """
     where = {"file": "raw/performance/outcome.json", "fix": _COMPUTE}
     detail = subject.performance.detail
-    product = (outcome.evidence_after or {}).get("matrix_flops")
+    evidence = outcome.evidence_after or {}
+    product = evidence.get("matrix_flops")
     least, mean_ns = record.least_flops, detail.number("result_mean_latency_ns")
     rate = detail.number("result_samples_per_second") or (1e9 / mean_ns if mean_ns else None)
     if not isinstance(product, int | float) or least is None or rate is None or product <= 0:
         return not_applicable(_SPEED, UNKNOWN_SPEED, **where)
-    product *= record.cell.device_count
+    cell = record.cell
+    product *= cell.replica_count * shards.at_once(evidence, cell.shard_count)
     limits = subject.rules.project_limits
     factor = limits.faster_than_products
     if record.cell.quantized == INT8:

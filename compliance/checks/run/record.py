@@ -161,9 +161,13 @@ def _jobs(subject: Subject, record: Record) -> Iterator[Fault | str]:
     cluster = record.cell.cluster
     if (first.launch is None) != (cluster is None):
         yield _differs("launch", first.launch, cluster)
-    nodes = replicas if cluster else 0
-    if len(record.nodes) != nodes:
-        yield mismatch("nodes", shorten(repr(record.nodes)), f"{nodes} names", "replicas require")
+    outcome = subject.performance.outcome
+    nodes = outcome.nodes if outcome else ()
+    if tuple(record.nodes) != nodes:
+        yield _differs("nodes", nodes, record.nodes)
+    count = replicas if cluster else 0
+    if len(nodes) != count:
+        yield mismatch("nodes", shorten(repr(nodes)), f"{count} names", "replicas require")
     sorts = LENGTH_BUCKETS in record.cell.switches
     if bool(first.length_buckets) != sorts:
         expected = "some" if sorts else "none"

@@ -25,6 +25,8 @@ from harness.inputs.user_weights import Folder
 from harness.messages import Eligible, InputNote
 from harness.request.options import Options
 
+_OF_TOKENS = ("Server", "Interactive")
+"""The scenarios whose limits are of tokens."""
 _COMPARED = 8
 """So many texts are compared with their tokens."""
 _Tokens = Annotated[
@@ -68,6 +70,7 @@ def check(options: Options, workload: OfficialWorkload) -> None:
         f"--max-latency-ms {options.max_latency_ms}": options.max_latency_ms is not None,
         f"--max-ttft-ms {options.max_ttft_ms}": options.max_ttft_ms is not None,
         f"--max-tpot-ms {options.max_tpot_ms}": options.max_tpot_ms is not None,
+        "--stream off": options.stream == "off" and options.scenario in _OF_TOKENS,
     }
     for flag, is_given in contradicts.items():
         if is_given:

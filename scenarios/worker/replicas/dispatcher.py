@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from formats import shards
 from formats.figures import TOKEN_BYTES
 from formats.job import PERFORMANCE, Job
 from formats.outcome import WorkerOutcome
@@ -57,8 +58,8 @@ _EARLIER_S = 10.0
 _TICK_S, _END_S = 0.25, 2.0
 _COMPARED = ("versions", "device")
 """The values of a loaded replica that all replicas must share."""
-_OUT_OF_MEMORY = "out of memory"
-"""Slurm's words for a process that the kernel killed for want of memory, in lower case."""
+_OUT_OF_MEMORY = ("out of memory", "outofmemory")
+"""The words of Slurm and Ray for a process that was killed for want of memory, in lower case."""
 _CONNECT_S = LOAD_LIMIT_S - 60
 """A cluster may take so long to start the replicas."""
 _clock = time.perf_counter_ns
@@ -378,6 +379,7 @@ class Replicated:
         for number, (_, other) in enumerate(found):
             for name in names:
                 self._check_same(number, name, getattr(other, name), getattr(after, name))
+            self._check_same(number, "bytes of its shards", _of_shards(other), _of_shards(after))
         self.peak_host_bytes = sum(reply.header["peak_host_bytes"] for reply in self._ended)
         return before, after
 
@@ -622,10 +624,10 @@ class Replicated:
         how = how or "closed its connection"
         was_killed = how.endswith(signal.SIGKILL.name)
         is_oom = was_killed and host_memory.kernel_oom_kills() > self._oom_kills
-        if is_oom or _OUT_OF_MEMORY in how.lower():
+        if is_oom or any(words in how.lower() for words in _OUT_OF_MEMORY):
             named = self._named(replica.number)
             reason = (
-                f"the kernel killed {named} for want of memory{held}: choose a smaller --size or"
+                f"{named} was killed for want of memory{held}: choose a smaller --size or"
                 " --batch-size, or fewer --replicas"
             )
             return Reported(WorkerOutcome("oom", reason))
@@ -661,3 +663,8 @@ def _difference(name: str, other: Any, first: Any, who: str) -> str:
         name = next(each for each in names if first.get(each) != other.get(each))
         other, first = other.get(name, "none"), first.get(name, "none")
     return f"has {name} {other}, and {who} has {first}: all must be equal"
+
+
+def _of_shards(evidence: Evidence) -> list[int]:
+    """The bytes of each shard, in ascending order, whatever the devices are called."""
+    return sorted(size for _, size in shards.parts({"detail": evidence.detail}))

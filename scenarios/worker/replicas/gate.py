@@ -25,10 +25,14 @@ HOST = "127.0.0.1"
 """The interface on which replicas of this machine connect."""
 _PROOF_S = 5.0
 """A connection that is silent for so long, before it has proved the secret, is closed."""
-_ALIVE = {"TCP_KEEPIDLE": 2, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 4, "TCP_USER_TIMEOUT": 6000}
+_ALIVE = {"TCP_KEEPIDLE": 2, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 4}
 """Options of a connection (tcp(7)): after 2 seconds without data the kernel asks the other kernel
-for a sign of life, and after 6 seconds (6000 ms) without one the connection is lost. A process that
-computes needs to do nothing for it.
+for a sign of life, and after 6 seconds without one the connection is lost. A process that computes
+needs to do nothing for it.
+"""
+_UNSENT_MS, _UNSENT_ANSWERS_MS = 6_000, 60_000
+"""TCP_USER_TIMEOUT: a message may wait so long for its receiver. Answers wait until those of other
+replicas are read.
 """
 
 
@@ -54,11 +58,11 @@ class Gate:
         while count:
             try:
                 connection = self._proved(self._listener.accept())
+                _prepare(connection, _UNSENT_MS)
             except (AuthenticationError, EOFError, OSError):
                 if self._closed:
                     return
                 continue
-            _prepare(connection)
             self.arrived.put(connection)
             count -= 1
 
@@ -94,7 +98,7 @@ def dial(address: tuple[str, int]) -> Connection:
             f"cannot reach {address[0]} port {address[1]} ({e}): give --interface, an address of"
             " the machine with the command that its nodes reach"
         ) from None
-    _prepare(connection)
+    _prepare(connection, _UNSENT_ANSWERS_MS)
     return connection
 
 
@@ -109,14 +113,14 @@ def limit_waiting(connection: Connection, seconds: float) -> None:
         own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
 
 
-def _prepare(connection: Connection) -> None:
+def _prepare(connection: Connection, unsent_ms: int) -> None:
     """Do not hold small messages back until earlier ones are confirmed, and notice within seconds
     that the other machine has gone.
     """
     with _socket(connection) as own:
         own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         own.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in _ALIVE.items():
+        for name, value in {**_ALIVE, "TCP_USER_TIMEOUT": unsent_ms}.items():
             if hasattr(socket, name):
                 own.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 

@@ -13,6 +13,7 @@ import select
 import subprocess
 import sys
 from contextlib import suppress
+from multiprocessing import AuthenticationError
 from pathlib import Path
 
 from formats.job import Job, read_job
@@ -33,7 +34,7 @@ def main(argv: list[str], module: str = "scenarios.worker.replica") -> None:
     try:
         _place(job, int(part), int(parts))
         connection = gate.dial((host, int(port)))
-    except (OSError, ValueError) as e:
+    except (AuthenticationError, EOFError, OSError, ValueError) as e:
         sys.exit(f"task {number}: node {node()}: {e}")
     directory = folder(job, int(number))
     directory.mkdir(exist_ok=True)
@@ -54,11 +55,12 @@ def main(argv: list[str], module: str = "scenarios.worker.replica") -> None:
 def _place(job: Job, part: int, parts: int) -> None:
     """Pin this process. Raises ValueError if the replica has no place of its own."""
     assert job.launch
-    variable = DEVICES[job.workload.device].chosen_by
-    if variable and not os.environ.get(variable):
+    device = DEVICES[job.workload.device]
+    named = device.named(os.environ)
+    if device.chosen_by and len(named) != 1:
         raise ValueError(
-            f"the cluster set no {variable}, which gives each replica a device of its own:"
-            " configure these devices in the cluster"
+            f"each replica needs one device of its own, and the cluster set {device.chosen_by} to"
+            f" {','.join(named) or 'nothing'}: configure these devices in the cluster"
         )
     if not job.launch.pinned:
         return

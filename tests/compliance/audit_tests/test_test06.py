@@ -45,12 +45,24 @@ def row(*tokens: int, first: int | None = None, count: int | None = None) -> str
     ],
 )
 def test_each_line_is_that_of_the_log(tmp_path, rows, first, length, end, verdict):
-    lines = test06.verify_text(log(tmp_path, *rows), ENDS).splitlines()
+    nothing = test06.Reported(first_token=False, token_count=False)
+    lines = test06.verify_text(log(tmp_path, *rows), ENDS, nothing).splitlines()
     assert lines[:4] == [
         f"First token check pass: {first}",
         f"EOS check pass: {end}",
         f"Sample length check pass: {length}",
         f"TEST06 verification {verdict}",
+    ]
+
+
+def test_what_a_streaming_system_does_not_report_is_no_skipped_check(tmp_path):
+    logged = log(tmp_path, row(5, 6, 2), row(5, 2))
+    streamed = test06.Reported(first_token=True, token_count=True)
+    assert test06.verify_text(logged, ENDS, streamed).splitlines() == [
+        "First token check pass: False",
+        "EOS check pass: True",
+        "Sample length check pass: False",
+        "TEST06 verification failed",
     ]
 
 

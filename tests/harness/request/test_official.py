@@ -100,7 +100,7 @@ def test_the_dry_run_shows_it(tmp_path, files, capsys):
     ("changes", "sentence"),
     [
         ({"dataset": None}, "needs --weights DIR, .* with vocab.txt, and --dataset FILE, which is"),
-        ({"scenario": "Server"}, "bert-99 has SingleStream and Offline in v6.1"),
+        ({"scenario": "Server"}, "bert-99 has SingleStream, Offline in v6.1"),
         ({"seq_len": 128}, "bert-99 has 384: leave it out"),
     ],
 )

@@ -85,7 +85,7 @@ def test_the_model_of_the_closed_division_may_enter_both(tmp_path, files, monkey
     ("changes", "sentence"),
     [
         ({"dataset": None}, "needs --weights DIR, the folder of a ResNet, and --dataset DIR"),
-        ({"scenario": "Server"}, "resnet has SingleStream and MultiStream and Offline in v6.1"),
+        ({"scenario": "Server"}, "resnet has SingleStream, MultiStream, Offline in v6.1"),
         ({"seq_len": 128}, "is for models that predict from text"),
     ],
 )

@@ -28,6 +28,8 @@ LLAMA_8B = {
     "num_key_value_heads": 8,
     "intermediate_size": 14336,
     "vocab_size": 128256,
+    "hidden_act": "silu",
+    "rms_norm_eps": 1e-5,
 }
 
 
@@ -123,11 +125,16 @@ def test_the_base_model_has_the_sizes_and_not_the_end_tokens(
     assert found.division.startswith("open, because" if phrases else "closed, if the weights")
 
 
+def test_a_switch_that_is_only_for_offline_leaves_no_second_scenario(tmp_path, files):
+    changes = {"benchmark": "llama3.1-8b", "tuned": "batch-x2"}
+    assert "Interactive or Server" in asked(tmp_path, files, **changes).official_run.eligibility
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
         ({"weights": None}, "needs --weights DIR, .* and --dataset FILE, which is cnn_eval.json"),
-        ({"scenario": "Server"}, "llama3.1-8b-edge has SingleStream and Offline in v6.1"),
+        ({"scenario": "Server"}, "llama3.1-8b-edge has SingleStream, Offline in v6.1"),
         ({"new_tokens": 64}, "^--new-tokens 64: llama3.1-8b-edge decides the prompts, .* leave it"),
         ({"eos": "ignore"}, "^--eos ignore: llama3.1-8b-edge decides"),
         ({"chat": "default"}, "^--chat: llama3.1-8b-edge decides"),

@@ -101,6 +101,7 @@ def test_a_rank_makes_the_calls_of_rank_0_on_the_same_inputs(tmp_path, monkeypat
     following = threading.Thread(target=rank.follow, args=(theirs, job_of(tmp_path), 3))
     following.start()
     link.send(ours, {"do": "load"})
+    assert link.receive(ours).header == {}
     link.send(ours, {"do": "predict"}, {"input_ids": np.array([[1, 2]])})
     link.send(ours, {"do": "logits"}, {"tokens": np.array([[3]])})
     link.send(ours, {"do": "stream"}, {"input_ids": np.array([[1]])})
