@@ -23,10 +23,10 @@ def parts(evidence: Mapping[str, Any]) -> list[tuple[str, int]]:
 
 def at_once(evidence: Mapping[str, Any], count: int) -> int:
     """How many of `count` shards multiply with processors or a device of their own. The host
-    devices of JAX share all threads.
+    devices of JAX (`cpu:0`, `cpu:1`, …) share all threads.
     """
-    share = any(device.startswith("TFRT_CPU") for device, _ in parts(evidence))
-    return 1 if share else count
+    share_threads = any(device.startswith("cpu:") for device, _ in parts(evidence))
+    return 1 if share_threads else count
 
 
 def words(evidence: Mapping[str, Any]) -> str:

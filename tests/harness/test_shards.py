@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import formats.shards
 from formats import documents, reading
 from formats.job import Place
 from harness import summary
@@ -135,3 +136,12 @@ def test_a_result_says_what_each_device_holds_and_the_audit_looks(tmp_path):
     assert rows["shards"] == "parameters on 2 devices (0.5243 MB, 0.5243 MB)"
     record = json.loads((Path(result.directory) / "record.json").read_text())
     assert record["cell"]["options"]["shards"] == 2
+
+
+def test_the_host_devices_of_jax_share_all_threads_and_processes_divide_them():
+    def at_once(*devices):
+        parts = [{"device": device, "bytes": 1} for device in devices]
+        return formats.shards.at_once({"detail": {"shards": parts}}, len(devices))
+
+    assert at_once("cpu:0", "cpu:1") == 1
+    assert at_once("cpu, process 3", "cpu, process 4") == 2
