@@ -66,8 +66,12 @@ def _of_linear(dtype: torch.dtype) -> tuple[str, str]:
         library, instructions = matrix_library.printed(_printed(dtype))
     except Exception:  # noqa: BLE001  a build of torch may lack anything
         return UNKNOWN, UNKNOWN
-    if library == UNKNOWN and dtype == torch.float32 and "BLAS_INFO=mkl" in torch.__config__.show():
-        return "MKL", _mkl_instructions()  # torch has no third library for float32
+    if library == UNKNOWN and "BLAS_INFO=mkl" in torch.__config__.show():
+        if dtype == torch.float32:
+            return "MKL", _mkl_instructions()  # torch has no third library for float32
+        if dtype in (torch.bfloat16, torch.float16):
+            # Without AVX-512 oneDNN is not asked (ATen/native/CPUBlas.cpp, `gemm`).
+            return "PyTorch's own kernels", UNKNOWN
     return library, instructions
 
 
