@@ -35,7 +35,7 @@ class Payloads(Mapping[int, bytes]):
     """
 
     def __init__(self, content: bytearray, indices: Sequence[int], starts: Sequence[int]):
-        """Keeps the first answer of each sample, as the official scripts do.
+        """Keeps the last answer of each sample.
 
         Args:
             content: the answers of all rows, one after the other.
@@ -44,10 +44,10 @@ class Payloads(Mapping[int, bytes]):
                 one.
         """
         self._content, self._starts = content, starts
-        keys, rows = np.unique(np.asarray(indices, np.int64), return_index=True)
+        keys, backwards = np.unique(np.asarray(indices, np.int64)[::-1], return_index=True)
         whole = len(keys) > 0 and keys[0] == 0 and keys[-1] == len(keys) - 1
         self._keys: Sequence[int] = range(len(keys)) if whole else array("q", keys.tobytes())
-        self._rows = array("q", rows.astype(np.int64).tobytes())
+        self._rows = array("q", (len(indices) - 1 - backwards).astype(np.int64).tobytes())
 
     def _place(self, index: object) -> int | None:
         """The position of `index` among the keys, which ascend; None if it is no key."""
@@ -80,8 +80,8 @@ class Answers:
     """The rows of mlperf_log_accuracy.json.
 
     Attributes:
-        payloads: qsl_idx → the answered bytes, the first ones if there are several. Empty if the
-            log is truncated.
+        payloads: qsl_idx → the answered bytes, the last ones if there are several. Empty if the log
+            is truncated.
         seq_ids, indices: the sample number and the qsl_idx of each row, in the file's order.
         problems: the problems of the file, one sentence each, at most twenty.
     """
