@@ -35,17 +35,17 @@ def inapplicable(job: Job, samples: int) -> str:
     return "" if job.workload.task == "generate" else "the model generates no tokens"
 
 
-class Reported(NamedTuple):
-    """What LoadGen was told of each answer: its first token, its number of tokens."""
+class Required(NamedTuple):
+    """What a system must report to LoadGen about each answer."""
 
     first_token: bool
     token_count: bool
 
 
-def reported(performance: Detail, scenario: str) -> Reported:
-    """What a system must report, by the log of its performance test."""
+def required_of(performance: Detail, scenario: str) -> Required:
+    """Return what a system must report, by the log of its performance test."""
     streams = has_token_latencies(performance)
-    return Reported(first_token=streams and scenario != "Offline", token_count=streams)
+    return Required(first_token=streams and scenario != "Offline", token_count=streams)
 
 
 def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Check]:
@@ -54,24 +54,24 @@ def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Che
     if log is None:
         return results
     ends = _end_tokens(subject)
-    told = reported(subject.performance.detail, subject.scenario)
+    required = required_of(subject.performance.detail, subject.scenario)
     return [
         *results,
-        _tokens(test, log, ends, told, subject),
+        _tokens(test, log, ends, required, subject),
         _last_tokens(test, log, ends, subject),
-        _first_tokens(test, log, told),
-        _token_counts(test, log, told),
+        _first_tokens(test, log, required),
+        _token_counts(test, log, required),
     ]
 
 
-def verify_text(logged: LoggedAnswers, ends: frozenset[int], told: Reported) -> str:
+def verify_text(logged: LoggedAnswers, ends: frozenset[int], required: Required) -> str:
     """The verify_accuracy.txt of TEST06. A check that cannot be decided is Skipped; the submission
     checker accepts that only for the first token.
     """
     wrong_rows = {
-        "First token check": _wrong_first_tokens(logged, told),
+        "First token check": _wrong_first_tokens(logged, required),
         "EOS check": _several_ends(logged, ends) if ends else None,
-        "Sample length check": _wrong_counts(logged, told),
+        "Sample length check": _wrong_counts(logged, required),
     }
     notes = {
         "First token check": _NO_FIRST_TOKEN,
@@ -82,19 +82,20 @@ def verify_text(logged: LoggedAnswers, ends: frozenset[int], told: Reported) -> 
         f"{name} pass: {'Skipped' if wrong is None else not wrong}"
         for name, wrong in wrong_rows.items()
     ]
-    lines.append(_verdict(_is_complete(logged, ends, told)))
-    if skipped := [notes[name] for name, wrong in wrong_rows.items() if wrong is None]:
+    lines.append(_verdict(_is_complete(logged, ends, required)))
+    skipped = [notes[name] for name, wrong in wrong_rows.items() if wrong is None]
+    if skipped:
         lines.append("; ".join(skipped))
     return "\n".join(lines) + "\n"
 
 
-def _is_complete(logged: LoggedAnswers, ends: frozenset[int], told: Reported) -> bool:
+def _is_complete(logged: LoggedAnswers, ends: frozenset[int], required: Required) -> bool:
     """Whether there are answers, and nothing is wrong with them."""
     wrong = (
         logged.problems,
         _several_ends(logged, ends),
-        _wrong_first_tokens(logged, told),
-        _wrong_counts(logged, told),
+        _wrong_first_tokens(logged, required),
+        _wrong_counts(logged, required),
     )
     return bool(logged.rows) and not any(wrong)
 
@@ -104,14 +105,14 @@ def _verdict(complete: bool) -> str:
 
 
 def _tokens(
-    test: LoadGenRun, log: answers.Log, ends: frozenset[int], told: Reported, subject: Subject
+    test: LoadGenRun, log: answers.Log, ends: frozenset[int], required: Required, subject: Subject
 ) -> Check:
     faults = []
     for row in log.answers.rows:
         if len(row.data) % _TOKEN_BYTES or not row.data:
             faults.append(f"the answer of sample {row.index} has {len(row.data)} bytes")
     faults += _failed_checks(test, subject)
-    verdict = _verdict(_is_complete(log.answers, ends, told))
+    verdict = _verdict(_is_complete(log.answers, ends, required))
     faults += verify_files.contradictions(test, _FILE, verdict, subject)
     good = "every answer consists of whole int32 tokens"
     return check.judge(f"{test.slug}-tokens", faults, good, log.file)
@@ -131,18 +132,18 @@ def _last_tokens(
     return check.judge(check_id, faults, f"no answer ends with more than one of {names}", log.file)
 
 
-def _first_tokens(test: LoadGenRun, log: answers.Log, told: Reported) -> Check:
+def _first_tokens(test: LoadGenRun, log: answers.Log, required: Required) -> Check:
     check_id = f"{test.slug}-first-token"
-    wrong = _wrong_first_tokens(log.answers, told)
+    wrong = _wrong_first_tokens(log.answers, required)
     if wrong is None:
         return not_applicable(check_id, _NO_FIRST_TOKEN, file=log.file)
     faults = [f"the first token of sample {row.index} is not that of its answer" for row in wrong]
     return check.judge(check_id, faults, "each answer begins with its first token", log.file)
 
 
-def _token_counts(test: LoadGenRun, log: answers.Log, told: Reported) -> Check:
+def _token_counts(test: LoadGenRun, log: answers.Log, required: Required) -> Check:
     check_id = f"{test.slug}-token-count"
-    wrong = _wrong_counts(log.answers, told)
+    wrong = _wrong_counts(log.answers, required)
     if wrong is None:
         return not_applicable(check_id, _NO_TOKEN_COUNT, file=log.file)
     faults = [
@@ -153,20 +154,20 @@ def _token_counts(test: LoadGenRun, log: answers.Log, told: Reported) -> Check:
     return check.judge(check_id, faults, "each answer has as many tokens as reported", log.file)
 
 
-def _wrong_first_tokens(logged: LoggedAnswers, told: Reported) -> Sequence[Row] | None:
+def _wrong_first_tokens(logged: LoggedAnswers, required: Required) -> Sequence[Row] | None:
     """The rows whose first token, as it was reported, is not that of the answer. None: none was
     reported, and none had to be.
     """
-    if not told.first_token and all(row.first_token is None for row in logged.rows):
+    if not required.first_token and all(row.first_token is None for row in logged.rows):
         return None
     return [row for row in logged.rows if row.first_token != row.data[:_TOKEN_BYTES]]
 
 
-def _wrong_counts(logged: LoggedAnswers, told: Reported) -> Sequence[Row] | None:
+def _wrong_counts(logged: LoggedAnswers, required: Required) -> Sequence[Row] | None:
     """The rows whose number of tokens, as it was reported, is not that of the answer. None: none
     was reported, and none had to be.
     """
-    if not told.token_count and all(row.token_count is None for row in logged.rows):
+    if not required.token_count and all(row.token_count is None for row in logged.rows):
         return None
     return [row for row in logged.rows if _TOKEN_BYTES * (row.token_count or 0) != len(row.data)]
 

@@ -202,7 +202,9 @@ def main(argv: Sequence[str]) -> int:
     ray.init(address=address, log_to_driver=False)
     nodes = spread(int(count), resource, ray.nodes())
     if not nodes:
-        needed = "" if resource == "none" else f" with a {resource} for each"
+        needed = f" with a {resource} for each"
+        if resource == "none":
+            needed = ""
         sys.stdout.write(f"no number of alive nodes can share {count} replicas equally{needed}\n")
         return 1
     head = _head(address)

@@ -191,6 +191,10 @@ class _Tasks:
 
     def command(self, used: int, count: int, *, accelerator: bool, pinned: bool) -> tuple[str, ...]:
         """See `OfReplicas`, and `harness.cluster.ray_replicas`."""
-        resource = "GPU" if accelerator else "CPU" if pinned else "none"
+        resource = "none"
+        if accelerator:
+            resource = "GPU"
+        elif pinned:
+            resource = "CPU"
         program = (str(ray_python(self._cache)), "-P", "-m", "harness.cluster.ray_replicas")
         return (*program, self._address, str(used), str(count), resource)

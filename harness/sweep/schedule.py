@@ -178,7 +178,8 @@ def _noise(series: Sequence[Series], first_round: Mapping[int, float | None]) ->
     and the cell that it repeats.
     """
     noise = 1.0
-    for control in (each for each in series if each.control):
+    controls = [each for each in series if each.control]
+    for control in controls:
         same = [first_round[s.number] for s in series if s.words == control.words]
         speeds = [speed for speed in same if speed]
         noise = max(noise, max(speeds, default=1.0) / min(speeds, default=1.0))
@@ -272,7 +273,8 @@ def ratio_to_first(
     rivals = [s for s in series if s.comparison == one.comparison]
     if _is_tuned(one):
         same = [s for s in series if s.without_switches == one.without_switches]
-        if any(figures(s.number, results) for s in same if not _is_tuned(s)):
+        plain = [s for s in same if not _is_tuned(s)]
+        if any(figures(s.number, results) for s in plain):
             rivals = sorted(same, key=_is_tuned)
     measured = [s for s in rivals if figures(s.number, results)]
     ratio = ratios(measured, results).get(one.number)

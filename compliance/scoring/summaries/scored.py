@@ -75,8 +75,9 @@ def _text(number: int, data: bytes, reader: Tokenizer, cleans: bool) -> str:
     if tokens.min() < 0:
         raise ValueError(f"the answer of sample {number} has the token {tokens.min()}")
     text = str(reader.decode(tokens.tolist(), skip_special_tokens=True))
-    for spaced in _CLEANED if cleans else ():
-        text = text.replace(spaced, spaced.strip())
+    if cleans:
+        for spaced in _CLEANED:
+            text = text.replace(spaced, spaced.strip())
     return text
 
 

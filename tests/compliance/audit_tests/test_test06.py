@@ -45,7 +45,7 @@ def row(*tokens: int, first: int | None = None, count: int | None = None) -> str
     ],
 )
 def test_each_line_is_that_of_the_log(tmp_path, rows, first, length, end, verdict):
-    nothing = test06.Reported(first_token=False, token_count=False)
+    nothing = test06.Required(first_token=False, token_count=False)
     lines = test06.verify_text(log(tmp_path, *rows), ENDS, nothing).splitlines()
     assert lines[:4] == [
         f"First token check pass: {first}",
@@ -57,7 +57,7 @@ def test_each_line_is_that_of_the_log(tmp_path, rows, first, length, end, verdic
 
 def test_what_a_streaming_system_does_not_report_is_no_skipped_check(tmp_path):
     logged = log(tmp_path, row(5, 6, 2), row(5, 2))
-    streamed = test06.Reported(first_token=True, token_count=True)
+    streamed = test06.Required(first_token=True, token_count=True)
     assert test06.verify_text(logged, ENDS, streamed).splitlines() == [
         "First token check pass: False",
         "EOS check pass: True",
