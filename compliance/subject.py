@@ -136,11 +136,17 @@ class Subject:
         """The model's name that LoadGen looked for in user.conf. The submitter's harness gives it.
 
         It is the name, of those in user.conf, whose lines agree best with the performance test's
-        log, and the folder's name if none agrees better.
+        log, and the folder's name if none agrees better. This harness gives no names but the
+        folder's and that of LoadGen's own configuration.
         """
         conf = parse(self.performance.user_conf or "")
-        names = sorted(conf.models() - {self.place.benchmark})
-        return max([self.place.benchmark, *names], key=lambda name: _agreeing(conf, name, self))
+        names = conf.models() - {self.place.benchmark}
+        if self.place.run:
+            row = self.rules.benchmarks.get(self.place.benchmark)
+            names &= {row.of(self.place.scenario).loadgen_name} if row else set()
+        return max(
+            [self.place.benchmark, *sorted(names)], key=lambda name: _agreeing(conf, name, self)
+        )
 
     @property
     def scenario(self) -> str:
@@ -248,10 +254,9 @@ def conf_entry(conf: Conf, key: str, subject: Subject) -> tuple[str, float] | No
     """(the whole key, the value) that LoadGen finds in user.conf for a setting; None if it finds
     none.
 
-    In a bare submission the model's name may differ from the folder's: see `Subject.conf_name`.
+    The model's name may differ from the folder's: see `Subject.conf_name`.
     """
-    model = subject.place.benchmark if subject.place.run else subject.conf_name
-    return conf.look_up(model, subject.scenario, key)
+    return conf.look_up(subject.conf_name, subject.scenario, key)
 
 
 def _agreeing(conf: Conf, model: str, subject: Subject) -> tuple[int, int]:
@@ -294,7 +299,8 @@ def requested_value(subject: Subject, key: str) -> tuple[float, bool] | None:
         return None
     entry = conf_entry(parse(subject.performance.user_conf or ""), key, subject)
     # A submitted user.conf for other models may be rounded, or of another run.
-    own = entry is not None and entry[0].startswith(("*.", f"{subject.place.benchmark}."))
+    name = subject.conf_name if subject.place.run else subject.place.benchmark
+    own = entry is not None and entry[0].startswith(("*.", f"{name}."))
     if entry is not None and own and close(entry[1] * rule.factor, logged, DIGITS):
         return entry[1] * rule.factor, True
     few_digits = float(f"{logged:.5g}") == logged

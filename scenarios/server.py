@@ -20,10 +20,6 @@ from scenarios.worker.watch import Watch
 from sut.contract import Inference
 
 _UNLIMITED_MS = 1e9
-_OF_TOKENS_MS = 20_000.0
-"""The limit of a whole answer whose tokens are limited. LoadGen does not judge by it, and the
-submission checker refuses a larger one (constants.py, "latency-constraint" of llama3.1-8b).
-"""
 _PATIENCE, _LEAST_PATIENCE_S = 100, 60
 """A request may wait so many times its limit, and at least so many seconds. Then the test ends with
 an overload.
@@ -33,14 +29,12 @@ an overload.
 def user_conf(job: Job, calibration: Mapping[str, float], in_flight: int) -> dict[str, float]:
     """Return the settings that the scenario adds to user.conf."""
     serving = serving_of(job)
-    unlimited_ms = _OF_TOKENS_MS if job.stream else _UNLIMITED_MS
-    conf = {
-        "target_qps": calibration["rate"],
-        "target_latency": serving.max_latency_ms or unlimited_ms,
-    }
-    if job.stream:
+    conf = {"target_qps": calibration["rate"]}
+    if job.stream:  # LoadGen does not judge by the latency of whole answers then
         conf["ttft_latency"] = serving.max_ttft_ms or _UNLIMITED_MS
         conf["tpot_latency"] = serving.max_tpot_ms or _UNLIMITED_MS
+    else:
+        conf["target_latency"] = serving.max_latency_ms or _UNLIMITED_MS
     if job.limits.quick:
         conf["min_duration"] = job.limits.planned_ms
         conf["min_query_count"] = least_requests(job)

@@ -66,6 +66,7 @@ class Benchmark:
         by_scenario: scenario → fields that differ there.
         scenario: scenario → fields of the round's ScenarioRules that differ for this benchmark.
         workload: the name of the workload that `--benchmark` runs; empty: it runs none.
+        loadgen_name: the name by which `--benchmark` asks LoadGen for its configuration.
     """
 
     performance_sample_count: int
@@ -84,6 +85,7 @@ class Benchmark:
     by_scenario: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     scenario: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     workload: str = ""
+    loadgen_name: str = ""
 
     def of(self, scenario: str) -> Benchmark:
         """The row as it is in one scenario."""

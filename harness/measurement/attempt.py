@@ -98,7 +98,7 @@ def make_job(
         workload=_workload(attempt),
         scenario=request.options.scenario,
         test=test,
-        benchmark=request.benchmark,
+        benchmark=request.loadgen_name,
         answer=("loss",) if request.trains else request.model.answer_keys,
         procedure=FIT if request.trains else "loadgen",
         inputs=inputs.path,

@@ -117,10 +117,17 @@ class Request:
 
     @property
     def benchmark(self) -> str:
-        """The name of the benchmark. LoadGen's embedded configuration has no settings for it."""
+        """The name of the benchmark, which names its folders."""
         if self.official_run:
             return self.official_run.name
         return "-".join(filter(None, (self.model.name, self.size.name, self.model.second_task)))
+
+    @property
+    def loadgen_name(self) -> str:
+        """The name by which LoadGen looks up its configuration. It has its own settings only for
+        the names of official benchmarks.
+        """
+        return self.official_run.row.loadgen_name if self.official_run else self.benchmark
 
     @property
     def official(self) -> str:

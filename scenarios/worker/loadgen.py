@@ -20,6 +20,15 @@ from scenarios.worker.qsl import Qsl
 from scenarios.worker.streaming import Responder
 from scenarios.worker.watch import Watch
 
+_OPEN_ONLY = {
+    "use_token_latencies": ("use_token_latencies", 1),
+    "ttft_latency": ("ttft_latency", 1_000_000),
+    "tpot_latency": ("tpot_latency", 1_000_000),
+}
+"""Key of user.conf that makes a result eligible only for the open division
+(test_settings_internal.cc) → LoadGen's attribute, and its units in one unit of the key.
+"""
+
 
 def responder(
     heartbeat: Heartbeat, watch: Watch, dry: bool = False, counts_tokens: bool = False
@@ -101,9 +110,10 @@ def settings(job: Job, conf: Mapping[str, float]) -> dict[str, float]:
     """The settings of the whole user.conf. `conf` is the scenario's part of it.
 
     Duration and counts are always stated, because LoadGen's embedded configuration has its own for
-    names that it knows.
+    names that it knows. A key of the open division is stated only if it changes that configuration.
     """
-    return {
+    embedded = test_settings(job)
+    values = {
         "min_duration": job.limits.min_duration_ms,
         "min_query_count": job.limits.min_query_count,
         "performance_sample_count_override": job.limits.performance_sample_count,
@@ -111,6 +121,10 @@ def settings(job: Job, conf: Mapping[str, float]) -> dict[str, float]:
         **({"use_token_latencies": 1} if job.stream else {}),
         **conf,
     }
+    for key, (name, units) in _OPEN_ONLY.items():
+        if key in values and values[key] * units == getattr(embedded, name):
+            del values[key]
+    return values
 
 
 def _logged_as(job: Job) -> str:

@@ -98,6 +98,8 @@ def load(workload: Workload) -> Any:
             f"KerasHub's ResNet does not load this folder: {words}: take native-torch"
         ) from None
     _check_all_read(tensors, model is backbone)
+    # Keras requires that an input in a dict has the name of its layer, and that of its tensor.
+    model.inputs[0].name = model.layers[0].name
     runtime.backend.product(workload.dtype)  # compiled here, so that evidence compiles nothing
     return model
 
