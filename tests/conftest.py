@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,19 +28,37 @@ _LEFT_OUT = pytest.StashKey[int]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The option `--all`."""
+    """The options `--all` and `--part`."""
     parser.addoption("--all", action="store_true", help="run the tests that are marked `long` too")
+    parser.addoption(
+        "--part",
+        metavar="I/N",
+        type=_part,
+        help="run one of N parts of them; a number I above N begins again",
+    )
+
+
+def _part(text: str) -> tuple[int, int]:
+    number, _, parts = text.partition("/")
+    return int(number) % int(parts), int(parts)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out long tests, unless `--all`, `-m` or the id of a test selects them. Tests of real
-    SUTs come last, in the order of the processes that serve them.
+    """Leave out long tests, unless `--all`, `--part`, `-m` or the id of a test selects them. Tests
+    of real SUTs come last, in the order of the processes that serve them.
     """
     items.sort(key=_process)
     if config.option.all or config.option.markexpr:
         return
-    left_out = [item for item in items if item.get_closest_marker("long") and not _is_named(item)]
+    number, parts = config.option.part or (0, 0)
+    left_out = [
+        item
+        for item in items
+        if item.get_closest_marker("long")
+        and not _is_named(item)
+        and not (parts and _place(item) % parts == number)
+    ]
     config.hook.pytest_deselected(items=left_out)
     config.stash[_LEFT_OUT] = len(left_out)
     gone = set(left_out)
@@ -63,6 +82,11 @@ def _served_by(sut: str) -> tuple[str, frozenset[tuple[str, str]]]:
 
 
 _PROCESSES = [_served_by(sut) for sut in (REFERENCE, *SUTS)]
+
+
+def _place(item: pytest.Item) -> int:
+    """A number that the long tests of one process share, or else those of one file."""
+    return _process(item) or zlib.crc32(item.path.name.encode())
 
 
 def _is_named(item: pytest.Item) -> bool:

@@ -34,6 +34,11 @@ def run(pytester, monkeypatch):
 SHORT, FIRST, SECOND = "test_short", "test_long[1]", "test_long[2]"
 
 
+def test_each_part_has_some_and_together_they_have_all(run):
+    first, second = (run(f"--part={number}/2")[0] for number in (3, 4))
+    assert sorted([*first, *second]) == sorted([SHORT, SHORT, FIRST, SECOND])
+
+
 def test_without_a_request_they_are_left_out_and_counted(run):
     names, lines = run()
     assert names == [SHORT]

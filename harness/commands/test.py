@@ -20,7 +20,7 @@ _FRAMEWORKS = (
 )
 """Tests that start a framework. They run one at a time, because two need too much memory."""
 
-_SELECTS_NONE = ("--all", "--durations=")
+_SELECTS_NONE = ("--all", "--part=", "--durations=")
 """Beginnings of the arguments that both groups of tests get."""
 
 

@@ -89,9 +89,8 @@ def test_the_classes_are_those_of_the_reference(interpreter, classes, sut):
 
 
 @pytest.mark.parametrize("sut", long_unless(TESTED, lambda sut: False))
-@pytest.mark.parametrize("size", [imagenet_files.TINY, imagenet_files.BASIC])
-def test_without_the_benchmark_the_logits_agree_to_rounding(interpreter, tmp_path, sut, size):
-    pictures = Pictures(tmp_path, None, size)
+def test_without_the_benchmark_the_logits_agree_to_rounding(interpreter, tmp_path, sut):
+    pictures = Pictures(tmp_path, None, imagenet_files.BASIC)
     found = pictures.score(pictures.answered(interpreter, sut), pictures.limits())
     assert found.passed
     assert found.detail["logits_error"] < 3e-5
