@@ -319,7 +319,7 @@ def official(result: Result) -> str:
     limits += [f"{name} at most {limit}" for name, limit in o.get("at_most", {}).items()]
     text = f"{values or 'not scored'} ({o['benchmark']} requires {', '.join(limits)}"
     if not o["closed"]:
-        return f"{text} in the closed division, and this result may only enter the open one)"
+        return f"{text} in the closed division, and the model or the data are others)"
     return f"{'pass' if o['passed'] else 'FAIL'}: {text})"
 
 

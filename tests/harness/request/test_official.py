@@ -175,7 +175,7 @@ def test_a_run_for_the_open_division_has_no_target_and_says_why_it_is_not_eligib
     assert any(note.startswith("not eligible: 84 of 10,833 samples") for note in found.warnings)
     shown = dict(summary.rows(found))["accuracy"]
     assert shown.startswith("F1 ")
-    assert shown.endswith("in the closed division, and this result may only enter the open one)")
+    assert shown.endswith("in the closed division, and the model or the data are others)")
     directory = Path(found.directory)
     (score,) = [c for c in audit.audit(directory).checks if c.id == "accuracy-score"]
     assert "only for the open division, which has no target: F1 is " in score.detail
