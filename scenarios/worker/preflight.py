@@ -16,6 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from formats.job import Job
 from scenarios.table import SCENARIOS
 
@@ -85,6 +87,23 @@ def accuracy(job: Job, samples: int, payload_bytes: int, sample_ns: float) -> Pl
 
 def _batches(samples: int, job: Job) -> int:
     return -(-samples // job.workload.batch_size)
+
+
+def check_answers(job: Job) -> None:
+    """Raises Refused if answers are streamed and one of the reference's has only one token. LoadGen
+    logs an error for it (logging.cc), and MLPerf forbids errors.
+    """
+    if not job.stream or job.reference is None:
+        return
+    with np.load(job.reference) as reference:
+        counts = reference["n_tokens"]
+    short = np.flatnonzero(counts == 1)
+    if len(short):
+        raise Refused(
+            f"preflight: {len(short)} of {len(counts)} answers have only one token, the first one"
+            f" that of input {short[0] + 1}, and LoadGen logs an error for each one that is"
+            " streamed: leave such inputs out of --dataset, or give --stream off"
+        )
 
 
 def check_time(plan: Plan, job: Job, least: str) -> None:

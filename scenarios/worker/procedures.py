@@ -80,6 +80,8 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
 
     scenario = SCENARIOS[job.scenario].load()
     qsl = _library(sut, job.inputs)
+    if job.test == PERFORMANCE:
+        preflight.check_answers(job)
     calibration = job.calibration or calibrate(job, sut, scenario, beat, slowest_ns)
     if isinstance(sut, Replicated):
         sut.calibrated(calibration["slowest_batch_ns"])
