@@ -127,7 +127,8 @@ class Request:
         """The name by which LoadGen looks up its configuration. It has its own settings only for
         the names of official benchmarks.
         """
-        return self.official_run.row.loadgen_name if self.official_run else self.benchmark
+        own = self.official_run.row.loadgen_name if self.official_run else ""
+        return own or self.benchmark
 
     @property
     def official(self) -> str:

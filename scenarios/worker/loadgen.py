@@ -118,7 +118,7 @@ def settings(job: Job, conf: Mapping[str, float]) -> dict[str, float]:
         "min_query_count": job.limits.min_query_count,
         "performance_sample_count_override": job.limits.performance_sample_count,
         "sample_concatenate_permutation": int(job.limits.equal_issue),
-        **({"use_token_latencies": 1} if job.stream else {}),
+        "use_token_latencies": int(job.stream),
         **conf,
     }
     for key, (name, units) in _OPEN_ONLY.items():

@@ -3,6 +3,7 @@ before it is handed.
 """
 
 import ctypes
+import dataclasses
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from scenarios.worker import answers, loadgen
 from scenarios.worker.heartbeat import COMPLETED, Heartbeat
 from scenarios.worker.watch import Watch
+from tests.support import mock_job
 
 
 @pytest.fixture
@@ -94,3 +96,23 @@ def test_tokens_are_cut_to_their_count(handed):
 def test_answers_that_do_not_match_the_samples_are_refused(handed, wrong):
     with pytest.raises(ValueError, match="the SUT answered"):
         handed([0, 1], wrong, ("tokens",))
+
+
+@pytest.mark.parametrize(
+    ("name", "stream", "stated"),
+    [
+        ("llama3_1-8b", True, {}),
+        ("llama3_1-8b", False, {"use_token_latencies": 0}),
+        ("mock-tiny", True, {"use_token_latencies": 1, "ttft_latency": 2000, "tpot_latency": 100}),
+        ("mock-tiny", False, {}),
+    ],
+)
+def test_a_key_of_the_open_division_is_stated_only_if_it_changes_loadgens_own(
+    tmp_path, name, stream, stated
+):
+    job = dataclasses.replace(
+        mock_job.make(tmp_path, scenario="Server"), benchmark=name, stream=stream
+    )
+    limits = {"ttft_latency": 2000, "tpot_latency": 100} if stream else {}
+    found = loadgen.settings(job, limits)
+    assert {key: found[key] for key in loadgen._OPEN_ONLY if key in found} == stated
