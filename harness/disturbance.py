@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from formats.cell import Cell
+from formats.record import ENGINE
 from harness.messages import Note, Unranked
 from scenarios.worker import disturbance as worker
 
@@ -52,6 +54,22 @@ def now(seconds: float) -> float:
     used = worker.taken(before, worker.read()) or 0.0
     processors = len(os.sched_getaffinity(0))
     return used if used >= _OTHERS.of_many(processors).serious else 0.0
+
+
+def of_others(noise: Mapping[str, Any], cell: Cell, execution: str) -> Mapping[str, Any]:
+    """The disturbances without what processes of the cell itself may have used. `noise`: see
+    `sentences`.
+    """
+    unknown: dict[str, Any] = {}
+    if cell.replicas or cell.shard_count > 1:
+        # A replica or a shard may be a process with a part of the processors.
+        unknown["threads"] = None
+    if cell.device_count > 1 or cell.cluster:
+        unknown["children"] = 0
+    if cell.cluster or execution == ENGINE:
+        # Replicas and engines may be on this machine, and are no processes of the worker.
+        unknown["other_processors"] = None
+    return {**noise, **unknown} if noise else noise
 
 
 def sentences(noise: Mapping[str, Any], processors: int) -> tuple[list[str], list[str]]:

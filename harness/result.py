@@ -155,20 +155,10 @@ def _judged(
     including the figures.
     """
     threads = record.machine.usable_threads or 1
-    noise = values["disturbance"]
-    if record.cell.replicas or record.cell.shard_count > 1:
-        # A replica or a shard may be a process with a part of the processors.
-        noise = {**noise, "threads": None}
-    if record.cell.device_count > 1 or record.cell.cluster:
-        noise = {**noise, "children": 0}
+    noise = disturbance.of_others(values["disturbance"], record.cell, record.execution)
     if record.cell.replica_count > 1:
         warnings = [*warnings, *_not_judged(values["replicas"])]
-    if record.cell.cluster:
-        # Replicas may be on this machine, and are no processes of the worker.
-        noise = {**noise, "other_processors": None}
     if record.execution == ENGINE:
-        # An engine on this machine is another program.
-        noise = {**noise, "other_processors": None}
         warnings = [*warnings, *engine_notes.warnings(values["evidence"])]
         if isinstance(score, accuracy.Accuracy) and not score.passed:
             warnings = [*warnings, Note.ENGINE_WEIGHTS]

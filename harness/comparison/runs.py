@@ -128,7 +128,10 @@ class Run:
         if there are none.
         """
         threads = self.record.machine.usable_threads if self.record else None
-        serious, notes = disturbance.sentences(self.result.disturbance, threads or 1)
+        execution = self.record.execution if self.record else ""
+        result = self.result
+        noise = disturbance.of_others(result.disturbance, result.cell, execution)
+        serious, notes = disturbance.sentences(noise, threads or 1)
         return "; ".join(serious), "; ".join(notes)
 
 
