@@ -162,11 +162,16 @@ class Launched:
             time.sleep(_LOOK_S)
 
     def failed(self) -> str:
-        """Return the program's last words, if it has ended. Then all replicas end."""
-        if self._process is None or self._process.poll() is None:
+        """Return how the program ended, or its last words. All replicas end with it. Empty: it
+        runs.
+        """
+        code = self._process.poll() if self._process else None
+        if code is None:
             return ""
         lines = [line.strip() for line in self._output().splitlines()]
         words = next((line for line in reversed(lines) if line), "it printed nothing")
+        if code < 0:
+            words = f"its program was killed by signal {signal.Signals(-code).name}"
         return f"the cluster does not run the replicas any more: {words}; see {self._log}"
 
     def _output(self) -> str:

@@ -120,19 +120,27 @@ def test_a_control_run_is_no_repeat_of_its_cell(tmp_path):
     assert (group.figures, control.figures) == ([100] * 3, [90] * 3)
 
 
+NOISE = {
+    "seconds": 10,
+    "stalled_seconds": 0,
+    "longest_stall_seconds": 0,
+    "other_processors": 1.5,
+    "stolen_processors": 0,
+}
+
+
+def test_replicas_of_a_cluster_are_no_other_programs(tmp_path):
+    write(tmp_path, cell(replicas="2", cluster="ray"), [100, 101, 99], disturbance=NOISE)
+    (group,) = tables.groups([tmp_path])
+    assert not any("other programs" in reason for reason in group.unranked)
+
+
 def test_a_disturbance_of_most_repeats_keeps_the_row_from_the_ranking(tmp_path):
-    noise = {
-        "seconds": 10,
-        "stalled_seconds": 0,
-        "longest_stall_seconds": 0,
-        "other_processors": 1.5,
-        "stolen_processors": 0,
-    }
     write(tmp_path, cell(), [100, 101, 99])
-    write(tmp_path, cell(), [100], day=2, disturbance=noise)
+    write(tmp_path, cell(), [100], day=2, disturbance=NOISE)
     (group,) = tables.groups([tmp_path])
     assert group.unranked == () and "1 of 4 repeats was disturbed" in group.advice[0]
-    write(tmp_path, cell(), [100] * 4, day=3, disturbance=noise)
+    write(tmp_path, cell(), [100] * 4, day=3, disturbance=NOISE)
     (group,) = tables.groups([tmp_path])
     assert group.unranked[0].startswith(
         "5 of 8 repeats were disturbed: other programs used 150% of a processor"
