@@ -92,6 +92,7 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
         found = _find_rate(job, sut, scenario, beat, calibration)
         calibration = {**calibration, "rate": found["rate"]}
     settings = loadgen.settings(job, scenario.user_conf(job, calibration, sut.in_flight))
+    beat.allow(_hang_limit_s(calibration, sut))  # the plan of an accuracy test answers a batch
     plan = _plan(job, sut, qsl, settings, calibration["median_sample_ns"])
     write_json(job.log_dir / "plan.json", plan)
     if job.test == PERFORMANCE:
