@@ -149,6 +149,13 @@ class Subject:
         )
 
     @property
+    def own_conf_name(self) -> str:
+        """The model's name that user.conf should have. The submitter of a bare submission may have
+        given LoadGen another name than the folder's, and then it is not known.
+        """
+        return self.conf_name if self.place.run else self.place.benchmark
+
+    @property
     def scenario(self) -> str:
         """The scenario by whose rules the logs are judged. It is one of LoadGen's four.
 
@@ -299,8 +306,7 @@ def requested_value(subject: Subject, key: str) -> tuple[float, bool] | None:
         return None
     entry = conf_entry(parse(subject.performance.user_conf or ""), key, subject)
     # A submitted user.conf for other models may be rounded, or of another run.
-    name = subject.conf_name if subject.place.run else subject.place.benchmark
-    own = entry is not None and entry[0].startswith(("*.", f"{name}."))
+    own = entry is not None and entry[0].startswith(("*.", f"{subject.own_conf_name}."))
     if entry is not None and own and close(entry[1] * rule.factor, logged, DIGITS):
         return entry[1] * rule.factor, True
     few_digits = float(f"{logged:.5g}") == logged

@@ -34,7 +34,7 @@ def run(pytester, monkeypatch):
 SHORT, FIRST, SECOND = "test_short", "test_long[1]", "test_long[2]"
 
 
-def test_each_part_has_some_and_together_they_have_all(run):
+def test_the_parts_together_have_all(run):
     first, second = (run(f"--part={number}/2")[0] for number in (3, 4))
     assert sorted([*first, *second]) == sorted([SHORT, SHORT, FIRST, SECOND])
 

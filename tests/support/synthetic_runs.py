@@ -30,6 +30,14 @@ VERSIONS = {
     "torch": "2.13.0",
     "tensorflow-cpu": "2.20.0",
 }
+NOISE = {
+    "seconds": 10,
+    "stalled_seconds": 0,
+    "longest_stall_seconds": 0,
+    "other_processors": 1.5,
+    "stolen_processors": 0,
+}
+"""The disturbances of a run beside a program that used 1.5 processors."""
 
 
 def cell(sut: str = "keras3-jax", **changes: Any) -> Cell:

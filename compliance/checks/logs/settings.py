@@ -268,7 +268,7 @@ def user_conf_keys(subject: Subject) -> Check:
     faults += _unknown_keys(conf, subject)
     if not conf.values and not faults:
         faults.append("it sets nothing")
-    benchmark = subject.conf_name if subject.place.run else subject.place.benchmark
+    benchmark = subject.own_conf_name
     strangers = conf.models() - {benchmark}
     names = shorten(", ".join(sorted(strangers)))
     if subject.place.run and strangers:

@@ -113,12 +113,13 @@ def test_offline_and_server_are_a_closed_submission_of_llama(
     ]
     pack.pack(runs, tmp_path / "closed", "closed")
     assert _failed(tmp_path / "closed") == {}
-    for path in (tmp_path / "closed").rglob("results/*/*/*/user.conf"):
+    confs = list((tmp_path / "closed").rglob("results/*/*/*/user.conf"))
+    assert len(confs) == 2
+    for path in confs:
         names = {line.partition(" ")[0] for line in path.read_text().splitlines()}
         assert {name.partition(".")[0] for name in names} == {"llama3_1-8b"}
-        assert not any(
-            "token_lat" in name or "_latency" in name for name in names
-        )  # of the open division
+        # These keys are of the open division.
+        assert not any("token_lat" in name or "_latency" in name for name in names)
     results = list((tmp_path / "closed").rglob("TEST06/verify_accuracy.txt"))
     lines = {path.parts[-3]: path.read_text().splitlines() for path in results}
     assert lines["Offline"][:3] == [

@@ -8,7 +8,7 @@ import pytest
 from harness import result
 from harness.comparison import tables
 from harness.comparison.runs import find
-from tests.support.synthetic_runs import MACHINE, VERSIONS, cell, write
+from tests.support.synthetic_runs import MACHINE, NOISE, VERSIONS, cell, write
 
 
 def test_repeats_of_a_cell_are_one_row_with_all_columns(tmp_path):
@@ -118,15 +118,6 @@ def test_a_control_run_is_no_repeat_of_its_cell(tmp_path):
     (group,) = tables.groups([tmp_path])
     (control,) = tables.grouped(find(tmp_path)[0], controls=True)
     assert (group.figures, control.figures) == ([100] * 3, [90] * 3)
-
-
-NOISE = {
-    "seconds": 10,
-    "stalled_seconds": 0,
-    "longest_stall_seconds": 0,
-    "other_processors": 1.5,
-    "stolen_processors": 0,
-}
 
 
 def test_replicas_of_a_cluster_are_no_other_programs(tmp_path):

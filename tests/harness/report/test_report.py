@@ -37,7 +37,7 @@ from harness.samples import words
 from harness.sweep import journal
 from sut.registry import SUTS as REGISTERED
 from tests.support.cells import Reporter, request
-from tests.support.synthetic_runs import MACHINE, cell, write
+from tests.support.synthetic_runs import MACHINE, NOISE, cell, write
 
 WHEN = datetime(2026, 8, 20, 12, 0, tzinfo=UTC)
 SCHEMA = json.loads((ROOT / "compliance/schemas/report.json").read_text())
@@ -199,15 +199,6 @@ def test_figures_that_may_not_be_ranked_have_no_best(tmp_path):
     (comparison,) = gathered(tmp_path).comparisons
     assert comparison.answer.endswith(". Not ranked: size tiny only shows that a cell works")
     assert not any(entry.best for entry in comparison.entries.values())
-
-
-NOISE = {
-    "seconds": 10,
-    "stalled_seconds": 0,
-    "longest_stall_seconds": 0,
-    "other_processors": 1.5,
-    "stolen_processors": 0,
-}
 
 
 def inconclusive(root):
