@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import sys
@@ -39,8 +40,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _part(text: str) -> tuple[int, int]:
-    number, _, parts = text.partition("/")
-    return int(number) % int(parts), int(parts)
+    number, parts = (int(word) for word in text.split("/"))
+    if parts < 1:
+        raise argparse.ArgumentTypeError(f"{text}: there is at least one part (I/N)")
+    return number % parts, parts
 
 
 @pytest.hookimpl(trylast=True)

@@ -53,13 +53,7 @@ def resolve(options: Options) -> Request:
     model = official_runs.model_of(options, model, round_)
     reasons: list[str] = []
     device = _device(options, spec, reasons)
-    refusal = variables.refusal(spec, device, os.environ)
-    if refusal:
-        raise UsageError(refusal)
-    set_by_user = variables.of_cell(spec, device, os.environ)
-    if set_by_user:
-        texts = [f"{name}={value}" for name, value in set_by_user.items()]
-        reasons.append(PlanReason.VARIABLES.format(variables=" ".join(texts)))
+    set_by_user = _variables(spec, device, reasons)
     weights = _user_weights(options, model)
     size = _size(options, model, weights, device, reasons)
     _check_duration(options.duration, options.mode)
@@ -72,13 +66,7 @@ def resolve(options: Options) -> Request:
     if spec.remote:
         reasons += engines.check(options, weights)
     official = options.benchmark or model.benchmark.get(round_.round, "")
-    generates = architectures.of(model, options.trains).generates_tokens
-    counts_tokens = official_runs.requires_token_latencies(options, round_)
-    streams = serving.streams(options, generates, counts_tokens)
-    if counts_tokens and streams and options.stream is None:
-        reasons.append(PlanReason.TOKEN_LATENCIES.format(benchmark=options.benchmark))
-    if streams and not generates:
-        raise _no_tokens("--stream", options, model)
+    streams = _streams(options, model, round_, reasons)
     serves = serving.of(options, streams, official, round_, reasons)
     given = _prompts(options, model, size, weights, chat, round_)
     reasons += given.notes if given else ()
@@ -87,17 +75,7 @@ def resolve(options: Options) -> Request:
     _check_quantized(options, model)
     shards.check(options, spec, model, size)
     batch_size = _batch_size(options, size, few, reasons)
-    work = tuning.Work(
-        architecture=model.architecture,
-        model=model.name,
-        size=size.name,
-        task=model.task,
-        precision=precision,
-        batch_size=batch_size,
-        device=device,
-        uneven=is_uneven(options, model),
-    )
-    tuned = tuning.of(options, work)
+    tuned = tuning.of(options, _work(options, model, size, precision, batch_size, device))
     reasons += tuned.notes
     places, launch = replicas.of(options, spec, device, tuned)
     system = official_runs.system(options.system)
@@ -137,6 +115,47 @@ def resolve(options: Options) -> Request:
         official_run=official_run,
         system=system,
         reasons=(*reasons, *why),
+    )
+
+
+def _variables(spec: SutSpec, device: str, reasons: list[str]) -> dict[str, str]:
+    """Return the variables of the environment that change this cell. Adds the reason that names
+    them.
+    """
+    refusal = variables.refusal(spec, device, os.environ)
+    if refusal:
+        raise UsageError(refusal)
+    set_by_user = variables.of_cell(spec, device, os.environ)
+    if set_by_user:
+        texts = [f"{name}={value}" for name, value in set_by_user.items()]
+        reasons.append(PlanReason.VARIABLES.format(variables=" ".join(texts)))
+    return set_by_user
+
+
+def _streams(options: Options, model: Model, round_: rules.Rules, reasons: list[str]) -> bool:
+    """Return whether the SUT hands over each token. Adds the reason if the benchmark decides it."""
+    generates = architectures.of(model, options.trains).generates_tokens
+    counts_tokens = official_runs.requires_token_latencies(options, round_)
+    streams = serving.streams(options, generates, counts_tokens)
+    if counts_tokens and streams and options.stream is None:
+        reasons.append(PlanReason.TOKEN_LATENCIES.format(benchmark=options.benchmark))
+    if streams and not generates:
+        raise _no_tokens("--stream", options, model)
+    return streams
+
+
+def _work(
+    options: Options, model: Model, size: Size, precision: str, batch_size: int, device: str
+) -> tuning.Work:
+    return tuning.Work(
+        architecture=model.architecture,
+        model=model.name,
+        size=size.name,
+        task=model.task,
+        precision=precision,
+        batch_size=batch_size,
+        device=device,
+        uneven=is_uneven(options, model),
     )
 
 

@@ -80,17 +80,7 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
 
     scenario = SCENARIOS[job.scenario].load()
     qsl = _library(sut, job.inputs)
-    if job.test == PERFORMANCE:
-        preflight.check_answers(job)
-    calibration = job.calibration or calibrate(job, sut, scenario, beat, slowest_ns)
-    if isinstance(sut, Replicated):
-        sut.calibrated(calibration["slowest_batch_ns"])
-    if job.test == PERFORMANCE:
-        preflight.check_rival(calibration["median_sample_ns"], job)
-    found: dict[str, Any] = {}
-    if job.serving and "rate" not in calibration:
-        found = _find_rate(job, sut, scenario, beat, calibration)
-        calibration = {**calibration, "rate": found["rate"]}
+    calibration, trials = _calibrated(job, sut, scenario, beat, slowest_ns)
     settings = loadgen.settings(job, scenario.user_conf(job, calibration, sut.in_flight))
     beat.allow(_hang_limit_s(calibration, sut))  # the plan of an accuracy test answers a batch
     plan = _plan(job, sut, qsl, settings, calibration["median_sample_ns"])
@@ -113,15 +103,7 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     monotonic_ns, start = time.monotonic_ns(), _clock()
     batching.answer_while(watch.queue, lambda: loadgen.run(job, qsl, issue, flush, plan.trace))
     test_ns = _clock() - start
-    queue: dict[str, Any] = {}
-    if watch.queue and watch.limited:
-        queue = batching.summary(watch.queue.record)
-        queue["left"] = watch.limited.left
-        capacity = 1e9 / calibration["median_sample_ns"]
-        queue["kept_up"] = rate_search.kept_up(
-            watch.limited, watch.queue.record, job, calibration["rate"], capacity
-        )
-        queue["good_fraction"] = 1 - watch.limited.bad / max(1, watch.limited.answered)
+    queue = _queue(job, watch, calibration)
     disturbances = disturbance.between(
         load_before,
         disturbance.read(),
@@ -147,7 +129,7 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     doubt = {"fresh_slower": fresh["slower"]} if fresh and fresh_inputs.doubtful(fresh) else {}
     return {
         "calibration": calibration,
-        "search": found.get("trials", []),
+        "search": trials,
         "queue": queue,
         "token_latencies": watch.token_latencies(),
         "plan": dataclasses.asdict(plan),
@@ -160,6 +142,40 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
         "disturbance": {**dataclasses.asdict(disturbances), **doubt, **evidence.threads(after)},
         "replicas": sut.report() if isinstance(sut, Replicated) else {},
         **looked_back,
+    }
+
+
+def _calibrated(
+    job: Job, sut: Inference, scenario: Any, beat: Heartbeat, slowest_ns: float
+) -> tuple[Mapping[str, float], list[dict[str, Any]]]:
+    """Return (calibration, trials of the search of a rate). The calibration of Server has the rate.
+
+    Raises Refused if the performance test could not be valid.
+    """
+    if job.test == PERFORMANCE:
+        preflight.check_answers(job)
+    calibration = job.calibration or calibrate(job, sut, scenario, beat, slowest_ns)
+    if isinstance(sut, Replicated):
+        sut.calibrated(calibration["slowest_batch_ns"])
+    if job.test == PERFORMANCE:
+        preflight.check_rival(calibration["median_sample_ns"], job)
+    if not job.serving or "rate" in calibration:
+        return calibration, []
+    found = _find_rate(job, sut, scenario, beat, calibration)
+    return {**calibration, "rate": found["rate"]}, found["trials"]
+
+
+def _queue(job: Job, watch: Watch, calibration: Mapping[str, float]) -> dict[str, Any]:
+    """Summarise the queue of a test of Server. Other scenarios have none."""
+    if not (watch.queue and watch.limited):
+        return {}
+    record, limited = watch.queue.record, watch.limited
+    capacity = 1e9 / calibration["median_sample_ns"]
+    return {
+        **batching.summary(record),
+        "left": limited.left,
+        "kept_up": rate_search.kept_up(limited, record, job, calibration["rate"], capacity),
+        "good_fraction": 1 - limited.bad / max(1, limited.answered),
     }
 
 

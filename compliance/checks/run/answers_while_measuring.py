@@ -91,7 +91,13 @@ def _answers(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
         )
     if record.official and (faults or subject.no_reference):
         compute = partial(
-            _metric_faults, run, record, subject.rules, log.payloads, differing, len(answers)
+            _metric_faults,
+            run,
+            record,
+            rules=subject.rules,
+            payloads=log.payloads,
+            differing=differing,
+            compared=len(answers),
         )
         faults, fault = files.reckon(compute)
     if faults is None:

@@ -74,8 +74,10 @@ def found(tmp_path, seconds=0.5, **serving):
 
 def test_the_search_ends_below_the_capacity_and_tells_its_trials(tmp_path):
     result = found(tmp_path, max_latency_ms=1000)
-    assert 0.9 * 500 <= result["rate"] <= 500
-    assert [trial["passed"] for trial in result["trials"]][0]
+    passed = [trial["rate"] for trial in result["trials"] if trial["passed"]]
+    failed = [trial["rate"] for trial in result["trials"] if not trial["passed"]]
+    assert result["rate"] == max(passed) <= 500
+    assert result["rate"] < min(failed)
     assert len(result["trials"]) <= rate_search.MOST_TRIALS
 
 
