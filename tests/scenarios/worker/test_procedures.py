@@ -56,6 +56,20 @@ def test_a_job_of_an_older_run_is_a_test_of_loadgen(tmp_path):
     assert read_job(tmp_path / "job.json") == job
 
 
+def test_the_batch_that_plans_an_accuracy_test_may_be_as_slow_as_any_other(tmp_path, monkeypatch):
+    beat, limits_s = Heartbeat(tmp_path / "heartbeat"), []
+    row_bytes = procedures.row_bytes
+
+    def answered(job, sut):
+        limits_s.append(beat.limit_s)
+        return row_bytes(job, sut)
+
+    monkeypatch.setattr(procedures, "row_bytes", answered)
+    slow = {"fastest_sample_ns": 1e6, "median_sample_ns": 1e6, "slowest_batch_ns": 30e9}
+    outcome, _ = worker.measure(mock_job.make(tmp_path, test="accuracy", calibration=slow), beat)
+    assert (outcome.status, limits_s) == ("ok", [10 * 30 + 60])
+
+
 @pytest.mark.parametrize("procedure", procedures.PROCEDURES)
 def test_every_procedure_is_found_by_its_name(procedure):
     assert callable(procedures.find(procedure))
