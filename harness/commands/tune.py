@@ -48,16 +48,19 @@ def main(arguments: list[str]) -> int:
     flags, rest = _parser().parse_known_args(arguments)
     for word in rest:
         if word.partition("=")[0] == options.flag("tuned"):
-            raise UsageError(f"tune {word}: measures every switch: leave it out")
+            raise UsageError(
+                f"tune {word}: measures every switch: leave it out, or name some by --switches A,B"
+            )
     from harness.request.tuning import GAINS
 
     out = flags.out.absolute()
     cache = flags.cache.absolute()
     sweep = [*rest, "--out", str(out), "--cache", str(cache)]
-    code = _sweep(sweep, options.EACH)
+    single = f"{options.OFF},{flags.switches}" if flags.switches else options.EACH
+    code = _sweep(sweep, single)
     if code >= _STOPS or "--dry-run" in rest:
         return code
-    ids = {_id(sweep, options.EACH)}
+    ids = {_id(sweep, single)}
     for one, switches in _together(_measured(out, ids)):
         words = _only(sweep, one)
         tuned = f"{options.OFF},{'+'.join(switches)}"
@@ -82,6 +85,11 @@ def _parser() -> argparse.ArgumentParser:
         ),
         epilog="All other flags are those of sweep.",
         allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--switches",
+        metavar="A,B",
+        help="measure only these, for example with more --repeats; default: all of the SUT",
     )
     add_cache(parser)
     parser.add_argument(

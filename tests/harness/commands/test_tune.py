@@ -100,7 +100,7 @@ def test_the_id_of_a_sweep_is_that_of_its_folder(tmp_path):
 def test_the_switches_of_a_measurement_are_not_for_the_user_to_name(capsys):
     code, _, error = call(["tune", "--sut", "mock", "--tuned", "on"], capsys)
     assert code == 2
-    assert "measures every switch: leave it out" in error
+    assert "measures every switch: leave it out, or name some by --switches A,B" in error
 
 
 @pytest.mark.parametrize("ended", [2, 3])
@@ -109,3 +109,11 @@ def test_a_sweep_that_cannot_begin_ends_the_command(monkeypatch, tmp_path, ended
     monkeypatch.setattr(tune, "_sweep", lambda words, tuned: seen.append(tuned) or ended)
     assert tune.main(["--sut", "mock", "--out", str(tmp_path), "--cache", str(tmp_path)]) == ended
     assert seen == ["each"]
+
+
+def test_only_the_named_switches_are_measured(monkeypatch, tmp_path):
+    seen = []
+    monkeypatch.setattr(tune, "_sweep", lambda words, tuned: seen.append(tuned) or 2)
+    where = ["--out", str(tmp_path), "--cache", str(tmp_path)]
+    tune.main(["--sut", "mock", "--switches", "omp-bind,huge-pages", *where])
+    assert seen == ["off,omp-bind,huge-pages"]
