@@ -162,7 +162,8 @@ def _calibrated(
     if not job.serving or "rate" in calibration:
         return calibration, []
     found = _find_rate(job, sut, scenario, beat, calibration)
-    return {**calibration, "rate": found["rate"]}, found["trials"]
+    trials = found.get("trials", [])  # a rate that the user gave is not searched
+    return {**calibration, "rate": found["rate"]}, trials
 
 
 def _queue(job: Job, watch: Watch, calibration: Mapping[str, float]) -> dict[str, Any]:
