@@ -24,7 +24,11 @@ _COMMAND = re.compile(r"^    (\./run\.sh [^#\n…\[]+?) *(?:#.*)?$", re.M)
 COMMANDS = sorted(
     {command for text in (README, *DOCUMENTS.values()) for command in _COMMAND.findall(text)}
 )
-LARGE = ("./run.sh sweep hf-2019 --dry-run",)
+LARGE = (
+    "./run.sh sweep hf-2019 --dry-run",
+    "./run.sh sweep hf-2019 --size tiny --repeats 1 --duration 1 --out runs/tiny",
+    "./run.sh sweep keras3-published --dry-run",
+)
 """Commands that resolve hundreds of cells."""
 
 

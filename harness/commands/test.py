@@ -20,6 +20,9 @@ _FRAMEWORKS = (
 )
 """Tests that start a framework. They run one at a time, because two need too much memory."""
 
+_WITH_THEM = ("tests/harness/measurement/test_engines.py",)
+"""Tests of the same group that start none, so that both groups take as long."""
+
 _SELECTS_NONE = ("--all", "--part=", "--durations=")
 """Beginnings of the arguments that both groups of tests get."""
 
@@ -41,7 +44,8 @@ def main(arguments: list[str]) -> int:
     pytest = [str(directory / "bin" / "python"), "-P", "-m", "pytest", *arguments]
     if not all(argument.startswith(_SELECTS_NONE) for argument in arguments):
         return subprocess.run(pytest, cwd=ROOT, check=False).returncode
-    others = [*pytest, *(f"--ignore={path}" for path in _FRAMEWORKS)]
+    group = (*_FRAMEWORKS, *_WITH_THEM)
+    others = [*pytest, *(f"--ignore={path}" for path in group)]
     with tempfile.TemporaryDirectory() as own, tempfile.TemporaryFile("w+") as output:
         # The machine's lock file is in TMPDIR, so neither process waits for the other's cells.
         environment = {**os.environ, "TMPDIR": own}
@@ -49,7 +53,7 @@ def main(arguments: list[str]) -> int:
             others, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT
         ) as beside:
             try:
-                code = subprocess.run([*pytest, *_FRAMEWORKS], cwd=ROOT, check=False).returncode
+                code = subprocess.run([*pytest, *group], cwd=ROOT, check=False).returncode
             except BaseException:  # SIGTERM reaches only this process
                 beside.terminate()
                 raise
