@@ -137,7 +137,9 @@ def prepare(
     if dataset is None:
         arrays = draw(size, samples, 0)
     else:
-        given = given or read(model, size, dataset, own, seq_len, trains, options)
+        given = given or read(
+            model, size, dataset, own=own, seq_len=seq_len, trains=trains, options=options
+        )
         arrays, notes = given.arrays, given.notes
     if trains:
         held_out = draw(size, _HELD_OUT * batch_size, _OTHERS)

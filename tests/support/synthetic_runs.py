@@ -37,7 +37,7 @@ NOISE = {
     "other_processors": 1.5,
     "stolen_processors": 0,
 }
-"""The disturbances of a run beside a program that used 1.5 processors."""
+"""The disturbances of a run while another program used 1.5 processors."""
 
 
 def cell(sut: str = "keras3-jax", **changes: Any) -> Cell:

@@ -78,6 +78,9 @@ def test_the_search_ends_below_the_capacity_and_tells_its_trials(tmp_path):
     failed = [trial["rate"] for trial in result["trials"] if not trial["passed"]]
     assert result["rate"] == max(passed) <= 500
     assert result["rate"] < min(failed)
+    # The search ends when a rate just above the found one has failed, or its trials are used up.
+    close = min(failed) <= rate_search._CLOSE * result["rate"]
+    assert close or len(result["trials"]) == rate_search.MOST_TRIALS
     assert len(result["trials"]) <= rate_search.MOST_TRIALS
 
 
