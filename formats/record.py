@@ -255,6 +255,7 @@ class Record:
         inputs, answers: name of an array → its kind. The worker reports the kinds of answers.
         new_tokens_per_sample: tokens of an answer on average; None: no tokens are generated.
         parameters: the number of parameters of the checkpoint; tied ones count once.
+        model_facts: the model's layers, width and parameters in words; empty: not known.
         official: None: the run is not of an official benchmark.
         system: fields of the system description that the user has given.
         training: None: nothing is trained.
@@ -294,6 +295,7 @@ class Record:
     new_tokens_per_sample: float | None
     end_tokens: tuple[int, ...] = ()
     parameters: int | None = None
+    model_facts: str = ""
     official: Official | None = None
     system: Mapping[str, str] = field(default_factory=dict)
     training: Trained | None = None

@@ -57,6 +57,7 @@ class Result:
 
     Attributes:
         started: when the attempt began, in ISO 8601 with its offset; empty if nothing was run.
+        model_facts: the model's layers, width and parameters in words; empty: not known.
         versions: of Python, the frameworks, NumPy and LoadGen in the SUT's environment.
         sweep: its place in a sweep; None: it was not measured by a sweep.
         cause: why the result is `invalid`: one of CAUSES.
@@ -93,6 +94,7 @@ class Result:
     """
 
     cell: Cell
+    model_facts: str = ""
     started: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     sweep: SweepMark | None = None

@@ -37,6 +37,11 @@ def calls_until_paid(compile_seconds: float | None, saved_seconds: float) -> flo
     return max(1.0, compile_seconds / saved_seconds)
 
 
+def with_facts(name: str, facts: str) -> str:
+    """The name of a model with its facts: `bert mid (6 layers of 384, 22.7 M parameters)`."""
+    return f"{name} ({facts})" if facts else name
+
+
 def short(value: float | None) -> str:
     """A figure with four digits, or as a whole number if it has more. Empty for None."""
     return "" if value is None else f"{value:,.4g}" if abs(value) < 9999.5 else f"{value:,.0f}"

@@ -70,6 +70,7 @@ def derive(
     record = files.record(directory / "record.json")
     base: dict[str, Any] = {
         "cell": record.cell,
+        "model_facts": record.model_facts,
         "mode": record.mode,
         "round": record.round,
         "directory": str(directory),

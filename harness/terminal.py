@@ -27,6 +27,7 @@ from formats.cell import cell_words
 from formats.checks import Check, RequiredBy, Verdict, escape
 from formats.result import Result, Status
 from harness import summary
+from harness.figure import with_facts
 from harness.messages import Compared, Cost, ModelAnswers
 from scenarios.worker.heartbeat import Beat
 
@@ -156,7 +157,8 @@ def result(result: Result, hint: str = "", before: str | None = None) -> None:
     """
     console = Console(highlight=False, soft_wrap=True)
     c = result.cell
-    cell = [c.sut, f"{c.model} {c.size}", c.task, c.scenario, *cell_words(c)]
+    model = with_facts(f"{c.model} {c.size}", result.model_facts)
+    cell = [c.sut, model, c.task, c.scenario, *cell_words(c)]
     console.print(Text("  ".join(cell), style="bold"))
     rows = list(summary.rows(result))
     if before:

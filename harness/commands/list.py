@@ -161,7 +161,7 @@ def _size(size: Size) -> dict[str, Any]:
         "parameters": size.parameters,
         "precision": size.precision,
         "batch_size": dict(size.batch_size),
-        "summary": size.summary,
+        "summary": ", ".join(filter(None, (size.published, size.extent, size.summary))),
     }
 
 

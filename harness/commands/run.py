@@ -206,9 +206,7 @@ def planned(
     benchmark = request.benchmark
     if not request.trains and request.official_run is None:
         benchmark += f" (mapped to {request.official})"
-    parameters = f"{request.size.parameters / 1e6:,.1f} M parameters, "
-    if request.model.file:
-        parameters = "at most "
+    at_most = "at most " if request.model.file else ""
     megabytes = f"{request.size.weight_bytes(request.precision) / 1e6:,.1f} MB"
     brought = request.weights or request.model.file
     source = f", of {brought.path}" if brought else ""
@@ -229,7 +227,7 @@ def planned(
         "duration_s": (limits.planned_ms or limits.min_duration_ms) / 1e3,
         "min_duration_s": limits.min_duration_ms / 1e3,
         "min_query_count": limits.min_query_count,
-        "weights": f"{parameters}{megabytes}{source}",
+        "weights": f"{request.size.facts}, {at_most}{megabytes}{source}",
         "environments_to_make": ", ".join(_environments_to_make(request)) or "none",
         "reference": f"{request.reference} in float32; {no_reference or Cost.REFERENCE_LATER}",
         "cost": cost,

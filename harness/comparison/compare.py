@@ -17,7 +17,7 @@ from formats.result import Result
 from harness.comparison import statistics, tables
 from harness.comparison.runs import Run, find, read
 from harness.comparison.tables import Group
-from harness.figure import short
+from harness.figure import short, with_facts
 from harness.messages import (
     Compared,
     Differs,
@@ -172,18 +172,28 @@ def published() -> list[Published]:
     return figures
 
 
-def describe(group: Group, without: Collection[str] = ()) -> str:
+def describe(group: Group, without: Collection[str] = (), *, facts: bool = False) -> str:
     """The work of a cell in words: `bert mid predict, Offline, float32, batch 32, cpu, 128
     tokens`.
 
-    `without`: fields of `Cell` that are left out.
+    Args:
+        without: fields of `Cell` that are left out.
+        facts: whether to name the model with its layers, width and parameters.
     """
     cell = group.cell.of_work
+    model = named(group) if facts else called(group)
     kind = cell.scenario if cell.task == FIT else f"{cell.task}, {cell.scenario}"
-    parts = [f"{called(group)} {kind}", *cell_words(cell, without)]
+    parts = [f"{model} {kind}", *cell_words(cell, without)]
     if "variables" not in without:
         parts += _words(cell, "variables")
     return ", ".join(parts)
+
+
+def named(group: Group) -> str:
+    """The name of the model with its layers, width and parameters, for the first place where a
+    report names it.
+    """
+    return with_facts(called(group), group.last.result.model_facts)
 
 
 def called(group: Group) -> str:

@@ -126,7 +126,7 @@ def look(path: Path, model: Model) -> Folder:
     inputs = make_inputs(path, model, config, user_tokenizer)
     return Folder(
         path=path,
-        size=_size(path, model, config, precision, expected, inputs),
+        size=_size(model, config, precision, expected, inputs),
         files=files,
         index=headers.files if has_index else {},
         names=copied,
@@ -309,7 +309,6 @@ def _precision(config: Mapping[str, Any], stored: set[str]) -> str:
 
 
 def _size(
-    path: Path,
     model: Model,
     config: dict[str, Any],
     precision: str,
@@ -320,7 +319,8 @@ def _size(
     return replace(
         model.sizes["full"],
         name="user",
-        summary=f"{title(path)}: {_extent(config)}",
+        summary="",
+        published="",
         precision=precision,
         config=config,
         tensors=tensors,
@@ -333,15 +333,3 @@ def title(path: Path) -> str:
     if path.parent.name != "snapshots":
         return path.name
     return path.parents[1].name.removeprefix("models--").replace("--", "/")
-
-
-def _extent(config: Mapping[str, Any]) -> str:
-    """The numbers of layers, channels and tokens, if config.json has them, or the image's size."""
-    parts = []
-    if isinstance(config.get("num_hidden_layers"), int):
-        parts.append(f"{config['num_hidden_layers']} layers of {config['hidden_size']}")
-    if "image_size" in config:
-        parts.append(f"image {config['image_size']} x {config['image_size']}")
-    if "vocab_size" in config:
-        parts.append(f"vocabulary {config['vocab_size']}")
-    return ", ".join(parts) or str(config["model_type"])

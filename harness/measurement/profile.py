@@ -16,6 +16,7 @@ from formats.result import Status
 from harness.execution import kernels, process
 from harness.execution.environments import Environment
 from harness.execution.loadgen_run import Reporter
+from harness.figure import with_facts
 from harness.measurement import reference, run, trained_file
 from harness.measurement.attempt import Attempt, make_job
 from harness.measurement.reference import Reference
@@ -34,7 +35,8 @@ _OF_SUT = ("stream", "tuned")  # fields of a cell in which the SUTs of a profile
 def title_of(request: Request) -> str:
     """Return the work in a few words, without the SUT and its switches."""
     cell = request.cell()
-    parts = (cell.model, cell.size, cell.task, cell.scenario, *cell_words(cell, without=_OF_SUT))
+    model = with_facts(f"{cell.model} {cell.size}", request.size.facts)
+    parts = (model, cell.task, cell.scenario, *cell_words(cell, without=_OF_SUT))
     return " ".join(parts)
 
 

@@ -57,6 +57,7 @@ def make(attempt: Attempt) -> Record:
         new_tokens_per_sample=attempt.inputs.description.new_tokens_per_sample,
         end_tokens=request.end_tokens,
         parameters=request.size.parameters or None,
+        model_facts=request.size.facts,
         official=_official(request),
         system=request.system,
         training=_training(request),

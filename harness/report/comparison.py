@@ -95,6 +95,11 @@ class Comparison:
         return self._named(compare.describe(self.groups[0], self.shared))
 
     @property
+    def subject(self) -> str:
+        """The work in words, with the model's layers, width and parameters."""
+        return self._named(compare.describe(self.groups[0], self.shared, facts=True))
+
+    @property
     def full_name(self) -> str:
         """The work in words, with the settings that are written only once on a page."""
         return self._named(compare.describe(self.groups[0]))

@@ -100,8 +100,11 @@ class Content:
 
     @cached_property
     def preface(self) -> str:
-        """One sentence with the settings that all cells share, and the machines."""
-        parts = []
+        """One sentence with the models that the headline does not name, the settings that all cells
+        share, and the machines.
+        """
+        names = dict.fromkeys(compare.named(g) for g in self.current if g.last.result.model_facts)
+        parts = [name for name in names if name not in self.headline]
         facts = [text for words in self.shared.values() for text in words]
         if facts:
             parts.append(f"all cells: {', '.join(facts)}")
@@ -173,7 +176,7 @@ class Content:
         if not answered:
             return self._without_ratios()
         if len(answered) == 1:
-            return f"{answered[0].name}: {answered[0].answer}"
+            return f"{answered[0].subject}: {answered[0].answer}"
         ranked = [c for c in answered if c.decided]
         if not ranked:
             return Answer.NONE_DECIDED.format(comparisons=len(answered), reason=commonest(answered))
@@ -201,7 +204,7 @@ class Content:
         """Return the headline if no comparison has two figures."""
         several = [c for c in self.comparisons if len(c.groups) > 1]
         if several:
-            text = f"{several[0].name}: {several[0].answer}"
+            text = f"{several[0].subject}: {several[0].answer}"
             if len(several) > 1:
                 text += Answer.WITHOUT_TWO_FIGURES.format(number=len(several) - 1)
             return text

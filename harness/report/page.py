@@ -90,7 +90,7 @@ def _measured(content: Content) -> list[Group]:
 def _title(content: Content) -> str:
     """The question that the page answers, with the name of the model if there is only one."""
     groups = _measured(content) or content.current
-    names = list(dict.fromkeys(compare.called(group) for group in groups))
+    names = list(dict.fromkeys(compare.named(group) for group in groups))
     if len(names) == 1:
         return PageText.TITLE_OF_ONE.format(model=names[0])
     return PageText.TITLE

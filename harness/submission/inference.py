@@ -20,6 +20,7 @@ from formats.record import Record
 from formats.writing import write_json
 from harness.execution.environments import ROOT
 from harness.execution.machine import SOURCES
+from harness.figure import with_facts
 from harness.submission import compliance_folders, official
 from sut.devices import DEVICES
 from sut.registry import packages, recorded_names
@@ -146,6 +147,7 @@ STACK = ("numpy", "mlcommons-loadgen")
 
 def _readme(record: Record) -> str:
     cell, git, digests = record.cell, record.git, record.digests
+    model = with_facts(f"{cell.model} {cell.size}", record.model_facts)
     return f"""# {record.benchmark.name} {cell.scenario} on {cell.sut}
 
 {documents.LABEL}
@@ -155,7 +157,7 @@ Repeat it, at revision {git.revision} of the harness{" with local changes" if gi
     cd {record.working_directory}
     {record.command}
 
-Model {cell.model} {cell.size}, {cell.precision}, batch {cell.batch_size}, device {cell.device}.
+Model {model}, {cell.precision}, batch {cell.batch_size}, device {cell.device}.
 Weights {digests.weights} ({digests.weights_source}),
 the BLAKE3 of config.json and of the weights' files;
 inputs sha256 {digests.inputs} ({record.qsl.samples} samples,

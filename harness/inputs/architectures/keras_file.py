@@ -68,11 +68,9 @@ def model(path: Path, custom: Path | None, trains: bool = False) -> Model:
     code_digest = hashlib.sha256(code).hexdigest()[:12] if code is not None else None
     # Prefixed, so that no output is mistaken for the tokens of a language model.
     keys = [f"output_{each}" for each in description.outputs]
-    shapes = ", ".join(f"{each.name} {_shape(each.shape)}" for each in description.inputs)
     labels = _labels(path, description)
     size = Size(
         name="user",
-        summary=f"{path.name}: {description.depth} layers, inputs {shapes}",
         precision="float32",
         batch_size={"Offline": _BATCH_SIZE, "Fit": _BATCH_SIZE},
         config={

@@ -53,7 +53,8 @@ class Size:
     """One size of a model.
 
     Attributes:
-        summary: its dimensions in one line.
+        published: the published model with these dimensions, if there is one; else empty.
+        summary: its vocabulary and the sizes of its inputs in one line.
         precision: the default, and the precision of the stored file.
         batch_size: scenario → the default; 1 for scenarios that are not named.
         inputs: values for the architecture's module that draws inputs, such as `sequence_length`.
@@ -63,18 +64,38 @@ class Size:
     """
 
     name: str
-    summary: str
     precision: str
     batch_size: Mapping[str, int]
     config: Mapping[str, Any]
     tensors: tuple[Tensor, ...]
     inputs: Mapping[str, Any]
+    summary: str = ""
     stored_bytes: int = 0
+    published: str = ""
 
     @cached_property
     def parameters(self) -> int:
         """The number of parameters; 0 if it is not known."""
         return sum(math.prod(t.shape) for t in self.tensors)
+
+    @property
+    def facts(self) -> str:
+        """The model's depth, width and parameters, which a reader needs next to its name:
+        `BERT base, 12 layers of 768, 109.5 M parameters`. What is not known is left out.
+        """
+        parameters = f"{self.parameters / 1e6:,.1f} M parameters" if self.parameters else ""
+        return ", ".join(filter(None, (self.published, self.extent, parameters)))
+
+    @property
+    def extent(self) -> str:
+        """Its layers and their width, or the channels of its UNet. Empty if they are not known."""
+        if channels := self.config.get("unet_channels"):
+            return f"UNet of {min(channels)} to {max(channels)} channels"
+        layers, width = (self.config.get(key) for key in ("num_hidden_layers", "hidden_size"))
+        if not isinstance(layers, int):
+            return ""
+        of_width = f" of {width}" if isinstance(width, int) else ""
+        return f"{layers} layer{'s' if layers > 1 else ''}{of_width}"
 
     def weight_bytes(self, precision: str) -> int:
         """Bytes of the parameters in memory at this precision (tf32 is stored as float32)."""

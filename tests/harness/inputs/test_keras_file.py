@@ -414,7 +414,6 @@ def arrays_of(*inputs):
     arrays = [Input(name=n, shape=s, dtype=d, ids=i, masked=True) for n, s, d, i in inputs]
     return Size(
         name="user",
-        summary="",
         precision="float32",
         batch_size={},
         config={"num_hidden_layers": 4, "outputs": ["output_y"]},

@@ -58,11 +58,26 @@ def test_the_full_sizes_have_the_published_numbers_of_parameters():
     assert models.load("ctrl").sizes["full"].parameters == pytest.approx(1.63e9, rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("name", "size", "facts"),
+    [
+        ("bert", "mid", "6 layers of 384, 22.7 M parameters"),
+        ("bert", "full", "BERT base, 12 layers of 768, 109.5 M parameters"),
+        ("distilgpt2", "tiny", "1 layer of 64, 0.2 M parameters"),
+        ("distilgpt2", "full", "DistilGPT-2, 6 layers of 768, 81.9 M parameters"),
+        ("sam", "mid", "Meta's ViT-B, 12 layers of 768, 93.7 M parameters"),
+        ("stable-diffusion", "mid", "UNet of 64 to 256 channels, 57.6 M parameters"),
+    ],
+)
+def test_a_size_says_its_layers_width_and_parameters(name, size, facts):
+    assert models.load(name).sizes[size].facts == facts
+
+
 def test_a_model_that_is_like_another_differs_in_what_its_file_says():
     distilled, whole = (models.load(name).sizes["mid"] for name in ("distilgpt2", "gpt2"))
     assert (distilled.config["n_layer"], whole.config["n_layer"]) == (3, 6)
     assert {**distilled.config, "n_layer": 6, "num_hidden_layers": 6} == whole.config
-    assert distilled.batch_size == whole.batch_size and distilled.summary != whole.summary
+    assert distilled.batch_size == whole.batch_size and distilled.facts != whole.facts
 
 
 def test_another_task_says_answers_inputs_and_rows_of_weights_anew():

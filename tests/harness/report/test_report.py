@@ -157,6 +157,22 @@ def test_comparisons_of_one_name_are_told_apart_by_mode_and_machine(tmp_path):
     assert len(list((tmp_path / "svg").glob("*.svg"))) == 3
 
 
+def test_a_report_says_once_how_large_its_model_is(tmp_path):
+    facts = "6 layers of 384, 22.7 M parameters"
+    for sut in ("keras3-jax", "keras3-torch"):
+        write(tmp_path, cell(sut), [100, 101, 99], model_facts=facts)
+    report = gathered(tmp_path)
+    assert report.headline.startswith(f"bert mid ({facts}) predict, Offline, batch 32")
+    assert facts not in report.preface + report.comparisons[0].name
+    assert f"fastest for bert mid ({facts})?" in rendered(report)
+    for sut in ("keras3-jax", "keras3-torch"):
+        single = cell(sut, scenario="SingleStream", batch_size=1)
+        write(tmp_path, single, [10, 10.1, 9.9], model_facts=facts)
+    report = gathered(tmp_path)
+    assert facts not in report.headline
+    assert report.preface.startswith(f"bert mid ({facts}); all cells: float32, cpu; ")
+
+
 @pytest.mark.parametrize(
     ("figures", "sentence"),
     [
