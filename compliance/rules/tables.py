@@ -286,11 +286,18 @@ class ConfKey:
         factor: the value in the log is `factor` times the value in user.conf.
         default: scenario, or "*" → the value in force if user.conf has none and all benchmarks
             share it (loadgen/mlperf.conf).
+        doubles: the scenarios, or "*", in which LoadGen reads a floating-point number. In others it
+            reads an integer.
     """
 
     requested: Mapping[str, str]
     factor: float = 1.0
     default: Mapping[str, float] = field(default_factory=dict)
+    doubles: tuple[str, ...] = ()
+
+    def whole_in(self, scenario: str) -> bool:
+        """Whether LoadGen reads an integer."""
+        return not {scenario, "*"}.intersection(self.doubles)
 
     def default_in(self, scenario: str) -> float | None:
         """The value in force if user.conf has none; None if benchmarks differ in it."""

@@ -567,6 +567,10 @@ def _check_duration(duration: float | None, mode: str) -> None:
         )
     if duration is not None and not 0 < duration <= _LONGEST_DURATION_S:
         raise UsageError(f"--duration {duration:g}: more than 0 and at most {_LONGEST_DURATION_S}")
+    if duration is not None and round(duration, 3) != duration:
+        raise UsageError(
+            f"--duration {duration}: LoadGen counts whole milliseconds: give at most three decimals"
+        )
 
 
 def _of_training(options: Options, model: Model) -> Iterator[str]:

@@ -362,7 +362,7 @@ class Request:
             return Limits(min_duration_ms=0, min_query_count=0, performance_sample_count=count)
         pace = _PACE[self.options.mode]
         if self.options.mode == "quick":
-            planned_ms = max(1, int(self.duration * 1e3))
+            planned_ms = round(self.duration * 1e3)
             return Limits(
                 min_duration_ms=max(1, int(_LEAST_SHARE * planned_ms)),
                 min_query_count=1,

@@ -101,7 +101,9 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     beat.enter("test", _hang_limit_s(calibration, sut), plan.samples)
     energy_before, load_before = counters.read(job.workload.device), disturbance.read()
     monotonic_ns, start = time.monotonic_ns(), _clock()
-    batching.answer_while(watch.queue, lambda: loadgen.run(job, qsl, issue, flush, plan.trace))
+    batching.answer_while(
+        watch.queue, lambda: loadgen.run(job, settings, qsl, issue, flush, plan.trace)
+    )
     test_ns = _clock() - start
     queue = _queue(job, watch, calibration)
     disturbances = disturbance.between(
