@@ -178,6 +178,10 @@ class Unranked(StrEnum):
     STOLEN = (
         "the hypervisor kept {share:.0%} of a processor from this machine while it was measured"
     )
+    CLOCK_SET = (
+        "the calendar clock, by which LoadGen measures, was set by {step:+.3g} s while it was"
+        " measured: measure again"
+    )
     FRESH_SLOWER = (
         "new inputs took {slower:.3g} times as long as the inputs of the test. Either the SUT keeps"
         " parts of its answers, or the machine was disturbed: measure again"

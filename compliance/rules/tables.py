@@ -256,6 +256,7 @@ class ProjectLimits:
             have had.
         outcome_slack: `fraction` and `seconds` by which a worker may take longer for a test than
             its log.
+        clock_step: `fraction` and `seconds` by which LoadGen's clock may go from the worker's.
         fresh_slower: how many times as long fresh inputs may take as inputs that the SUT has met.
         fresh_slower_in_thirds: `most` is the same limit, for a difference that shows in each third
             of at least `rounds` rounds while others took fewer than `other_processors` processors.
@@ -270,6 +271,7 @@ class ProjectLimits:
     trace_bytes: Mapping[str, int]
     trace_slack: float
     outcome_slack: Mapping[str, float]
+    clock_step: Mapping[str, float]
     fresh_slower: float
     fresh_slower_in_thirds: Mapping[str, float]
     faster_than_products: float

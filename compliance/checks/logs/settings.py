@@ -186,7 +186,9 @@ def _requested(test: LoadGenRun, conf: Conf, subject: Subject) -> Iterator[Fault
             number = float(logged)
         expected = value * rule.factor
         if number is None or not close(number, expected, DIGITS):
-            text = f"user.conf says {shorten(said)} = {value:.10g}, {logged_as} is {shorten(logged)}"
+            text = (
+                f"user.conf says {shorten(said)} = {value:.10g}, {logged_as} is {shorten(logged)}"
+            )
             line = test.detail.line(logged_as)
             yield Fault(text, f"{expected:.10g}", shorten(logged), line=line)
 
