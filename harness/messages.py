@@ -336,6 +336,10 @@ class InputNote(StrEnum):
         " and the number of layers"
     )
     MODEL_FILE_TRAINED = "trained by its own losses and optimizer, without its metrics"
+    LOSS_ARGUMENT = (
+        "the file holds no {argument} of its loss {loss} (Keras {version} does not store it), so"
+        " {value} is used"
+    )
     MODEL_FILE_NO_DROPOUT = (
         "its rates of dropout are 0, because each backend draws other random numbers"
     )
