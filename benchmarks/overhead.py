@@ -208,8 +208,9 @@ def _run(
     scenario = SCENARIOS[job.scenario].load()
     calibration = {"fastest_sample_ns": sample_ns, "median_sample_ns": sample_ns}
     conf = scenario.user_conf(job, calibration, in_flight=1)
-    loadgen.write_user_conf(job, loadgen.settings(job, conf))
-    loadgen.run(job, qsl, issue, flush, trace=False)
+    settings = loadgen.settings(job, conf)
+    loadgen.write_user_conf(job, settings)
+    loadgen.run(job, settings, qsl, issue, flush, trace=False)
 
 
 # The parent

@@ -88,6 +88,7 @@ def _provenance(subject: Subject) -> list[Check]:
         record.agreement(subject),
         *dates_and_digests.digests(subject),
         *record.checks(subject),
+        result.clock(subject),
         result.check(subject),
     ]
 

@@ -209,8 +209,9 @@ def _setting(subject: Subject, key: str) -> str:
         origin = "no line of user.conf sets it" if test.user_conf else "there is no user.conf"
         return f"{value}; {origin})"
     file = subject.place.show(subject.place.measurements / "user.conf")
-    name, number = entry
-    return f"{value}; {file} line {conf.lines[name]}: {shorten(name)} = {number:g})"
+    name, _ = entry
+    line = f"{shorten(name)} = {shorten(conf.values[name])}"
+    return f"{value}; {file} line {conf.lines[name]}: {line})"
 
 
 def _effective_names(requested: str) -> tuple[str, ...]:

@@ -263,7 +263,8 @@ def conf_entry(conf: Conf, key: str, subject: Subject) -> tuple[str, float] | No
 
     The model's name may differ from the folder's: see `Subject.conf_name`.
     """
-    return conf.look_up(subject.conf_name, subject.scenario, key)
+    whole = subject.rules.user_conf[key].whole_in(subject.scenario)
+    return conf.look_up(subject.conf_name, subject.scenario, key, whole)
 
 
 def _agreeing(conf: Conf, model: str, subject: Subject) -> tuple[int, int]:
@@ -273,7 +274,8 @@ def _agreeing(conf: Conf, model: str, subject: Subject) -> tuple[int, int]:
     detail = subject.performance.detail
     same = others = 0
     for key, rule in subject.rules.user_conf.items():
-        entry = conf.look_up(model, subject.scenario, key)
+        whole = rule.whole_in(subject.scenario)
+        entry = conf.look_up(model, subject.scenario, key, whole)
         value = entry[1] if entry else rule.default_in(subject.scenario)
         logged = detail.number(rule.logged_as(subject.scenario) or "")
         if value is None or logged is None:

@@ -13,7 +13,7 @@ from formats.record import ENGINE
 from harness.messages import Note, Unranked
 from scenarios.worker import disturbance as worker
 
-BY_CLOCK = ("kept answers", "speed", "loadgen")
+BY_CLOCK = ("kept answers", "speed", "loadgen", "clock")
 """Causes of an invalid run that a disturbed machine may explain."""
 
 
@@ -41,6 +41,11 @@ _Share = tuple[str, float | None, _Limits]
 _STALLED = _Limits(note=0.02, serious=0.05)
 _OTHERS = _Limits(note=0.1, serious=0.5)
 _STOLEN = _Limits(note=0.02, serious=0.1)
+_CLOCK = _Limits(note=1.0, serious=1.0)
+_STEP_S, _STEP_SHARE = 1e-3, 1e-3
+"""The most that the calendar clock may be set during a test: seconds, and a share of the test. NTP
+slews it by at most 0.0005 (adjtimex(8)), and the monotonic clock with it.
+"""
 
 
 def now(seconds: float) -> float:
@@ -108,6 +113,9 @@ def _shares(noise: Mapping[str, Any], processors: int) -> Iterator[_Share]:
     yield Unranked.OTHER_PROGRAMS.format(share=used or 0), used, _OTHERS.of_many(processors)
     stolen = noise["stolen_processors"]
     yield Unranked.STOLEN.format(share=stolen or 0), stolen, _STOLEN.of_many(processors)
+    step_s = noise.get("clock_step_seconds", 0.0)
+    share = abs(step_s) / (_STEP_S + _STEP_SHARE * seconds)
+    yield Unranked.CLOCK_SET.format(step=step_s), share, _CLOCK
 
 
 def _notes(noise: Mapping[str, Any], processors: int) -> Iterator[str]:

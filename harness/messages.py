@@ -178,6 +178,10 @@ class Unranked(StrEnum):
     STOLEN = (
         "the hypervisor kept {share:.0%} of a processor from this machine while it was measured"
     )
+    CLOCK_SET = (
+        "the calendar clock, by which LoadGen measures, was set by {step:+.3g} s while it was"
+        " measured: measure again"
+    )
     FRESH_SLOWER = (
         "new inputs took {slower:.3g} times as long as the inputs of the test. Either the SUT keeps"
         " parts of its answers, or the machine was disturbed: measure again"
@@ -332,6 +336,10 @@ class InputNote(StrEnum):
         " and the number of layers"
     )
     MODEL_FILE_TRAINED = "trained by its own losses and optimizer, without its metrics"
+    LOSS_ARGUMENT = (
+        "the file holds no {argument} of its loss {loss} (Keras {version} does not store it), so"
+        " {value} is used"
+    )
     MODEL_FILE_NO_DROPOUT = (
         "its rates of dropout are 0, because each backend draws other random numbers"
     )

@@ -52,6 +52,7 @@ _CAUSES = {
     ),
     "kept answers": ("fresh-inputs",),
     "speed": ("plausible-speed", "training-speed", "training-window"),
+    "clock": ("clock",),
 }
 
 

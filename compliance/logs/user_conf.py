@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_NUMBER = re.compile(r"[+-]?(0[xX][0-9a-fA-F]+|([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?)")
+_WHOLE = re.compile(r"([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
+_MOST = (1 << 64) - 1
 # A sentence quotes at most so many characters of a word, because a forged word may have megabytes.
 _LONGEST_WORD = 200
 
@@ -42,9 +44,14 @@ class Conf:
     lines: dict[str, int]
     refused: tuple[Refusal, ...]
 
-    def look_up(self, model: str, scenario: str, key: str) -> tuple[str, float] | None:
-        """(the whole key, its value) of the line that LoadGen uses; None if there is none. A line
-        with the scenario comes before one with *, then a line with the model before one with *.
+    def look_up(
+        self, model: str, scenario: str, key: str, whole: bool = False
+    ) -> tuple[str, float] | None:
+        """(the whole key, the value that LoadGen reads) of the line that LoadGen uses; None if
+        there is none. A line with the scenario comes before one with *, then a line with the model
+        before one with *.
+
+        `whole`: LoadGen reads the key as an integer.
         """
         for full in (
             f"{model}.{scenario}.{key}",
@@ -53,7 +60,8 @@ class Conf:
             f"*.*.{key}",
         ):
             if full in self.values:
-                return full, float(self.values[full])
+                word = self.values[full]
+                return full, as_whole(word) if whole else as_double(word)
         return None
 
     def models(self) -> set[str]:
@@ -62,8 +70,8 @@ class Conf:
 
 
 def parse(text: str) -> Conf:
-    """Reads the lines `key = number`. As in LoadGen, words are split at blanks, and a single `#` as
-    a word begins a comment.
+    """Reads the lines `key = number`. As in LoadGen, words are split at blanks, and a single `#`
+    begins a comment, but not after a number.
 
     Source: test_settings_internal.cc.
     """
@@ -72,7 +80,7 @@ def parse(text: str) -> Conf:
     refused = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
-        if "#" in words:
+        if "#" in words[:2]:
             words = words[: words.index("#")]
         if not words:
             continue
@@ -93,8 +101,26 @@ def parse(text: str) -> Conf:
     return Conf(values, lines, tuple(refused))
 
 
+def as_whole(word: str) -> int:
+    """The number that C++ reads from a word by `strtoull` with base 0. It ends at the first
+    character that does not fit: `1e2` is 1 and `200.5` is 200. A leading 0 means octal.
+    """
+    match = _WHOLE.match(word)
+    if match is None:
+        return 0
+    sign, digits = match.groups()
+    octal = digits[0] == "0" and digits.isdecimal()
+    number = min(int(digits, 8 if octal else 0), _MOST)
+    return -number & _MOST if sign == "-" else number
+
+
+def as_double(word: str) -> float:
+    """The number that C++ reads from a word by `strtod`."""
+    return float(int(word, 16)) if "x" in word.lower() else float(word)
+
+
 def _is_number(word: str) -> bool:
     """Return whether C++ reads a word as a finite number. Python would also take 1_000 and the
     digits of other scripts.
     """
-    return bool(_NUMBER.fullmatch(word)) and abs(float(word)) < float("inf")
+    return bool(_NUMBER.fullmatch(word)) and abs(as_double(word)) < float("inf")

@@ -256,6 +256,7 @@ class ProjectLimits:
             have had.
         outcome_slack: `fraction` and `seconds` by which a worker may take longer for a test than
             its log.
+        clock_step: `fraction` and `seconds` by which LoadGen's clock may go from the worker's.
         fresh_slower: how many times as long fresh inputs may take as inputs that the SUT has met.
         fresh_slower_in_thirds: `most` is the same limit, for a difference that shows in each third
             of at least `rounds` rounds while others took fewer than `other_processors` processors.
@@ -270,6 +271,7 @@ class ProjectLimits:
     trace_bytes: Mapping[str, int]
     trace_slack: float
     outcome_slack: Mapping[str, float]
+    clock_step: Mapping[str, float]
     fresh_slower: float
     fresh_slower_in_thirds: Mapping[str, float]
     faster_than_products: float
@@ -286,11 +288,18 @@ class ConfKey:
         factor: the value in the log is `factor` times the value in user.conf.
         default: scenario, or "*" → the value in force if user.conf has none and all benchmarks
             share it (loadgen/mlperf.conf).
+        doubles: the scenarios, or "*", in which LoadGen reads a floating-point number. In others it
+            reads an integer.
     """
 
     requested: Mapping[str, str]
     factor: float = 1.0
     default: Mapping[str, float] = field(default_factory=dict)
+    doubles: tuple[str, ...] = ()
+
+    def whole_in(self, scenario: str) -> bool:
+        """Whether LoadGen reads an integer."""
+        return not {scenario, "*"}.intersection(self.doubles)
 
     def default_in(self, scenario: str) -> float | None:
         """The value in force if user.conf has none; None if benchmarks differ in it."""

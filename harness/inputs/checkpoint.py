@@ -145,6 +145,8 @@ def of_folder(folder: Folder, model: Model, cache: Path) -> Checkpoint:
                 (path / name).symlink_to(target)
             if folder.names:
                 _copy(folder, path)
+                if digest_of([folder.path / name for name in folder.own_files]) != digest:
+                    shutil.rmtree(path)
     size_bytes = sum((folder.path / name).stat().st_size for name in folder.files)
     return Checkpoint(path, digest, folder.size.parameters, size_bytes)
 

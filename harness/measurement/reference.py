@@ -20,6 +20,7 @@ from formats.outcome import WorkerOutcome
 from formats.work import Counted, Work
 from harness.execution import process
 from harness.execution.environments import ROOT, Environment, lock_files
+from harness.inputs import used_files
 from harness.inputs.checkpoint import Checkpoint
 from harness.inputs.dataset import Inputs
 from harness.locks import held
@@ -227,6 +228,7 @@ class _Maker:
             outcome = self._run(self._job(on_host))
         if outcome.status != "ok":
             return f"no reference: {outcome.status}: {outcome.reason}"
+        used_files.check(self.request.linked)
         shutil.rmtree(self.folder, ignore_errors=True)
         self.scratch.rename(self.folder)
         counted_work.keep(self.folder)

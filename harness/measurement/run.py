@@ -26,7 +26,7 @@ from harness.execution import environments, kernels, loadgen_run, rundir
 from harness.execution.environments import Environment
 from harness.execution.loadgen_run import Reporter
 from harness.execution.process import Worker
-from harness.inputs import checkpoint, dataset
+from harness.inputs import checkpoint, dataset, used_files
 from harness.inputs.tokenizer import Tokenizer, of_bytes
 from harness.measurement import earlier_repeat, reference, tests, trained_file
 from harness.measurement import record as records
@@ -136,7 +136,7 @@ def _run_alone(
 
 def inputs_of(request: Request) -> dataset.Inputs:
     """Make the inputs of a cell, unless they exist. Raises HarnessError."""
-    return dataset.prepare(
+    inputs = dataset.prepare(
         request.model,
         request.size,
         samples=request.samples,
@@ -150,6 +150,8 @@ def inputs_of(request: Request) -> dataset.Inputs:
         options=request.prompt_options,
         given=request.given,
     )
+    used_files.check(request.used)
+    return inputs
 
 
 def _measure(attempt: Attempt, directory: Path, reporter: Reporter) -> Result:
@@ -230,6 +232,7 @@ def _run_tests(
             worker=worker,
             reporter=reporter,
             after_performance=after_performance,
+            fault=partial(used_files.changed, request.linked),
         )
 
 
@@ -265,11 +268,15 @@ def checkpoint_of(request: Request, reporter: Reporter) -> checkpoint.Checkpoint
     """Make the weights of a cell, unless they exist. Raises HarnessError."""
     if not request.spec.reads_weights:
         return checkpoint.NONE
+    cache = request.options.cache
     if request.model.file:
-        return checkpoint.of_file(request.model, request.options.cache)
-    if request.weights:
-        return checkpoint.of_folder(request.weights, request.model, request.options.cache)
-    return checkpoint.ensure(request.model, request.size, request.options.cache, reporter.say)
+        weights = checkpoint.of_file(request.model, cache)
+    elif request.weights:
+        weights = checkpoint.of_folder(request.weights, request.model, cache)
+    else:
+        weights = checkpoint.ensure(request.model, request.size, cache, reporter.say)
+    used_files.check(request.used)
+    return weights
 
 
 def environment_of(

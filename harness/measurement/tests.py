@@ -31,6 +31,7 @@ def run(
     worker: Worker,
     reporter: Reporter,
     after_performance: Callable[[WorkerOutcome], None] = lambda outcome: None,
+    fault: Callable[[], str] = lambda: "",
 ) -> tuple[WorkerOutcome, Record]:
     """Run tests until one fails, and add the report of each to the record. → (the last outcome, the
     record).
@@ -41,6 +42,7 @@ def run(
         directory: the run directory.
         worker: runs all of them.
         after_performance: called with the outcome of a good performance test.
+        fault: called after each test: why its outcome cannot count; empty: it counts.
     """
     calibration: Calibration | None = None
     for test in tests:
@@ -48,6 +50,9 @@ def run(
         start_s = time.monotonic()
         outcome = _run_test(job, worker, reporter)
         seconds = time.monotonic() - start_s
+        reason = fault()
+        if reason and outcome.status == "ok":
+            outcome = replace(outcome, status="error", reason=reason)
         if outcome.status != "ok":
             rundir.release_reserve(directory)
             write_json(job.log_dir / "outcome.json", outcome)

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from harness.inputs.architectures import keras_file
 from harness.inputs.checkpoint import Checkpoint
 from harness.inputs.keras_labels import Label
 from harness.inputs.models.drawn import Tensor
+from harness.messages import InputNote
 from harness.request.request import Request
 from sut.contract import Workload
 from sut.devices import DEVICES, HOST
@@ -50,7 +52,17 @@ def described(request: Request, checkpoint: Checkpoint, environment: Environment
     ]
     inputs = {**request.size.inputs, "labels": tuple(labels), "random": found["random"]}
     tensors = tuple(_tensor(*weight) for weight in found["weights"])
-    return replace(request, size=replace(request.size, inputs=inputs, tensors=tensors))
+    size = replace(request.size, inputs=inputs, tensors=tensors)
+    return replace(request, size=size, reasons=(*request.reasons, *_notes(request, found["lost"])))
+
+
+def _notes(request: Request, lost: list[tuple[str, str, str]]) -> Iterator[str]:
+    """Yield a note on each argument of a loss that the file does not hold."""
+    assert request.model.file
+    for loss, argument, value in lost:
+        yield InputNote.LOSS_ARGUMENT.format(
+            loss=loss, argument=argument, value=value, version=request.model.file.version
+        )
 
 
 def _tensor(name: str, shape: list[int], trained: bool) -> Tensor:

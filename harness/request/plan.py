@@ -16,7 +16,15 @@ from formats.cell import UNKNOWN
 from harness.errors import UsageError
 from harness.execution import machine
 from harness.execution.environments import LOCKS
-from harness.inputs import architectures, dataset, keras_file, models, unlisted, user_weights
+from harness.inputs import (
+    architectures,
+    dataset,
+    keras_file,
+    models,
+    unlisted,
+    used_files,
+    user_weights,
+)
 from harness.inputs.architectures import keras_file as keras_models
 from harness.inputs.dataset import UserInputs
 from harness.inputs.models import Model, Size
@@ -46,6 +54,7 @@ _TRAINED_COPIES = 4  # weights, gradients, and both moments of AdamW
 
 def resolve(options: Options) -> Request:
     """Return the request with every default filled in. Raises UsageError if it is impossible."""
+    used = used_files.stamps(_user_files(options))
     spec = SUTS[options.sut]
     round_ = rules.load(rules.CURRENT)
     official_runs.check(options, round_)
@@ -106,6 +115,7 @@ def resolve(options: Options) -> Request:
         sut_options=engines.with_api(options),
         end_tokens=end_tokens,
         weights=weights,
+        used=used,
         chat=chat,
         given=given,
         tuned=tuned,
@@ -157,6 +167,13 @@ def _work(
         device=device,
         uneven=is_uneven(options, model),
     )
+
+
+def _user_files(options: Options) -> list[Path | None]:
+    """The files and folders of the user that decide a figure."""
+    model = Path(options.model or "")
+    own = model if model.is_absolute() else None
+    return [own, options.custom, options.weights, options.dataset]
 
 
 def is_uneven(options: Options, model: Model) -> bool:
@@ -567,6 +584,10 @@ def _check_duration(duration: float | None, mode: str) -> None:
         )
     if duration is not None and not 0 < duration <= _LONGEST_DURATION_S:
         raise UsageError(f"--duration {duration:g}: more than 0 and at most {_LONGEST_DURATION_S}")
+    if duration is not None and round(duration, 3) != duration:
+        raise UsageError(
+            f"--duration {duration}: LoadGen counts whole milliseconds: give at most three decimals"
+        )
 
 
 def _of_training(options: Options, model: Model) -> Iterator[str]:

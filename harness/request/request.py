@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from compliance import rules
@@ -15,6 +16,7 @@ from harness.inputs.architectures import Architecture
 from harness.inputs.dataset import UserInputs
 from harness.inputs.models import ITEM_BYTES, Model, Size
 from harness.inputs.prompt_files import PromptOptions
+from harness.inputs.used_files import Stamp
 from harness.request.official import OfficialRun
 from harness.request.options import Options
 from harness.request.tuning import Tuned
@@ -60,6 +62,7 @@ class Request:
         rival_sample_ns: see `Limits`.
         given: the user's prompts, which are read to find faults in them. None: there are none, or
             `--dataset` holds pictures or arrays, which are read later.
+        used: the stamps of the user's files before they were read.
         official_run: the official benchmark of `--benchmark`; None without the flag.
         system: fields of the system description that the user has given.
         reasons: notes for a reader on defaults, flags and the user's files.
@@ -77,6 +80,7 @@ class Request:
     sut_options: Mapping[str, Any]
     end_tokens: tuple[int, ...] = ()
     weights: user_weights.Folder | None = None
+    used: Mapping[Path, Stamp] = field(default_factory=dict)
     chat: Template | None = None
     serving: Serving | None = None
     stream: bool = False
@@ -104,6 +108,14 @@ class Request:
     def architecture(self) -> Architecture:
         """The architecture of the model, which decides its inputs."""
         return architectures.of(self.model, self.trains)
+
+    @property
+    def linked(self) -> Mapping[Path, Stamp]:
+        """The stamps of the files that workers read from the user's folder."""
+        if self.weights is None or self.weights.names:
+            return {}
+        own = {self.weights.path / name for name in self.weights.own_files}
+        return {file: stamp for file, stamp in self.used.items() if file in own}
 
     @property
     def trains(self) -> bool:
@@ -362,7 +374,7 @@ class Request:
             return Limits(min_duration_ms=0, min_query_count=0, performance_sample_count=count)
         pace = _PACE[self.options.mode]
         if self.options.mode == "quick":
-            planned_ms = max(1, int(self.duration * 1e3))
+            planned_ms = round(self.duration * 1e3)
             return Limits(
                 min_duration_ms=max(1, int(_LEAST_SHARE * planned_ms)),
                 min_query_count=1,

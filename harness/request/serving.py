@@ -15,6 +15,9 @@ from harness.request.options import Options, flag
 from scenarios.table import SCENARIOS
 
 OF_SERVING = ("max_latency_ms", "max_ttft_ms", "max_tpot_ms", "max_wait_ms", "rate")
+_LIMITS = OF_SERVING[:3]
+_LONGEST_MS = 1e9
+"""The longest limit. LoadGen's nanoseconds overflow at 9e12 ms."""
 QUICK_S, OFFICIAL_S = 10.0, 60.0
 """The least seconds of a trial by default: of a quick test, and of a longer one."""
 USUAL_TRIALS = 6
@@ -50,6 +53,8 @@ def of(
         least = 0 if name == "max_wait_ms" else math.ulp(0.0)
         if not least <= value < math.inf:
             raise UsageError(f"{flag(name)} {value:g}: give a finite number above 0")
+        if name in _LIMITS:
+            _check_limit(flag(name), value, options.mode)
     limits = _limits(options, stream, official, rules, reasons)
     quick = options.mode == "quick"
     if "rate" not in given:
@@ -61,6 +66,26 @@ def of(
         rate=given.get("rate"),
         **limits,
     )
+
+
+def _check_limit(name: str, limit_ms: float, mode: str) -> None:
+    """Raise UsageError for a limit that LoadGen can't judge by.
+
+    In mode quick the harness sets nanoseconds. In other modes user.conf has to state the limit, and
+    LoadGen cuts it to whole milliseconds (test_settings_internal.cc, FromConfig).
+    """
+    if limit_ms > _LONGEST_MS:
+        raise UsageError(f"{name} {limit_ms}: give at most {_LONGEST_MS:.0f}")
+    if mode == "quick":
+        if round(limit_ms * 1e6) / 1e6 != limit_ms:
+            raise UsageError(
+                f"{name} {limit_ms}: LoadGen counts whole nanoseconds: give at most six decimals"
+            )
+    elif not limit_ms.is_integer():
+        raise UsageError(
+            f"{name} {limit_ms}: in mode {mode} user.conf has to state the limit, and LoadGen cuts"
+            f" it to whole milliseconds: give {math.ceil(limit_ms)}, or --mode quick"
+        )
 
 
 def streams(options: Options, generates: bool, required: bool = False) -> bool:

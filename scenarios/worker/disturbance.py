@@ -1,8 +1,8 @@
 """This module measures the disturbances of a test while it runs.
 
-It looks for three things: the work of other programs, processor time that the hypervisor kept, and
-times in which no answer came. The first two are measured on Linux only; elsewhere they are absent,
-never guessed.
+It looks for four things: the work of other programs, processor time that the hypervisor kept, times
+in which no answer came, and a calendar clock that was set. The first two are measured on Linux
+only; elsewhere they are absent, never guessed.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ keep idle processes.
 """
 # A gap counts as a stall if it is longer than both.
 _TIMES_SLOWEST, _LEAST_NS = 3, 20_000_000
+_CLOCK_READINGS = 5
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ class Disturbance:
         longest_stall_seconds: the longest gap among them, whole; 0: there was none.
         children: processes that the worker started and that worked meanwhile.
         children_processors: processors, on average, that they used.
+        clock_step_seconds: how far the calendar clock was set forwards during a LoadGen test.
+            LoadGen's clock is the calendar (logging.h, high_resolution_clock).
     """
 
     seconds: float
@@ -69,6 +72,20 @@ class Disturbance:
     longest_stall_seconds: float
     children: int = 0
     children_processors: float = 0.0
+    clock_step_seconds: float = 0.0
+
+
+def calendar_ahead_ns() -> int:
+    """How far the calendar clock is ahead of `perf_counter_ns`, by the quickest of some readings:
+    another program may run between two clocks.
+    """
+    readings = []
+    for _ in range(_CLOCK_READINGS):
+        start = time.perf_counter_ns()
+        calendar = time.time_ns()
+        end = time.perf_counter_ns()
+        readings.append((end - start, calendar - start))
+    return min(readings)[1]
 
 
 def read() -> ProcessorTimes | None:
@@ -120,6 +137,7 @@ def between(
     seconds: float,
     gaps_ns: np.ndarray,
     slowest_ns: float,
+    clock_step_ns: int = 0,
 ) -> Disturbance:
     """Compute the disturbances between two readings.
 
@@ -127,6 +145,7 @@ def between(
         gaps_ns: the gaps between the answers of one batch and of the next, int64 [n]; for a
             training, the times of its steps.
         slowest_ns: the slowest batch of the calibration; for a training, the median step.
+        clock_step_ns: how much further the calendar clock was ahead at the end than at the start.
     """
     others, stolen = _rates(before, after)
     stalls = gaps_ns[gaps_ns > max(_TIMES_SLOWEST * slowest_ns, _LEAST_NS)]
@@ -142,6 +161,7 @@ def between(
         longest_stall_seconds=longest_ns / 1e9,
         children=len(working),
         children_processors=sum(working),
+        clock_step_seconds=clock_step_ns / 1e9,
     )
 
 

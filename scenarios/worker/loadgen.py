@@ -28,6 +28,14 @@ _OPEN_ONLY = {
 """Key of user.conf that makes a result eligible only for the open division
 (test_settings_internal.cc) → LoadGen's attribute, and its units in one unit of the key.
 """
+_LIMITS = {
+    "target_latency": "server_target_latency_ns",
+    "ttft_latency": "ttft_latency",
+    "tpot_latency": "tpot_latency",
+}
+"""Server's keys of user.conf that LoadGen reads as whole milliseconds: a fraction is cut off
+(test_settings_internal.cc) → LoadGen's attribute, in nanoseconds.
+"""
 
 
 def responder(
@@ -134,11 +142,24 @@ def _logged_as(job: Job) -> str:
 
 
 def write_user_conf(job: Job, values: Mapping[str, float]) -> None:
-    """Write user.conf into the job's folder: one `model.scenario.key = value` a line."""
-    text = "".join(
-        f"{job.benchmark}.{_logged_as(job)}.{key} = {value}\n" for key, value in values.items()
-    )
-    (job.log_dir / "user.conf").write_text(text, encoding="utf-8")
+    """Write user.conf into the job's folder: one `model.scenario.key = value` a line.
+
+    A limit of Server with a fraction of a millisecond has no line, because LoadGen would read
+    another number. Only a quick test has such a limit, and `run` sets it.
+    """
+    lines = []
+    for key, value in values.items():
+        if float(value).is_integer():
+            value = int(value)
+        elif key in _limits(job):
+            continue
+        lines.append(f"{job.benchmark}.{_logged_as(job)}.{key} = {value}\n")
+    (job.log_dir / "user.conf").write_text("".join(lines), encoding="utf-8")
+
+
+def _limits(job: Job) -> Mapping[str, str]:
+    """`_LIMITS` if the scenario has them."""
+    return _LIMITS if SCENARIOS[job.scenario].serves else {}
 
 
 def write_audit_config(job: Job) -> None:
@@ -157,10 +178,17 @@ def test_settings(job: Job) -> lg.TestSettings:
 
 
 def run(
-    job: Job, qsl: Qsl, issue: Callable[..., None], flush: Callable[[], None], trace: bool
+    job: Job,
+    values: Mapping[str, float],
+    qsl: Qsl,
+    issue: Callable[..., None],
+    flush: Callable[[], None],
+    trace: bool,
 ) -> None:
     """Run one LoadGen test that writes into job.log_dir. A process may run several, one after
     another, unless a callback raised an error.
+
+    `values`: the settings of user.conf, and limits of Server that it can't state.
 
     Raises ValueError for a user.conf that LoadGen rejects, and any error of a callback.
     """
@@ -170,6 +198,9 @@ def run(
     user_conf = str(job.log_dir / "user.conf")
     if code := settings.FromConfig(user_conf, job.benchmark, _logged_as(job), 2):
         raise ValueError(f"user.conf: LoadGen's return code {code}")
+    for key, name in _limits(job).items():
+        if key in values:
+            setattr(settings, name, round(values[key] * 1e6))
     settings.scenario = getattr(lg.TestScenario, _logged_as(job))
     settings.mode = (
         lg.TestMode.AccuracyOnly if job.test == ACCURACY else lg.TestMode.PerformanceOnly

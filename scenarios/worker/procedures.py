@@ -100,9 +100,13 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     taker.begin()
     beat.enter("test", _hang_limit_s(calibration, sut), plan.samples)
     energy_before, load_before = counters.read(job.workload.device), disturbance.read()
+    ahead_ns = disturbance.calendar_ahead_ns()
     monotonic_ns, start = time.monotonic_ns(), _clock()
-    batching.answer_while(watch.queue, lambda: loadgen.run(job, qsl, issue, flush, plan.trace))
+    batching.answer_while(
+        watch.queue, lambda: loadgen.run(job, settings, qsl, issue, flush, plan.trace)
+    )
     test_ns = _clock() - start
+    clock_step_ns = disturbance.calendar_ahead_ns() - ahead_ns
     queue = _queue(job, watch, calibration)
     disturbances = disturbance.between(
         load_before,
@@ -111,6 +115,7 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
         # Between requests nothing is answered.
         np.zeros(0, np.int64) if job.serving else watch.gaps_ns(),
         calibration["slowest_batch_ns"],
+        clock_step_ns,
     )
     energy = counters.between(energy_before, counters.read(job.workload.device))
     if job.launch:

@@ -87,6 +87,15 @@ def test_the_count_that_ended_a_test_and_equal_issue_out_of_reach_are_named(
     assert "max_query_count 32 (line 46; user.conf line 2:" in text
 
 
+def test_a_number_of_user_conf_that_loadgen_cuts_off_is_named_with_its_line(tmp_path: Path) -> None:
+    folder = _copy("latency-limit", tmp_path / "logs")
+    _change(folder, "user.conf", "target_latency = 10", "target_latency = 10.5")
+    (check,) = [c for c in audit.audit(folder).checks if c.id == "user-conf-keys"]
+    (fault,) = check.faults
+    assert fault.line == 2 and "target_latency = 10.5 as 10: it takes" in fault.text
+    assert "performance-requested-settings" not in _failed(audit.audit(folder))
+
+
 def test_a_user_conf_above_the_folder_is_used_up_to_the_audited_directory(tmp_path: Path) -> None:
     folder = _copy("latency-limit", tmp_path / "results" / "performance" / "run_1")
     shutil.move(folder / "user.conf", tmp_path / "results" / "user.conf")

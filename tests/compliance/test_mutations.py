@@ -638,6 +638,18 @@ PROVENANCE = [
         outcome("accuracy", status="error", reason="it broke"),
     ),
     Mutation(
+        "the calendar was set during the test",
+        "clock",
+        outcome("performance", disturbance={"clock_step_seconds": -0.5}),
+        level="valid",
+    ),
+    Mutation(
+        "less time passed for the worker than for LoadGen",
+        "clock",
+        outcome("performance", test_ns=1_000_000),
+        level="valid",
+    ),
+    Mutation(
         "an outcome is missing",
         "worker-outcomes",
         lambda run: (run / "raw" / "performance" / "outcome.json").unlink(),

@@ -161,7 +161,7 @@ def _single_stream(detail: Detail) -> Faults:
         duration_ns = settings["requested_min_duration_ms"] * 1e6
         prepared = 2 * duration_ns / settings["requested_single_stream_expected_latency_ns"]
         least = (max(least, prepared) // whole + 1) * whole
-        slack = whole
+        slack = whole + 2 * DIGITS * least  # the log has six digits of the latency
     yield from _counts(detail, settings, least, 1, slack)
 
 

@@ -15,7 +15,7 @@ from compliance.findings.entries import entry_fault
 from compliance.loadgen import counts
 from compliance.logs import Detail
 from compliance.logs.digits import DIGITS, close
-from compliance.logs.user_conf import Conf, parse
+from compliance.logs.user_conf import Conf, as_double, as_whole, parse
 from compliance.rules import Rules
 from compliance.subject import LoadGenRun, Subject, conf_entry, released
 from formats.checks import Check, Fault
@@ -186,7 +186,9 @@ def _requested(test: LoadGenRun, conf: Conf, subject: Subject) -> Iterator[Fault
             number = float(logged)
         expected = value * rule.factor
         if number is None or not close(number, expected, DIGITS):
-            text = f"user.conf says {shorten(said)} = {value:g}, {logged_as} is {shorten(logged)}"
+            text = (
+                f"user.conf says {shorten(said)} = {value:.10g}, {logged_as} is {shorten(logged)}"
+            )
             line = test.detail.line(logged_as)
             yield Fault(text, f"{expected:.10g}", shorten(logged), line=line)
 
@@ -266,6 +268,7 @@ def user_conf_keys(subject: Subject) -> Check:
     for each in (*conf.refused, *others.refused):
         faults.append(Fault(each.text, each.expected, each.found, line=each.line))
     faults += _unknown_keys(conf, subject)
+    faults += _cut_numbers(conf, subject)
     if not conf.values and not faults:
         faults.append("it sets nothing")
     benchmark = subject.own_conf_name
@@ -295,6 +298,22 @@ def _unknown_keys(conf: Conf, subject: Subject) -> Iterator[Fault]:
         if key not in subject.rules.user_conf or scenario not in _SCENARIO_NAMES:
             text = f"LoadGen does not know {shorten(full)!r} and ignores it"
             yield Fault(text, "a key LoadGen knows", shorten(full), line=conf.lines[full])
+
+
+def _cut_numbers(conf: Conf, subject: Subject) -> Iterator[Fault]:
+    """Yield a fault for each integer that LoadGen reads as another number than a reader."""
+    for full, word in conf.values.items():
+        rule = subject.rules.user_conf.get(full.rpartition(".")[2])
+        if rule is None or not rule.whole_in(subject.scenario):
+            continue
+        number = as_whole(word)
+        if number != as_double(word):
+            line = f"{shorten(full)} = {shorten(word)}"
+            text = (
+                f"LoadGen reads {line} as {number}: it takes decimal digits up to the first other"
+                " character, and octal or hexadecimal ones after a leading 0"
+            )
+            yield Fault(text, str(number), shorten(word), line=conf.lines[full])
 
 
 def of_the_round(subject: Subject) -> list[Check]:

@@ -9,7 +9,9 @@ from typing import Any
 
 from compliance.findings import fixes
 from compliance.findings.check import judge, mismatch, not_applicable, shorten
+from compliance.findings.entries import entry_fault
 from compliance.folders import measurements_file
+from compliance.logs.digits import DIGITS, close
 from compliance.subject import BARE, Subject
 from formats import documents
 from formats.cell import IN_WORKLOAD, LENGTH_BUCKETS
@@ -17,6 +19,8 @@ from formats.checks import Check, Fault
 from formats.record import Record
 
 _JOB = "raw/performance/job.json"
+_UNLIMITED_NS = 10**15
+"""LoadGen's setting of a limit of Server that a cell does not have."""
 # The fields of job.json that the performance and the accuracy test share.
 _SAME = (
     "sut",
@@ -129,7 +133,31 @@ def _record(subject: Subject) -> Iterator[Fault | str]:
     keys = list(record.accuracy.keys)
     if record.answers and keys != list(record.answers):
         yield mismatch("accuracy.keys", keys, list(record.answers), "the worker answered")
+    yield from _server(subject, record)
     yield from _jobs(subject, record)
+
+
+def _server(subject: Subject, record: Record) -> Iterator[Fault]:
+    """Yield a fault for the rate and for each limit of Server that are not the cell's in the log.
+
+    A quick test's limit with a fraction of a millisecond is in no user.conf.
+    """
+    if subject.scenario != "Server":
+        return
+    detail, cell = subject.performance.detail, record.cell
+    limits = {"target_latency_ns": cell.max_latency_ms}
+    if cell.stream:
+        limits = {"ttft_latency": cell.max_ttft_ms, "tpot_latency": cell.max_tpot_ms}
+    for name, limit_ms in limits.items():
+        key = f"requested_server_{name}"
+        expected = _UNLIMITED_NS if limit_ms is None else limit_ms * 1e6
+        logged = detail.number(key)
+        if logged is None or not abs(logged - expected) < 1:
+            yield entry_fault(detail, key, f"{expected:.15g}", "the cell has")
+    key = "requested_server_target_qps"
+    rate = detail.number(key)
+    if cell.rate is not None and (rate is None or not close(rate, cell.rate, DIGITS)):
+        yield entry_fault(detail, key, f"{cell.rate:g}", "the cell has")
 
 
 def _jobs(subject: Subject, record: Record) -> Iterator[Fault | str]:

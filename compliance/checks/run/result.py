@@ -56,6 +56,43 @@ def check(subject: Subject) -> Check:
     return judge("outcomes-and-result", faults, good, fix=fixes.RUN)
 
 
+def clock(subject: Subject) -> Check:
+    """The check that nobody set the calendar clock, by which LoadGen measures, during the
+    performance test.
+    """
+    if subject.record is None:
+        return not_applicable("clock", subject.no_record)
+    fix = "measure again while nothing sets the clock"
+    file = "raw/performance/outcome.json"
+    faults = _clock_step(subject)
+    return judge("clock", faults, "the calendar and the monotonic clock agree", file=file, fix=fix)
+
+
+def _clock_step(subject: Subject) -> Iterator[Fault]:
+    """Yield a fault if the worker saw that the clock was set, or if more time passed for LoadGen
+    than for the worker, whose time includes LoadGen's.
+    """
+    outcome, logged_ms = subject.performance.outcome, _logged_ms(subject.performance)
+    if outcome is None or outcome.status != "ok" or logged_ms is None:
+        return
+    passed_s = outcome.test_ns / 1e9
+    slack = subject.rules.project_limits.clock_step
+    most_s = slack["seconds"] + slack["fraction"] * passed_s
+    step_s = _clock_step_s(outcome) or max(0.0, logged_ms / 1e3 - passed_s)
+    if not abs(step_s) <= most_s:
+        text = (
+            f"the calendar, by which LoadGen measures, was set by {step_s:+.3g} s in a test of"
+            f" {passed_s:.3g} s"
+        )
+        yield Fault(text, f"at most {most_s:.3g} s", f"{step_s:.3g} s")
+
+
+def _clock_step_s(outcome: WorkerOutcome) -> float:
+    """By how much the worker saw the calendar clock set. An older worker did not look."""
+    step_s = outcome.disturbance.get("clock_step_seconds", 0.0)
+    return step_s if isinstance(step_s, float) else 0.0
+
+
 def _outcome(test: LoadGenRun, subject: Subject) -> Iterator[Fault]:
     """Yield a fault for each contradiction between a worker's outcome and its log. The check
     `worker-outcomes` judges a failed outcome.
@@ -75,6 +112,7 @@ def _outcome(test: LoadGenRun, subject: Subject) -> Iterator[Fault]:
     logged = _logged_ms(test)
     if logged is None:
         return
+    logged -= 1e3 * _clock_step_s(outcome)
     slack = subject.rules.project_limits.outcome_slack
     most = logged * (1 + slack["fraction"]) + 1e3 * slack["seconds"]
     if not logged <= outcome.test_ns / 1e6 <= most:

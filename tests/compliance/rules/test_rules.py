@@ -103,7 +103,7 @@ def test_early_stopping_discards_as_many_as_the_binomial_allows(
 
 def test_user_conf_is_looked_up_in_loadgens_order() -> None:
     conf = user_conf.parse(
-        "*.*.a = 1\nm.*.a = 2\n*.S.a = 3\nm.S.a = 4 # the nearest\n*.*.b = 5\nm.*.b = 6\n*.S.b"
+        "*.*.a = 1\nm.*.a = 2\n*.S.a = 3\nm.S.a = 4\n# the nearest\n*.*.b = 5\nm.*.b = 6\n*.S.b"
         " = 7\n"
     )
     assert conf.look_up("m", "S", "a") == ("m.S.a", 4) and conf.look_up("m", "S", "b") == (
@@ -132,6 +132,7 @@ def test_a_models_name_may_hold_dots() -> None:
         "m.S.a=1",
         "m.S.a = x",
         "m.S.a = 1 2",
+        "m.S.a = 1 # a comment",
         "m.S.a 1",
         "a = 1",
         "m.S.a =",
@@ -142,6 +143,26 @@ def test_a_models_name_may_hold_dots() -> None:
 def test_a_line_loadgen_refuses_is_a_fault(line: str) -> None:
     conf = user_conf.parse(line)
     assert len(conf.refused) == 1 and "line 1" in conf.refused[0].text and not conf.values
+
+
+@pytest.mark.parametrize(
+    ("word", "whole", "double"),
+    [
+        ("1e2", 1, 100.0),
+        ("200.5", 200, 200.5),
+        (".5", 0, 0.5),
+        ("0100", 64, 100.0),
+        ("089", 0, 89.0),
+        ("0x64", 100, 100.0),
+        ("-1", 2**64 - 1, -1.0),
+        ("1000000000.0", 10**9, 1e9),
+        ("99999999999999999999", 2**64 - 1, 1e20),
+    ],
+)
+def test_a_number_is_read_as_loadgen_reads_it(word: str, whole: int, double: float) -> None:
+    conf = user_conf.parse(f"m.S.a = {word}")
+    assert conf.look_up("m", "S", "a", whole=True) == ("m.S.a", whole)
+    assert conf.look_up("m", "S", "a") == ("m.S.a", double)
 
 
 @given(st.text(max_size=200))

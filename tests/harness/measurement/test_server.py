@@ -1,13 +1,15 @@
 """Server, Interactive and MultiStream of the mock, by the real LoadGen."""
 
 import json
+from pathlib import Path
 
 import pytest
 
+from compliance import audit
 from harness import disturbance
 from harness.errors import UsageError
 from harness.request import plan
-from tests.support import cells
+from tests.support import cells, mutations
 
 BY_MACHINE = (*disturbance.BY_CLOCK, "overload")
 """Causes of an invalid run that a busy machine may explain."""
@@ -32,7 +34,7 @@ def measured_without_disturbance(tmp_path, capsys, *words):
 
 
 def test_server_finds_a_rate_and_reports_queue_and_limits(tmp_path, capsys):
-    options = ("--max-latency-ms", "500", "--max-batch", "2", "--sut-option", "latency-ms=4")
+    options = ("--max-latency-ms", "500.25", "--max-batch", "2", "--sut-option", "latency-ms=4")
     cell = measured_without_disturbance(tmp_path, capsys, "--scenario", "Server", *options)
     assert (cell["status"], cell["loadgen"]) == ("ok", "VALID")
     assert cell["metric"]["unit"] == "requests/s"
@@ -42,6 +44,16 @@ def test_server_finds_a_rate_and_reports_queue_and_limits(tmp_path, capsys):
     assert 1 <= metrics["requests_a_batch"] <= 2
     assert cell["serving"]["search"][0]["passed"]
     assert cell["serving"]["queue"]["seconds"]
+    run = Path(cell["directory"])
+    assert "record" not in failed(run)
+    mutations.record(lambda d: {**d, "cell": {**d["cell"], "max_latency_ms": 500.0}})(run)
+    text = "requested_server_target_latency_ns is 500250000; the cell has 500000000"
+    assert text in failed(run)["record"]
+
+
+def failed(run):
+    """The texts of the failed checks of a run directory, by id."""
+    return {check.id: check.detail for check in audit.audit(run).checks if check.faults}
 
 
 def test_an_overload_is_no_result_even_if_loadgen_calls_it_valid(tmp_path, capsys):
@@ -74,6 +86,18 @@ def test_token_latencies_are_in_the_result(scenario, tmp_path, capsys):
             "LoadGen judges a streamed answer by its first token",
         ),
         ({"scenario": "Server", "model": "sam"}, "give --max-latency-ms"),
+        (
+            {"scenario": "Server", "max_latency_ms": 0.9, "mode": "valid", "duration": None},
+            "--max-latency-ms 0.9: in mode valid user.conf has to state the limit, and LoadGen cuts"
+            " it to whole milliseconds: give 1, or --mode quick",
+        ),
+        (
+            {"scenario": "Server", "max_tpot_ms": 12.5, "mode": "submission", "duration": None},
+            "--max-tpot-ms 12.5: in mode submission",
+        ),
+        ({"scenario": "Server", "max_ttft_ms": 1e-7}, "1e-07: LoadGen counts whole nanoseconds"),
+        ({"scenario": "Server", "max_latency_ms": 1e10}, "give at most 1000000000"),
+        ({"duration": 2.0001}, "--duration 2.0001: LoadGen counts whole milliseconds"),
         ({"scenario": "Offline", "model": "bert", "stream": "on"}, "--stream: is for models that"),
     ],
 )

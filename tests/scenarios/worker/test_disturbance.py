@@ -1,5 +1,6 @@
 """What went on beside a test is seen: a worker that stands still, another program at work."""
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import numpy as np
 import psutil
 import pytest
 
+from harness.disturbance import sentences
 from harness.execution import process
 from scenarios.worker import disturbance
 from tests.support import mock_job
@@ -35,6 +37,53 @@ def test_shares_are_of_the_span_and_of_other_programs_only():
     assert (unknown.other_processors, unknown.stolen_processors) == (None, None)
 
 
+class Clocks:
+    """The calendar and the monotonic clock, by a script. `switches`: how long another program runs
+    between two readings.
+    """
+
+    def __init__(self, switches=()):
+        self.now_ns, self.step_ns, self.switches = 10**9, 0, list(switches)
+
+    def _read(self):
+        self.now_ns += self.switches.pop() if self.switches else 50
+        return self.now_ns
+
+    def perf_counter_ns(self):
+        return self._read()
+
+    def time_ns(self):
+        return self._read() + self.step_ns + 1_700_000_000 * 10**9
+
+
+@pytest.mark.parametrize("step_s", [3.0, -3.0, 0.0])
+def test_a_step_of_the_calendar_is_seen_whatever_runs_between_two_readings(monkeypatch, step_s):
+    clocks = Clocks(switches=[8_000_000, 50, 50, 50, 9_000_000])
+    monkeypatch.setattr(disturbance, "time", clocks)
+    before = disturbance.calendar_ahead_ns()
+    clocks.now_ns += 10**10
+    clocks.step_ns = int(step_s * 1e9)
+    clocks.switches = [50, 50, 7_000_000]
+    step_ns = disturbance.calendar_ahead_ns() - before
+    found = disturbance.between(None, None, 10.0, np.empty(0, np.int64), 0.0, step_ns)
+    assert found.clock_step_seconds == step_s
+
+
+def test_a_calendar_that_is_set_during_a_test_makes_the_figure_unfit_for_ranking():
+    def serious(step_s, seconds=10.0):
+        noise = dataclasses.asdict(
+            disturbance.between(None, None, seconds, np.empty(0, np.int64), 0.0, int(step_s * 1e9))
+        )
+        return sentences(noise, 2)
+
+    (text,), notes = serious(3.0)
+    assert "the calendar clock, by which LoadGen measures, was set by +3 s" in text and not notes
+    assert "set by -0.0111 s" in serious(-0.0111)[0][0]
+    # 1 ms and 0.1 % of the test are within NTP's usual corrections.
+    assert serious(0.0109) == serious(0.0) == ([], [])
+    assert serious(0.0109, seconds=9.0)[0]
+
+
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
 def test_a_worker_that_was_stopped_while_measuring_is_seen(tmp_path, scenario):
     job = mock_job.make(tmp_path, scenario=scenario, batch=1, milliseconds=2000, latency_ms=10.0)
@@ -55,6 +104,7 @@ def test_a_worker_that_was_stopped_while_measuring_is_seen(tmp_path, scenario):
     assert seen["stalls"] >= 1
     assert seen["longest_stall_seconds"] > 0.9
     assert seen["stalled_seconds"] <= seen["seconds"]
+    assert abs(seen["clock_step_seconds"]) < 1e-3
 
 
 def test_another_programs_work_is_seen(tmp_path):

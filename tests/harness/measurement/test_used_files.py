@@ -1,0 +1,105 @@
+"""A user's file that changes between the plan and the end of the tests is named, and no figure is
+recorded under the digest of the earlier one.
+"""
+
+import dataclasses
+import os
+from pathlib import Path
+
+import pytest
+
+from formats.result import Status
+from harness import result
+from harness.errors import UsageError
+from harness.inputs import used_files
+from harness.measurement import reference, run
+from sut import registry
+from tests.support.cells import Reporter, request
+from tests.support.weights_folders import made
+
+__all__ = ["made"]
+WEIGHTS = "model.safetensors"
+
+
+@pytest.fixture
+def read_weights(monkeypatch):
+    mock = dataclasses.replace(registry.SUTS["mock"], reads_weights=True)
+    monkeypatch.setitem(registry.SUTS, "mock", mock)
+
+
+def replaced(path):
+    """Another file of the same bytes takes the place, as a training loop's last checkpoint would."""
+    new = path.with_suffix(".new")
+    new.write_bytes(path.read_bytes())
+    new.replace(path)
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, "config.json", "generation_config.json"])
+def test_weights_that_change_between_plan_and_load_are_refused(name, read_weights, made, tmp_path):
+    folder = made("bert")
+    if not (folder / name).exists():
+        (folder / name).write_text("{}")
+    planned = request(tmp_path / "runs", weights=folder)
+    replaced(folder / name)
+    with pytest.raises(UsageError, match=f"{name}: changed while it was used.*measure again"):
+        run.run(planned, Reporter(), 0)
+    assert not list((tmp_path / "runs").glob("**/result.json"))
+
+
+def test_prompts_that_change_between_plan_and_load_are_refused(tmp_path):
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("one\ntwo\n")
+    planned = request(tmp_path / "runs", model="mistral", dataset=prompts)
+    prompts.write_text("one\nthree\n")
+    with pytest.raises(UsageError, match="prompts.txt: changed while it was used"):
+        run.run(planned, Reporter(), 0)
+
+
+class Replacing(Reporter):
+    """Replaces a file as soon as the worker is at work."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.path, self.done = path, []
+
+    def watch(self, what):
+        def seen(beat):
+            if what == "performance" and not self.done:
+                replaced(self.path)
+                self.done.append(what)
+
+        return seen
+
+
+def test_weights_that_change_while_they_are_measured_give_no_figure(
+    read_weights, made, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(reference.engines, "not_judged", lambda request: "no time for a reference")
+    folder = made("bert")
+    planned = request(tmp_path / "runs", weights=folder)
+    found = run.run(planned, Replacing(folder / WEIGHTS), 0)
+    assert found.status is Status.ERROR and not found.ranked
+    assert found.reason.startswith(f"{folder / WEIGHTS}: changed while it was used")
+    assert result.derive(Path(found.directory)).reason == found.reason
+    again = run.run(request(tmp_path / "runs", weights=folder), Reporter(), 0)
+    assert again.status is Status.OK
+    assert list((tmp_path / "runs").glob("**/performance.attempt-1"))
+
+
+def test_every_kind_of_file_has_a_stamp_and_other_files_have_none(tmp_path):
+    folder = tmp_path / "weights"
+    for name in ("config.json", "unet/model.safetensors", "unet/notes.md", ".git/config", "a/b/c"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("1")
+    file = tmp_path / "model.keras"
+    file.write_text("1")
+    before = used_files.stamps([folder, file, None, tmp_path / "missing"])
+    assert {path.name for path in before} == {"config.json", "model.safetensors", "model.keras"}
+    (folder / "unet" / "notes.md").write_text("2")
+    assert not used_files.changed(before)
+    stat = file.stat()
+    file.write_text("12")
+    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert "model.keras: changed" in used_files.changed(before)
+    file.unlink()
+    assert "model.keras: changed" in used_files.changed(before)
