@@ -33,6 +33,7 @@ from scenarios.worker.heartbeat import Beat
 if TYPE_CHECKING:  # they import scipy, which would slow `list` down
     from harness.comparison.compare import Comparison
     from harness.comparison.history import Trend
+    from harness.report.exports import Place
     from harness.samples.words import Words
 
 _COLOURS = {
@@ -320,7 +321,7 @@ def report(
     answer: str,
     sentences: Iterable[str],
     suts: list[str],
-    cells: Iterable[tuple[str, list[str]]],
+    cells: Iterable[tuple[str, list[Place]]],
     advice: Iterable[str],
 ) -> None:
     """Print the answer in words, then one table with a row for each work and a column for each SUT.
@@ -329,7 +330,7 @@ def report(
 
     Args:
         preface: one sentence on all cells.
-        cells: (work, a text for each SUT) of each row.
+        cells: (work, the place of each SUT) of each row.
     """
     console = Console(highlight=False, soft_wrap=True)
     console.print(Text(answer, style="bold"))
@@ -340,7 +341,7 @@ def report(
     width = console.width if sys.stdout.isatty() else _PAGE
     needed = _WORK_COLUMN
     for n, sut in enumerate(suts):
-        column = [sut, *(texts[n] for _, texts in rows)]
+        column = [sut, *(places[n].plain for _, places in rows)]
         needed += 2 + max(map(len, column))
     if rows and needed <= width:
         _grid(suts, rows, width)
@@ -350,33 +351,33 @@ def report(
         console.print(Text(f"! {sentence}", style="yellow"))
 
 
-def _grid(suts: list[str], rows: list[tuple[str, list[str]]], width: int) -> None:
+def _grid(suts: list[str], rows: list[tuple[str, list[Place]]], width: int) -> None:
     grid = Table(box=None, padding=(0, 2, 1, 0), header_style="dim")
     for n, column in enumerate(("work", *suts)):
         grid.add_column(column, overflow="fold", ratio=2 if n == 0 else 1)
-    for work, texts in rows:
-        grid.add_row(Text(work), *map(_place, texts))
+    for work, places in rows:
+        grid.add_row(Text(work), *map(_place, places))
     console = Console(highlight=False, width=width)
     console.print()
     console.print(grid)
 
 
-def _list(suts: list[str], rows: list[tuple[str, list[str]]]) -> None:
+def _list(suts: list[str], rows: list[tuple[str, list[Place]]]) -> None:
     console = Console(highlight=False, soft_wrap=True)
     longest = max(map(len, suts), default=0)
-    for work, texts in rows:
+    for work, places in rows:
         console.print(Text(f"\n{work}", style="bold"))
-        for sut, text in zip(suts, texts, strict=True):
-            if text:
-                console.print(Text.assemble(f"  {sut:<{longest}}  ", _place(text)))
+        by_place = zip(suts, places, strict=True)
+        for sut, place in sorted(by_place, key=lambda pair: pair[1].number):
+            if place.plain:
+                console.print(Text.assemble(f"  {sut:<{longest}}  ", _place(place)))
 
 
-def _place(text: str) -> Text:
+def _place(place: Place) -> Text:
     """A figure of a report: bold if it is the best, struck out if it is invalid."""
-    if text.startswith("~~"):
-        struck, _, reason = text.removeprefix("~~").partition("~~ ")
-        return Text.assemble((struck, "strike dim"), " ", reason)
-    return Text(text, style="bold green" if text.endswith("★") else "")
+    if place.struck:
+        return Text.assemble((place.figure, "strike dim"), " ", place.remark)
+    return Text(place.plain, style="bold green" if place.best else "")
 
 
 def answers(samples: Iterable[Words]) -> None:

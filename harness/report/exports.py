@@ -10,15 +10,16 @@ import importlib.util
 import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from harness.comparison import tables
 from harness.figure import short
 from harness.messages import Advice
-from harness.report.comparison import Comparison, range_of
+from harness.report import answer
+from harness.report.comparison import Comparison, Standing, range_of
 from harness.report.content import Content
-from harness.report.section import Cell, Section, Table
+from harness.report.section import Cell, Section, Table, ratio_cell
 
 
 def rows(content: Content) -> list[dict[str, Any]]:
@@ -74,30 +75,57 @@ def markdown(content: Content, sections: Sequence[Section]) -> str:
     return "\n".join(_markdown(content, sections)) + "\n"
 
 
-def cells(content: Content) -> Iterator[tuple[str, list[str]]]:
-    """Yield (work, one text a SUT) of each comparison.
+@dataclass(frozen=True)
+class Place:
+    """A SUT's place in a table of text: its figure, and what follows it.
 
-    A struck-out figure is between `~~`, and the best has a ★.
+    Attributes:
+        best, struck: see `harness.report.comparison.Standing`.
+        number: its place among the SUTs of the row, the fastest first.
     """
+
+    figure: str = ""
+    remark: str = ""
+    best: bool = False
+    struck: bool = False
+    number: int = 0
+
+    @property
+    def plain(self) -> str:
+        """The text without marks of Markdown."""
+        star = " ★" if self.best else ""
+        return f"{self.figure}{star} {self.remark}".strip()
+
+    @property
+    def markdown(self) -> str:
+        """The text, with a struck-out figure between `~~`."""
+        return f"~~{self.figure}~~ {self.remark}" if self.struck else self.plain
+
+
+def cells(content: Content) -> Iterator[tuple[str, list[Place]]]:
+    """Yield (work, the place of each SUT) of each comparison."""
     for comparison in content.comparisons:
         direction = "no figure"
         if comparison.unit:
             better = "more" if comparison.higher_is_better else "less"
             direction = f"{comparison.unit}, {better} is better"
         lora = ", other parameters each" if comparison.other_factors else ""
-        texts = [_place(comparison, sut) for sut in content.suts]
-        yield f"{comparison.name} ({direction}{lora})", texts
+        order = [group.sut for group in comparison.ordered]
+        order += [sut for sut in content.suts if sut not in order]
+        places = [replace(_place(comparison, sut), number=order.index(sut)) for sut in content.suts]
+        yield f"{comparison.name} ({direction}{lora})", places
 
 
 def _markdown(content: Content, sections: Sequence[Section]) -> Iterator[str]:
     yield f"**{content.headline}**"
     yield ""
-    yield content.preface
+    yield content.setting
     yield ""
     for section in sections:
         yield from (f"- {sentence}" for sentence in section.sentences)
     yield ""
-    yield from _rows(("work", *content.suts), ((work, *texts) for work, texts in cells(content)))
+    texts = [(work, *(place.markdown for place in places)) for work, places in cells(content)]
+    yield from _rows(("work", *content.suts), texts)
     yield ""
     for section in sections:
         for table in section.tables:
@@ -132,21 +160,30 @@ def _rows(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]
         yield f"| {' | '.join(escaped)} |"
 
 
-def _place(comparison: Comparison, sut: str) -> str:
+def _place(comparison: Comparison, sut: str) -> Place:
     entry = comparison.entries.get(sut)
     if entry is None:
-        return "unsupported" if comparison.obstacle(sut) else ""
+        return Place(remark="unsupported" if comparison.obstacle(sut) else "")
     if entry.reason:
-        return f"~~{short(entry.figure)}~~ {entry.reason}" if entry.struck else entry.reason
-    text = short(entry.figure)
-    between = range_of(entry.low, entry.high)
-    if between:
-        text += f" ({between})"
-    if entry.best:
-        text += " ★"
+        return Place(short(entry.figure), entry.reason, struck=entry.struck)
+    remarks = [ratio_words(comparison, entry)]
     if entry.unranked:
-        text += " not ranked"
-    return text
+        remarks.append("not ranked")
+    return Place(short(entry.figure), " ".join(filter(None, remarks)), best=entry.best)
+
+
+def ratio_words(comparison: Comparison, entry: Standing) -> str:
+    """A SUT's ratio to the leader with the interval that decides: `(0.79 ×, 0.63–0.90)`. The range
+    of the figure if there is no other SUT; empty if there is no ratio.
+    """
+    if not comparison.ratios:
+        between = range_of(entry.low, entry.high)
+        return f"({between})" if between else ""
+    if comparison.inconclusive or entry.relative is None:
+        return ""
+    times, between = ratio_cell(entry.relative)
+    behind = f", {entry.behind} is faster" if entry.behind else ""
+    return f"({times}, {between.strip('()')}{behind})"
 
 
 def _comparison(comparison: Comparison) -> dict[str, Any]:
@@ -158,7 +195,7 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
         "work": comparison.full_name,
         "unit": comparison.unit,
         "higher_is_better": comparison.higher_is_better,
-        "answer": comparison.answer,
+        "answer": answer.sentence(comparison),
         "ranked": bool(comparison.good) and not comparison.unranked,
         "inconclusive": comparison.inconclusive,
         "best_figure": best,

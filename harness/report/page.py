@@ -20,7 +20,7 @@ from markupsafe import Markup, escape
 
 from compliance.findings.page import templates
 from harness import terminal
-from harness.comparison import compare, statistics
+from harness.comparison import compare
 from harness.comparison.history import Trend
 from harness.comparison.tables import Group
 from harness.figure import short
@@ -172,7 +172,7 @@ def _environment() -> jinja2.Environment:
     environment.globals |= {
         "id": id,
         "range_of": range_of,
-        "interval": statistics.interval,
+        "ratio_words": exports.ratio_words,
         "colour": figures.colour,
         "over_time": _over_time,
         "near": terminal.near,

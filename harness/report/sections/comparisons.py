@@ -8,9 +8,10 @@ from functools import partial
 from harness.comparison import statistics
 from harness.comparison.pooled import mean_ratio
 from harness.comparison.statistics import plural
-from harness.messages import Answer, Finding, SectionNote
+from harness.messages import Finding, SectionNote
+from harness.report import answer
 from harness.report.comparison import Comparison
-from harness.report.content import MOST_SENTENCES, NATIVE_TORCH, Content, commonest
+from harness.report.content import MOST_SENTENCES, NATIVE_TORCH, Content
 from harness.report.section import Picture, Pictures, Section
 
 BARS = "Side by side"
@@ -22,20 +23,11 @@ def answers(content: Content) -> Section:
     with_rivals = content.with_rivals
     if len(with_rivals) < 2:
         return Section()
-    common = ""
-    if not any(comparison.decided for comparison in with_rivals):
-        common = commonest(with_rivals)  # it is in the headline, for all
-    sentences = []
-    for comparison in with_rivals[:MOST_SENTENCES]:
-        answer = comparison.answer
-        if common and comparison.unranked == common:
-            answer = comparison.finding
-        if common and comparison.doubt:
-            answer = Answer.INCONCLUSIVE.format(why=comparison.doubt)
-        sentences.append(f"{comparison.name}: {answer}")
+    shown = with_rivals[:MOST_SENTENCES]
+    sentences = [f"{comparison.name}: {answer.sentence(comparison)}" for comparison in shown]
     more = len(with_rivals) - MOST_SENTENCES
     if more > 0:
-        sentences.append(Answer.MORE.format(comparisons=plural(more, "comparison")))
+        sentences.append(f"and {plural(more, 'comparison')} more: in the table")
     return Section(sentences=sentences)
 
 

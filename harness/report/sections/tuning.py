@@ -61,7 +61,7 @@ def _row(tuned: Group, plain: Group, ratio: Ratio | None, sets: int) -> Row:
 def _figure(group: Group) -> str:
     if group.summary is None or group.metric is None:
         return ""
-    return f"{short(group.summary.median)} {group.metric.unit}"
+    return f"{short(group.summary.mean)} {group.metric.unit}"
 
 
 def _times(ratio: Ratio) -> str:
