@@ -32,6 +32,8 @@ _OUTCOMES = {
 """Cause of an invalid run, or status of another one → why the SUT has no figure."""
 _MOST_NAMED = 3
 """The most comparisons that a summary names, and SUTs that it counts."""
+_MOST_SUTS = 4
+"""The most SUTs of a tie that are named if there are no others."""
 
 
 def headline(comparisons: Sequence[Comparison]) -> str:
@@ -201,6 +203,8 @@ def _of_one(comparison: Comparison) -> str:
 def _tie(comparison: Comparison) -> str:
     """The leading group, and how far apart its SUTs may be."""
     suts = listed([g.sut for g in comparison.leading])
+    if _MOST_SUTS < len(comparison.leading) == len(comparison.field):
+        suts = f"all {len(comparison.field)} SUTs"
     apart = comparison.apart_by
     if apart <= EQUAL:
         return f"{suts} are equal here within {_percent(apart)}"

@@ -14,12 +14,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from harness.comparison import tables
+from harness.comparison.statistics import digits, interval
 from harness.figure import short
 from harness.messages import Advice
 from harness.report import answer
 from harness.report.comparison import Comparison, Standing, range_of
 from harness.report.content import Content
-from harness.report.section import Cell, Section, Table, ratio_cell
+from harness.report.section import Cell, Section, Table
 
 
 def rows(content: Content) -> list[dict[str, Any]]:
@@ -181,9 +182,16 @@ def ratio_words(comparison: Comparison, entry: Standing) -> str:
         return f"({between})" if between else ""
     if comparison.inconclusive or entry.relative is None:
         return ""
-    times, between = ratio_cell(entry.relative)
-    behind = f", {entry.behind} is faster" if entry.behind else ""
-    return f"({times}, {between.strip('()')}{behind})"
+    ratio = entry.relative
+    words = [f"{ratio.value:.3g} ×"]
+    if ratio.low is not None and ratio.high is not None:
+        words = [
+            f"{digits(ratio.value, ratio.low, ratio.high)} ×",
+            interval(ratio.low, ratio.high),
+        ]
+    if entry.behind:
+        words.append(f"{entry.behind} is faster")
+    return f"({', '.join(words)})"
 
 
 def _comparison(comparison: Comparison) -> dict[str, Any]:
