@@ -458,7 +458,6 @@ class Compared(StrEnum):
     """What the ratio of two speeds shows, and what `compare` says of two cells."""
 
     FASTER = "{a} is {times}"
-    TIMES = "{ratio} × {b} ({interval})"
     NO_DIFFERENCE = "no difference shown: the interval is {interval}"
     TOO_FEW = (
         "too few repeats: {runs} of one, and {fewest} of each are needed; so far {a} is"
@@ -537,14 +536,7 @@ class Finding(StrEnum):
         "mean speed (geometric) over the {number} comparisons that all SUTs have, compared with"
         " {base}: {speeds}"
     )
-    MEAN_EQUAL = "no difference shown ({interval})"
     CONTROL = "control run: {sut} measured twice a round, {work}: {ratio}"
-    CONTROL_TOO_FEW = "their ratio is {ratio:.3g}, with too few repeats for an interval"
-    CONTROL_EQUAL = (
-        "their ratio is {ratio:.3g} ({interval}), so no difference is shown, as it should be"
-    )
-    CONTROL_DIFFERENT = "their ratio is {ratio:.3g} ({interval}), though both are the same"
-    CONTROL_UNSURE = "their ratio is {ratio:.3g} ({interval}), which is far too uncertain"
     P90 = (
         "90th percentile of the latency (less is better), of {queries} queries a run: {percentiles}"
     )

@@ -13,7 +13,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,6 @@ from scenarios.worker.heartbeat import Beat
 if TYPE_CHECKING:  # they import scipy, which would slow `list` down
     from harness.comparison.compare import Comparison
     from harness.comparison.history import Trend
-    from harness.report.exports import Place
     from harness.samples.words import Words
 
 _COLOURS = {
@@ -314,6 +313,33 @@ def comparisons(found: Iterable[Comparison], sides: tuple[str, str], quiet: bool
     if not quiet:
         legend = Compared.LEGEND.format(a=sides[0], b=sides[1])
         console.print(Text(legend, style="dim"))
+
+
+@dataclass(frozen=True)
+class Place:
+    """A SUT's place in a table of text: its figure, and what follows it.
+
+    Attributes:
+        best: whether it leads. `struck`: whether its figure is struck out.
+        number: its place among the SUTs of the row, the fastest first.
+    """
+
+    figure: str = ""
+    remark: str = ""
+    best: bool = False
+    struck: bool = False
+    number: int = 0
+
+    @property
+    def plain(self) -> str:
+        """The text without marks of Markdown."""
+        star = " ★" if self.best else ""
+        return f"{self.figure}{star} {self.remark}".strip()
+
+    @property
+    def markdown(self) -> str:
+        """The text, with a struck-out figure between `~~`."""
+        return f"~~{self.figure}~~ {self.remark}" if self.struck else self.plain
 
 
 def report(

@@ -123,11 +123,20 @@ class Ratio:
             return Compared.FASTER.format(a=a, times=self.times(b))
         return Compared.NO_DIFFERENCE.format(interval=interval(self.low, self.high))
 
-    def times(self, b: str) -> str:
-        """`1.47 × B (1.43–1.52)`. Only for a ratio that has an interval."""
-        assert self.low is not None and self.high is not None
-        ratio = digits(self.value, self.low, self.high)
-        return Compared.TIMES.format(ratio=ratio, b=b, interval=interval(self.low, self.high))
+    @property
+    def words(self) -> tuple[str, str]:
+        """(`1.47 ×`, `1.43–1.52`), with enough digits to distinguish the ends of the interval. The
+        second is `no interval` if there is none.
+        """
+        if self.low is None or self.high is None:
+            return f"{self.value:.3g} ×", "no interval"
+        value = _digits(self.value, self.low, self.high)
+        return f"{value} ×", interval(self.low, self.high)
+
+    def times(self, b: str = "") -> str:
+        """`1.47 × B (1.43–1.52)`."""
+        value, between = self.words
+        return " ".join(filter(None, (value, b, f"({between})")))
 
     def slower_than(self, share: float) -> bool:
         """Whether A is slower than B by more than `share` (0.05 is 5 %) in the whole interval."""
@@ -336,7 +345,7 @@ def drift(figures: Sequence[float]) -> str:
 
 def interval(low: float, high: float) -> str:
     """`1.43–1.52`, with enough digits to distinguish the two ends."""
-    return f"{digits(low, low, high)}–{digits(high, low, high)}"
+    return f"{_digits(low, low, high)}–{_digits(high, low, high)}"
 
 
 def plural(number: int, noun: str) -> str:
@@ -348,8 +357,7 @@ def _spread(low: float | None, high: float | None) -> float | None:
     return None if low is None or high is None else math.sqrt(high / low) - 1
 
 
-def digits(value: float, low: float, high: float) -> str:
-    """A value with enough digits to distinguish the two ends of its interval."""
+def _digits(value: float, low: float, high: float) -> str:
     width = high - low
     decimals = 0
     if value < 100:

@@ -114,7 +114,8 @@ def brief(comparison: Comparison) -> str:
         return "nothing is decided"
     if len(comparison.leading) > 1:
         return _tie(comparison)
-    return f"{leader} is fastest" if comparison.faster else f"{leader} had the best figure"
+    few = comparison.ratios[comparison.field[1].sut].low is None
+    return f"{leader} had the best figure" if few else f"{leader} is fastest"
 
 
 def remedy(comparisons: Sequence[Comparison]) -> str:
@@ -231,11 +232,8 @@ def _lead(comparison: Comparison) -> str:
     """The only leader, the next SUT and the slowest one."""
     leader = comparison.field[0]
     behind = [group for group, _ in _behind(comparison)]
-    few = [g for g in comparison.field[1:] if comparison.ratios[g.sut].low is None]
-    is_sure = not few or comparison.field.index(few[0]) > comparison.field.index(behind[0])
-    verb = "is fastest" if is_sure else "had the best figure"
     first, last = behind[0], behind[-1]
-    text = f"{leader.sut} {verb}: {_times(comparison.ratio(leader, first), first.sut)}"
+    text = f"{leader.sut} is fastest: {_times(comparison.ratio(leader, first), first.sut)}"
     if len(comparison.field) > 2:
         text += ", the next"
     if last is not first:

@@ -28,8 +28,8 @@ class Standing:
         figure: the compared number in the unit of the comparison; None if there is none. The
             leader's is the mean of its runs. The others' follow from it and `relative`, so that
             figures and ratios have one order.
-        low, high: the interval of `relative` in that unit. If no other SUT has a figure, that of
-            the mean of this cell's runs.
+        low, high: the interval of `relative` in that unit; None if the comparison is inconclusive.
+            If no other SUT has a figure, that of the mean of this cell's runs.
         struck: whether the figure is of an invalid run, and is shown struck out.
         best: whether it is in the leading group, because no SUT is shown to be faster.
         behind: the SUT that is shown to be faster, if `relative` does not show it; else empty.
@@ -380,7 +380,7 @@ class Comparison:
             is_single = not self.ratios
             return own.mean, own.low if is_single else None, own.high if is_single else None
         sign = 1 if self.higher_is_better else -1
-        if ratio.low is None or ratio.high is None:
+        if ratio.low is None or ratio.high is None or self.inconclusive:
             return own.mean * ratio.value**sign, None, None
         low, high = sorted((own.mean * ratio.low**sign, own.mean * ratio.high**sign))
         return own.mean * ratio.value**sign, low, high
@@ -409,10 +409,6 @@ class Comparison:
             return ""
         cell = self.groups[0].cell
         return _obstacle(sut, cell.model, cell.task, cell.precision, cell.device)
-
-    def is_best(self, sut: str) -> bool:
-        """Return whether a SUT is in the leading group of a decided comparison."""
-        return sut in self.entries and self.entries[sut].best
 
     @property
     def decided(self) -> bool:

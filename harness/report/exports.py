@@ -10,17 +10,17 @@ import importlib.util
 import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from harness.comparison import tables
-from harness.comparison.statistics import digits, interval
 from harness.figure import short
 from harness.messages import Advice
 from harness.report import answer
 from harness.report.comparison import Comparison, Standing, range_of
 from harness.report.content import Content
 from harness.report.section import Cell, Section, Table
+from harness.terminal import Place
 
 
 def rows(content: Content) -> list[dict[str, Any]]:
@@ -74,33 +74,6 @@ def parquet(content: Content) -> bytes | None:
 def markdown(content: Content, sections: Sequence[Section]) -> str:
     """Return the answer in words and the tables, in GitHub's Markdown."""
     return "\n".join(_markdown(content, sections)) + "\n"
-
-
-@dataclass(frozen=True)
-class Place:
-    """A SUT's place in a table of text: its figure, and what follows it.
-
-    Attributes:
-        best, struck: see `harness.report.comparison.Standing`.
-        number: its place among the SUTs of the row, the fastest first.
-    """
-
-    figure: str = ""
-    remark: str = ""
-    best: bool = False
-    struck: bool = False
-    number: int = 0
-
-    @property
-    def plain(self) -> str:
-        """The text without marks of Markdown."""
-        star = " ★" if self.best else ""
-        return f"{self.figure}{star} {self.remark}".strip()
-
-    @property
-    def markdown(self) -> str:
-        """The text, with a struck-out figure between `~~`."""
-        return f"~~{self.figure}~~ {self.remark}" if self.struck else self.plain
 
 
 def cells(content: Content) -> Iterator[tuple[str, list[Place]]]:
@@ -182,13 +155,7 @@ def ratio_words(comparison: Comparison, entry: Standing) -> str:
         return f"({between})" if between else ""
     if comparison.inconclusive or entry.relative is None:
         return ""
-    ratio = entry.relative
-    words = [f"{ratio.value:.3g} ×"]
-    if ratio.low is not None and ratio.high is not None:
-        words = [
-            f"{digits(ratio.value, ratio.low, ratio.high)} ×",
-            interval(ratio.low, ratio.high),
-        ]
+    words = [*entry.relative.words]
     if entry.behind:
         words.append(f"{entry.behind} is faster")
     return f"({', '.join(words)})"

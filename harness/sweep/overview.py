@@ -7,7 +7,7 @@ from pathlib import Path
 
 from formats.result import Metric, Result
 from harness.comparison import compare
-from harness.comparison.statistics import Ratio, digits, geometric_mean, interval
+from harness.comparison.statistics import Ratio, geometric_mean
 from harness.figure import compared, short
 from harness.messages import SweepEnd, SweepProgress
 from harness.sweep import loop, schedule
@@ -135,10 +135,4 @@ def _mean(metrics: Sequence[Metric]) -> str:
 
 
 def _compared(ratio: Ratio) -> str:
-    if ratio.low is None or ratio.high is None:
-        return f"{ratio.value:.3g}, too few repeats"
-    between = interval(ratio.low, ratio.high)
-    if ratio.unsure:
-        return f"inconclusive ({between})"
-    words = "" if ratio.different else ", no difference shown"
-    return f"{digits(ratio.value, ratio.low, ratio.high)} ({between}){words}"
+    return ratio.times() if ratio.different else f"{ratio.times()}, no difference shown"

@@ -131,7 +131,7 @@ def test_a_report_says_what_the_switches_give(runs):
     report = content.gather(runs, "runs")
     found = sections.sentences(sections.of(report))
     (sentence,) = [each for each in found if each.startswith("tuned, compared with")]
-    assert "native-torch-eager 2 × (2–2) (to-mkldnn)" in sentence
+    assert "native-torch-eager 2.00 × (2.00–2.00) (to-mkldnn)" in sentence
     (section,) = [each for each in sections.of(report) if each.title == "Tuned"]
     rows = [row for rows in section.tables[0].groups.values() for row in rows]
     shown = {row[1]: (*row[2:4], row[4]) for row in rows}

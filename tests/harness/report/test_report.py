@@ -123,12 +123,9 @@ def test_comparisons_of_one_name_are_told_apart_by_mode_and_machine(tmp_path):
 @pytest.mark.parametrize(
     ("figures", "sentence"),
     [
-        (
-            [101, 99, 100],
-            "their ratio is 1 (0.98–1.03), so no difference is shown, as it should be",
-        ),
-        ([110, 110.1, 109.9], "their ratio is 1.1 (1.098–1.102), though both are the same"),
-        ([110, None, 110], "their ratio is 1.1, with too few repeats for an interval"),
+        ([101, 99, 100], "1.00 × (0.98–1.03)"),
+        ([110, 110.1, 109.9], "1.100 × (1.098–1.102), though both are the same"),
+        ([110, None, 110], "1.1 × (no interval)"),
     ],
 )
 def test_a_control_run_states_the_machines_own_noise(tmp_path, figures, sentence):
@@ -437,7 +434,7 @@ def test_means_are_over_what_all_suts_have(tmp_path):
         )
     assert comparisons.means(gathered(tmp_path)).sentences == [
         "mean speed (geometric) over the 2 comparisons that all SUTs have, compared with"
-        " native-torch-eager: keras3-jax 4 × (4.00–4.00)"
+        " native-torch-eager: keras3-jax 4.00 × (4.00–4.00)"
     ]
 
 
