@@ -124,11 +124,8 @@ def remedy(comparisons: Sequence[Comparison]) -> str:
         return _more(max(comparisons, key=lambda c: c.more_runs))
     runs = max(len(g.good) for c in comparisons for g in c.field)
     runs = max(runs, statistics.FEWEST)
-    times = [c.seconds(runs) for c in comparisons]
-    known = [time for time in times if time]
-    takes = f", about {terminal.duration(sum(known))}" if len(known) == len(times) else ""
     again = "measure again (--again) with nothing else running"
-    return f"{again}: {plural(runs, 'run')} of each{takes}"
+    return f"{again}: {plural(runs, 'run')} of each{_takes(comparisons, runs)}"
 
 
 def undecided(comparisons: Sequence[Comparison]) -> str:
@@ -168,13 +165,12 @@ def _joined(comparisons: Sequence[Comparison], places: str) -> str:
         apart = max(c.apart_by for c in comparisons)
         suts = listed([g.sut for g in comparisons[0].leading])
         return f"{suts} are equal within {_percent(apart)} in {places}" if apart <= EQUAL else ""
-    if not all(c.faster for c in comparisons):
-        return ""
     leader = comparisons[0].field[0].sut
     seconds = [(c.ratio(*c.field[:2]), c.field[1].sut) for c in comparisons]
+    if not all(ratio.different for ratio, _ in seconds):
+        return ""
     if len(seconds) > _MOST_NAMED:
-        values = sorted(ratio.value for ratio, _ in seconds)
-        return f"{leader} is fastest in {places}: {values[0]:.2f} to {values[-1]:.2f} × the next"
+        return f"{leader} is fastest in {places}"
     times = listed([_times(ratio, sut) for ratio, sut in seconds])
     the_next = ", the next" if max(len(c.field) for c in comparisons) > 2 else ""
     return f"{leader} is fastest in {places}: {times}{the_next}"
@@ -182,15 +178,14 @@ def _joined(comparisons: Sequence[Comparison], places: str) -> str:
 
 def _counted(comparisons: Sequence[Comparison]) -> str:
     """In how many of many comparisons each SUT is among the fastest."""
-    decided = [c for c in comparisons if c.decided]
-    wins = Counter(g.sut for c in decided for g in c.leading)
-    named = [f"{sut} in {count}" for sut, count in wins.most_common(_MOST_NAMED)]
-    text = f"fastest, or equal to the fastest, in {len(comparisons)}: {', '.join(named)}"
-    if not decided:
-        text = f"none of {len(comparisons)} is decided: {undecided(comparisons)}"
-    elif len(decided) < len(comparisons):
-        text += f"; {len(comparisons) - len(decided)} are not decided"
-    return text
+    wins = Counter(g.sut for c in comparisons if c.decided for g in c.leading)
+    if not wins:
+        return f"none of {len(comparisons)} is decided: {undecided(comparisons)}"
+    (first, most), *others = wins.most_common(_MOST_NAMED)
+    text = f"{first} is among the fastest in {most} of {len(comparisons)} comparisons"
+    text += "".join(f", {sut} in {count}" for sut, count in others)
+    left = sum(not c.decided for c in comparisons)
+    return f"{text}; {left} not decided" if left else text
 
 
 def _of_one(comparison: Comparison) -> str:
@@ -290,9 +285,14 @@ def _adopted(groups: Sequence[Group]) -> list[str]:
 def _more(comparison: Comparison) -> str:
     """How many more runs decide, and how long they take."""
     runs = max(1, comparison.more_runs)
-    seconds = comparison.seconds(runs)
-    takes = f" (about {terminal.duration(seconds)})" if seconds else ""
-    return f"about {plural(runs, 'more run')} of each{takes} would decide"
+    return f"about {plural(runs, 'more run')} of each{_takes([comparison], runs)} would decide"
+
+
+def _takes(comparisons: Sequence[Comparison], runs: int) -> str:
+    """` (about 4 min)`, the time of so many runs of each SUT. Empty if it is not known."""
+    times = [c.seconds(runs) for c in comparisons]
+    known = [time for time in times if time]
+    return f" (about {terminal.duration(sum(known))})" if len(known) == len(times) else ""
 
 
 def _labels(comparisons: Sequence[Comparison]) -> list[str]:

@@ -72,7 +72,7 @@ SIX = {
         {"native_jax": {"disturbance": NOISE}, "keras3_jax": {"disturbance": NOISE}},
         "bert base predict, Offline: nothing is decided, because 6 of 6 runs were disturbed (other"
         " programs used 150% of a processor while it was measured); measure again (--again) with"
-        " nothing else running: 3 runs of each, about 4 min",
+        " nothing else running: 3 runs of each (about 4 min)",
     ),
     "--python": (
         TWO,
@@ -96,7 +96,7 @@ def test_a_control_run_that_differs_from_its_cell_leaves_all_open(tmp_path, caps
     assert first_line(tmp_path, capsys) == (
         "bert base predict, Offline: nothing is decided, because native-jax, measured twice a"
         " round, was 1.21 × as fast as itself (1.19–1.23); measure again (--again) with nothing"
-        " else running: 3 runs of each, about 4 min"
+        " else running: 3 runs of each (about 4 min)"
     )
 
 
@@ -151,6 +151,17 @@ def test_ties_of_two_scenarios_are_joined(tmp_path, capsys):
     assert first_line(tmp_path, capsys) == (
         "bert base predict: native-jax and keras3-jax are equal within 4 % in Offline and"
         " SingleStream"
+    )
+
+
+def test_many_comparisons_are_counted(tmp_path):
+    for batch in (1, 2, 4, 8):
+        pair = (100, 80) if batch < 8 else (80, 100)
+        for sut, speed in zip(TWO, pair, strict=True):
+            write(tmp_path, cell(sut, batch_size=batch), [speed, 1.01 * speed, speed], sweep="s-1")
+    assert content.gather(tmp_path, "runs").headline == (
+        "bert base predict, Offline: native-jax is among the fastest in 3 of 4 comparisons,"
+        " keras3-jax in 1"
     )
 
 
