@@ -2,7 +2,7 @@
 which the limits follow.
 
     PYTHONPATH=. .cache/environments/core/bin/python -P -m benchmarks.disagreement \\
-        [--models bert …] [--sizes tiny base] [--suts …] [--fit]
+        [--models bert …] [--sizes tiny mid] [--suts …] [--fit]
 
 The first `./run.sh list` creates that environment. Each cell answers 64 synthetic inputs, or the
 size's `quick_samples`, in its own process. The file's rows of other cells stay. It takes an hour on
@@ -61,7 +61,7 @@ def main() -> int:
     parser.add_argument("--suts", nargs="+", default=every)
     parser.add_argument("--models", nargs="+", default=models.names())
     parser.add_argument("--task", help="of models that have several; default: the first of each")
-    parser.add_argument("--sizes", nargs="+", default=["tiny", "base"])
+    parser.add_argument("--sizes", nargs="+", default=["tiny", "mid"])
     parser.add_argument("--precisions", nargs="+", default=["float32", "bfloat16", "float16"])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--cache", type=Path, default=environments.ROOT / ".cache")

@@ -13,7 +13,7 @@ from formats.fields import NONE, choices, least, matching
 from formats.workload import Workload
 
 MODES = ("quick", "valid", "submission")
-SIZES = ("tiny", "base", "full")
+SIZES = ("tiny", "mid", "full")
 TASKS = ("predict", "generate")
 PRECISIONS = ("float32", "tf32", "bfloat16", "float16")
 INT8, INT8_WEIGHTS = "int8", "int8-weights"

@@ -49,9 +49,9 @@ class PlanReason(StrEnum):
     SIZE_FULL = "size full: its {need:.1f} GB fit into {gpu}"
     SIZE_TOO_LARGE = "size tiny: full needs {need:.1f} GB, and {gpu} has {memory:.1f} GB"
     SIZE_UNKNOWN_MEMORY = (
-        "size tiny: the memory of the GPU is not known (--size base or full to choose)"
+        "size tiny: the memory of the GPU is not known (--size mid or full to choose)"
     )
-    SIZE_NO_ACCELERATOR = "size tiny: no accelerator in use (--size base or full to choose)"
+    SIZE_NO_ACCELERATOR = "size tiny: no accelerator in use (--size mid or full to choose)"
     ENGINE_PRECISION = (
         "precision unknown: the engine does not report it, so its answers are judged by the limits"
         " of {like}"

@@ -1,7 +1,7 @@
 """What the harness costs a training: a table in Markdown.
 
     PYTHONPATH=. .cache/environments/core/bin/python -P -m studies.fit_overhead \\
-        [--suts …] [--size base --batch-size 8 --seq-len 128]
+        [--suts …] [--size mid --batch-size 8 --seq-len 128]
 
 The first `./run.sh list` creates that environment. A SUT's `fit` with the harness' timer around it
 is compared with the framework's bare loop, on the same model and batches. The model is bert. One

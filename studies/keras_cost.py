@@ -54,7 +54,7 @@ def main() -> None:
     every = [name for name, spec in SUTS.items() if spec.without_keras]
     parser.add_argument("--suts", nargs="+", default=every)
     parser.add_argument("--models", nargs="+", default=["bert", "mistral"])
-    parser.add_argument("--sizes", nargs="+", default=["tiny", "base"])
+    parser.add_argument("--sizes", nargs="+", default=["tiny", "mid"])
     parser.add_argument("--batch-sizes", nargs="+", type=int, default=[1, 32])
     parser.add_argument("--seconds", type=float, default=10.0, help="of each row")
     parser.add_argument("--cache", type=Path, default=environments.ROOT / ".cache")

@@ -26,7 +26,7 @@ from harness.execution.bundle import Package
 from harness.execution.environments import ROOT
 from harness.inputs import checkpoint, models
 from harness.messages import Files
-from harness.request.flags import Parser, add_common, known_name, model_names, sut_name
+from harness.request.flags import Parser, add_common, known_name, model_names, size_name, sut_name
 from sut.devices import DEVICES, HOST
 from sut.registry import REFERENCE, SUTS, spec_of
 
@@ -162,7 +162,7 @@ def _weights(options: argparse.Namespace) -> list[_Weights]:
         name = known_name(word, model_names(), "--model")
         for task in models.load(name).tasks:
             model = models.load(name, task)
-            size = known_name(options.size, model.sizes, "--size")
+            size = size_name(options.size, model.sizes)
             result.append((model, model.sizes[size]))
     return result
 

@@ -128,7 +128,7 @@ def _values(flags: argparse.Namespace) -> dict[str, list[str]]:
     current = [name for name, spec in SUTS.items() if spec.current]
     defaults = {"sut": current, "scenario": [_SCENARIOS], "duration": [_DURATION_S]}
     if flag == "model" and not keras_file.is_path(flags.of) and not machine.accelerators():
-        defaults["size"] = ["base"]
+        defaults["size"] = ["mid"]
     return defaults | values
 
 

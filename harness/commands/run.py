@@ -126,7 +126,7 @@ def _next(result: Any, request: Any) -> str:
     if mode == "quick" and request.trains:
         return Next.VALID_TRAINING.format(command=plain)
     if mode == "quick":
-        return _all_suts(plain, base=request.size.name == "tiny")
+        return _all_suts(plain, mid=request.size.name == "tiny")
     if mode == "submission":
         return Next.PACK.format(directory=directory)
     return Next.AUDIT.format(directory=directory, mode="valid")
@@ -146,18 +146,18 @@ def _smaller(cell: Cell, request: Request) -> str:
     return Next.OOM.format(flags=" or ".join(flags))
 
 
-def _all_suts(command: str, base: bool) -> str:
+def _all_suts(command: str, mid: bool) -> str:
     """The sweep that shows which SUT is fastest and by how much."""
     left_out = ["--sut", "--sut-option", "--python", "--slurm"]
-    if base:
+    if mid:
         left_out.append("--size")
     program, *rest = shlex.split(without(command, *left_out))
     words = [program, "sweep", "--sut", "all"]
     words += [word for word in rest if word not in ("run", "--quiet", "--json")]
     # In a sweep, --on would spread comparisons over nodes.
     words = [re.sub("^--on(?=$|=)", "--replicas-on", word) for word in words]
-    if base:
-        words += ["--size", "base"]
+    if mid:
+        words += ["--size", "mid"]
     return Next.ALL_SUTS.format(sweep=shlex.join(words))
 
 

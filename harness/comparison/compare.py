@@ -173,7 +173,7 @@ def published() -> list[Published]:
 
 
 def describe(group: Group, without: Collection[str] = (), *, exact: bool = False) -> str:
-    """The work of a cell in words: `bert base predict, Offline, float32, batch 32, cpu, 128
+    """The work of a cell in words: `bert mid predict, Offline, float32, batch 32, cpu, 128
     tokens`. See `parts`.
     """
     return ", ".join(parts(group, without, exact=exact))

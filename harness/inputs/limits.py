@@ -28,7 +28,7 @@ sets of eight inputs.
 _RMS = "logit_rms"
 _RMS_SAMPLES = 64
 _UNMEASURED = 2.0
-_LARGEST_SIZE = "base"
+_LARGEST_SIZE = "mid"
 _DEVICE = "cpu"
 # tf32 and float16 have three bits more than bfloat16. tf32 was never measured, because no CPU has
 # it. float16 was not measured for every model.
@@ -61,7 +61,7 @@ def limits(
     """The limits of one cell, by name.
 
     Each is FACTOR times the largest measured disagreement of this model, size, precision and
-    device. If that was not measured, it is twice that of size base on a CPU, and more in proportion
+    device. If that was not measured, it is twice that of size mid on a CPU, and more in proportion
     to the number of layers. An unlisted model has the measurements of another one (`Model.like`),
     and more in proportion to the root of its width. No limit is looser than the model's
     (`answer.tolerance`), which is the only limit if the model was not measured. Measurements of

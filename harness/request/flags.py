@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
+from formats.cell import SIZES
 from harness.errors import UsageError
 from harness.execution.environments import ROOT
 from sut.registry import ALIASES, SUTS, TRIED_FIRST
@@ -140,6 +141,17 @@ def known_name(value: str, names: Iterable[str], flag: str) -> str:
     raise UsageError(
         f"{flag} {value}: unknown{did_you_mean(value, names)}; there are {', '.join(names)}"
     )
+
+
+def size_name(value: str, names: Iterable[str] = SIZES) -> str:
+    """The size's name in our spelling. Raises UsageError for others, with the reason for `base`."""
+    if value.lower() == "base":
+        raise UsageError(
+            "--size base: `base` means BERT base, 12 layers of 768, to most readers, and the middle"
+            " size of bert has 6 of 384 here; give --size mid, or --size full for the published"
+            " model"
+        )
+    return known_name(value, names, "--size")
 
 
 def sut_name(value: str) -> str:

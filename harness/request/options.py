@@ -17,7 +17,6 @@ from formats.cell import (
     LORA,
     MODES,
     PRECISIONS,
-    SIZES,
     STANDARD_INPUTS,
     TASKS,
     SweepMark,
@@ -26,7 +25,7 @@ from formats.cell import (
 from harness.errors import UsageError
 from harness.execution.environments import ROOT
 from harness.inputs import keras_file
-from harness.request.flags import Parser, did_you_mean, known_name, model_names, sut_name
+from harness.request.flags import Parser, did_you_mean, known_name, model_names, size_name, sut_name
 from scenarios.table import SCENARIOS
 from sut import tuning
 from sut.devices import DEVICES, accelerators
@@ -172,8 +171,8 @@ class Options:
         default="quick",
     )
     size: str | None = _flag(
-        "tiny, base or full; default: full if it fits into an accelerator, otherwise tiny",
-        read=_one_of(lambda: SIZES, "--size"),
+        "tiny, mid or full; default: full if it fits into an accelerator, otherwise tiny",
+        read=size_name,
         default=None,
     )
     precision: str | None = _flag(

@@ -64,7 +64,11 @@ MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert"]
         (["--sut", "mock", "--scenario", "Offline", "--model", "mistrl"], "did you mean mistral?"),
         (
             ["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--size", "huge"],
-            "--size huge: unknown; there are tiny, base, full",
+            "--size huge: unknown; there are tiny, mid, full",
+        ),
+        (
+            ["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--size", "base"],
+            "--size base: `base` means BERT base, 12 layers of 768, to most readers, and the middle",
         ),
         (
             ["--sut", "mock", "--scenario", "Offline"],

@@ -16,7 +16,7 @@ def machine(monkeypatch):
 def seconds(tmp_path, batch_size, **changes):
     asked = {
         "sut": "native-torch-eager",
-        "size": "base",
+        "size": "mid",
         "scenario": "Offline",
         "batch_size": batch_size,
         "device": "cpu",

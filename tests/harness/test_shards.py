@@ -60,7 +60,7 @@ def shards(count, model="mistral"):
         ((*shards(2), "--tuned", "on"), "--tuned on are for models that are not split"),
         ((*shards(2), "--replicas", "2"), "shards=2: each shard needs a core of its own, and"),
         (
-            ("--size", "base", *shards(4)),
+            ("--size", "mid", *shards(4)),
             "--sut-option shards=4: each shard needs a core of its own, and there are 2",
         ),
     ],

@@ -18,7 +18,7 @@ GAIN = Gain(
     sut="native-torch-eager",
     architecture="bert",
     model="bert",
-    size="base",
+    size="mid",
     task="predict",
     scenario="Offline",
     precision="float32",
@@ -93,7 +93,7 @@ def test_on_takes_the_best_set_that_is_shown_to_help(tmp_path, shipped):
     found = asked(tmp_path, "on")
     assert found.tuned.names == ("omp-bind", "to-mkldnn")
     (note,) = found.tuned.notes
-    place = "bert base Offline batch 32 (measured on another machine)"
+    place = "bert mid Offline batch 32 (measured on another machine)"
     assert f"1.5 times as fast in {place}" in note
 
 
@@ -154,10 +154,10 @@ def test_a_gain_of_the_same_work_counts_before_a_larger_one_of_other_work(tmp_pa
         GAIN, size="tiny", batch_size=8, switches=("huge-pages",), ratio=3.0, machine="a third"
     )
     shipped(GAIN, other)
-    same = asked(tmp_path, "on", size="base", batch_size=32)
+    same = asked(tmp_path, "on", size="mid", batch_size=32)
     assert same.tuned.names == ("omp-bind",)
     assert "measured on another machine" in same.tuned.notes[0]
-    far = asked(tmp_path, "on", size="base", batch_size=4)
+    far = asked(tmp_path, "on", size="mid", batch_size=4)
     assert far.tuned.names == ("huge-pages",)
     assert "bert tiny Offline batch 8 (measured on a third)" in far.tuned.notes[0]
 
@@ -182,11 +182,11 @@ def test_a_switch_changes_the_batch_size_and_the_cell_keeps_the_requested_one(tm
 
 def test_a_gain_of_a_batch_is_applied_only_to_the_same_work_and_batch(tmp_path, shipped):
     shipped(replace(GAIN, switches=("batch-x2",)))
-    same = asked(tmp_path, "on", size="base", batch_size=32)
+    same = asked(tmp_path, "on", size="mid", batch_size=32)
     assert same.tuned.names == ("batch-x2",) and same.batch_size == 64
-    assert asked(tmp_path, "on", size="base", batch_size=16).tuned.names == ()
+    assert asked(tmp_path, "on", size="mid", batch_size=16).tuned.names == ()
     assert asked(tmp_path, "on", size="tiny", batch_size=32).tuned.names == ()
-    assert asked(tmp_path, "on", size="base", scenario="SingleStream").tuned.names == ()
+    assert asked(tmp_path, "on", size="mid", scenario="SingleStream").tuned.names == ()
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ _COMPILE_SECONDS = {"compile": 20.0, "xla": 4.0, "graph": 1.0}
 
 
 def make(
-    root: Path, template: Path, cells: int, repeats: int, size: str = "base", spread: float = 0.02
+    root: Path, template: Path, cells: int, repeats: int, size: str = "mid", spread: float = 0.02
 ) -> None:
     """Write `cells` synthetic cells of `repeats` interleaved runs each below `root`.
 

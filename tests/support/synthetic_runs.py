@@ -41,11 +41,11 @@ NOISE = {
 
 
 def cell(sut: str = "keras3-jax", **changes: Any) -> Cell:
-    """A cell of bert at size base, Offline."""
+    """A cell of bert at size mid, Offline."""
     values: dict[str, Any] = {
         "sut": sut,
         "model": "bert",
-        "size": "base",
+        "size": "mid",
         "task": "predict",
         "scenario": "Offline",
         "precision": "float32",

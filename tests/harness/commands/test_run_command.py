@@ -48,7 +48,7 @@ def test_what_ends_badly_is_followed_by_what_helps(tmp_path, status, words):
 
 def test_a_good_first_look_is_followed_by_all_suts_at_a_size_that_counts(tmp_path):
     assert proposed(tmp_path, Status.OK).startswith(
-        "./run.sh sweep --sut all --scenario SingleStream --model bert --size base  (all SUTs in"
+        "./run.sh sweep --sut all --scenario SingleStream --model bert --size mid  (all SUTs in"
         " turns; or "
     )
 

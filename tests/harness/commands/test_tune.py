@@ -49,10 +49,10 @@ def test_of_switches_that_exclude_each_other_only_the_best_is_taken():
 
 
 def test_the_second_sweep_has_the_flags_of_one_cell():
-    words = ["--sut", "all", "--model", "bert,mistral", "--size", "base", "--scenario=Offline"]
+    words = ["--sut", "all", "--model", "bert,mistral", "--size", "mid", "--scenario=Offline"]
     lists = ["--precision", "float32,bfloat16", "--batch-size", "8,32", "--seq-len=64,128"]
     assert tune._only([*words, *lists, "--repeats", "5"], GAIN) == [
-        *("--repeats", "5", "--sut", "native-torch-eager", "--model", "bert", "--size", "base"),
+        *("--repeats", "5", "--sut", "native-torch-eager", "--model", "bert", "--size", "mid"),
         *("--scenario", "Offline", "--precision", "float32", "--batch-size", "32"),
         *("--seq-len", "128"),
     ]

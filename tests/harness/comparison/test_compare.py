@@ -65,7 +65,7 @@ def test_another_machine_is_flagged_first(tmp_path):
     [
         ({"precision": "bfloat16"}, "precision float32 / bfloat16"),
         ({"batch_size": 64}, "batch size 32 / 64"),
-        ({"size": "full"}, "size base / full"),
+        ({"size": "full"}, "size mid / full"),
         ({"weights": "ffffffffffff"}, "weights 0123456789ab / ffffffffffff"),
         ({"seq_len": 256}, "seq len 128 / 256"),
     ],
@@ -109,7 +109,7 @@ def test_a_cell_that_is_gone_is_told_where_slower_ones_fail(tmp_path, capsys):
     flags = ["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--fail-if-slower", "5%"]
     assert cli.main(flags) == 4
     assert re.findall(r"nothing proven: (.*)\n", capsys.readouterr().err) == [
-        "keras3-torch, bert base predict, Offline, float32, batch 32, cpu, 128 tokens: only in a"
+        "keras3-torch, bert mid predict, Offline, float32, batch 32, cpu, 128 tokens: only in a"
     ]
     assert cli.main([*flags, "--allow-unproven"]) == 0
 
@@ -133,8 +133,8 @@ def test_a_cell_fails_only_where_the_whole_interval_is_slower(tmp_path, capsys, 
         == code
     )
     err = capsys.readouterr().err
-    assert ("slower than 5%: keras3-jax, bert base predict" in err) == (code == 1)
-    assert ("nothing proven: keras3-jax, bert base predict" in err) == (code == 4)
+    assert ("slower than 5%: keras3-jax, bert mid predict" in err) == (code == 1)
+    assert ("nothing proven: keras3-jax, bert mid predict" in err) == (code == 4)
 
 
 def test_no_build_fails_for_disturbed_repeats(tmp_path, capsys):
@@ -221,7 +221,7 @@ def test_published_figures_stand_beside_ours_and_are_never_compared(tmp_path, ca
     assert not c.comparable and c.ratio is None and c.a_figure == "733.2 ms/step"
     assert (
         c.flags[0].startswith("machine: NVIDIA A100 40 GB")
-        and "size: theirs is the published model, ours is base" in c.flags
+        and "size: theirs is the published model, ours is mid" in c.flags
     )
     assert cli.main(["compare", str(tmp_path), "published"]) == 0
     assert "not comparable: another machine" in capsys.readouterr().out

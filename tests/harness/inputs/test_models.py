@@ -37,7 +37,7 @@ def test_the_full_sizes_have_the_published_numbers_of_parameters():
     # Bert-base with a head over two classes.
     assert models.load("bert").sizes["full"].parameters == 109_483_778
     # sam_vit_b, with its frequencies of positions.
-    assert models.load("sam").sizes["base"].parameters == 93_735_728
+    assert models.load("sam").sizes["mid"].parameters == 93_735_728
     assert models.load("sam").sizes["full"].parameters == 641_090_864  # sam_vit_h, likewise
     # V1.4: text encoder 123, UNet 860, VAE 84 million.
     assert models.load("stable-diffusion").sizes["full"].parameters == 1_066_235_307
@@ -59,7 +59,7 @@ def test_the_full_sizes_have_the_published_numbers_of_parameters():
 
 
 def test_a_model_that_is_like_another_differs_in_what_its_file_says():
-    distilled, whole = (models.load(name).sizes["base"] for name in ("distilgpt2", "gpt2"))
+    distilled, whole = (models.load(name).sizes["mid"] for name in ("distilgpt2", "gpt2"))
     assert (distilled.config["n_layer"], whole.config["n_layer"]) == (3, 6)
     assert {**distilled.config, "n_layer": 6, "num_hidden_layers": 6} == whole.config
     assert distilled.batch_size == whole.batch_size and distilled.summary != whole.summary
@@ -99,7 +99,7 @@ def test_another_task_says_answers_inputs_and_rows_of_weights_anew():
 
 
 @pytest.mark.parametrize(
-    ("name", "size", "task"), [*((*each, None) for each in EVERY), ("gpt2", "base", "generate")]
+    ("name", "size", "task"), [*((*each, None) for each in EVERY), ("gpt2", "mid", "generate")]
 )
 def test_every_size_is_complete(name, size, task):
     model = models.load(name, task)

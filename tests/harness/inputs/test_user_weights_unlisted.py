@@ -93,7 +93,7 @@ def test_a_folder_of_a_type_without_a_table_is_judged_by_the_measurements_of_its
 
 def test_a_deeper_model_has_wider_limits(olmo2):
     model, size = unlisted.model_of(olmo2), look(olmo2).size
-    measured = models.load("llama").sizes["base"].config["num_hidden_layers"]
+    measured = models.load("llama").sizes["mid"].config["num_hidden_layers"]
 
     def error(layers: int, precision: str) -> float:
         deep = replace(size, config={**size.config, "num_hidden_layers": layers})
@@ -183,7 +183,7 @@ def test_limits_are_those_of_llama_and_more_for_a_wider_one(olmo2):
     model, size, llama = unlisted.model_of(olmo2), look(olmo2).size, models.load("llama")
     own = limits.limits(model, size, "float32", "cpu")
     assert own == limits.limits(llama, size, "float32", "cpu")
-    wide = size.config | {"hidden_size": 4 * llama.sizes["base"].config["hidden_size"]}
+    wide = size.config | {"hidden_size": 4 * llama.sizes["mid"].config["hidden_size"]}
     wider = limits.limits(model, type(size)(**vars(size) | {"config": wide}), "float32", "cpu")
     assert wider["logit_error"] == pytest.approx(2 * own["logit_error"], rel=1e-2)
 

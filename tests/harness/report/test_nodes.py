@@ -31,7 +31,7 @@ def test_equal_nodes_are_two_machines_and_their_spread_is_said(tmp_path):
     assert kinds.startswith("2 nodes of one kind were measured: n1, n2")
     assert "of JAX in float32 on cpu reach 200 to 210 GFLOP/s on 2 nodes" in products
     assert products.endswith("n2 reaches 5.0% more than n1")
-    assert "keras3-jax bert base Offline was measured on 2 nodes" in figures
+    assert "keras3-jax bert mid Offline was measured on 2 nodes" in figures
     assert "49.99 to 54.99 samples/s" in figures and "10.0% above the smallest" in figures
 
 

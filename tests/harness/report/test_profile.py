@@ -39,7 +39,7 @@ def step(kernels: float = 10.0, other: float = 0.0, **seconds: float) -> StepPro
 def found(*suts: ProfiledSut, flops: dict[str, float] | None = None) -> Profile:
     return Profile(
         command="./run.sh profile",
-        title="bert base",
+        title="bert mid",
         machine="a processor",
         suts=suts,
         operations=StepOperations(flops=flops) if flops else None,

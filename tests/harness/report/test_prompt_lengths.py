@@ -26,7 +26,7 @@ def sentences(tmp_path, suts=("keras3-jax", "native-jax"), record=None, **change
 
 
 def test_the_factor_follows_from_the_lengths_and_the_configuration(tmp_path):
-    layers, head = 50_331_648, 32_000 * 768  # size base: 8 layers
+    layers, head = 50_331_648, 32_000 * 768  # size mid: 8 layers
     factor = (95 * layers + 45 * head) / (49 * layers + 45 * head)
     (sentence,) = sentences(tmp_path)
     assert sentence.startswith(

@@ -106,7 +106,7 @@ def test_comparisons_of_one_name_are_told_apart_by_mode_and_machine(tmp_path):
                 record={"machine": {**MACHINE, "cpu": cpu}},
             )
     report = gathered(tmp_path)
-    work = "bert base predict, Offline, batch 32, 128 tokens"
+    work = "bert mid predict, Offline, batch 32, 128 tokens"
     names = {
         f"{work}, {mode}, machine {n}" for mode, n in (("quick", 1), ("valid", 1), ("quick", 2))
     }
@@ -134,7 +134,7 @@ def test_a_control_run_states_the_machines_own_noise(tmp_path, figures, sentence
     report = content.gather(tmp_path, "runs")
     assert (
         sentences(report)[-1]
-        == "control run: keras3-jax measured twice a round, bert base predict, Offline, batch 32,"
+        == "control run: keras3-jax measured twice a round, bert mid predict, Offline, batch 32,"
         f" 128 tokens: {sentence}"
     )
     assert len(report.groups) == 1
@@ -703,7 +703,7 @@ def test_of_several_batches_the_fastest_of_each_sut_is_told(tmp_path):
     (sentence,) = [text for text in sentences(gathered(tmp_path)) if "batches" in text]
     assert (
         sentence
-        == "bert base predict, Offline, 128 tokens, quick: of the batches 1, 8, 32 the fastest of"
+        == "bert mid predict, Offline, 128 tokens, quick: of the batches 1, 8, 32 the fastest of"
         " each SUT: native-jax at 32 (160 samples/s, 200 ms a batch), keras3-jax at"
         " 8 (96 samples/s, 83.33 ms a batch)"
     )
@@ -732,13 +732,11 @@ def test_lengths_of_prompts_and_answers_tell_works_apart_and_make_a_chart(tmp_pa
             write(tmp_path, cell(sut, **work), [100, 101, 99])
     report = gathered(tmp_path)
     names = [comparison.name for comparison in report.comparisons]
-    assert names == [
-        f"mistral base generate, Offline, batch 32, {n} + 45 tokens" for n in (64, 512)
-    ]
+    assert names == [f"mistral mid generate, Offline, batch 32, {n} + 45 tokens" for n in (64, 512)]
     (scale,) = scaling.scales(report)
     assert (scale.axis, scale.work) == (
         "prompt_tokens",
-        "mistral base generate, Offline, batch 32, … + 45 tokens, quick",
+        "mistral mid generate, Offline, batch 32, … + 45 tokens, quick",
     )
     assert "speed over tokens a prompt" in rendered(report)
 
@@ -784,9 +782,7 @@ def test_a_new_failure_is_not_hidden_by_an_old_success(tmp_path):
 def test_suts_that_were_measured_under_other_conditions_are_named(tmp_path):
     write(tmp_path, cell(), [100, 101, 99])
     write(tmp_path, cell("keras3-torch"), [50, 51, 49], day=2, planned_ms=2000)
-    where = (
-        "keras3-jax compared with keras3-torch, bert base predict, Offline, batch 32, 128 tokens"
-    )
+    where = "keras3-jax compared with keras3-torch, bert mid predict, Offline, batch 32, 128 tokens"
     assert gathered(tmp_path).advice[:2] == [
         f"other planned duration: 10.0 / 2.0: {where}",
         (
@@ -917,7 +913,7 @@ def test_trainings_have_a_table_of_their_own(tmp_path):
         accuracy=score,
     )
     report = gathered(tmp_path)
-    assert report.comparisons[0].name.startswith("bert base Fit, batch 8")
+    assert report.comparisons[0].name.startswith("bert mid Fit, batch 8")
     # A step has tokens, and makes none.
     assert [(o.keras_ms is None, o.keras_token_ms) for o in keras.overheads(report)] == [
         (True, None)
@@ -1019,7 +1015,7 @@ def test_files_hold_the_same_rows(three, tmp_path, capsys):
 def test_figures_are_files_that_stand_by_themselves(three, tmp_path):
     assert cli.main(["report", str(three), "--figures", str(tmp_path / "figures"), "--quiet"]) == 0
     (file,) = (tmp_path / "figures").iterdir()
-    assert file.name == "bert-base-predict-Offline-float32-batch-32-cpu-128-tokens.svg"
+    assert file.name == "bert-mid-predict-Offline-float32-batch-32-cpu-128-tokens.svg"
     root = ET.fromstring(file.read_text())
     (comparison,) = content.gather(three, "runs").comparisons
     assert (root.tag, root.get("aria-label")) == (

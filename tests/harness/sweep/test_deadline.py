@@ -165,7 +165,7 @@ def test_an_embedding_counts_as_bandwidth_only_if_it_is_the_head_too():
 
 @pytest.mark.parametrize(("new_tokens", "given"), [(1, False), (7, False), (8, True), (None, True)])
 def test_a_share_of_bandwidth_needs_eight_new_tokens(new_tokens, given):
-    assert (share_of_bandwidth("mistral", "base", new_tokens=new_tokens) is not None) == given
+    assert (share_of_bandwidth("mistral", "mid", new_tokens=new_tokens) is not None) == given
 
 
 def test_a_block_with_a_limit_ends_in_time():
