@@ -422,11 +422,7 @@ class Advice(StrEnum):
         "the figures drift by {change:+.0%} over the repeats: let the machine settle, and compare"
         " only with interleaved runs"
     )
-    DISTURBED = "{disturbed} of {repeats} {were} disturbed ({first})"
-    WIDE = (
-        "in some places no difference below {least} can be shown: more repeats show smaller ones"
-        " (sweep --repeats N, or --until 5%)"
-    )
+    DISTURBED = "{disturbed} of {repeats} {were} disturbed"
     OLDER = (
         "left out: {cells} measured earlier, with other versions, other files of SUTs, or another"
         " duration (see ./run.sh history)"
@@ -470,12 +466,7 @@ class Compared(StrEnum):
     """What the ratio of two speeds shows, and what `compare` says of two cells."""
 
     FASTER = "{a} is {times}"
-    TIMES = "{ratio} × {b} ({interval})"
     NO_DIFFERENCE = "no difference shown: the interval is {interval}"
-    NO_DIFFERENCE_OF_MANY = (
-        "no difference shown: the interval is {interval}, and with so many pairs chance often makes"
-        " one as large"
-    )
     TOO_FEW = (
         "too few repeats: {runs} of one, and {fewest} of each are needed; so far {a} is"
         " {ratio:.3g} × {b}"
@@ -521,14 +512,8 @@ class Inconclusive(StrEnum):
 
     RUNS_DISTURBED = "{disturbed} of {runs} runs were disturbed ({first})"
     SUT_DISTURBED = "of {sut} {disturbed}"
-    CONTROL = (
-        "the control run of {sut}, which is the same cell, was {ratio:.3g} × as fast as its first"
-        " run ({interval})"
-    )
+    CONTROL = "{sut}, measured twice a round, was {ratio:.3g} × as fast as itself ({interval})"
     ALL_UNSURE = "every ratio is uncertain by more than a factor of two ({interval})"
-    MEASURE_AGAIN = (
-        "{why}; measure again (--again), at least {repeats} times each, with nothing else running"
-    )
 
 
 class EarlierRun(StrEnum):
@@ -552,38 +537,6 @@ class History(StrEnum):
     FAILED = "the last {runs} not ok since {time} ({reason})"
 
 
-class Answer(StrEnum):
-    """The answer of a report: which SUT is fastest, and by how much."""
-
-    NOTHING_COMPARED = (
-        "{cells} with a figure, and no two SUTs did the same work: nothing is compared"
-    )
-    NONE_DECIDED = "{comparisons} comparisons, none of them decided: {reason}"
-    NOT_DECIDED = "; {number} more {are} not decided"
-    WITHOUT_TWO_FIGURES = ", and {number} more without two figures"
-    WINS = "fastest in {comparisons}: {wins}"
-    NEVER_SLOWER = (
-        "{suts} fastest, or not shown to be slower than any, in {wins} of {comparisons} comparisons"
-    )
-    TOO_FEW = "too few repeats"
-    FASTEST = "{sut} is fastest: {times}"
-    SLOWEST = ", and {times}, the slowest"
-    AT_LEAST = "at least {ratio:.3g} × {b}"
-    LEADING_GROUP = "no single SUT leads; in the leading group: {suts}"
-    LEADING_GROUP_AHEAD = f"{LEADING_GROUP}; {{sut}} is {{times}}"
-    BEST_BY_CHANCE = (
-        "{sut} had the best figure, {ratio:.3g} × {second}; {runs} of a cell cannot say how much of"
-        " that is chance"
-    )
-    TOO_FEW_OF_SECOND = "{sut} had the best figure; {second} has too few runs to be compared"
-    ONE_FIGURE = "only {sut} has a figure: {figure}"
-    NO_FIGURE = "no SUT has a figure ({reasons})"
-    INCONCLUSIVE = "inconclusive, because {why}"
-    UNRANKED = ". Not ranked: {reason}"
-    UNRANKED_SUT = "{sut}, because {reason}"
-    MORE = "and {comparisons} more: in the table"
-
-
 class Finding(StrEnum):
     """The sentences below the answer of a report. The sections of a report make them."""
 
@@ -591,14 +544,7 @@ class Finding(StrEnum):
         "mean speed (geometric) over the {number} comparisons that all SUTs have, compared with"
         " {base}: {speeds}"
     )
-    MEAN_EQUAL = "no difference shown ({interval})"
     CONTROL = "control run: {sut} measured twice a round, {work}: {ratio}"
-    CONTROL_TOO_FEW = "their ratio is {ratio:.3g}, with too few repeats for an interval"
-    CONTROL_EQUAL = (
-        "their ratio is {ratio:.3g} ({interval}), so no difference is shown, as it should be"
-    )
-    CONTROL_DIFFERENT = "their ratio is {ratio:.3g} ({interval}), though both are the same"
-    CONTROL_UNSURE = "their ratio is {ratio:.3g} ({interval}), which is far too uncertain"
     P90 = (
         "90th percentile of the latency (less is better), of {queries} queries a run: {percentiles}"
     )
@@ -646,7 +592,7 @@ class Finding(StrEnum):
     COMPILING = "compiling takes"
     FROM_CACHE = "with the compiled programs from the cache"
     PAYS_NOT = "not here: {eager} is as fast"
-    BEST_BATCHES = "{work}: of the batches {batches} the fastest of each SUT, by medians: {fastest}"
+    BEST_BATCHES = "{work}: of the batches {batches} the fastest of each SUT: {fastest}"
     TUNED = "tuned, compared with the same SUT as it comes, {work}: {gains}"
     REPLICAS = "{sut}, {work}: efficiency {efficiency}"
     HELD = "{work}: within {limits} for {share}% of the requests, {rates}"
@@ -670,7 +616,7 @@ class PageText(StrEnum):
     )
     INTERVALS = (
         "A ratio compares runs of the same round. Its 95 % interval comes from the noise of all"
-        " SUTs. A SUT leads only if a test of all pairs at once shows it."
+        " SUTs, and the intervals of all pairs hold at once."
     )
     VERSIONS = "Versions: {versions}."
 
@@ -679,11 +625,12 @@ class SectionNote(StrEnum):
     """The paragraphs below the headings of a report's sections."""
 
     BARS = (
-        "A bar is the median, a dot is a run, and a line is the 95 % interval of the mean. An arrow"
-        " ends a bar or a line that is longer than drawn."
+        "A bar is the mean of the runs, and a dot is a run. A line is the 95 % interval of the"
+        " speed compared with the SUT on top: if it contains that SUT's figure, no difference is"
+        " shown. An arrow ends a bar or a line that is longer than drawn."
     )
     NUMBERS = (
-        "The first number is the median of the runs, by which SUTs are compared. A click on a"
+        "The first number is the figure by which SUTs are compared. A click on a"
         " heading sorts. Memory is that of the process that runs the model. The error is the"
         " distance of the answers from those of PyTorch in float32."
     )

@@ -13,7 +13,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -317,12 +317,39 @@ def comparisons(found: Iterable[Comparison], sides: tuple[str, str], quiet: bool
         console.print(Text(legend, style="dim"))
 
 
+@dataclass(frozen=True)
+class Place:
+    """A SUT's place in a table of text: its figure, and what follows it.
+
+    Attributes:
+        best: whether it leads. `struck`: whether its figure is struck out.
+        number: its place among the SUTs of the row, the fastest first.
+    """
+
+    figure: str = ""
+    remark: str = ""
+    best: bool = False
+    struck: bool = False
+    number: int = 0
+
+    @property
+    def plain(self) -> str:
+        """The text without marks of Markdown."""
+        star = " ★" if self.best else ""
+        return f"{self.figure}{star} {self.remark}".strip()
+
+    @property
+    def markdown(self) -> str:
+        """The text, with a struck-out figure between `~~`."""
+        return f"~~{self.figure}~~ {self.remark}" if self.struck else self.plain
+
+
 def report(
     preface: str,
     answer: str,
     sentences: Iterable[str],
     suts: list[str],
-    cells: Iterable[tuple[str, list[str]]],
+    cells: Iterable[tuple[str, list[Place]]],
     advice: Iterable[str],
 ) -> None:
     """Print the answer in words, then one table with a row for each work and a column for each SUT.
@@ -331,7 +358,7 @@ def report(
 
     Args:
         preface: one sentence on all cells.
-        cells: (work, a text for each SUT) of each row.
+        cells: (work, the place of each SUT) of each row.
     """
     console = Console(highlight=False, soft_wrap=True)
     console.print(Text(answer, style="bold"))
@@ -342,7 +369,7 @@ def report(
     width = console.width if sys.stdout.isatty() else _PAGE
     needed = _WORK_COLUMN
     for n, sut in enumerate(suts):
-        column = [sut, *(texts[n] for _, texts in rows)]
+        column = [sut, *(places[n].plain for _, places in rows)]
         needed += 2 + max(map(len, column))
     if rows and needed <= width:
         _grid(suts, rows, width)
@@ -352,33 +379,33 @@ def report(
         console.print(Text(f"! {sentence}", style="yellow"))
 
 
-def _grid(suts: list[str], rows: list[tuple[str, list[str]]], width: int) -> None:
+def _grid(suts: list[str], rows: list[tuple[str, list[Place]]], width: int) -> None:
     grid = Table(box=None, padding=(0, 2, 1, 0), header_style="dim")
     for n, column in enumerate(("work", *suts)):
         grid.add_column(column, overflow="fold", ratio=2 if n == 0 else 1)
-    for work, texts in rows:
-        grid.add_row(Text(work), *map(_place, texts))
+    for work, places in rows:
+        grid.add_row(Text(work), *map(_place, places))
     console = Console(highlight=False, width=width)
     console.print()
     console.print(grid)
 
 
-def _list(suts: list[str], rows: list[tuple[str, list[str]]]) -> None:
+def _list(suts: list[str], rows: list[tuple[str, list[Place]]]) -> None:
     console = Console(highlight=False, soft_wrap=True)
     longest = max(map(len, suts), default=0)
-    for work, texts in rows:
+    for work, places in rows:
         console.print(Text(f"\n{work}", style="bold"))
-        for sut, text in zip(suts, texts, strict=True):
-            if text:
-                console.print(Text.assemble(f"  {sut:<{longest}}  ", _place(text)))
+        by_place = zip(suts, places, strict=True)
+        for sut, place in sorted(by_place, key=lambda pair: pair[1].number):
+            if place.plain:
+                console.print(Text.assemble(f"  {sut:<{longest}}  ", _place(place)))
 
 
-def _place(text: str) -> Text:
+def _place(place: Place) -> Text:
     """A figure of a report: bold if it is the best, struck out if it is invalid."""
-    if text.startswith("~~"):
-        struck, _, reason = text.removeprefix("~~").partition("~~ ")
-        return Text.assemble((struck, "strike dim"), " ", reason)
-    return Text(text, style="bold green" if text.endswith("★") else "")
+    if place.struck:
+        return Text.assemble((place.figure, "strike dim"), " ", place.remark)
+    return Text(place.plain, style="bold green" if place.best else "")
 
 
 def answers(samples: Iterable[Words]) -> None:

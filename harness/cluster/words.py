@@ -48,7 +48,7 @@ def show(followed: Sequence[Followed], out: Path, as_json: bool) -> bool:
         terminal.table("Comparisons", _COLUMNS, rows)
         cells_ = exports.cells(report)
         terminal.report(
-            report.preface, report.headline, sentences, report.suts, cells_, report.advice
+            report.setting, report.headline, sentences, report.suts, cells_, report.advice
         )
         hint = Next.REPORT.format(directory=shlex.quote(terminal.near(str(out))))
         terminal.line(f"\nnext  {terminal.typed_here(hint)}")

@@ -204,7 +204,7 @@ def _show(sweep: Sweep, results: Results, as_json: bool, command: str) -> None:
         terminal.document(exports.document(report, parts))
         return
     terminal.report(
-        report.preface,
+        report.setting,
         report.headline,
         sections.sentences(parts),
         report.suts,

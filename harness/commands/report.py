@@ -55,7 +55,7 @@ def _show(report: content.Content, sentences: list[str], quiet: bool) -> None:
     """Print the report. `quiet`: only the answer."""
     unsupported = [Advice.UNSUPPORTED.format(sentence=why) for why in report.obstacles]
     terminal.report(
-        report.preface,
+        report.setting,
         report.headline,
         sentences,
         report.suts,

@@ -127,7 +127,7 @@ def with_published(groups: Iterable[Group]) -> list[Comparison]:
         times = theirs.ms_per_step / ours
         comparisons.append(
             Comparison(
-                name=describe(group),
+                name=describe(group, exact=True),
                 a=theirs.sut,
                 b=group.sut,
                 a_figure=f"{theirs.ms_per_step:,.4g} ms/step",
@@ -172,21 +172,33 @@ def published() -> list[Published]:
     return figures
 
 
-def describe(group: Group, without: Collection[str] = (), *, facts: bool = False) -> str:
+def describe(group: Group, without: Collection[str] = (), *, exact: bool = False) -> str:
     """The work of a cell in words: `bert mid predict, Offline, float32, batch 32, cpu, 128
-    tokens`.
+    tokens`. See `parts`.
+    """
+    return ", ".join(parts(group, without, exact=exact))
+
+
+def parts(
+    group: Group, without: Collection[str] = (), *, exact: bool = False, facts: bool = False
+) -> list[str]:
+    """The work of a cell in words, in parts: the model with its task, the scenario, and so on.
 
     Args:
         without: fields of `Cell` that are left out.
+        exact: whether to name the user's inputs, the chat template and environment variables
+            exactly. Otherwise digests and variables are left out.
         facts: whether to name the model with its layers, width and parameters.
     """
     cell = group.cell.of_work
-    model = named(group) if facts else called(group)
-    kind = cell.scenario if cell.task == FIT else f"{cell.task}, {cell.scenario}"
-    parts = [f"{model} {kind}", *cell_words(cell, without)]
-    if "variables" not in without:
-        parts += _words(cell, "variables")
-    return ", ".join(parts)
+    name = named(group) if facts else called(group)
+    words = [f"{name} {cell.task}", cell.scenario]
+    if cell.task == FIT:
+        words = [f"{name} {cell.scenario}"]
+    if exact:
+        return words + cell_words(cell, without) + _words(cell, "variables")
+    digests = ["chat"] if cell.dataset in STANDARD_INPUTS else ["chat", "dataset"]
+    return words + cell_words(cell, (*without, *digests))
 
 
 def named(group: Group) -> str:
@@ -234,7 +246,7 @@ def figure(group: Group) -> str:
     s, metric = group.summary, group.metric
     if s is None or metric is None:
         return ""
-    text = f"{short(s.median)} {metric.unit}"
+    text = f"{short(s.mean)} {metric.unit}"
     if s.low is None or s.high is None:
         return text
     return f"{text} ({short(s.low)}–{short(s.high)})"
@@ -321,10 +333,11 @@ def beside_earlier(result: Result) -> str | None:
     new = Group(runs=(last,))
     before = Group(runs=(earlier[-1],))
     changes = differences(before, new)
-    if earlier[-1].disturbances[0]:
-        changes.append(EarlierRun.EARLIER_DISTURBED.format(why=earlier[-1].disturbances[0]))
-    if last.disturbances[0]:
-        changes.append(EarlierRun.THIS_DISTURBED.format(why=last.disturbances[0]))
+    if earlier[-1].disturbances:
+        why = "; ".join(earlier[-1].disturbances)
+        changes.append(EarlierRun.EARLIER_DISTURBED.format(why=why))
+    if last.disturbances:
+        changes.append(EarlierRun.THIS_DISTURBED.format(why="; ".join(last.disturbances)))
     if not changes:
         changes.append(EarlierRun.NOTHING_DIFFERS)
     equal = [run for run in earlier if not differences(Group(runs=(run,)), new)]
@@ -395,7 +408,7 @@ def _of_pair(a: Group, b: Group, names: tuple[str, str]) -> Comparison:
     flags = differences(a, b)
     labels = names if a.sut == b.sut else (a.sut, b.sut)
     base: dict[str, Any] = {
-        "name": describe(b),
+        "name": describe(b, exact=True),
         "a": a.sut,
         "b": b.sut,
         "a_figure": figure(a),
@@ -459,7 +472,7 @@ def _unproven(a: Group, b: Group, ratio: statistics.Ratio) -> str:
 def _alone(group: Group, side: str, is_a: bool = False) -> Comparison:
     """Return the comparison of a cell that only one side has."""
     one = Comparison(
-        name=describe(group),
+        name=describe(group, exact=True),
         a="",
         b=group.sut,
         b_figure=figure(group),
@@ -480,7 +493,7 @@ def _of_other_work(near: Group, y: Group) -> Comparison:
     if near.sut != y.sut:
         differing.append(f"SUT {near.sut} / {y.sut}")
     return Comparison(
-        name=describe(y),
+        name=describe(y, exact=True),
         a=near.sut,
         b=y.sut,
         a_figure=figure(near),

@@ -59,7 +59,7 @@ class Trend:
     @property
     def name(self) -> str:
         """The cell in words, without the SUT."""
-        return compare.describe(self.stretches[0])
+        return compare.describe(self.stretches[0], exact=True)
 
     @property
     def sut(self) -> str:

@@ -13,7 +13,14 @@ from functools import cached_property
 import numpy as np
 from scipy import special
 
-from harness.comparison.statistics import FEWEST, Ratio, compare, geometric_mean, judged
+from harness.comparison.statistics import (
+    FEWEST,
+    FEWEST_FLIPPED,
+    Ratio,
+    compare,
+    geometric_mean,
+    judged,
+)
 
 _UNLIKE = 0.05
 """The chance that one of several equally noisy series is called noisier than the others."""
@@ -70,11 +77,16 @@ class Pooled:
     compared: int
 
     def ratio(self, a: str, b: str) -> Ratio | None:
-        """The speed of A over that of B. None if they share fewer than three rounds."""
+        """The speed of A over that of B. None if they share fewer than three rounds.
+
+        Only the runs of the two count if one of them is noisier than the others, or if only two
+        SUTs are compared and six rounds allow a permutation test.
+        """
         common = [of for of in self.series[a] if of in self.series[b]]
         if len(common) < FEWEST:
             return None
-        if {a, b} & set(self.noisy):
+        flips = self.compared == 2 and len(common) >= FEWEST_FLIPPED
+        if flips or {a, b} & set(self.noisy):
             x, y = ([self.series[name][of] for of in common] for name in (a, b))
             return compare(x, y, paired=True, compared=self.compared)
         fit = self._fit

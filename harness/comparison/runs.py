@@ -122,17 +122,23 @@ class Run:
         """The figure by which it is compared. None if the status is not ok."""
         return compared(self.result) if self.result.status == Status.OK else None
 
+    @property
+    def disturbances(self) -> list[str]:
+        """The disturbances that make the figure unfit for ranking."""
+        return self._noise[0]
+
+    @property
+    def is_noted(self) -> bool:
+        """Whether something disturbed the run, even if its figure may be ranked."""
+        return any(self._noise)
+
     @cached_property
-    def disturbances(self) -> tuple[str, str]:
-        """(disturbances that make the figure unfit for ranking, notes on smaller ones). Empty texts
-        if there are none.
-        """
+    def _noise(self) -> tuple[list[str], list[str]]:
         threads = self.record.machine.usable_threads if self.record else None
         execution = self.record.execution if self.record else ""
         result = self.result
         noise = disturbance.of_others(result.disturbance, result.cell, execution)
-        serious, notes = disturbance.sentences(noise, threads or 1)
-        return "; ".join(serious), "; ".join(notes)
+        return disturbance.sentences(noise, threads or 1)
 
 
 def machine_words(machine: Machine, nodes: Iterable[str] = ()) -> str:
@@ -143,6 +149,13 @@ def machine_words(machine: Machine, nodes: Iterable[str] = ()) -> str:
     words = [kind_words(machine), *([f"node {machine.node}"] if machine.node else [])]
     names = ", ".join(dict.fromkeys(nodes))
     return ", ".join([*words, *([f"replicas on {names}"] if names else [])])
+
+
+def brief_words(machine: Machine) -> str:
+    """A machine in a few words, which may be those of other machines, too."""
+    memory_gib = (machine.memory_bytes or 0) / (1 << 30)
+    words = [machine.cpu, f"{machine.usable_threads} threads", f"{memory_gib:.0f} GiB"]
+    return ", ".join([*words, *(accelerator.name for accelerator in machine.accelerators)])
 
 
 def kind_words(machine: Machine) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 import numpy as np
@@ -20,17 +20,16 @@ from scipy import special
 from harness.messages import Advice, Compared
 
 COVERAGE = 0.95
-"""The share of experiments in which the interval of a ratio contains the true ratio.
+"""The share of comparisons in which the intervals of all ratios contain the true ratios.
 
 The interval of a single cell contains its true speed less often, because it does not include drift.
 """
-_NO_FALSE_DIFFERENCE = 0.96
-"""The least share of comparisons of equal SUTs in which none is called slower than another.
-
-It is 96 % for normal noise, so that it is 95 % for noise with outliers.
-"""
+_COVERAGE_OF_MANY = 0.96
+"""The coverage of many pairs if the noise is normal, so that it is `COVERAGE` with outliers."""
 FEWEST = 3
 """The fewest repeats of a cell for a comparison. Two may differ by any amount by chance."""
+EQUAL = 0.1
+"""SUTs whose speeds differ by at most this share are called equal."""
 # With sign flips, 6 differences are the fewest that can reach 95 %. A difference counts at most 1.5
 # times the median difference. Two equal cells are called different with a chance of `_FLIP_LEVEL`.
 # It is a little below 5 %, because the p value of flips has steps.
@@ -47,16 +46,15 @@ _ROUNDING = 1e-12  # the logarithms of equal figures may differ by this much
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """The median, mean and interval of the repeats of one cell.
+    """The mean of the repeats of one cell and its interval.
 
     Attributes:
         repeats: the number of figures.
-        median, mean: in the figures' unit; the mean is the geometric one.
+        mean: in the figures' unit; of figures that are compared it is the geometric mean.
         low, high: a 95 % interval of the mean; None for fewer than three repeats.
     """
 
     repeats: int
-    median: float
     mean: float
     low: float | None
     high: float | None
@@ -75,9 +73,9 @@ class Ratio:
 
     Attributes:
         value: 1.47 means that A is 1.47 times as fast as B.
-        low, high: its 95 % interval; None if there are too few repeats.
-        different: whether a difference is shown. For a ratio that a reader chooses from many, an
-            interval without 1 is not enough.
+        low, high: its 95 % interval; None if there are too few repeats. The intervals of all pairs
+            of a comparison hold at once, so they are wider if there are many pairs.
+        different: whether a difference is shown: the interval does not contain 1.
         method: how the interval was computed: `pooled`, `paired t`, `sign flips`, `Welch t`, or
             `none`.
         repeats: the numbers of repeats of A and of B.
@@ -86,9 +84,16 @@ class Ratio:
     value: float
     low: float | None = None
     high: float | None = None
-    different: bool = False
+    different: bool = field(init=False)
     method: str = "none"
     repeats: tuple[int, int]
+
+    def __post_init__(self) -> None:
+        """Set `different`."""
+        shown = False
+        if self.low is not None and self.high is not None:
+            shown = self.low > 1 + _ROUNDING or self.high < 1 - _ROUNDING
+        object.__setattr__(self, "different", shown)
 
     @property
     def spread(self) -> float | None:
@@ -96,6 +101,13 @@ class Ratio:
         interval.
         """
         return _spread(self.low, self.high)
+
+    @property
+    def farthest(self) -> float:
+        """How far apart the two may be, in either direction: at most 1.09 times. 1 without an
+        interval.
+        """
+        return max(self.high or 1.0, 1 / (self.low or 1.0))
 
     @property
     def unsure(self) -> bool:
@@ -109,16 +121,22 @@ class Ratio:
             return Compared.TOO_FEW.format(runs=runs, fewest=FEWEST, a=a, ratio=self.value, b=b)
         if self.different:
             return Compared.FASTER.format(a=a, times=self.times(b))
-        between = interval(self.low, self.high)
-        if self.low <= 1 <= self.high:
-            return Compared.NO_DIFFERENCE.format(interval=between)
-        return Compared.NO_DIFFERENCE_OF_MANY.format(interval=between)
+        return Compared.NO_DIFFERENCE.format(interval=interval(self.low, self.high))
 
-    def times(self, b: str) -> str:
-        """`1.47 × B (1.43–1.52)`. Only for a ratio that has an interval."""
-        assert self.low is not None and self.high is not None
-        ratio = _digits(self.value, self.low, self.high)
-        return Compared.TIMES.format(ratio=ratio, b=b, interval=interval(self.low, self.high))
+    @property
+    def words(self) -> tuple[str, str]:
+        """(`1.47 ×`, `1.43–1.52`), with enough digits to distinguish the ends of the interval. The
+        second is `no interval` if there is none.
+        """
+        if self.low is None or self.high is None:
+            return f"{self.value:.3g} ×", "no interval"
+        value = _digits(self.value, self.low, self.high)
+        return f"{value} ×", interval(self.low, self.high)
+
+    def times(self, b: str = "") -> str:
+        """`1.47 × B (1.43–1.52)`."""
+        value, between = self.words
+        return " ".join(filter(None, (value, b, f"({between})")))
 
     def slower_than(self, share: float) -> bool:
         """Whether A is slower than B by more than `share` (0.05 is 5 %) in the whole interval."""
@@ -126,7 +144,7 @@ class Ratio:
 
 
 def summarise(figures: Sequence[float]) -> Estimate:
-    """Median, mean and a 95 % interval of the mean of figures above 0, in their own unit.
+    """The geometric mean of figures above 0 and its 95 % interval, in their own unit.
 
     The interval is Student's t interval of the mean of their logarithms (Georges, Buytaert &
     Eeckhout 2007, "Statistically rigorous Java performance evaluation", section 3.2, uses it for
@@ -140,9 +158,7 @@ def summarise(figures: Sequence[float]) -> Estimate:
         half = _t_half(logs)
         low = math.exp(mean - half)
         high = math.exp(mean + half)
-    return Estimate(
-        repeats=len(logs), median=float(np.median(figures)), mean=math.exp(mean), low=low, high=high
-    )
+    return Estimate(repeats=len(logs), mean=math.exp(mean), low=low, high=high)
 
 
 def compare(
@@ -191,7 +207,6 @@ def compare(
             value=median,
             low=low,
             high=high,
-            different=not low <= 1 <= high,
             method="sign flips",
             repeats=counts,
         )
@@ -209,22 +224,23 @@ def judged(
 ) -> Ratio:
     """The ratio for a difference of logarithms with this standard error.
 
-    Its interval is Student's. Tukey's test of all pairs decides whether a difference is shown
-    (Tukey 1953, "The problem of multiple comparisons"). If all SUTs are equal, it calls none slower
-    than another in 95 of 100 comparisons, for whichever pair a reader chooses.
+    Its interval is Student's for two SUTs. For more it is that of Tukey's test of all pairs (Tukey
+    1953, "The problem of multiple comparisons"). In 95 of 100 comparisons the intervals of all
+    pairs contain the true ratios at once, so a reader may choose any pair.
 
     Args:
         freedom: degrees of freedom of `error`.
         compared: the number of SUTs from which the pair was chosen; 2 if it was named before
             measuring.
     """
-    half = _student(freedom) * error
-    by_chance = _tukey(compared, max(1, int(freedom))) * error
+    limit = _student(freedom)
+    if compared > 2:
+        limit = max(limit, _tukey(compared, max(1, int(freedom))))
+    half = limit * error
     return Ratio(
         value=math.exp(difference),
         low=math.exp(difference - half),
         high=math.exp(difference + half),
-        different=abs(difference) > max(half, by_chance) + _ROUNDING,
         method=method,
         repeats=repeats,
     )
@@ -236,15 +252,28 @@ def _student(freedom: float) -> float:
 
 @cache
 def _tukey(compared: int, freedom: int) -> float:
-    """The limit of the largest difference of all pairs, in standard errors. It is seldom
-    exceeded.
-    """
-    if compared <= 2:
-        return _student(freedom)
+    """The limit of the largest difference of all pairs, in standard errors."""
     from scipy import stats  # it takes two seconds to import, and most commands do not need it
 
-    limit = float(stats.studentized_range.ppf(_NO_FALSE_DIFFERENCE, compared, freedom))
+    limit = float(stats.studentized_range.ppf(_COVERAGE_OF_MANY, compared, freedom))
     return limit / math.sqrt(2)
+
+
+def more_repeats(ratio: Ratio) -> int:
+    """About how many more repeats of both decide a ratio. 0: it is decided.
+
+    It is decided if a difference is shown, or if the two are at most `EQUAL` apart. The number
+    follows from the width of the interval, which is as the inverse root of the repeats.
+    """
+    repeats = min(ratio.repeats)
+    if ratio.low is None or ratio.high is None:
+        return FEWEST - repeats if repeats < FEWEST else 1
+    if ratio.different or ratio.farthest - 1 <= EQUAL:
+        return 0
+    half = math.log(ratio.high / ratio.low) / 2
+    away = abs(math.log(ratio.value))
+    enough = max(away, math.log1p(EQUAL) - away)
+    return max(1, math.ceil(repeats * (half / enough) ** 2) - repeats)
 
 
 def within_run(series: np.ndarray) -> Estimate | None:
@@ -265,13 +294,7 @@ def within_run(series: np.ndarray) -> Estimate | None:
     means = kept.reshape(_BATCHES, length).mean(1)
     mean = float(means.mean())
     half = _t_half(means)
-    return Estimate(
-        repeats=len(series),
-        median=float(np.median(series)),
-        mean=mean,
-        low=mean - half,
-        high=mean + half,
-    )
+    return Estimate(repeats=len(series), mean=mean, low=mean - half, high=mean + half)
 
 
 def geometric_mean(ratios: Sequence[float]) -> float:
@@ -279,13 +302,13 @@ def geometric_mean(ratios: Sequence[float]) -> float:
     return math.exp(float(_logs(ratios).mean()))
 
 
-def advice(figures: Sequence[float], disturbances: Sequence[str] = ()) -> list[str]:
+def advice(figures: Sequence[float], disturbed: int = 0) -> list[str]:
     """List the faults of the repeats of one cell with advice, one sentence each. Empty if there is
     none.
 
     Args:
         figures: the figures of the repeats, in the order they were measured.
-        disturbances: the disturbances of each run, in words; an empty text: none.
+        disturbed: the number of runs that something disturbed.
     """
     sentences = []
     repeats = plural(len(figures), "repeat")
@@ -297,14 +320,9 @@ def advice(figures: Sequence[float], disturbances: Sequence[str] = ()) -> list[s
     drifting = drift(figures)
     if drifting:
         sentences.append(drifting)
-    disturbed = [text for text in disturbances if text]
     if disturbed:
-        were = "was" if len(disturbed) == 1 else "were"
-        sentences.append(
-            Advice.DISTURBED.format(
-                disturbed=len(disturbed), repeats=repeats, were=were, first=disturbed[0]
-            )
-        )
+        were = "was" if disturbed == 1 else "were"
+        sentences.append(Advice.DISTURBED.format(disturbed=disturbed, repeats=repeats, were=were))
     return sentences
 
 

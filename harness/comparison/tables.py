@@ -48,7 +48,7 @@ COLUMNS = {
     "cause": "if the status is invalid: its cause",
     "reason": "one sentence if the status is not ok",
     "loadgen": "LoadGen's own verdict on the last run",
-    "unit": "the unit of figure, mean, low, high and figures: samples/s, ms or ms/step",
+    "unit": "the unit of figure, low, high and figures: samples/s, ms or ms/step",
     "higher_is_better": "True for samples/s, False for ms and ms/step",
     "repeats": "the number of runs with status ok",
     "failed": (
@@ -56,12 +56,11 @@ COLUMNS = {
     ),
     "figure": (
         "the figure by which SUTs are compared: samples/s, the median latency or ms/step; the"
-        " median of the repeats, or the figure of an invalid last one"
+        " geometric mean of the repeats, or the figure of an invalid last one"
     ),
-    "mean": "the geometric mean of the repeats, in `unit`",
     "low": (
-        "the lower end of the mean's 95 % interval, which shows the spread of this cell's runs, in"
-        " `unit`; None below three repeats"
+        "the lower end of the figure's 95 % interval, which shows the spread of this cell's runs,"
+        " in `unit`; None below three repeats"
     ),
     "high": "the upper end, in `unit`",
     "figures": "the figure of each repeat, in the order in which they were measured, in `unit`",
@@ -244,7 +243,7 @@ class Group:
 
     @cached_property
     def summary(self) -> statistics.Estimate | None:
-        """Median, mean and interval. None if no run is ok."""
+        """The mean of the figures and its interval. None if no run is ok."""
         return statistics.summarise(self.figures) if self.figures else None
 
     @property
@@ -298,9 +297,8 @@ class Group:
             return self.last.result.unranked or (status,)
         reasons: dict[str, None] = {}
         for run in self.good:
-            disturbances = run.disturbances[0].split("; ")
             for reason in run.result.unranked:
-                if reason not in disturbances:
+                if reason not in run.disturbances:
                     reasons[reason] = None
         invalid = [run.result.cause for run in self.failed if run.result.status is Status.INVALID]
         not_by_machine = [cause for cause in invalid if cause not in disturbance.BY_CLOCK]
@@ -315,12 +313,11 @@ class Group:
         """`2 of 3 repeats were disturbed: …`, with the first disturbance. Empty if at most half of
         the repeats were disturbed.
         """
-        serious = [run.disturbances[0] for run in self.good]
-        texts = [text for text in serious if text]
-        if 2 * len(texts) <= len(serious):
+        disturbed = [run.disturbances for run in self.good if run.disturbances]
+        if 2 * len(disturbed) <= len(self.good):
             return ""
         return Unranked.REPEATS_DISTURBED.format(
-            disturbed=len(texts), runs=len(serious), first=texts[0]
+            disturbed=len(disturbed), runs=len(self.good), first="; ".join(disturbed[0])
         )
 
     @cached_property
@@ -328,8 +325,8 @@ class Group:
         """Advice on the repeats. Empty if there is no figure."""
         if not self.good:
             return []
-        disturbances = ["; ".join(filter(None, run.disturbances)) for run in self.good]
-        sentences = statistics.advice(self.figures, disturbances)
+        disturbed = sum(run.is_noted for run in self.good)
+        sentences = statistics.advice(self.figures, disturbed)
         return [self.failure, *sentences] if self.failure else sentences
 
 
@@ -419,8 +416,7 @@ def row(group: Group) -> dict[str, Any]:
         "higher_is_better": metric and metric.higher_is_better,
         "repeats": len(group.good),
         "failed": len(group.failed),
-        "figure": summary.median if summary else metric and metric.value,
-        "mean": summary and summary.mean,
+        "figure": summary.mean if summary else metric and metric.value,
         "low": summary and summary.low,
         "high": summary and summary.high,
         "figures": group.figures,

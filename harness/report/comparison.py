@@ -1,10 +1,12 @@
-"""SUTs that did the same work → a comparison, with each SUT's place and the answer in words."""
+"""SUTs that did the same work → a comparison, with each SUT's place. `answer` has it in words."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import combinations
+from statistics import median
 
 from formats.result import Status
 from harness.comparison import compare, statistics, tables
@@ -12,10 +14,9 @@ from harness.comparison.pooled import Pooled
 from harness.comparison.tables import Group
 from harness.figure import compared, short
 from harness.inputs import models
-from harness.messages import Answer, Differs, Inconclusive, NotCompared
+from harness.messages import Differs, Inconclusive, NotCompared
 from sut.registry import SUTS, unsupported
 
-_MOST_REASONS = 3
 _FAR = 0.03  # A control run that differs by less does not make a comparison inconclusive.
 
 
@@ -24,11 +25,14 @@ class Standing:
     """A SUT's place in a comparison.
 
     Attributes:
-        figure: the compared number, which is the median of the repeats in the unit of the
-            comparison; None if there is none.
-        low, high: a 95 % interval of the mean of this cell's runs.
+        figure: the compared number in the unit of the comparison; None if there is none. The
+            leader's is the mean of its runs. The others' follow from it and `relative`, so that
+            figures and ratios have one order.
+        low, high: the interval of `relative` in that unit; None if the comparison is inconclusive.
+            If no other SUT has a figure, that of the mean of this cell's runs.
         struck: whether the figure is of an invalid run, and is shown struck out.
         best: whether it is in the leading group, because no SUT is shown to be faster.
+        behind: the SUT that is shown to be faster, if `relative` does not show it; else empty.
         relative: its speed over the leader's, at most about 1; None if one of them has no figure.
         reason: why there is no valid figure; empty if there is one.
         unranked: why the figure may not be compared with the others; empty if it may, or if the
@@ -41,9 +45,23 @@ class Standing:
     high: float | None = None
     struck: bool = False
     best: bool = False
+    behind: str = ""
     relative: statistics.Ratio | None = None
     reason: str = ""
     unranked: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doubt:
+    """Why the runs of a comparison do not show which SUT is faster.
+
+    Attributes:
+        why: the reason in words.
+        of_machine: whether the machine was not quiet, so that more of such runs do not help.
+    """
+
+    why: str
+    of_machine: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,21 +108,20 @@ class Comparison:
         )
 
     @cached_property
-    def name(self) -> str:
-        """The work in words."""
-        return self._named(compare.describe(self.groups[0], self.shared))
+    def parts(self) -> list[str]:
+        """The work in words, in parts."""
+        parts = compare.parts(self.groups[0], self.shared)
+        return [*parts, self.apart] if self.apart else parts
 
     @property
-    def subject(self) -> str:
-        """The work in words, with the model's layers, width and parameters."""
-        return self._named(compare.describe(self.groups[0], self.shared, facts=True))
+    def name(self) -> str:
+        """The work in words."""
+        return ", ".join(self.parts)
 
     @property
     def full_name(self) -> str:
-        """The work in words, with the settings that are written only once on a page."""
-        return self._named(compare.describe(self.groups[0]))
-
-    def _named(self, work: str) -> str:
+        """The work in words, with digests, and with the settings that a page writes only once."""
+        work = compare.describe(self.groups[0], exact=True)
         return f"{work}, {self.apart}" if self.apart else work
 
     @cached_property
@@ -149,12 +166,8 @@ class Comparison:
     def ratio(self, a: Group, b: Group) -> statistics.Ratio:
         """Return the speed of A over that of B, from the common noise of all SUTs.
 
-        Only the runs of these two are used if they share too few rounds, or if there are no other
-        SUTs and six runs of both.
+        Only the runs of these two are used if they share too few rounds.
         """
-        repeats = min(len(g.good) for g in self.good)
-        if len(self.good) == 2 and repeats >= statistics.FEWEST_FLIPPED:
-            return tables.ratio(a, b)
         return self.pooled.ratio(a.sut, b.sut) or tables.ratio(a, b, compared=len(self.good))
 
     @cached_property
@@ -182,17 +195,24 @@ class Comparison:
     def field(self) -> list[Group]:
         """The groups that the answer is about, the fastest first.
 
-        They are the ranked ones, or all if fewer than two are ranked. They are ordered by the mean
-        of all runs. But a group that is shown to be faster than the first one leads. Only pairs of
-        repeats count for that, and not single runs without a partner.
+        They are the ranked ones, or all if fewer than two are ranked. They are ordered by their
+        ratios to the first one. Runs without a partner in another SUT's rounds do not count.
         """
         ranked = [g for g in self.good if not g.unranked]
         field = ranked if len(ranked) > 1 else self.good
+        if not field:
+            return []
+        leader = field[0]
         for rival in field[1:]:
-            ratio = self.ratio(rival, field[0])
-            if ratio.different and ratio.value > 1:
-                field = [rival, *(g for g in field if g is not rival)]
-        return field
+            if self.ratio(rival, leader).value > 1:
+                leader = rival
+        others = [g for g in field if g is not leader]
+        return [leader, *sorted(others, key=lambda g: -self.ratio(g, leader).value)]
+
+    @property
+    def ordered(self) -> list[Group]:
+        """The groups with figures: the field, then the others."""
+        return [*self.field, *(g for g in self.good if g not in self.field)]
 
     @cached_property
     def unranked(self) -> str:
@@ -205,36 +225,78 @@ class Comparison:
         return {g.sut: self.ratio(g, self.field[0]) for g in self.good if g is not self.field[0]}
 
     @cached_property
+    def faster(self) -> dict[str, Group]:
+        """SUT of the field → the first group that is shown to be faster, if there is one."""
+        found: dict[str, Group] = {}
+        for one, other in combinations(self.field, 2):
+            ratio = self.ratio(one, other)
+            if ratio.different:
+                slow, fast = (other, one) if ratio.value > 1 else (one, other)
+                found.setdefault(slow.sut, fast)
+        return found
+
+    @cached_property
     def leading(self) -> list[Group]:
-        """The leading group, the best figure first: no SUT is shown to be faster than these."""
-        return [g for g in self.field if g is self.field[0] or self._level(g)]
-
-    def _level(self, group: Group) -> bool:
-        """Return whether no difference to the first group is shown, although there are enough
-        runs.
+        """The leading group, the best figure first: no SUT is shown to be faster than these,
+        although there are enough runs.
         """
-        ratio = self.ratios[group.sut]
-        return ratio.low is not None and not ratio.different
+        leader, *rivals = self.field
+        known = [g for g in rivals if self.ratios[g.sut].low is not None]
+        return [leader, *(g for g in known if g.sut not in self.faster)]
 
     @cached_property
-    def doubt(self) -> str:
-        """The reason why these runs do not show which SUT is faster. Empty if they may show it."""
-        if len(self.field) < 2:
-            return ""
-        return self._disturbance or self._far_control or self._uncertainty
+    def apart_by(self) -> float:
+        """How far apart the SUTs of the leading group may be, as a share: 0.09 is 9 %.
 
-    @cached_property
-    def inconclusive(self) -> str:
-        """The reason why these runs do not show which SUT is faster, and what to do.
-
-        Empty if they may show it.
+        It is the largest end of the intervals of all its pairs. They hold at once, so in 95 of 100
+        comparisons no two of these SUTs differ by more.
         """
-        return measure_again(self.doubt, [self]) if self.doubt else ""
+        return max((ratio.farthest - 1 for ratio in self._open), default=0.0)
 
     @property
-    def disturbances(self) -> list[str]:
-        """The worst disturbance of each run that the answer is about. Empty if there is none."""
-        return [run.disturbances[0] for g in self.field for run in g.good]
+    def _open(self) -> list[statistics.Ratio]:
+        """The ratios of the pairs of the leading group."""
+        return [self.ratio(a, b) for a, b in combinations(self.leading, 2)]
+
+    @property
+    def more_runs(self) -> int:
+        """About how many more runs of each SUT decide which one is faster, or that they are equal.
+        0: it is decided.
+        """
+        field = self.leading if len(self.leading) > 1 else self.field
+        ratios = [self.ratio(a, b) for a, b in combinations(field, 2)]
+        return max(map(statistics.more_repeats, ratios), default=0)
+
+    def seconds(self, runs: int) -> float | None:
+        """How long so many runs of each SUT take. None if it is not known."""
+        lasted = []
+        for group in self.field:
+            totals = [run.result.seconds.get("total") for run in group.good]
+            known = [total for total in totals if total]
+            if not known:
+                return None
+            lasted.append(median(known))
+        return runs * sum(lasted)
+
+    @cached_property
+    def doubt(self) -> Doubt | None:
+        """The reason why these runs do not show which SUT is faster. None if they may show it."""
+        if len(self.field) < 2:
+            return None
+        noise = self._disturbance or self._far_control
+        if noise:
+            return Doubt(why=noise)
+        return Doubt(why=self._uncertainty, of_machine=False) if self._uncertainty else None
+
+    @property
+    def inconclusive(self) -> str:
+        """The reason why these runs do not show which SUT is faster. Empty if they may show it."""
+        return self.doubt.why if self.doubt else ""
+
+    @property
+    def disturbances(self) -> list[list[str]]:
+        """The disturbances of each run that the answer is about."""
+        return [run.disturbances for g in self.field for run in g.good]
 
     @property
     def _disturbance(self) -> str:
@@ -275,37 +337,6 @@ class Comparison:
         """SUT → its place in the comparison."""
         return {g.sut: self._entry(g) for g in self.groups}
 
-    @cached_property
-    def finding(self) -> str:
-        """Which SUT is fastest and by how much, whether the figures are ranked or not."""
-        missing = [g for g in self.groups if g not in self.good]
-        reasons = "; ".join(f"{g.sut}: {_why_not(g)}" for g in missing[:_MOST_REASONS])
-        if not self.good:
-            return Answer.NO_FIGURE.format(reasons=reasons)
-        leader = self.field[0]
-        if len(self.field) == 1:
-            text = Answer.ONE_FIGURE.format(sut=leader.sut, figure=compare.figure(leader))
-            return f"{text} ({reasons})" if reasons else text
-        if self.inconclusive:
-            return Answer.INCONCLUSIVE.format(why=self.inconclusive)
-        return self._of_leader()
-
-    @cached_property
-    def answer(self) -> str:
-        """Which SUT is fastest and by how much, and what is not ranked, in one or two sentences."""
-        text = self.finding
-        if self.other_factors:
-            text += f"; {Differs.LORA}"
-        if self.inconclusive:
-            return text
-        outside = []
-        for group in self.good:
-            if group not in self.field:
-                reason = group.unranked[0]
-                outside.append(Answer.UNRANKED_SUT.format(sut=group.sut, reason=reason))
-        reasons = self.unranked or "; ".join(outside)
-        return text + Answer.UNRANKED.format(reason=reasons) if reasons else text
-
     @property
     def other_factors(self) -> bool:
         """True if each library trains other factors in these trainings by LoRA.
@@ -314,31 +345,6 @@ class Comparison:
         """
         return compare.other_factors(g.cell for g in self.good)
 
-    def _of_leader(self) -> str:
-        leader, second = self.field[:2]
-        ahead = self.ratio(leader, second)
-        if ahead.low is None:
-            return Answer.BEST_BY_CHANCE.format(
-                sut=leader.sut,
-                ratio=ahead.value,
-                second=second.sut,
-                runs=statistics.plural(min(ahead.repeats), "run"),
-            )
-        behind = [g for g in self.field[1:] if self.ratios[g.sut].different]
-        if len(self.leading) > 1:
-            suts = listed([g.sut for g in self.leading])
-            if not behind:
-                return Answer.LEADING_GROUP.format(suts=suts)
-            times = _by(self.ratio(leader, behind[0]), behind[0].sut)
-            return Answer.LEADING_GROUP_AHEAD.format(suts=suts, sut=leader.sut, times=times)
-        if not behind or second is not behind[0]:
-            return Answer.TOO_FEW_OF_SECOND.format(sut=leader.sut, second=second.sut)
-        text = Answer.FASTEST.format(sut=leader.sut, times=_by(ahead, second.sut))
-        last = behind[-1]
-        if last is not second and last is self.field[-1]:
-            text += Answer.SLOWEST.format(times=_by(self.ratio(leader, last), last.sut))
-        return text
-
     def _entry(self, group: Group) -> Standing:
         result = group.last.result
         if group not in self.good:
@@ -346,23 +352,38 @@ class Comparison:
             figure = metric.value if metric else None
             reason = _why_not(group)
             return Standing(group=group, figure=figure, struck=metric is not None, reason=reason)
-        s = group.summary
-        assert s is not None
         ratio = self.ratios.get(group.sut)
         # The leader needs a rival to be the best.
         known = [ratio] if ratio else self.ratios.values()
         best = group in self.leading and any(r.low is not None for r in known)
         best = best and not self.unranked and not self.inconclusive
-        unranked = "" if self.unranked else next(iter(group.unranked), "")
+        figure, low, high = self._figure(ratio)
+        behind = ""
+        if ratio and not ratio.different and group.sut in self.faster:
+            behind = self.faster[group.sut].sut
         return Standing(
             group=group,
-            figure=s.median,
-            low=s.low,
-            high=s.high,
+            figure=figure,
+            low=low,
+            high=high,
             best=best,
+            behind=behind,
             relative=ratio,
-            unranked=unranked,
+            unranked="" if self.unranked else next(iter(group.unranked), ""),
         )
+
+    def _figure(self, ratio: statistics.Ratio | None) -> tuple[float, float | None, float | None]:
+        """(figure, low, high) of a SUT with this ratio to the leader; None: it is the leader."""
+        own = self.field[0].summary
+        assert own is not None
+        if ratio is None:
+            is_single = not self.ratios
+            return own.mean, own.low if is_single else None, own.high if is_single else None
+        sign = 1 if self.higher_is_better else -1
+        if ratio.low is None or ratio.high is None or self.inconclusive:
+            return own.mean * ratio.value**sign, None, None
+        low, high = sorted((own.mean * ratio.low**sign, own.mean * ratio.high**sign))
+        return own.mean * ratio.value**sign, low, high
 
     @cached_property
     def unlike(self) -> dict[str, list[str]]:
@@ -389,10 +410,6 @@ class Comparison:
         cell = self.groups[0].cell
         return _obstacle(sut, cell.model, cell.task, cell.precision, cell.device)
 
-    def is_best(self, sut: str) -> bool:
-        """Return whether a SUT is in the leading group of a decided comparison."""
-        return sut in self.entries and self.entries[sut].best
-
     @property
     def decided(self) -> bool:
         """Whether the comparison has a best SUT."""
@@ -401,19 +418,13 @@ class Comparison:
 
 def mostly_disturbed(comparisons: Sequence[Comparison]) -> str:
     """A sentence if most runs of these comparisons were disturbed. Empty if they were not."""
-    of_runs = [text for comparison in comparisons for text in comparison.disturbances]
-    reasons = [text for text in of_runs if text]
-    if 2 * len(reasons) <= len(of_runs):
+    of_runs = [reasons for comparison in comparisons for reasons in comparison.disturbances]
+    disturbed = [reasons for reasons in of_runs if reasons]
+    if 2 * len(disturbed) <= len(of_runs):
         return ""
     return Inconclusive.RUNS_DISTURBED.format(
-        disturbed=len(reasons), runs=len(of_runs), first=reasons[0]
+        disturbed=len(disturbed), runs=len(of_runs), first=disturbed[0][0]
     )
-
-
-def measure_again(why: str, comparisons: Sequence[Comparison]) -> str:
-    """The reason why these comparisons show nothing, and how often to measure again."""
-    most = max(len(g.good) for comparison in comparisons for g in comparison.field)
-    return Inconclusive.MEASURE_AGAIN.format(why=why, repeats=max(statistics.FEWEST, 2 * most))
 
 
 def range_of(low: float | None, high: float | None) -> str:
@@ -460,13 +471,6 @@ def _why_not(group: Group) -> str:
     if group.good and metric:
         return NotCompared.STATISTIC.format(name=metric.name, estimate=metric.estimate)
     return group.last.obstacle
-
-
-def _by(ratio: statistics.Ratio, other: str) -> str:
-    """Return `1.47 × other (1.43–1.52)`, or `at least 2.21 × other` if that is very uncertain."""
-    if ratio.unsure and ratio.low and ratio.low > 1:
-        return Answer.AT_LEAST.format(ratio=ratio.low, b=other)
-    return ratio.times(other)
 
 
 def listed(names: Sequence[str]) -> str:

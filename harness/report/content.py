@@ -13,11 +13,12 @@ from formats.cell import STANDARD_INPUTS, Cell
 from formats.record import ENGINE
 from formats.result import Result
 from harness.comparison import compare, tables
-from harness.comparison.runs import find, kind_words
+from harness.comparison.runs import brief_words, find, kind_words
 from harness.comparison.statistics import plural
 from harness.comparison.tables import Group, place_of
-from harness.messages import Advice, Answer
-from harness.report.comparison import Comparison, listed, measure_again, mostly_disturbed
+from harness.messages import Advice
+from harness.report import answer
+from harness.report.comparison import Comparison, listed
 
 MOST_SENTENCES = 12
 """The most sentences of one kind in an answer."""
@@ -25,7 +26,6 @@ NATIVE_TORCH = "native-torch-eager"
 """The SUT that others are compared with, if it was measured."""
 _OF_ENGINE = ("precision", "batch_size", "max_wait_ms")
 """Fields of a cell that the engine decides."""
-_WIDE = 0.1  # half the width of an interval around 1; above it more repeats are advised
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ class Content:
         comparisons = []
         for of_one in keyed.values():
             same_name = named[compare.describe(of_one[0])]
-            apart = _apart(of_one[0], same_name, self.machine_labels)
+            apart = _apart(of_one[0], same_name, self._labels)
             comparisons.append(Comparison.of(of_one, apart, self.controls, tuple(self.shared)))
         return comparisons
 
@@ -101,19 +101,34 @@ class Content:
     @cached_property
     def preface(self) -> str:
         """One sentence with the models that the headline does not name, the settings that all cells
-        share, and the machines.
+        share, and the machines, exactly.
         """
-        names = dict.fromkeys(compare.named(g) for g in self.current if g.last.result.model_facts)
-        parts = [name for name in names if name not in self.headline]
         facts = [text for words in self.shared.values() for text in words]
+        return self._setting(facts, {name: name for name in self.machines})
+
+    @cached_property
+    def setting(self) -> str:
+        """`preface` for a reader: without environment variables and digests."""
+        facts = [
+            text for name, words in self.shared.items() if name != "variables" for text in words
+        ]
+        names = {}
+        for group in self.groups:
+            if group.last.record:
+                names[group.last.machine] = brief_words(group.last.record.machine)
+        return self._setting(facts, names)
+
+    def _setting(self, facts: Sequence[str], machines: Mapping[str, str]) -> str:
+        models = dict.fromkeys(
+            compare.named(g) for g in self.current if g.last.result.model_facts
+        )
+        parts = [name for name in models if name not in self.headline]
         if facts:
             parts.append(f"all cells: {', '.join(facts)}")
-        for name in self.machines:
-            label = self.machine_labels.get(name)
-            parts.append(f"{label}: {name}" if label else name)
-        if not self.machines:
-            parts.append("unknown machine")
-        return "; ".join(parts)
+        for machine, words in machines.items():
+            label = self.machine_labels.get(machine)
+            parts.append(f"{label}: {words}" if label else words)
+        return "; ".join(parts if machines else [*parts, "unknown machine"])
 
     @cached_property
     def machines(self) -> list[str]:
@@ -136,6 +151,15 @@ class Content:
         if len(self.machines) < 2:
             return {}
         return {name: f"machine {n}" for n, name in enumerate(self.machines, 1)}
+
+    @cached_property
+    def _labels(self) -> dict[str, str]:
+        """Machine, or digest of inputs, weights or a chat template → a short name."""
+        labels = dict(self.machine_labels)
+        for nouns in zip(*(_digests(group.cell) for group in self.groups), strict=True):
+            for number, text in enumerate(dict.fromkeys(nouns), 1):
+                labels[text] = f"{text.rpartition(' ')[0]} {number}"
+        return labels | {f"inputs {name}": f"{name} inputs" for name in STANDARD_INPUTS}
 
     @cached_property
     def suts(self) -> list[str]:
@@ -167,49 +191,8 @@ class Content:
 
     @cached_property
     def headline(self) -> str:
-        """The answer over all comparisons with more than one SUT, in one sentence.
-
-        Comparisons of tuned cells count only if there are no others.
-        """
-        plain = [c for c in self.with_rivals if not c.groups[0].cell.tuned]
-        answered = plain or self.with_rivals
-        if not answered:
-            return self._without_ratios()
-        if len(answered) == 1:
-            return f"{answered[0].subject}: {answered[0].answer}"
-        ranked = [c for c in answered if c.decided]
-        if not ranked:
-            return Answer.NONE_DECIDED.format(comparisons=len(answered), reason=commonest(answered))
-        text = self._wins(ranked)
-        undecided = len(answered) - len(ranked)
-        if undecided:
-            are = "is" if undecided == 1 else "are"
-            text += Answer.NOT_DECIDED.format(number=undecided, are=are)
-        return text
-
-    def _wins(self, ranked: Sequence[Comparison]) -> str:
-        """Return in how many of these comparisons each SUT is fastest."""
-        wins = {sut: sum(c.is_best(sut) for c in ranked) for sut in self.suts}
-        if all(len(c.leading) == 1 for c in ranked):
-            by_wins = sorted(wins.items(), key=lambda item: -item[1])
-            each = [f"{sut} in {count}" for sut, count in by_wins if count]
-            comparisons = plural(len(ranked), "comparison")
-            return Answer.WINS.format(comparisons=comparisons, wins=", ".join(each))
-        most = max(wins.values())
-        best = [sut for sut in wins if wins[sut] == most]
-        suts = f"{best[0]} is" if len(best) == 1 else f"{listed(best)} are each"
-        return Answer.NEVER_SLOWER.format(suts=suts, wins=most, comparisons=len(ranked))
-
-    def _without_ratios(self) -> str:
-        """Return the headline if no comparison has two figures."""
-        several = [c for c in self.comparisons if len(c.groups) > 1]
-        if several:
-            text = f"{several[0].subject}: {several[0].answer}"
-            if len(several) > 1:
-                text += Answer.WITHOUT_TWO_FIGURES.format(number=len(several) - 1)
-            return text
-        cells = plural(sum(bool(g.good) for g in self.current), "cell")
-        return Answer.NOTHING_COMPARED.format(cells=cells)
+        """The answer over all comparisons, in one sentence."""
+        return answer.headline(self.comparisons)
 
     def of_each(self, sentences: Callable[[Comparison], list[str]]) -> list[str]:
         """Return the sentences on each comparison of two SUTs or more. They begin with its name if
@@ -231,15 +214,14 @@ class Content:
         cells: dict[str, list[str]] = {}
         for group in self.current:
             for sentence in group.advice:
-                kind = sentence if sentence == group.failure else sentence.partition(" (")[0]
                 name = f"{group.sut}, {compare.describe(group, self.shared)}"
-                cells.setdefault(kind, []).append(name)
+                cells.setdefault(sentence, []).append(name)
         for comparison in self.comparisons:
             for sentence, suts in comparison.unlike.items():
                 leader = comparison.good[0].sut
                 name = f"{leader} compared with {listed(suts)}, {comparison.name}"
                 cells.setdefault(sentence, []).append(name)
-        sentences = [*self.no_room, *self._wide()]
+        sentences = [*self.no_room]
         for text, names in cells.items():
             more = f" and {plural(len(names) - 1, 'other cell')}" if len(names) > 1 else ""
             sentences.append(f"{text}: {names[0]}{more}")
@@ -247,18 +229,6 @@ class Content:
         if older:
             sentences.append(Advice.OLDER.format(cells=plural(older, "cell")))
         return sentences
-
-    def _wide(self) -> list[str]:
-        """Return one sentence if an interval is too wide to show a difference, otherwise none."""
-        widest = 0.0
-        for comparison in self.comparisons:
-            for ratio in comparison.ratios.values():
-                if ratio.spread and not ratio.different:
-                    widest = max(widest, ratio.spread)
-        if widest <= _WIDE:
-            return []
-        least = f"{widest:.0%}" if widest < 1 else f"a factor of {1 + widest:.2g}"
-        return [Advice.WIDE.format(least=least)]
 
 
 def gather(root: Path, source: str, not_measured: dict[str, list[str]] | None = None) -> Content:
@@ -272,16 +242,6 @@ def of_results(results: Sequence[Result], source: str) -> Content:
     """Return the content of results and the files in their folders."""
     controls = tables.grouped(results, controls=True)
     return Content(source=source, groups=tables.grouped(results), controls=controls)
-
-
-def commonest(comparisons: Sequence[Comparison]) -> str:
-    """Return the most frequent reason why comparisons are not decided."""
-    if all(comparison.doubt for comparison in comparisons):
-        disturbed = mostly_disturbed(comparisons)
-        if disturbed:
-            return measure_again(disturbed, comparisons)
-    reasons = [c.inconclusive or c.unranked or Answer.TOO_FEW for c in comparisons]
-    return max(dict.fromkeys(reasons), key=reasons.count)
 
 
 def _started(group: Group, groups: Sequence[Group]) -> Group:
@@ -327,13 +287,18 @@ def _sweep_of(group: Group) -> str:
     return mark.id if mark else ""
 
 
-def _apart(group: Group, same: Sequence[Group], machines: Mapping[str, str]) -> str:
-    """Return the difference to others whose work has the same name. Empty if there is none."""
+def _apart(group: Group, same: Sequence[Group], labels: Mapping[str, str]) -> str:
+    """Return the difference to others whose work has the same name. Empty if there is none.
+
+    `labels`: machine, or digest of inputs and weights → a short name.
+    """
 
     def facts(g: Group) -> tuple[str, ...]:
-        machine = machines.get(g.last.machine, "")
-        ends = f"end tokens: {g.cell.eos}" if g.cell.eos else ""
-        return g.last.result.mode, machine, f"weights {g.cell.weights}", ends
+        cell = g.cell
+        texts = [f"{name}={value}" for name, value in sorted(cell.variables.items())]
+        named = [labels.get(key, "") for key in (g.last.machine, *_digests(cell))]
+        ends = f"end tokens: {cell.eos}" if cell.eos else ""
+        return g.last.result.mode, *named, ends, ", ".join(texts)
 
     others = [facts(other) for other in same]
     apart = []
@@ -341,3 +306,7 @@ def _apart(group: Group, same: Sequence[Group], machines: Mapping[str, str]) -> 
         if text and any(other[n] != text for other in others):
             apart.append(text)
     return ", ".join(apart)
+
+
+def _digests(cell: Cell) -> tuple[str, str, str]:
+    return f"inputs {cell.dataset}", f"weights {cell.weights}", f"chat template {cell.chat}"

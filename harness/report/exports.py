@@ -10,15 +10,17 @@ import importlib.util
 import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from harness.comparison import tables
 from harness.figure import short
 from harness.messages import Advice
-from harness.report.comparison import Comparison, range_of
+from harness.report import answer
+from harness.report.comparison import Comparison, Standing, range_of
 from harness.report.content import Content
 from harness.report.section import Cell, Section, Table
+from harness.terminal import Place
 
 
 def rows(content: Content) -> list[dict[str, Any]]:
@@ -74,30 +76,30 @@ def markdown(content: Content, sections: Sequence[Section]) -> str:
     return "\n".join(_markdown(content, sections)) + "\n"
 
 
-def cells(content: Content) -> Iterator[tuple[str, list[str]]]:
-    """Yield (work, one text a SUT) of each comparison.
-
-    A struck-out figure is between `~~`, and the best has a ★.
-    """
+def cells(content: Content) -> Iterator[tuple[str, list[Place]]]:
+    """Yield (work, the place of each SUT) of each comparison."""
     for comparison in content.comparisons:
         direction = "no figure"
         if comparison.unit:
             better = "more" if comparison.higher_is_better else "less"
             direction = f"{comparison.unit}, {better} is better"
         lora = ", other parameters each" if comparison.other_factors else ""
-        texts = [_place(comparison, sut) for sut in content.suts]
-        yield f"{comparison.name} ({direction}{lora})", texts
+        order = [group.sut for group in comparison.ordered]
+        order += [sut for sut in content.suts if sut not in order]
+        places = [replace(_place(comparison, sut), number=order.index(sut)) for sut in content.suts]
+        yield f"{comparison.name} ({direction}{lora})", places
 
 
 def _markdown(content: Content, sections: Sequence[Section]) -> Iterator[str]:
     yield f"**{content.headline}**"
     yield ""
-    yield content.preface
+    yield content.setting
     yield ""
     for section in sections:
         yield from (f"- {sentence}" for sentence in section.sentences)
     yield ""
-    yield from _rows(("work", *content.suts), ((work, *texts) for work, texts in cells(content)))
+    texts = [(work, *(place.markdown for place in places)) for work, places in cells(content)]
+    yield from _rows(("work", *content.suts), texts)
     yield ""
     for section in sections:
         for table in section.tables:
@@ -132,21 +134,31 @@ def _rows(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]
         yield f"| {' | '.join(escaped)} |"
 
 
-def _place(comparison: Comparison, sut: str) -> str:
+def _place(comparison: Comparison, sut: str) -> Place:
     entry = comparison.entries.get(sut)
     if entry is None:
-        return "unsupported" if comparison.obstacle(sut) else ""
+        return Place(remark="unsupported" if comparison.obstacle(sut) else "")
     if entry.reason:
-        return f"~~{short(entry.figure)}~~ {entry.reason}" if entry.struck else entry.reason
-    text = short(entry.figure)
-    between = range_of(entry.low, entry.high)
-    if between:
-        text += f" ({between})"
-    if entry.best:
-        text += " ★"
+        return Place(short(entry.figure), entry.reason, struck=entry.struck)
+    remarks = [ratio_words(comparison, entry)]
     if entry.unranked:
-        text += " not ranked"
-    return text
+        remarks.append("not ranked")
+    return Place(short(entry.figure), " ".join(filter(None, remarks)), best=entry.best)
+
+
+def ratio_words(comparison: Comparison, entry: Standing) -> str:
+    """A SUT's ratio to the leader with the interval that decides: `(0.79 ×, 0.63–0.90)`. The range
+    of the figure if there is no other SUT; empty if there is no ratio.
+    """
+    if not comparison.ratios:
+        between = range_of(entry.low, entry.high)
+        return f"({between})" if between else ""
+    if comparison.inconclusive or entry.relative is None:
+        return ""
+    words = [*entry.relative.words]
+    if entry.behind:
+        words.append(f"{entry.behind} is faster")
+    return f"({', '.join(words)})"
 
 
 def _comparison(comparison: Comparison) -> dict[str, Any]:
@@ -158,7 +170,7 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
         "work": comparison.full_name,
         "unit": comparison.unit,
         "higher_is_better": comparison.higher_is_better,
-        "answer": comparison.answer,
+        "answer": answer.sentence(comparison),
         "ranked": bool(comparison.good) and not comparison.unranked,
         "inconclusive": comparison.inconclusive,
         "best_figure": best,

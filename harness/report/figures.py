@@ -19,10 +19,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from harness.comparison.statistics import Estimate
-from harness.comparison.tables import Group
 from harness.figure import short
-from harness.report.comparison import Comparison
+from harness.report import answer
+from harness.report.comparison import Comparison, Standing
 from harness.report.section import Bar
 from sut.registry import SUTS
 
@@ -81,34 +80,34 @@ _ROOM = 1.25  # width of the axis over the longest bar or interval; its figure i
 
 def bars(comparison: Comparison, name: str) -> str:
     """Draw the figures of a comparison as bars from zero, the fastest on top. A line shows the
-    spread of each cell's runs, and each dot is a run.
+    interval of the ratio to that SUT, and each dot is a run.
 
     Return an empty text if there are fewer than two.
 
     `name`: the beginning of the ids in the SVG, different for each figure of a page.
     """
-    groups = [*comparison.field, *(g for g in comparison.good if g not in comparison.field)][::-1]
+    groups = comparison.ordered[::-1]
     if len(groups) < 2:
         return ""
+    entries = [comparison.entries[group.sut] for group in groups]
+    lengths = [entry.figure or 0.0 for entry in entries]
     # An interval longer than this is cut off, and ends in an arrow.
-    medians = [g.summary.median for g in groups if g.summary]
-    room = 2 * max(medians)
-    cut = math.inf if comparison.higher_is_better else _LONGEST * median_low(medians)
+    room = 2 * max(lengths)
+    cut = math.inf if comparison.higher_is_better else _LONGEST * median_low(lengths)
     with rc_context(_STYLE):
         figure, axes = _canvas(0.1 + 0.34 * len(groups), left=0.36)
         longest = 0.0
-        for n, group in enumerate(groups):
-            assert group.summary is not None
-            if group.summary.median > cut:
-                _cut_bar(axes, n, group, cut)
-                longest = max(longest, cut)
-                continue
-            axes.barh(n, group.summary.median, 0.62, color=colour(group.sut))
-            end = _interval(axes, n, group.summary, room)
-            runs = group.figures
-            axes.plot(runs, [n - 0.2] * len(runs), color=_INK, marker=".", markersize=4, ls="")
-            end = max(end, *runs)
-            _label(axes, short(group.summary.median), end, n)
+        for n, (entry, length) in enumerate(zip(entries, lengths, strict=True)):
+            axes.barh(n, min(length, cut), 0.62, color=colour(entry.group.sut))
+            end = min(length, cut)
+            if length > cut:
+                axes.plot(cut, n, color=_INK, marker=">", markersize=6)
+            else:
+                end = _interval(axes, n, entry, room)
+                runs = entry.group.figures
+                axes.plot(runs, [n - 0.2] * len(runs), color=_INK, marker=".", markersize=4, ls="")
+                end = max(end, *runs)
+            _label(axes, short(length), end, n)
             longest = max(longest, end)
         axes.set_yticks(range(len(groups)), [_wrapped(group.sut) for group in groups])
         axes.tick_params(axis="y", length=0, labelcolor=_INK)
@@ -117,25 +116,19 @@ def bars(comparison: Comparison, name: str) -> str:
         axes.set_xlabel(f"{comparison.unit}, {better} is better")
         axes.xaxis.grid(True)
         axes.spines[["top", "right", "bottom"]].set_visible(False)
-        return _svg(figure, name, f"{comparison.full_name}: {comparison.answer}")
+        title = f"{comparison.full_name}: {answer.sentence(comparison)}"
+        return _svg(figure, name, title)
 
 
-def _cut_bar(axes: Axes, n: int, group: Group, end: float) -> None:
-    """Draw a bar that ends before its figure, with an arrow."""
-    assert group.summary is not None
-    axes.barh(n, end, 0.62, color=colour(group.sut))
-    axes.plot(end, n, color=_INK, marker=">", markersize=6)
-    _label(axes, short(group.summary.median), end, n)
-
-
-def _interval(axes: Axes, n: int, estimate: Estimate, room: float) -> float:
+def _interval(axes: Axes, n: int, entry: Standing, room: float) -> float:
     """Draw the interval of a bar, up to `room`. Return the end of bar and interval."""
-    if estimate.low is None or estimate.high is None:
-        return estimate.median
-    end = max(estimate.median, min(estimate.high, room))
+    length = entry.figure or 0.0
+    if entry.low is None or entry.high is None:
+        return length
+    end = max(length, min(entry.high, room))
     style: dict[str, Any] = {"linewidth": 1.2, "solid_capstyle": "butt", "marker": "|"}
-    axes.plot([estimate.low, end], [n, n], color=_INK, markersize=6, **style)
-    if estimate.high > room:  # the interval is longer
+    axes.plot([min(entry.low, room), end], [n, n], color=_INK, markersize=6, **style)
+    if entry.high > room:  # the interval is longer
         axes.plot(room, n, color=_INK, marker=">", markersize=6)
     return end
 

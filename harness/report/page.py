@@ -20,7 +20,7 @@ from markupsafe import Markup, escape
 
 from compliance.findings.page import templates
 from harness import terminal
-from harness.comparison import compare, statistics
+from harness.comparison import compare
 from harness.comparison.history import Trend
 from harness.comparison.tables import Group
 from harness.figure import short
@@ -46,7 +46,8 @@ BEGINNING = "\n".join(
 # These limits keep a page small and quick. Other cells are only in the table and the list of
 # folders.
 _MOST_DETAILS, _MOST_PLOTS = 30, 6
-_FLAG = re.compile(r"--[a-z][a-z-]*")
+_WHOLE = re.compile(r"--[a-z][a-z-]*|[\d.]+ [%×]")
+"""Flags, and numbers with their sign, in which no line is broken."""
 _KINDS = {".csv": "text/csv", ".json": "application/json"}
 _SCRIPT = (Path(__file__).parent / "sort.js").read_text(encoding="utf-8")
 # A browser runs only the script with this digest.
@@ -172,7 +173,7 @@ def _environment() -> jinja2.Environment:
     environment.globals |= {
         "id": id,
         "range_of": range_of,
-        "interval": statistics.interval,
+        "ratio_words": exports.ratio_words,
         "colour": figures.colour,
         "over_time": _over_time,
         "near": terminal.near,
@@ -186,8 +187,8 @@ def _data_uri(jpeg: bytes) -> str:
 
 
 def _whole_flags(text: str) -> Markup:
-    """The text, in which no line is broken within a flag."""
-    return Markup(_FLAG.sub(r'<span class="flag">\g<0></span>', str(escape(text))))
+    """The text, in which no line is broken within a flag or a number."""
+    return Markup(_WHOLE.sub(r'<span class="flag">\g<0></span>', str(escape(text))))
 
 
 def _over_time(details: Details, name: str) -> Markup:

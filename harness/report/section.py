@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.comparison.statistics import Ratio, interval
+from harness.comparison.statistics import Ratio
 
 Cell = str | tuple[str, str]
 """A text of a table, or a text and its remark, such as a ratio and its interval."""
@@ -129,10 +129,8 @@ class Section:
 
 def ratio_cell(ratio: Ratio, remark: str = "") -> Cell:
     """Return a ratio as a cell of a table: `1.47 ×` and `(1.43–1.52)`, followed by `remark`."""
-    between = "no interval"
-    if ratio.low is not None and ratio.high is not None:
-        between = interval(ratio.low, ratio.high)
-    return f"{ratio.value:.3g} ×", f"({between}){remark}"
+    times, between = ratio.words
+    return times, f"({between}){remark}"
 
 
 def grouped(rows: Iterable[tuple[str, Row]]) -> dict[str, list[Row]]:

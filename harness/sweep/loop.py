@@ -339,4 +339,4 @@ def disturbed(result: Result) -> str:
     """
     if result.status is not Status.OK or not result.directory:
         return ""
-    return read(result).disturbances[0]
+    return "; ".join(read(result).disturbances)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from statistics import median
 
 from formats.result import Metric, Result
 from harness.comparison import compare
-from harness.comparison.statistics import Ratio, interval
+from harness.comparison.statistics import Ratio, geometric_mean
 from harness.figure import compared, short
 from harness.messages import SweepEnd, SweepProgress
 from harness.sweep import loop, schedule
@@ -17,7 +16,7 @@ from harness.sweep.cells import Series
 from harness.sweep.schedule import Results
 
 FILE = "overview.md"
-COLUMNS = ("cell", "status", "repeats", "median", "times as fast", "reason")
+COLUMNS = ("cell", "status", "repeats", "mean", "times as fast", "reason")
 _MORE = (
     "tokens/s",
     "ms/step",
@@ -101,14 +100,14 @@ def _percent(part: float | None) -> str:
 
 
 def rows(series: Sequence[Series], results: Results) -> Iterator[list[str]]:
-    """A row for each cell: its status, its median, and its speed (`schedule.ratio_to_first`)."""
+    """A row for each cell: its status, its mean, and its speed (`schedule.ratio_to_first`)."""
     for one in series:
         own = [result for (number, _), result in sorted(results.items()) if number == one.number]
         good = [compared(result) for result in own if result.status == "ok"]
         metrics = [metric for metric in good if metric]
         found = schedule.ratio_to_first(one, series, results)
         status, reason = _status(one, own)
-        speed = _median(metrics) if metrics else ""
+        speed = _mean(metrics) if metrics else ""
         times = _compared(found[0]) if found else ""
         yield [one.label, status, f"{len(metrics)}", speed, times, reason]
 
@@ -126,20 +125,14 @@ def _status(one: Series, own: Sequence[Result]) -> tuple[str, str]:
     return "ok", SweepProgress.RUNS_DISTURBED.format(disturbed=disturbed, runs=len(own))
 
 
-def _median(metrics: Sequence[Metric]) -> str:
-    """The median with its unit, and the smallest and largest value of several runs."""
+def _mean(metrics: Sequence[Metric]) -> str:
+    """The mean with its unit, and the smallest and largest value of several runs."""
     figures = [metric.value for metric in metrics]
-    text = f"{short(median(figures))} {metrics[0].unit}"
+    text = f"{short(geometric_mean(figures))} {metrics[0].unit}"
     if len(figures) == 1:
         return text
     return f"{text}, {short(min(figures))} to {short(max(figures))}"
 
 
 def _compared(ratio: Ratio) -> str:
-    if ratio.low is None or ratio.high is None:
-        return f"{ratio.value:.3g}, too few repeats"
-    between = interval(ratio.low, ratio.high)
-    if ratio.unsure:
-        return f"inconclusive ({between})"
-    words = "" if ratio.different else ", no difference shown"
-    return f"{ratio.value:.3g} ({between}){words}"
+    return ratio.times() if ratio.different else f"{ratio.times()}, no difference shown"

@@ -225,7 +225,7 @@ def _target(
         return target
     while target < repeats.most and all((s.number, target) in results for s in repeated):
         known = {key: result for key, result in results.items() if key[1] <= target}
-        if repeats.decisive and _is_decided(rivals, repeated, known, repeats.until):
+        if repeats.decisive and _is_decided(rivals, repeated, known):
             break
         if not _is_wide(_spreads(repeated, known), repeats.until):
             break
@@ -233,15 +233,11 @@ def _target(
     return target
 
 
-def _is_decided(
-    rivals: Sequence[Series], repeated: Sequence[Series], results: Results, until: float
-) -> bool:
-    """Return whether each repeated series is shown to differ from the fastest, or its ratio to the
-    fastest is known to the share `until`.
-    """
+def _is_decided(rivals: Sequence[Series], repeated: Sequence[Series], results: Results) -> bool:
+    """Return whether each repeated series is shown to differ from the fastest, or to be equal."""
     from_first = ratios(_fastest_first(rivals, results), results)
     known = [from_first[s.number] for s in repeated if s.number in from_first]
-    return all(ratio.different or not _is_wide([ratio.spread], until) for ratio in known)
+    return not any(map(statistics.more_repeats, known))
 
 
 def _is_wide(spreads: Sequence[float | None], until: float) -> bool:

@@ -149,9 +149,10 @@ def show_results(sweep: Sweep, results: Results, out: Path, as_json: bool) -> No
             }
         )
     else:
+        terminal.report(report.setting, report.headline, sentences, [], (), report.advice)
         rows = overview.rows(sweep.series, results)
+        terminal.line("")
         terminal.table(f"Sweep {sweep.folder.name}", overview.COLUMNS, rows)
-        terminal.report(report.preface, report.headline, sentences, [], (), report.advice)
         for sentence in _advice(sweep, results):
             terminal.line(sentence)
         hint = Next.REPORT.format(directory=shlex.quote(terminal.near(str(out))))

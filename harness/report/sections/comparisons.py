@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from harness.comparison import statistics
 from harness.comparison.pooled import mean_ratio
 from harness.comparison.statistics import plural
-from harness.messages import Answer, Finding, SectionNote
+from harness.messages import Finding, SectionNote
+from harness.report import answer
 from harness.report.comparison import Comparison
-from harness.report.content import MOST_SENTENCES, NATIVE_TORCH, Content, commonest
+from harness.report.content import MOST_SENTENCES, NATIVE_TORCH, Content
 from harness.report.section import Picture, Pictures, Section
 
 BARS = "Side by side"
@@ -22,20 +22,11 @@ def answers(content: Content) -> Section:
     with_rivals = content.with_rivals
     if len(with_rivals) < 2:
         return Section()
-    common = ""
-    if not any(comparison.decided for comparison in with_rivals):
-        common = commonest(with_rivals)  # it is in the headline, for all
-    sentences = []
-    for comparison in with_rivals[:MOST_SENTENCES]:
-        answer = comparison.answer
-        if common and comparison.unranked == common:
-            answer = comparison.finding
-        if common and comparison.doubt:
-            answer = Answer.INCONCLUSIVE.format(why=comparison.doubt)
-        sentences.append(f"{comparison.name}: {answer}")
+    shown = with_rivals[:MOST_SENTENCES]
+    sentences = [f"{comparison.name}: {answer.sentence(comparison)}" for comparison in shown]
     more = len(with_rivals) - MOST_SENTENCES
     if more > 0:
-        sentences.append(Answer.MORE.format(comparisons=plural(more, "comparison")))
+        sentences.append(f"and {plural(more, 'comparison')} more: in the table")
     return Section(sentences=sentences)
 
 
@@ -98,17 +89,8 @@ def _mean_speeds(comparisons: Sequence[Comparison], suts: Sequence[str]) -> str:
     for sut in order:
         if sut != base:
             pairs = [(c.pooled.series[sut], c.pooled.series[base]) for c in common]
-            each.append(f"{sut} {_mean_words(mean_ratio(pairs, compared=len(order)))}")
+            each.append(f"{sut} {mean_ratio(pairs, compared=len(order)).times()}")
     return Finding.MEANS.format(number=len(common), base=base, speeds=", ".join(each))
-
-
-def _mean_words(ratio: statistics.Ratio) -> str:
-    if ratio.low is None or ratio.high is None:
-        return f"{ratio.value:.3g} ×"
-    between = statistics.interval(ratio.low, ratio.high)
-    if not ratio.different:
-        return Finding.MEAN_EQUAL.format(interval=between)
-    return f"{ratio.value:.3g} × ({between})"
 
 
 def noise(content: Content) -> Section:
@@ -116,18 +98,10 @@ def noise(content: Content) -> Section:
     sentences = []
     for comparison in content.comparisons:
         for group, ratio in comparison.control_ratios:
+            times = ratio.times()
+            if ratio.different:
+                times += ", though both are the same"
             sentences.append(
-                Finding.CONTROL.format(sut=group.sut, work=comparison.name, ratio=_noise(ratio))
+                Finding.CONTROL.format(sut=group.sut, work=comparison.name, ratio=times)
             )
     return Section(sentences=sentences)
-
-
-def _noise(ratio: statistics.Ratio) -> str:
-    if ratio.low is None or ratio.high is None:
-        return Finding.CONTROL_TOO_FEW.format(ratio=ratio.value)
-    between = statistics.interval(ratio.low, ratio.high)
-    if ratio.different:
-        return Finding.CONTROL_DIFFERENT.format(ratio=ratio.value, interval=between)
-    if ratio.unsure:
-        return Finding.CONTROL_UNSURE.format(ratio=ratio.value, interval=between)
-    return Finding.CONTROL_EQUAL.format(ratio=ratio.value, interval=between)

@@ -6,7 +6,6 @@ SUTs are compared by their medians. The percentiles are shown after these.
 from __future__ import annotations
 
 from functools import partial
-from statistics import median
 
 from harness.comparison import statistics, tables
 from harness.comparison.runs import Run
@@ -44,13 +43,13 @@ def _sentences(comparison: Comparison) -> list[str]:
         count += f" to {queries[-1]:,}"
     if queries[0] < _LEAST_QUERIES:
         return [Finding.P90_TOO_FEW.format(queries=count, needed=_LEAST_QUERIES)]
-    first, *others = sorted(comparison.good, key=_median_ms)
-    texts = [f"{first.sut} {short(_median_ms(first))} ms"]
+    first, *others = sorted(comparison.good, key=_mean_ms)
+    texts = [f"{first.sut} {short(_mean_ms(first))} ms"]
     pooled = tables.pool(comparison.good, value=_p90)
     for group in others:
         ratio = pooled.ratio(first.sut, group.sut)
         ratio = ratio or _unpaired(first, group, compared=len(comparison.good))
-        texts.append(f"{group.sut} {short(_median_ms(group))} ms ({_longer(ratio)})")
+        texts.append(f"{group.sut} {short(_mean_ms(group))} ms ({_longer(ratio)})")
     return [Finding.P90.format(queries=count, percentiles=", ".join(texts))]
 
 
@@ -67,8 +66,8 @@ def _every_ms(group: Group) -> list[float]:
     return [value for value in values if value]
 
 
-def _median_ms(group: Group) -> float:
-    return median(_every_ms(group))
+def _mean_ms(group: Group) -> float:
+    return statistics.geometric_mean(_every_ms(group))
 
 
 def _unpaired(first: Group, group: Group, compared: int) -> statistics.Ratio:

@@ -87,7 +87,7 @@ def _cells(groups: Iterable[Group]) -> Iterator[str]:
         place = _place(group.last)
         if place and group.summary:
             key = (group.cell.digest, group.last.result.mode, place[0])
-            found.setdefault(key, {}).setdefault(place[1], []).append(group.summary.median)
+            found.setdefault(key, {}).setdefault(place[1], []).append(group.summary.mean)
             names[key] = group
     for key, of_nodes in found.items():
         if len(of_nodes) < 2:

@@ -43,10 +43,12 @@ def section(content: Content) -> Section:
 
 
 def _table(comparison: Comparison) -> Table:
-    rows = [_shown(group) for group in comparison.good]
+    rows = []
+    for group in comparison.ordered:
+        rows.append(_shown(group) | {"figure": comparison.entries[group.sut].figure})
     names = [name for name, (column, _) in _COLUMNS.items() if any(row[column] for row in rows)]
     figure = comparison.unit
-    if all(row[_MEDIAN] == row["figure"] for row in rows):
+    if all(g.metric and g.metric.name == "latency_p50" for g in comparison.good):
         names = [name for name in names if _COLUMNS[name][0] != _MEDIAN]
         figure = "median, ms"
     columns = ("SUT", figure, "lowest to highest", "runs", *names)

@@ -40,4 +40,4 @@ def section(content: Content) -> Section:
 def _figure(group: Group) -> str:
     if group.summary is None or group.metric is None:
         return ""
-    return f"{short(group.summary.median)} {group.metric.unit}"
+    return f"{short(group.summary.mean)} {group.metric.unit}"

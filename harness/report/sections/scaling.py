@@ -28,7 +28,7 @@ class Scale:
     Attributes:
         axis: a field of _AXES.
         work: the work in words, without that field.
-        points: SUT → (value of the field, samples a second, the median of the repeats), in the
+        points: SUT → (value of the field, samples a second, the mean of the repeats), in the
             order of the comparisons.
     """
 
@@ -72,8 +72,8 @@ def scales(content: Content) -> list[Scale]:
             work = _work(comparison, axis, content.machine_labels.get(first.last.machine, ""))
             for group in comparison.good:
                 scale = known.setdefault(key, Scale(axis=axis, work=work))
-                median = group.summary.median if group.summary else 0.0
-                scale.points.setdefault(group.sut, []).append((float(value), median))
+                mean = group.summary.mean if group.summary else 0.0
+                scale.points.setdefault(group.sut, []).append((float(value), mean))
         for scale in known.values():
             if any(len(points) > 1 for points in scale.points.values()):
                 found.append(scale)

@@ -88,11 +88,11 @@ def _serves(cell: Cell) -> bool:
 def _held(comparison: Comparison) -> str:
     """Return a sentence with the rate that each SUT holds within the limits, the highest first."""
     each: list[str] = []
-    for group in sorted(comparison.good, key=_median, reverse=True):
+    for group in sorted(comparison.good, key=_mean, reverse=True):
         assert group.summary is not None
         holds = "" if each else " holds"
         per = "" if each else " requests a second"
-        text = f"{group.sut}{holds} {short(group.summary.median)}{per}"
+        text = f"{group.sut}{holds} {short(group.summary.mean)}{per}"
         if group.summary.low is not None and group.summary.high is not None:
             text += f" ({statistics.interval(group.summary.low, group.summary.high)})"
         each.append(text)
@@ -110,8 +110,8 @@ def _held(comparison: Comparison) -> str:
     )
 
 
-def _median(group: Group) -> float:
-    return group.summary.median if group.summary else 0.0
+def _mean(group: Group) -> float:
+    return group.summary.mean if group.summary else 0.0
 
 
 def curves(content: Content) -> list[Curve]:

@@ -31,7 +31,7 @@ def section(content: Content) -> Section:
             of_work[tuned.cell.sut] = (ratio, _names(tuned))
     sentences = []
     for work, of_work in best.items():
-        each = [f"{sut} {_times(ratio)} ({names})" for sut, (ratio, names) in of_work.items()]
+        each = [f"{sut} {ratio.times()} ({names})" for sut, (ratio, names) in of_work.items()]
         sentences.append(Finding.TUNED.format(work=work, gains=", ".join(each)))
     table = Table(
         columns=("SUT", "switches", "as it comes", "tuned", "gain", "sets", "accuracy, limit"),
@@ -61,11 +61,4 @@ def _row(tuned: Group, plain: Group, ratio: Ratio | None, sets: int) -> Row:
 def _figure(group: Group) -> str:
     if group.summary is None or group.metric is None:
         return ""
-    return f"{short(group.summary.median)} {group.metric.unit}"
-
-
-def _times(ratio: Ratio) -> str:
-    if ratio.low is None or ratio.high is None:
-        return f"{ratio.value:.3g} ×"
-    words = "" if ratio.different else ", no difference shown"
-    return f"{ratio.value:.3g} × ({short(ratio.low)}–{short(ratio.high)}{words})"
+    return f"{short(group.summary.mean)} {group.metric.unit}"

@@ -279,7 +279,7 @@ def test_a_second_run_says_what_it_is_beside_the_last(tmp_path):
         == "1.1 × the speed of quick-1: no setting or version that is recorded differs"
     )
     assert compare.beside_earlier(runs[2]).endswith(
-        "; the 3 runs so far: 105 samples/s (93.21–118.1)"
+        "; the 3 runs so far: 104.9 samples/s (93.21–118.1)"
     )
     record = json.loads((directories[2] / "record.json").read_text())
     record["environment"]["versions"]["jax"] = "0.11"

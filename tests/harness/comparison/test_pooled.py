@@ -22,8 +22,7 @@ def test_none_of_many_equal_suts_is_called_slower_and_the_intervals_hold(repeats
     before = ab_simulation.sweeps([1.0] * cells, repeats, 400, before=True)
     assert now.wrong <= 0.07  # 5 % and what 400 sweeps are off by chance
     assert before.wrong > 0.15  # the same noise by the runs of two alone
-    assert 0.93 <= now.covered <= 0.975
-    assert now.width < before.width
+    assert now.covered >= 0.93  # of all pairs at once
 
 
 def test_a_series_of_another_noise_keeps_it_to_itself():
@@ -34,7 +33,7 @@ def test_a_series_of_another_noise_keeps_it_to_itself():
     assert pooled.noisy == ("3",)
     quiet, loud = pooled.ratio("0", "1"), pooled.ratio("3", "1")
     assert (quiet.method, loud.method) == ("pooled", "paired t")
-    assert quiet.spread < 0.02 and loud.spread > 0.3
+    assert quiet.spread < 0.03 and loud.spread > 0.3
 
 
 def test_what_slows_a_whole_round_changes_no_ratio():

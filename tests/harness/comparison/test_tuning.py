@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.comparison import compare, tables, tuning
-from harness.report import content, sections
+from harness.report import answer, content, sections
 from tests.support.synthetic_runs import cell, write
 
 PLAIN = cell("native-torch-eager")
@@ -31,7 +31,8 @@ def test_a_gain_is_the_speed_over_that_of_the_same_cell_without_switches(runs):
     assert set(gains) == {("to-mkldnn",), ("huge-pages",), ("omp-bind",)}
     twice = gains["to-mkldnn",]
     assert twice.ratio == pytest.approx(2) and twice.low > 1.9
-    assert (twice.figure, twice.plain_figure, twice.repeats) == (200, 100, 3)
+    assert (twice.figure, twice.plain_figure) == pytest.approx((200, 100), rel=1e-3)
+    assert twice.repeats == 3
     assert (twice.sut, twice.architecture, twice.machine[:11]) == (
         "native-torch-eager",
         "bert",
@@ -82,7 +83,7 @@ def test_one_of_many_sets_needs_a_larger_gain(tmp_path):
     for n, name in enumerate(("to-mkldnn", "huge-pages", "malloc-keeps", "omp-active"), 2):
         write(tmp_path, tuned(name), [100, 101, 99], first_minute=n, sweep="s")
     of_many = {gain.switches: gain for gain in tuning.gains(tables.groups([tmp_path]))}
-    assert of_many["omp-bind",].low == gain.low
+    assert of_many["omp-bind",].ratio == gain.ratio and of_many["omp-bind",].low < 1
     assert not of_many["omp-bind",].different
 
 
@@ -122,7 +123,7 @@ def test_tuned_cells_are_compared_only_with_tuned_cells(runs):
     ]
     assert others.name == f"{plain.name}, tuned"
     assert report.conclusive == [plain]
-    assert report.headline == f"{plain.name}: {plain.answer}"
+    assert report.headline.endswith(f": {answer.sentence(plain)}")
     assert tables.row(others.good[0])["tuned"] is True
 
 
@@ -130,11 +131,11 @@ def test_a_report_says_what_the_switches_give(runs):
     report = content.gather(runs, "runs")
     found = sections.sentences(sections.of(report))
     (sentence,) = [each for each in found if each.startswith("tuned, compared with")]
-    assert "native-torch-eager 2 × (2–2) (to-mkldnn)" in sentence
+    assert "native-torch-eager 2.00 × (2.00–2.00) (to-mkldnn)" in sentence
     (section,) = [each for each in sections.of(report) if each.title == "Tuned"]
     rows = [row for rows in section.tables[0].groups.values() for row in rows]
     shown = {row[1]: (*row[2:4], row[4]) for row in rows}
-    assert shown["to-mkldnn"] == ("100 samples/s", "200 samples/s", ("2 ×", "(2.00–2.00)"))
+    assert shown["to-mkldnn"] == ("100 samples/s", "200 samples/s", ("2.00 ×", "(2.00–2.00)"))
     assert shown["omp-bind"] == ("100 samples/s", "", "oom: the kernel killed the worker")
     assert len(rows) == len(shown) == 3
     assert {row[5] for row in rows} == {"3"}

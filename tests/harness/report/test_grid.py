@@ -119,7 +119,7 @@ def test_repeats_that_were_not_measured_in_turns_are_no_pairs(tmp_path):
 def test_repeats_of_a_sweep_give_these_ratios_an_interval(tmp_path, lost):
     report = repeated(tmp_path, "hf-2019-1", lost)
     html = page.render(report, sections.of(report), datetime(2026, 8, 20, tzinfo=UTC))
-    assert '2 × <br><span class="soft">(2.00–2.00), 2</span>' in html
+    assert '2.00 × <br><span class="soft">(2.00–2.00), 2</span>' in html
 
 
 def test_rows_stand_in_the_order_of_batch_and_tokens(tmp_path):

@@ -32,7 +32,7 @@ def test_equal_nodes_are_two_machines_and_their_spread_is_said(tmp_path):
     assert "of JAX in float32 on cpu reach 200 to 210 GFLOP/s on 2 nodes" in products
     assert products.endswith("n2 reaches 5.0% more than n1")
     assert "keras3-jax bert mid Offline was measured on 2 nodes" in figures
-    assert "50 to 55 samples/s" in figures and "10.0% above the smallest" in figures
+    assert "49.99 to 54.99 samples/s" in figures and "10.0% above the smallest" in figures
 
 
 def test_products_of_replicas_are_compared_only_with_those_of_replicas(tmp_path):

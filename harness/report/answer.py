@@ -1,0 +1,323 @@
+"""The answer of a report in a sentence that a colleague would say."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+from formats.result import Status
+from harness import terminal
+from harness.comparison import compare, statistics
+from harness.comparison.statistics import EQUAL, Ratio, plural
+from harness.comparison.tables import Group
+from harness.execution.environments import ADOPTED
+from harness.messages import Differs
+from harness.report.comparison import Comparison, listed, mostly_disturbed
+
+_OUTCOMES = {
+    "accuracy": "wrong answers",
+    "audit": "its logs fail the audit",
+    "evidence": "it ran otherwise than its name says",
+    "kept answers": "it kept answers",
+    "loadgen": "LoadGen calls its run INVALID",
+    "overload": "it was overloaded",
+    "precision": "it computed in another precision",
+    "speed": "its times contradict each other",
+    Status.ERROR: "it failed",
+    Status.OOM: "out of memory",
+    Status.SKIPPED: "not measured",
+    Status.UNSUPPORTED: "unsupported",
+}
+"""Cause of an invalid run, or status of another one → why the SUT has no figure."""
+_MOST_NAMED = 3
+"""The most comparisons that a summary names, and SUTs that it counts."""
+_MOST_SUTS = 4
+"""The most SUTs of a tie that are named if there are no others."""
+
+
+def headline(comparisons: Sequence[Comparison]) -> str:
+    """The answer over all comparisons in one sentence, the first line of a report.
+
+    Comparisons of tuned cells count only if no others have two SUTs with figures.
+    """
+    several = [c for c in comparisons if len(c.groups) > 1]
+    rivals = [c for c in several if len(c.good) > 1]
+    plain = [c for c in rivals if not c.groups[0].cell.tuned]
+    answered = plain or rivals or several or list(comparisons)
+    if not answered:
+        return "nothing was measured"
+    if not several and len(answered) > 1:
+        cells = plural(sum(bool(c.good) for c in answered), "cell")
+        return f"{cells} with a figure, and no two SUTs did the same work: nothing is compared"
+    if len(answered) == 1:
+        return f"{subject(answered)}: {sentence(answered[0])}"
+    of_all = _common([remarks(c) for c in answered])
+    return "; ".join([f"{subject(answered)}: {_summary(answered)}", *of_all])
+
+
+def subject(comparisons: Sequence[Comparison]) -> str:
+    """What the answer is about, in words: the model with its layers, width and parameters, its
+    task, and the scenario if there is only one.
+    """
+    named = [compare.parts(c.groups[0], facts=True)[:2] for c in comparisons]
+    return ", ".join(_common(named)) or f"{len(comparisons)} comparisons"
+
+
+def sentence(comparison: Comparison) -> str:
+    """The answer of one comparison: which SUT is fastest and by how much, and the remarks."""
+    return "; ".join([claim(comparison), *remarks(comparison)])
+
+
+def remarks(comparison: Comparison) -> list[str]:
+    """What a reader must know besides the claim: SUTs without a place in it, an interpreter of the
+    user's, and other conditions that differ between the SUTs.
+    """
+    found = []
+    if comparison.other_factors:
+        found.append(Differs.LORA.value)
+    found += _adopted(comparison.groups)
+    found += _left_out(comparison)
+    if comparison.unranked and not comparison.doubt:
+        found.append(f"not ranked: {comparison.unranked}")
+    return found
+
+
+def claim(comparison: Comparison) -> str:
+    """Which SUT is fastest and by how much, or why that is not known."""
+    if not comparison.good:
+        return "no SUT has a figure"
+    if len(comparison.field) == 1:
+        return _of_one(comparison)
+    if comparison.doubt:
+        return f"nothing is decided, because {comparison.inconclusive}; {remedy([comparison])}"
+    leader, second = comparison.field[:2]
+    ratio = comparison.ratio(leader, second)
+    if len(comparison.leading) > 1:
+        more = _more(comparison) if comparison.apart_by > EQUAL else ""
+        return "; ".join(filter(None, (_tie(comparison), more, _slower(comparison))))
+    if ratio.low is None:
+        runs = plural(min(ratio.repeats), "run")
+        return (
+            f"{leader.sut} had the best figure, {ratio.value:.3g} × {second.sut}, but {runs}"
+            f" cannot show whether that is chance; {_more(comparison)}"
+        )
+    return _lead(comparison)
+
+
+def brief(comparison: Comparison) -> str:
+    """The claim without numbers, for a summary of several comparisons."""
+    if not comparison.good:
+        return "no SUT has a figure"
+    leader = comparison.field[0].sut
+    if len(comparison.field) == 1:
+        return f"only {leader} has a figure"
+    if comparison.doubt:
+        return "nothing is decided"
+    if len(comparison.leading) > 1:
+        return _tie(comparison)
+    few = comparison.ratios[comparison.field[1].sut].low is None
+    return f"{leader} had the best figure" if few else f"{leader} is fastest"
+
+
+def remedy(comparisons: Sequence[Comparison]) -> str:
+    """What to do about comparisons that are not decided, and how long that takes."""
+    if not any(c.doubt and c.doubt.of_machine for c in comparisons):
+        return _more(max(comparisons, key=lambda c: c.more_runs))
+    runs = max(len(g.good) for c in comparisons for g in c.field)
+    runs = max(runs, statistics.FEWEST)
+    again = "measure again (--again) with nothing else running"
+    return f"{again}: {plural(runs, 'run')} of each{_takes(comparisons, runs)}"
+
+
+def undecided(comparisons: Sequence[Comparison]) -> str:
+    """The most frequent reason why comparisons are not decided."""
+    if all(c.doubt for c in comparisons):
+        disturbed = mostly_disturbed(comparisons)
+        if disturbed:
+            return disturbed
+    reasons = [c.inconclusive or c.unranked or "too few runs" for c in comparisons]
+    return Counter(reasons).most_common(1)[0][0]
+
+
+def _summary(comparisons: Sequence[Comparison]) -> str:
+    """The claims of several comparisons, joined if they agree."""
+    labels = _labels(comparisons)
+    places = listed(labels)
+    if len(labels) > _MOST_NAMED:
+        places = f"all {len(labels)} comparisons"
+    if all(c.doubt for c in comparisons):
+        why = undecided(comparisons)
+        return f"nothing is decided in {places}, because {why}; {remedy(comparisons)}"
+    leading = {tuple(sorted(g.sut for g in c.leading)) for c in comparisons if c.good}
+    has_claims = all(len(c.field) > 1 and not c.doubt for c in comparisons)
+    if has_claims and len(leading) == 1:
+        joined = _joined(comparisons, places)
+        if joined:
+            return joined
+    if len(labels) <= _MOST_NAMED:
+        each = [f"{brief(c)} in {label}" for c, label in zip(comparisons, labels, strict=True)]
+        return ", ".join(each)
+    return _counted(comparisons)
+
+
+def _joined(comparisons: Sequence[Comparison], places: str) -> str:
+    """The claim of comparisons with the same leaders. Empty if they cannot have one claim."""
+    if len(comparisons[0].leading) > 1:
+        apart = max(c.apart_by for c in comparisons)
+        suts = listed([g.sut for g in comparisons[0].leading])
+        return f"{suts} are equal within {_percent(apart)} in {places}" if apart <= EQUAL else ""
+    leader = comparisons[0].field[0].sut
+    seconds = [(c.ratio(*c.field[:2]), c.field[1].sut) for c in comparisons]
+    if not all(ratio.different for ratio, _ in seconds):
+        return ""
+    if len(seconds) > _MOST_NAMED:
+        return f"{leader} is fastest in {places}"
+    times = listed([_times(ratio, sut) for ratio, sut in seconds])
+    the_next = ", the next" if max(len(c.field) for c in comparisons) > 2 else ""
+    return f"{leader} is fastest in {places}: {times}{the_next}"
+
+
+def _counted(comparisons: Sequence[Comparison]) -> str:
+    """In how many of many comparisons each SUT is among the fastest."""
+    wins = Counter(g.sut for c in comparisons if c.decided for g in c.leading)
+    if not wins:
+        return f"none of {len(comparisons)} is decided: {undecided(comparisons)}"
+    (first, most), *others = wins.most_common(_MOST_NAMED)
+    text = f"{first} is among the fastest in {most} of {len(comparisons)} comparisons"
+    text += "".join(f", {sut} in {count}" for sut, count in others)
+    left = sum(not c.decided for c in comparisons)
+    return f"{text}; {left} not decided" if left else text
+
+
+def _of_one(comparison: Comparison) -> str:
+    """The claim if one SUT has a figure."""
+    only = comparison.field[0]
+    verb = "computes" if comparison.higher_is_better else "takes"
+    text = f"{only.sut} {verb} {compare.figure(only)}"
+    return text if len(comparison.groups) > 1 else f"{text}, and no other SUT was measured"
+
+
+def _tie(comparison: Comparison) -> str:
+    """The leading group, and how far apart its SUTs may be."""
+    suts = listed([g.sut for g in comparison.leading])
+    if _MOST_SUTS < len(comparison.leading) == len(comparison.field):
+        suts = f"all {len(comparison.field)} SUTs"
+    apart = comparison.apart_by
+    if apart <= EQUAL:
+        return f"{suts} are equal here within {_percent(apart)}"
+    most = _percent(apart) if apart < 1 else f"{1 + apart:.2g} ×"
+    return f"{suts} lead, and no difference between them is shown (at most {most})"
+
+
+def _slower(comparison: Comparison) -> str:
+    """The next SUT behind a tie, and the slowest. Empty if there is none."""
+    behind = _behind(comparison)
+    if not behind:
+        return ""
+    leader = comparison.field[0]
+    texts = []
+    for group, faster in behind[:1] + behind[1:][-1:]:
+        slower = "slower" if faster is leader else f"slower than {faster.sut}"
+        texts.append(f"{group.sut} is {_times(comparison.ratio(faster, group), slower)}")
+    if len(texts) > 1:
+        texts[1] += ", the slowest"
+    return " and ".join(texts)
+
+
+def _lead(comparison: Comparison) -> str:
+    """The only leader, the next SUT and the slowest one."""
+    leader = comparison.field[0]
+    behind = [group for group, _ in _behind(comparison)]
+    first, last = behind[0], behind[-1]
+    text = f"{leader.sut} is fastest: {_times(comparison.ratio(leader, first), first.sut)}"
+    if len(comparison.field) > 2:
+        text += ", the next"
+    if last is not first:
+        text += f", and {_times(comparison.ratio(leader, last), last.sut)}, the slowest"
+    return text
+
+
+def _behind(comparison: Comparison) -> list[tuple[Group, Group]]:
+    """(a group that is shown to be slower, a group that is faster), the fastest first."""
+    faster = comparison.faster
+    return [(g, faster[g.sut]) for g in comparison.field if g.sut in faster]
+
+
+def _left_out(comparison: Comparison) -> list[str]:
+    """One clause with the SUTs that have no place in the claim, and why."""
+    reasons = {g.sut: _outcome(g) for g in comparison.groups if not g.good}
+    reasons |= {g.sut: "its figure is another statistic" for g in comparison.refused}
+    if comparison.doubt is None and len(comparison.field) > 2:
+        few = [g for g in comparison.field if g.sut in comparison.ratios]
+        reasons |= {g.sut: "too few runs" for g in few if comparison.ratios[g.sut].low is None}
+    outside = [g for g in comparison.good if g not in comparison.field]
+    reasons |= {g.sut: _outcome(g) for g in outside}
+    if not reasons:
+        return []
+    suts: dict[str, list[str]] = {}
+    for sut, reason in reasons.items():
+        suts.setdefault(reason, []).append(sut)
+    return [f"without {', '.join(f'{listed(of)} ({why})' for why, of in suts.items())}"]
+
+
+def _outcome(group: Group) -> str:
+    """Why a group has no place in the claim, in a few words."""
+    failed = group.failed[-1:] if group.good else (group.last,)
+    if failed:
+        result = failed[0].result
+        return _OUTCOMES.get(result.cause or result.status, result.reason)
+    return "its runs were disturbed" if group.disturbed else group.unranked[0]
+
+
+def _adopted(groups: Sequence[Group]) -> list[str]:
+    """A clause for each interpreter of --python, with the SUTs that ran in it."""
+    suts: dict[str, list[str]] = {}
+    for group in groups:
+        record = group.last.record
+        if record and record.environment.name.endswith(ADOPTED):
+            suts.setdefault(terminal.near(record.environment.python), []).append(group.sut)
+    clauses = []
+    for python, of in suts.items():
+        ran = "all" if len(of) == len(groups) > 1 else listed(of)
+        clauses.append(f"{ran} ran in your own {python}")
+    return clauses
+
+
+def _more(comparison: Comparison) -> str:
+    """How many more runs decide, and how long they take."""
+    runs = max(1, comparison.more_runs)
+    return f"about {plural(runs, 'more run')} of each{_takes([comparison], runs)} would decide"
+
+
+def _takes(comparisons: Sequence[Comparison], runs: int) -> str:
+    """` (about 4 min)`, the time of so many runs of each SUT. Empty if it is not known."""
+    times = [c.seconds(runs) for c in comparisons]
+    known = [time for time in times if time]
+    return f" (about {terminal.duration(sum(known))})" if len(known) == len(times) else ""
+
+
+def _labels(comparisons: Sequence[Comparison]) -> list[str]:
+    """A short name for each comparison: its scenario if that is enough, or all that differs."""
+    scenarios = [c.groups[0].cell.scenario for c in comparisons]
+    if len(set(scenarios)) == len(scenarios):
+        return scenarios
+    shared = _common([c.parts for c in comparisons])
+    return [", ".join(part for part in c.parts if part not in shared) for c in comparisons]
+
+
+def _common(lists: Sequence[Sequence[str]]) -> list[str]:
+    """The texts that all lists have."""
+    return [text for text in lists[0] if all(text in other for other in lists)]
+
+
+def _times(ratio: Ratio, other: str) -> str:
+    """`1.47 × other (1.43–1.52)`, or `at least 2.21 × other` if that is very uncertain."""
+    if ratio.unsure and ratio.low and ratio.low > 1:
+        return f"at least {ratio.low:.3g} × {other}"
+    return ratio.times(other)
+
+
+def _percent(share: float) -> str:
+    """`9 %`, rounded up, because it is a limit."""
+    return f"{math.ceil(100 * share - 1e-9)} %"
