@@ -190,11 +190,15 @@ def _serving(log: Log, outcome: WorkerOutcome) -> dict[str, float]:
     if achieved is None:
         return {}
     queue = outcome.queue
+    calibration = outcome.calibration
+    capacity = {}
+    if calibration.get("saturated", True):
+        capacity["capacity_per_second"] = 1e9 / calibration["median_sample_ns"]
     return {
         "issued_per_second": log.get("result_scheduled_samples_per_sec"),
         "achieved_per_second": achieved,
         "goodput_per_second": achieved * queue["good_fraction"],
-        "capacity_per_second": 1e9 / outcome.calibration["median_sample_ns"],
+        **capacity,
         "requests_a_batch": queue["mean_batch"],
         "requests_waiting": queue["mean_waiting"],
         "requests_waiting_most": queue["most_waiting"],

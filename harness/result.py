@@ -371,7 +371,10 @@ def _evidence(
     before = performance.evidence_before or {}
     after = performance.evidence_after or {}
     if record.execution == ENGINE:
-        return {"sentence": engine_notes.sentence(after.get("detail", {})), "after": after}
+        return {
+            "sentence": engine_notes.sentence(after.get("detail", {}), performance.calibration),
+            "after": after,
+        }
     graphs = after.get("graphs")
     facts = ["eager: no graph" if graphs == 0 else f"{graphs} graph{'s' * (graphs != 1)}"]
     if "operators_per_batch" in metrics:

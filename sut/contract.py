@@ -120,6 +120,8 @@ class Engine(Inference, Protocol):
 
     silence_s: float
     """Seconds after which it gives up if none of its requests is answered."""
+    most_in_flight: int
+    """The requests that it can take at a time."""
 
     def submit(
         self,

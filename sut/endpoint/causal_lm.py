@@ -23,7 +23,10 @@ from sut.endpoint.replies import EndpointError, Reply, shown
 
 TIMEOUT_S = 120.0
 _PINGS = 9
-_FILES = 1 << 16
+_MOST_CONNECTIONS = 1 << 14
+"""An address has at most 28,000 connections from here (ip_local_port_range)."""
+_OTHER_FILES = 256
+"""Files that are open for other reasons: logs, libraries, the pipes of the worker."""
 _LARGEST_DIFFERENCE = 0.1
 """The share by which the engine's count of tokens may differ from ours."""
 _FEW_TOKENS = 100
@@ -42,8 +45,14 @@ class Endpoint:
         self.chat = options.get("api") == "chat"
         self.path = "/chat/completions" if self.chat else "/completions"
         self.silence_s = float(options.get("timeout-s", TIMEOUT_S))
-        _allow_files()
         most = options.get("in_flight")
+        self.most_in_flight = _allowed_connections(most or _MOST_CONNECTIONS)
+        if most and most > self.most_in_flight:
+            raise EndpointError(
+                f"--sut-option in_flight={most}: this process can keep {self.most_in_flight:,}"
+                f" connections open: allow it more files (`ulimit -n {most + _OTHER_FILES}`), or"
+                " give a smaller number"
+            )
         self.client = Client(options["url"], _key(options), self.silence_s, most)
         self.facts = _facts(self.client)
         self.model = options.get("model") or _first_model(self.client)
@@ -247,13 +256,19 @@ def _key(options: Mapping[str, Any]) -> str:
     return ""
 
 
-def _allow_files() -> None:
-    """Allow a connection for each request in flight."""
+def _allowed_connections(wanted: int) -> int:
+    """Allow this process a file for each of so many connections. Return how many of them it may
+    have.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
-    if soft < wanted:
+    files = wanted + _OTHER_FILES
+    if hard != resource.RLIM_INFINITY:
+        files = min(files, hard)
+    if soft < files:
         with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return min(_MOST_CONNECTIONS, soft - _OTHER_FILES)
 
 
 def _messages(config: Mapping[str, Any]) -> dict[tuple[int, ...], list[dict[str, str]]]:

@@ -12,7 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from tokenizers import Tokenizer
 
-ANSWER_S = 0.002
+ANSWER_S = 0.02
+SLOTS = 2
 ENDLESS_S = 0.01
 KEY = "sk-secret"
 
@@ -32,6 +33,7 @@ class Engine(ThreadingHTTPServer):
         self.requests: list[dict] = []
         self.keys: set[str] = set()
         self.open = self.most_open = 0
+        self.slots = threading.Semaphore(SLOTS)  # other requests wait
         self.lock = threading.Lock()
         self.more_tokens = 0
         self.after = -1  # the requests that are answered before the fault begins
@@ -109,10 +111,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
         elif fault == "closed":
             self.close_connection = True
-        elif body.get("stream"):
-            self._stream(body, prompt, fault)
         else:
-            self._whole(body, prompt)
+            with engine.slots:
+                if body.get("stream"):
+                    self._stream(body, prompt, fault)
+                else:
+                    self._whole(body, prompt)
 
     def _whole(self, body, prompt):
         time.sleep(ANSWER_S)

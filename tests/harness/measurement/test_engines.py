@@ -45,7 +45,7 @@ def request(engine, out, model, *, scenario="SingleStream", options=None, **flag
             sut_option=given,
             out=out,
             cache=CACHE,
-            duration=0.5,
+            duration=1.0,
             command="./run.sh …",
             **model,
             **flags,
