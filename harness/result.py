@@ -88,6 +88,9 @@ def derive(
     if audit is None:
         audit = audits.audit(directory, record.round, with_result=False)
     warnings = [*record.notes, *values.pop("warnings", ()), *_measured_again(directory)]
+    performance = outcomes[PERFORMANCE]
+    if performance and performance.in_one_part > figures.MOST_IN_ONE_PART:
+        warnings.append(figures.NOT_SEEN.format(share=performance.in_one_part))
     return _judged(directory, values, record, score, audit, warnings)
 
 

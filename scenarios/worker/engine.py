@@ -223,9 +223,8 @@ class EngineSut:
                     left -= 1
                     end_ns = _clock()
                     respond.complete([ids[place]], pack(found, keys), [indices[place]])
-                    later = int(found["n_tokens"][0]) - 1
-                    if self.streams and later:
-                        times.later_ns.append((end_ns - first_ns[place]) / later)
+                    if self.streams:
+                        _note_later(times, found, end_ns - first_ns[place])
 
         return answer
 
@@ -256,10 +255,9 @@ def flight(
         number, index, _ = key
         end_ns = _clock()
         respond.complete([number], pack(answer, keys), [index])
-        later = int(answer["n_tokens"][0]) - 1
         first = first_ns.pop(number, None)
-        if first is not None and later:
-            times.later_ns.append((end_ns - first) / later)
+        if first is not None:
+            _note_later(times, answer, end_ns - first)
 
     return Flight(sut.engine, on_first if sut.streams else None, on_end, most)
 
@@ -286,6 +284,14 @@ def is_engine(job: Job) -> bool:
 
 def _row(batch: Batch, row: int) -> Batch:
     return {name: array[row : row + 1] for name, array in batch.items()}
+
+
+def _note_later(times: TokenTimes, answer: Batch, later_ns: int) -> None:
+    """Record the nanoseconds from the first token of an answer to its end."""
+    later = int(answer["n_tokens"][0]) - 1
+    if later:
+        times.later_ns.append(later_ns / later)
+        times.in_one_part += int(answer["in_one_part"][0])
 
 
 def _ignore(key: Any, token: np.ndarray) -> None:

@@ -133,6 +133,7 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
         "search": trials,
         "queue": queue,
         "token_latencies": watch.token_latencies(),
+        "in_one_part": watch.share_in_one_part,
         "plan": dataclasses.asdict(plan),
         "test_start_ns": monotonic_ns,
         "test_ns": test_ns,

@@ -163,6 +163,7 @@ class Endpoint:
         return {
             "tokens": np.array([tokens], np.int32),
             "n_tokens": np.array([len(tokens)], np.int32),
+            "in_one_part": np.array([reply.in_one_part]),
         }
 
     def _added_beginning(self) -> list[int]:

@@ -140,6 +140,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         words = self.server.answer(prompt, body["max_tokens"])
         self._event({"choices": [{"delta": {"role": "assistant"}, "text": ""}]})
+        if fault == "one part":
+            time.sleep(ANSWER_S)
+            words = ["".join(words)]
         for number, word in enumerate(words):
             time.sleep(ANSWER_S / len(words))
             self._event({"choices": [{"text": word, "delta": {"content": word}}]})
@@ -149,7 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(ENDLESS_S)
             self._event({"choices": [{"text": words[0], "delta": {"content": words[0]}}]})
         self._event({"choices": [{"text": "", "delta": {}, "finish_reason": "length"}]})
-        self._event({"choices": [], "usage": self._usage(prompt, len(words))})
+        self._event({"choices": [], "usage": self._usage(prompt, body["max_tokens"])})
         self.wfile.write(b"data: [DONE]\n\n")
 
     def _event(self, document):

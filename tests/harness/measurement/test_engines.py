@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from formats import reading
+from harness import summary
 from harness.errors import UsageError
 from harness.measurement import engines, run
 from harness.request import plan
@@ -203,6 +204,26 @@ def test_tokens_that_the_engine_counts_otherwise_are_reported_or_end_the_run(
         found = measured(engine, tmp_path, model)
     assert found.status == "error"
     assert "it has another tokenizer, or tokens that it does not send" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("flags", "status"),
+    [
+        ({"stream": "on"}, "ok"),
+        ({"scenario": "Server", "max_tpot_ms": 50.0, "rate": 40.0}, "invalid"),
+    ],
+)
+def test_a_time_per_token_that_cannot_be_seen_is_not_shown_and_holds_no_limit(
+    tmp_path, model, made_environment, flags, status
+):
+    with running(bpe(VOCABULARY), "one part") as engine:
+        found = measured(engine, tmp_path, model, **flags)
+    words = "time per token cannot be seen: 100% of the answers came in one part"
+    assert words in found.warnings
+    assert (found.status, found.cause) == (status, None if status == "ok" else "evidence")
+    assert words in found.reason or status == "ok"
+    assert "ttft_p50_ms" in found.metrics and "tpot_p50_ms" not in found.metrics
+    assert "later token" not in summary.tokens(found)
 
 
 @pytest.mark.parametrize(
