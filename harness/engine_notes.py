@@ -29,7 +29,7 @@ def sentence(detail: Mapping[str, Any], calibration: Mapping[str, float]) -> str
 
 
 def warnings(evidence: Mapping[str, Any]) -> Iterator[str]:
-    """Yield notes on the counts of tokens, which are the engine's and ours.
+    """Yield notes on short answers and on the counts of tokens, which are the engine's and ours.
 
     Args:
         evidence: `Result.evidence`.
@@ -40,6 +40,9 @@ def warnings(evidence: Mapping[str, Any]) -> Iterator[str]:
     if most > _SPARE_TOKENS:
         engines = detail["tokens_by_engine"]
         yield Note.ENGINE_TOKENS.format(engines=engines, ours=ours, most=most)
+    short = detail.get("answers_cut_short", 0)
+    if short:
+        yield Note.ENGINE_SHORT.format(share=short / detail["answers"])
     if detail.get("answers_without_usage"):
         yield Note.ENGINE_NO_USAGE
     other = detail.get("prompts_of_other_length", 0)

@@ -216,6 +216,10 @@ class Note(StrEnum):
         "the engine counts {engines:,} tokens where the tokenizer of --weights counts {ours:,}; in"
         " one answer they differ by {most}"
     )
+    ENGINE_SHORT = (
+        "{share:.0%} of the answers ended for their length, before they had the requested tokens:"
+        " prompt and answer are longer than the engine's window, or it has a limit of its own"
+    )
     ENGINE_WEIGHTS = (
         "the answers may differ because the engine has quantised weights: then give --sut-option"
         " weights=other, and they are not judged"

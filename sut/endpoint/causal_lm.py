@@ -150,11 +150,20 @@ class Endpoint:
     def _answer(self, reply: Reply, ids: list[int], most: int) -> Batch:
         """The answer in tokens. Raises EndpointError if there is none."""
         tokens = self._encode(reply.text)
-        self.counts.add(len(tokens), reply, len(ids), self.chat)
-        if reply.finish == "stop" and not self.ends:
+        is_short = reply.finish == "length" and _is_short(
+            reply.completion_tokens, len(tokens), most
+        )
+        self.counts.add(len(tokens), reply, len(ids), is_short)
+        if not self.ends and (is_short or reply.finish == "stop"):
+            why = "the engine takes no ignore_eos; use --eos stop"
+            if is_short:
+                why = (
+                    "prompt and answer are longer than the engine's window, or it has a limit of"
+                    " its own; give fewer --new-tokens, or --eos stop"
+                )
             raise EndpointError(
                 f"an answer ended after {len(tokens)} of {most} tokens, and --eos ignore gives"
-                " every answer all its tokens: the engine takes no ignore_eos; use --eos stop"
+                f" every answer all its tokens: {why}"
             )
         if reply.finish == "stop":
             tokens.append(self.ends[0])
@@ -197,6 +206,8 @@ class _Counts:
     """The tokens of answers: by the model's tokenizer, and by the engine."""
 
     def __init__(self) -> None:
+        self.answers = 0
+        self.short = 0
         self.ours = 0
         self.engines = 0
         self.most = 0
@@ -204,8 +215,10 @@ class _Counts:
         self.prompts = 0
         self.other_prompts = 0
 
-    def add(self, tokens: int, reply: Reply, prompt: int, chat: bool) -> None:
+    def add(self, tokens: int, reply: Reply, prompt: int, is_short: bool) -> None:
         """Add an answer of so many tokens to a prompt of so many."""
+        self.answers += 1
+        self.short += is_short
         if reply.prompt_tokens is not None:
             self.prompts += 1
             self.other_prompts += reply.prompt_tokens != prompt
@@ -232,6 +245,8 @@ class _Counts:
     def facts(self) -> dict[str, int]:
         """The counts, by name."""
         return {
+            "answers": self.answers,
+            "answers_cut_short": self.short,
             "tokens": self.ours,
             "tokens_by_engine": self.engines,
             "largest_difference_of_tokens": self.most,
@@ -239,6 +254,16 @@ class _Counts:
             "prompts_counted_by_engine": self.prompts,
             "prompts_of_other_length": self.other_prompts,
         }
+
+
+def _is_short(engines: int | None, ours: int, most: int) -> bool:
+    """Return whether an answer that ended for its length has fewer tokens than were requested, by
+    the engine's count and by ours. A text may have other tokens than those of which it was made, so
+    without the engine's count a tenth may be missing.
+    """
+    if engines is None:
+        return ours < (1 - _LARGEST_DIFFERENCE) * most
+    return max(engines, ours) < most
 
 
 def _tokenizer(path: str) -> Tokenizer:

@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from tokenizers import Tokenizer
 
 ANSWER_S = 0.02
+SHORT = 5
 SLOTS = 2
 ENDLESS_S = 0.01
 KEY = "sk-secret"
@@ -93,6 +94,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, body, fault):
         engine = self.server
         prompt = body.get("prompt", body.get("messages"))
+        if fault == "short":
+            body["max_tokens"] = min(body["max_tokens"], SHORT)
         if isinstance(prompt, list) and "prompt" in body and not engine.takes_ids:
             self._json({"detail": "prompt must be a string."}, 400)
         elif fault == "500":

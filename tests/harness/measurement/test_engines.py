@@ -13,6 +13,7 @@ from harness.errors import UsageError
 from harness.measurement import engines, run
 from harness.request import plan
 from harness.request.options import Options
+from sut.endpoint import causal_lm
 from tests.conftest import CACHE
 from tests.harness.inputs.test_chat import THINKING, folder
 from tests.support.cells import Reporter
@@ -204,6 +205,44 @@ def test_tokens_that_the_engine_counts_otherwise_are_reported_or_end_the_run(
         found = measured(engine, tmp_path, model)
     assert found.status == "error"
     assert "it has another tokenizer, or tokens that it does not send" in found.reason
+
+
+@pytest.mark.parametrize("stream", ["off", "on"])
+def test_an_answer_that_the_engine_cuts_short_ends_a_run_in_which_each_has_all_its_tokens(
+    tmp_path, model, made_environment, stream
+):
+    with running(bpe(VOCABULARY), "short") as engine:
+        found = measured(engine, tmp_path, model, stream=stream, eos="ignore")
+    assert found.status == "error"
+    assert "an answer ended after 5 of " in found.reason
+    assert "longer than the engine's window, or it has a limit of its own" in found.reason
+
+
+def test_the_share_of_answers_that_the_engine_cuts_short_is_reported(
+    tmp_path, model, made_environment
+):
+    with running(bpe(VOCABULARY), "short") as engine:
+        found = measured(engine, tmp_path, model, eos="stop")
+    assert found.status == "ok"
+    # The prompts request 4 to 11 tokens, and get 5 at most.
+    assert any(note.startswith("75% of the answers ended for their") for note in found.warnings)
+
+
+@pytest.mark.parametrize(
+    ("engines", "ours", "most", "is_short"),
+    [
+        (20, 20, 20, False),
+        (20, 17, 20, False),  # its text has other tokens
+        (19, 20, 20, False),
+        (10, 10, 20, True),
+        (None, 18, 20, False),
+        (None, 17, 20, True),
+    ],
+)
+def test_an_answer_is_short_by_the_counts_of_the_engine_and_of_the_tokenizer(
+    engines, ours, most, is_short
+):
+    assert causal_lm._is_short(engines, ours, most) is is_short
 
 
 @pytest.mark.parametrize(
