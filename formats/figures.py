@@ -45,6 +45,13 @@ number of later tokens. LoadGen has none of Offline.
 """
 
 
+LATER_TOKENS = "tpot"
+"""The beginning of the names of the times per later token."""
+MOST_IN_ONE_PART = 0.1
+"""If a larger share of the answers came in one part, the time per later token cannot be seen."""
+NOT_SEEN = "time per token cannot be seen: {share:.0%} of the answers came in one part"
+
+
 class Log(Protocol):
     """LoadGen's detail log."""
 
@@ -142,7 +149,12 @@ def of_loadgen(
     metrics: dict[str, float] = {}
     if not figure.one_query:
         metrics |= _milliseconds(log, LATENCIES) | _milliseconds(log, _OF_QUERIES)
-    metrics |= _milliseconds(log, TOKEN_LATENCIES) or _in_batches(outcome)
+    token_latencies = _milliseconds(log, TOKEN_LATENCIES) or _in_batches(outcome)
+    metrics |= {
+        name: value
+        for name, value in token_latencies.items()
+        if outcome.in_one_part <= MOST_IN_ONE_PART or not name.startswith(LATER_TOKENS)
+    }
     metrics |= _serving(log, outcome)
     rate = _rate(log, outcome)
     used = computing.Computing()
@@ -190,11 +202,15 @@ def _serving(log: Log, outcome: WorkerOutcome) -> dict[str, float]:
     if achieved is None:
         return {}
     queue = outcome.queue
+    calibration = outcome.calibration
+    capacity = {}
+    if calibration.get("saturated", True):
+        capacity["capacity_per_second"] = 1e9 / calibration["median_sample_ns"]
     return {
         "issued_per_second": log.get("result_scheduled_samples_per_sec"),
         "achieved_per_second": achieved,
         "goodput_per_second": achieved * queue["good_fraction"],
-        "capacity_per_second": 1e9 / outcome.calibration["median_sample_ns"],
+        **capacity,
         "requests_a_batch": queue["mean_batch"],
         "requests_waiting": queue["mean_waiting"],
         "requests_waiting_most": queue["most_waiting"],

@@ -22,7 +22,8 @@ class WorkerOutcome:
     `cache_hits` and `cache_misses` are always of that loading. `cache_hits`: how many of the
     compiled programs the framework found in its cache on disk; `cache_misses`: how many it looked
     for there and compiled. `token_latencies`: of streamed
-    answers, in nanoseconds (`Watch.token_latencies`). `search`: each rate that was tried
+    answers, in nanoseconds (`Watch.token_latencies`). `in_one_part`: the share of streamed answers
+    whose tokens were handed over at one moment. `search`: each rate that was tried
     (`rate_search.Trial`). `queue`: the waiting requests and the batches over time
     (`batching.summary`), `good_fraction`, the share of the requests within all limits, and `left`
     and `kept_up` (`latency_limits.Limited`). `replicas`: of a SUT that ran as several
@@ -52,6 +53,7 @@ class WorkerOutcome:
     cache_hits: int = 0
     cache_misses: int = 0
     token_latencies: Mapping[str, float] = field(default_factory=dict)
+    in_one_part: float = 0.0
     search: list[dict[str, Any]] = field(default_factory=list)
     queue: Mapping[str, Any] = field(default_factory=dict)
     replicas: Mapping[str, Any] = field(default_factory=dict)

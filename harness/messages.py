@@ -60,6 +60,11 @@ class PlanReason(StrEnum):
         "the machine and the device are those that send the requests; of those that answer them"
         " nothing is known"
     )
+    ENGINE_SATURATION = (
+        "the requests in flight are doubled until the engine answers no faster, which takes about"
+        " 10 to 40 times as long as one answer, and a test of Offline takes 12 to 24 times as long"
+        " (--sut-option in_flight=N needs no such search)"
+    )
     ENGINE_TEMPLATE = (
         "the engine applies its own chat template; answers are comparable only if it is that of"
         " --weights"
@@ -214,6 +219,10 @@ class Note(StrEnum):
     ENGINE_TOKENS = (
         "the engine counts {engines:,} tokens where the tokenizer of --weights counts {ours:,}; in"
         " one answer they differ by {most}"
+    )
+    ENGINE_SHORT = (
+        "{share:.0%} of the answers ended for their length, before they had the requested tokens:"
+        " prompt and answer are longer than the engine's window, or it has a limit of its own"
     )
     ENGINE_WEIGHTS = (
         "the answers may differ because the engine has quantised weights: then give --sut-option"

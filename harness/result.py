@@ -90,6 +90,9 @@ def derive(
     if audit is None:
         audit = audits.audit(directory, record.round, with_result=False)
     warnings = [*record.notes, *values.pop("warnings", ()), *_measured_again(directory)]
+    performance = outcomes[PERFORMANCE]
+    if performance and performance.in_one_part > figures.MOST_IN_ONE_PART:
+        warnings.append(figures.NOT_SEEN.format(share=performance.in_one_part))
     return _judged(directory, values, record, score, audit, warnings)
 
 
@@ -373,7 +376,10 @@ def _evidence(
     before = performance.evidence_before or {}
     after = performance.evidence_after or {}
     if record.execution == ENGINE:
-        return {"sentence": engine_notes.sentence(after.get("detail", {})), "after": after}
+        return {
+            "sentence": engine_notes.sentence(after.get("detail", {}), performance.calibration),
+            "after": after,
+        }
     graphs = after.get("graphs")
     facts = ["eager: no graph" if graphs == 0 else f"{graphs} graph{'s' * (graphs != 1)}"]
     if "operators_per_batch" in metrics:

@@ -8,6 +8,7 @@ from typing import Any
 from formats import shards
 from formats.cell import Cell
 from formats.computing import binds
+from formats.figures import LATER_TOKENS
 from formats.result import Result
 from formats.work import MATRIX_PRODUCTS
 from harness.figure import short
@@ -146,7 +147,9 @@ def tokens(result: Result) -> str:
     if SCENARIOS[result.cell.scenario].one_query:
         begin = "the beginning of its batch"
     first = f"first token after {begin}: {_percentiles(result.metrics, 'ttft')}"
-    later = _percentiles(result.metrics, "tpot")
+    if f"{LATER_TOKENS}_p50_ms" not in result.metrics:
+        return first
+    later = _percentiles(result.metrics, LATER_TOKENS)
     return f"{first}; time per later token, (last - first) / (tokens - 1): {later}"
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from formats.job import ACCURACY, Job
-from scenarios.worker import engine, length_buckets
+from scenarios.worker import engine, length_buckets, saturation
 from scenarios.worker.answers import pack
 from scenarios.worker.qsl import Qsl
 from scenarios.worker.replicas.dispatcher import Replicated
@@ -33,13 +33,19 @@ def user_conf(job: Job, calibration: Mapping[str, float], in_flight: int) -> dic
     has fewer samples. So this function raises min_query_count to whole batches.
     """
     rate = job.limits.rate_margin * 1e9 / calibration["fastest_sample_ns"]
+    sample_ns = calibration["median_sample_ns"]
+    rounds = 0
+    if engine.is_engine(job):
+        in_flight = int(calibration["in_flight"])
+        answered = calibration["longest_ns"] / sample_ns  # while the longest answer is computed
+        rounds = math.ceil(saturation.LEAST_ROUNDS * max(in_flight, answered))
     return {
         "target_qps": rate,
-        "min_query_count": _samples(job, rate, calibration["median_sample_ns"], in_flight),
+        "min_query_count": _samples(job, rate, sample_ns, in_flight, rounds),
     }
 
 
-def _samples(job: Job, rate: float, sample_ns: float, in_flight: int) -> int:
+def _samples(job: Job, rate: float, sample_ns: float, in_flight: int, least: int) -> int:
     """The number of samples: whole batches, in multiples of the batches that the SUT keeps in
     flight. Under equal issue they are also whole passes over the data set.
     """
@@ -47,6 +53,7 @@ def _samples(job: Job, rate: float, sample_ns: float, in_flight: int) -> int:
     batch = job.workload.batch_size
     one_pass = limits.performance_sample_count if limits.equal_issue else 1
     least = max(
+        least,
         limits.min_query_count,
         math.ceil(1.1e-3 * limits.min_duration_ms * rate),
         math.ceil(limits.planned_ms * 1e6 / sample_ns),
@@ -69,6 +76,8 @@ def _up(count: int, unit: int) -> int:
 
 def least(job: Job) -> str:
     """Return the least that a quick test needs, in words."""
+    if engine.is_engine(job):
+        return f"{saturation.LEAST_ROUNDS} times what saturates the engine"
     batches = f"{LEAST_BATCHES} whole batches of {job.workload.batch_size}"
     return f"{batches} for each replica" if len(job.places) > 1 else batches
 
@@ -86,7 +95,7 @@ def callbacks(
     size = job.workload.batch_size
     keys = job.answer
     if isinstance(sut, engine.EngineSut):
-        return _all_at_once(sut, qsl, respond, keys, watch), lambda: None
+        return _saturated(sut, qsl, respond, keys, watch), lambda: None
     if isinstance(sut, Replicated):
         return _pulled(sut, qsl, respond, job, watch), lambda: None
     answer = answering(sut, respond, keys, watch)
@@ -122,17 +131,15 @@ def callbacks(
     return issue, lambda: None
 
 
-def _all_at_once(
+def _saturated(
     sut: Any, qsl: Qsl, respond: Responder, keys: Sequence[str], watch: Watch
 ) -> Callable[..., None]:
-    """LoadGen's `issue` for an engine: all samples are submitted, and it waits for the answers."""
-    requests = engine.flight(sut, respond, keys, watch)
-    submit = engine.issuing(requests, qsl)
+    """LoadGen's `issue` for an engine, of which as many samples are in flight as saturate it."""
+    requests = engine.flight(sut, respond, keys, watch, sut.at_once)
 
     def issue(ids: Sequence[int], indices: Sequence[int]) -> None:
         watch.start()
-        submit(ids, indices)
-        requests.drain()
+        engine.answer_all(requests, qsl, ids, indices)
 
     return issue
 

@@ -73,14 +73,20 @@ def callbacks(
     watch.limited = limited
     form = policy(job)
     if isinstance(sut, engine.EngineSut):
-        requests = engine.flight(sut, limited.responder, job.answer, watch)
+        most = sut.engine.most_in_flight
+        requests = engine.flight(sut, limited.responder, job.answer, watch, most)
         watch.queue = requests
+
+        def send(ids: Sequence[int], indices: Sequence[int]) -> None:
+            limited.issue(ids)
+            for number, index in zip(ids, indices, strict=True):
+                engine.submit(requests, qsl, number, index)
 
         def drain() -> None:
             limited.last_issued()
             requests.drain()
 
-        return engine.issuing(requests, qsl, limited.issue), drain
+        return send, drain
     answer = answering(sut, limited.responder, job.answer, watch)
 
     def answer_requests(requests: list[tuple[int, int]]) -> None:

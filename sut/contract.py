@@ -120,6 +120,8 @@ class Engine(Inference, Protocol):
 
     silence_s: float
     """Seconds after which it gives up if none of its requests is answered."""
+    most_in_flight: int
+    """The requests that it can take at a time."""
 
     def submit(
         self,
@@ -135,7 +137,8 @@ class Engine(Inference, Protocol):
             on_first: call it with the first token, int32 [1, 1], when it has arrived; None: the
                 whole answer is requested.
             on_end: call it once, with the complete answer as `to_host` returns it, or with an
-                error, which ends the test.
+                error, which ends the test. `in_one_part`, bool [1], says of a streamed answer that
+                its tokens arrived at one moment.
         """
 
 

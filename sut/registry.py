@@ -567,7 +567,7 @@ SUTS["endpoint"] = SutSpec(
         ),
         "in_flight": (
             option_kinds.count,
-            "requests that are sent at a time (default: as many as the scenario issues)",
+            "requests that are sent at a time (default: in Offline as many as saturate the engine)",
         ),
         "weights": (
             ("same", "other"),

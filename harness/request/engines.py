@@ -30,8 +30,8 @@ def check(options: Options, weights: Folder | None) -> Iterator[str]:
             f"--sut {sut}: needs the folder of the engine's model with its tokenizer.json"
             " (--weights DIR), and your prompts (--dataset FILE)"
         )
-    many = SCENARIOS[options.scenario].samples_a_query is None
-    if options.batch_size is not None and many:
+    scenario = SCENARIOS[options.scenario]
+    if options.batch_size is not None and scenario.samples_a_query is None:
         raise UsageError(
             f"--batch-size {options.batch_size}: the engine forms its own batches: leave it out;"
             " --sut-option in_flight=N limits the requests that are sent at a time"
@@ -44,6 +44,8 @@ def check(options: Options, weights: Folder | None) -> Iterator[str]:
     if given.get("weights") != "other":
         yield PlanReason.ENGINE_PRECISION.format(like=LIKE)
     yield PlanReason.ENGINE_DEVICE
+    if scenario.many_at_once and "in_flight" not in given:
+        yield PlanReason.ENGINE_SATURATION
     if api(options) == CHAT:
         yield PlanReason.ENGINE_TEMPLATE if options.chat else PlanReason.ENGINE_WITHOUT_CHAT
 

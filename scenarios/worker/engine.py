@@ -25,12 +25,6 @@ from sut.contract import Batch, Engine
 Key = tuple[int, int, int]
 """(id, index of the sample, nanoseconds when it was issued)."""
 
-CALIBRATION_SAMPLES = 16
-"""The least samples that calibration submits at once. An engine answers one sample after the other
-more slowly than many.
-"""
-
-_MOST_OPEN = 1 << 16
 _clock = time.perf_counter_ns
 
 
@@ -40,6 +34,7 @@ class Flight:
     Attributes:
         record: one entry for each request: when it was submitted, and how many others were open
             then.
+        longest_ns: the longest time from a submission to its answer.
     """
 
     def __init__(
@@ -47,22 +42,33 @@ class Flight:
         engine: Engine,
         on_first: Callable[[Any, np.ndarray], None] | None,
         on_end: Callable[[Any, Batch], None],
+        most: int,
     ):
         """Both functions get the key of a request first, and run in the engine's thread.
 
         Args:
             on_first: gets the first token, int32 [1, 1]; None: whole answers are requested.
             on_end: gets the answer, as `to_host` returns it.
+            most: the most requests in flight.
         """
         self.record = Record()
+        self.longest_ns = 0
         self._engine = engine
         self._on_first = on_first
         self._on_end = on_end
+        self._most = most
         self._changed = threading.Condition()
         self._begun: dict[int, int] = {}
         self._count = 0
         self._closed = False
         self._error: BaseException | None = None
+
+    def wait_for_room(self) -> None:
+        """Wait until one more request may be in flight. Raises the error of a request."""
+        with self._changed:
+            while self._error is None and len(self._begun) >= self._most:
+                self._changed.wait()
+            self._raise()
 
     def submit(self, key: Any, sample: Batch) -> None:
         """Submit one sample, with axis 0 of length 1, and return at once. Raises Overload, or the
@@ -71,8 +77,12 @@ class Flight:
         now = _clock()
         with self._changed:
             self._raise()
-            if len(self._begun) >= _MOST_OPEN:
-                raise Overload(f"{len(self._begun)} requests wait for the engine, and no more may")
+            if len(self._begun) >= self._most:
+                raise Overload(
+                    f"{len(self._begun):,} requests wait for the engine, and this process can keep"
+                    " no more in flight (`ulimit -n` limits them): raise that limit, or send"
+                    " requests at a lower --rate"
+                )
             number = self._count
             self._count += 1
             self._begun[number] = now
@@ -90,7 +100,7 @@ class Flight:
             else:
                 report(answer)
             with self._changed:
-                del self._begun[number]
+                self.longest_ns = max(self.longest_ns, _clock() - self._begun.pop(number))
                 self._changed.notify_all()
 
         self._engine.submit(sample, on_first, on_end)
@@ -144,9 +154,14 @@ class Flight:
 
 
 class EngineSut:
-    """An engine with all methods of `sut.contract.Inference`."""
+    """An engine with all methods of `sut.contract.Inference`.
+
+    Attributes:
+        at_once: the requests that Offline keeps in flight. Its calibration sets it.
+    """
 
     in_flight = 1
+    at_once = 1
 
     def __init__(self, engine: Engine, streams: bool):
         """`streams`: whether first tokens are reported."""
@@ -160,8 +175,8 @@ class EngineSut:
         """Submit all rows at once and wait for them. Returns the answers, as `to_host` does."""
         answers: dict[int, Batch] = {}
         on_first = _ignore if self.streams else None
-        flight = Flight(self.engine, on_first, answers.__setitem__)
         rows = len(next(iter(batch.values())))
+        flight = Flight(self.engine, on_first, answers.__setitem__, most=rows)
         for row in range(rows):
             flight.submit(row, _row(batch, row))
         flight.drain()
@@ -208,9 +223,8 @@ class EngineSut:
                     left -= 1
                     end_ns = _clock()
                     respond.complete([ids[place]], pack(found, keys), [indices[place]])
-                    later = int(found["n_tokens"][0]) - 1
-                    if self.streams and later:
-                        times.later_ns.append((end_ns - first_ns[place]) / later)
+                    if self.streams:
+                        _note_later(times, found, end_ns - first_ns[place])
 
         return answer
 
@@ -220,12 +234,14 @@ def flight(
     respond: Responder,
     keys: Sequence[str],
     times: TokenTimes,
+    most: int,
 ) -> Flight:
     """Return the flight that reports to LoadGen, in the engine's thread.
 
     Args:
         keys: the arrays of an answer, in payload order.
         times: records when tokens came, if first tokens are reported.
+        most: the most requests in flight.
     """
     first_ns: dict[int, int] = {}
 
@@ -239,28 +255,24 @@ def flight(
         number, index, _ = key
         end_ns = _clock()
         respond.complete([number], pack(answer, keys), [index])
-        later = int(answer["n_tokens"][0]) - 1
         first = first_ns.pop(number, None)
-        if first is not None and later:
-            times.later_ns.append((end_ns - first) / later)
+        if first is not None:
+            _note_later(times, answer, end_ns - first)
 
-    return Flight(sut.engine, on_first if sut.streams else None, on_end)
+    return Flight(sut.engine, on_first if sut.streams else None, on_end, most)
 
 
-def issuing(
-    requests: Flight, qsl: Qsl, on_issue: Callable[[Sequence[int]], None] | None = None
-) -> Callable[[Sequence[int], Sequence[int]], None]:
-    """Return LoadGen's `issue`, which submits each sample of a query and does not wait. `on_issue`
-    gets the ids first.
-    """
+def submit(requests: Flight, qsl: Qsl, number: int, index: int) -> None:
+    """Submit one sample of a query. Raises as `Flight.submit`."""
+    requests.submit((number, index, _clock()), qsl.one(index))
 
-    def issue(ids: Sequence[int], indices: Sequence[int]) -> None:
-        if on_issue:
-            on_issue(ids)
-        for number, index in zip(ids, indices, strict=True):
-            requests.submit((number, index, _clock()), qsl.one(index))
 
-    return issue
+def answer_all(requests: Flight, qsl: Qsl, ids: Sequence[int], indices: Sequence[int]) -> None:
+    """Submit the samples of a query as soon as there is room for them, and wait for the answers."""
+    for number, index in zip(ids, indices, strict=True):
+        requests.wait_for_room()
+        submit(requests, qsl, number, index)
+    requests.drain()
 
 
 def is_engine(job: Job) -> bool:
@@ -272,6 +284,14 @@ def is_engine(job: Job) -> bool:
 
 def _row(batch: Batch, row: int) -> Batch:
     return {name: array[row : row + 1] for name, array in batch.items()}
+
+
+def _note_later(times: TokenTimes, answer: Batch, later_ns: int) -> None:
+    """Record the nanoseconds from the first token of an answer to its end."""
+    later = int(answer["n_tokens"][0]) - 1
+    if later:
+        times.later_ns.append(later_ns / later)
+        times.in_one_part += int(answer["in_one_part"][0])
 
 
 def _ignore(key: Any, token: np.ndarray) -> None:

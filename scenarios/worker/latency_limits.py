@@ -74,6 +74,11 @@ class Limited:
         return self.left <= usual + largest + _LEFT * self.answered
 
     @property
+    def rate(self) -> float:
+        """Answers a second until the last request was issued."""
+        return 1e9 * (self.answered - self.left) / max(1, self._issued_ns)
+
+    @property
     def least_ns(self) -> float:
         """The shortest latency."""
         return self._least_ns

@@ -40,13 +40,14 @@ from scenarios.worker import (
     profile,
     rate_search,
     reference,
+    saturation,
     serving,
     teacher_forcing,
     work,
 )
 from scenarios.worker.answers import pack
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
-from scenarios.worker.qsl import Qsl
+from scenarios.worker.qsl import Qsl, shuffled
 from scenarios.worker.replicas.dispatcher import Replicated
 from scenarios.worker.watch import Watch
 from sut.contract import Inference
@@ -137,6 +138,7 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
         "search": trials,
         "queue": queue,
         "token_latencies": watch.token_latencies(),
+        "in_one_part": watch.share_in_one_part,
         "plan": dataclasses.asdict(plan),
         "test_start_ns": monotonic_ns,
         "test_ns": test_ns,
@@ -162,6 +164,8 @@ def _calibrated(
     calibration = job.calibration or calibrate(job, sut, scenario, beat, slowest_ns)
     if isinstance(sut, Replicated):
         sut.calibrated(calibration["slowest_batch_ns"])
+    if isinstance(sut, engine.EngineSut):
+        sut.at_once = int(calibration.get("in_flight", 1))
     if job.test == PERFORMANCE:
         preflight.check_rival(calibration["median_sample_ns"], job)
     if not job.serving or "rate" in calibration:
@@ -247,7 +251,8 @@ def calibrate(
     job: Job, sut: Inference, scenario: Any, beat: Heartbeat, slowest_ns: float
 ) -> dict[str, float]:
     """Time the scenario's own loop on synthetic samples of the inputs' shapes. A bare predict loop
-    would be wrong by a factor of up to two.
+    would be wrong by a factor of up to two. An engine that forms its own batches is saturated
+    instead.
 
     If answers end at end tokens, the inputs themselves are used, because a random prompt's answer
     has another length than a real one's. Windows grow until one lasts a twentieth of
@@ -262,6 +267,8 @@ def calibrate(
     )
     samples_like.load(range(samples_like.count))
     beat.enter("calibrate", hang_limit_s(slowest_ns) + _silence_s(sut))
+    if isinstance(sut, engine.EngineSut) and SCENARIOS[job.scenario].many_at_once:
+        return saturation.calibrate(job, sut, samples_like, beat, slowest_ns)
     respond = loadgen.responder(beat, watch, dry=True)
     issue, flush = scenario.callbacks(sut, samples_like, respond, job, watch)
     batch = job.workload.batch_size
@@ -269,8 +276,6 @@ def calibrate(
     # A window has at least as many batches as the SUT keeps in flight. A single batch of two that
     # overlap would look twice as slow.
     least = max(2 if batch > 1 else 1, sut.in_flight) * batch
-    if isinstance(sut, engine.EngineSut) and SCENARIOS[job.scenario].many_at_once:
-        least = engine.CALIBRATION_SAMPLES
     windows, samples = batching.answer_while(
         watch.queue,
         lambda: _windows(
@@ -307,9 +312,7 @@ def _windows(
         samples: the number of samples of the first window.
         total_ns: the time for all windows together.
     """
-    # Rows are shuffled. Otherwise the first rows of the file would represent all rows, and a user's
-    # file may be sorted by length.
-    order = np.random.default_rng(0).permutation(count)
+    order = shuffled(count)
     windows: list[float] = []
     issued = 0
     deadline = _clock() + total_ns

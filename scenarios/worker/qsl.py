@@ -92,6 +92,13 @@ class Qsl:
             self.unload(rows)
 
 
+def shuffled(count: int) -> np.ndarray:
+    """Rows in random order, int64 [count]. The first rows of a file would not represent all rows,
+    because a user's file may be sorted by length.
+    """
+    return np.random.default_rng(0).permutation(count)
+
+
 def _read_only(array: np.ndarray) -> np.ndarray:
     """A read-only copy, because the SUT may still have a reference to the array that it
     returned.

@@ -101,8 +101,7 @@ def find(
     trials: list[Trial] = []
     alone_s = _alone_s(begin, job)
     expected = job.known.rate if job.known else None
-    # The windows of a calibration are too short for an engine to fill its batches.
-    most = math.inf if is_engine(job) else _OVER_CAPACITY * capacity
+    most = _OVER_CAPACITY * capacity
     low, high = 0.0, math.inf
     rate = expected or _START * capacity
     while len(trials) < MOST_TRIALS:
@@ -191,7 +190,7 @@ def kept_up(
     """
     largest = job.workload.batch_size
     # An engine forms its own batches, and its record has submissions.
-    reached = None if is_engine(job) else batching.full_rate(record, largest)
+    reached = limited.rate if is_engine(job) else batching.full_rate(record, largest)
     if reached and rate > _BEYOND * max(reached, capacity):
         return False
     return limited.kept_up(largest)

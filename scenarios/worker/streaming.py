@@ -42,6 +42,7 @@ class TokenTimes(Protocol):
 
     first_ns: array[float]
     later_ns: array[float]
+    in_one_part: int
 
 
 class Streamed:
@@ -122,6 +123,19 @@ class Streamed:
             )
 
 
+def at_once(first_ns: float, later_ns: float, tokens: int) -> bool:
+    """Return whether a SUT computed an answer before it handed over its first token. A pass over
+    the prompt takes no longer than a pass for each of its tokens, so it takes at most `tokens`
+    times as long as a later token. A prompt may be padded to twice its length.
+
+    Args:
+        first_ns: nanoseconds to the first token.
+        later_ns: nanoseconds a later token.
+        tokens: those of prompt and answer.
+    """
+    return later_ns * 2 * tokens < first_ns
+
+
 def answering(sut: Inference, respond: Responder, keys: Sequence[str], times: TokenTimes) -> Answer:
     """Return the function that answers a batch and reports it.
 
@@ -143,6 +157,7 @@ def answering(sut: Inference, respond: Responder, keys: Sequence[str], times: To
     def streamed(batch: Batch, ids: Sequence[int], indices: Sequence[int]) -> None:
         begin = _clock()
         first = begin
+        longest = int(batch["prompt_length"].max())
 
         def on_first(tokens: np.ndarray) -> None:
             nonlocal first
@@ -154,7 +169,10 @@ def answering(sut: Inference, respond: Responder, keys: Sequence[str], times: To
             payload = tokens, [count * tokens.itemsize] * len(rows)
             complete([ids[row] for row in rows], payload, [indices[row] for row in rows])
             if count > 1:
-                times.later_ns.extend([(end - first) / (count - 1)] * len(rows))
+                later = (end - first) / (count - 1)
+                times.later_ns.extend([later] * len(rows))
+                if at_once(first - begin, later, longest + count):
+                    times.in_one_part += len(rows)
 
         sut.generate(batch, len(ids), on_first, on_end)
         times.first_ns.extend([first - begin] * len(ids))

@@ -50,6 +50,8 @@ class Watch:
         first_ns: nanoseconds from the beginning of a streamed batch to its first tokens, one entry
             an answer.
         later_ns: nanoseconds a later token of a streamed answer, one entry an answer.
+        in_one_part: how many of the answers in `later_ns` had their tokens handed over at one
+            moment.
         kept: (number, bytes) of each kept answer.
     """
 
@@ -63,6 +65,7 @@ class Watch:
     limited: Limited | None = None
     first_ns: array[float] = field(default_factory=lambda: array("d"))
     later_ns: array[float] = field(default_factory=lambda: array("d"))
+    in_one_part: int = 0
     next_kept: int = field(init=False)
     _numbers: Iterator[int] = field(init=False)
 
@@ -127,6 +130,11 @@ class Watch:
             for percent in (50, 90, 99)
             if len(values)
         }
+
+    @property
+    def share_in_one_part(self) -> float:
+        """The share of the answers with later tokens that were handed over at one moment."""
+        return self.in_one_part / max(1, len(self.later_ns))
 
     def gaps_ns(self) -> np.ndarray:
         """Nanoseconds between the answers of one batch and of the next, int64 [batches], or one

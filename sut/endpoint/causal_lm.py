@@ -23,7 +23,10 @@ from sut.endpoint.replies import EndpointError, Reply, shown
 
 TIMEOUT_S = 120.0
 _PINGS = 9
-_FILES = 1 << 16
+_MOST_CONNECTIONS = 1 << 14
+"""An address has at most 28,000 connections from here (ip_local_port_range)."""
+_OTHER_FILES = 256
+"""Files that are open for other reasons: logs, libraries, the pipes of the worker."""
 _LARGEST_DIFFERENCE = 0.1
 """The share by which the engine's count of tokens may differ from ours."""
 _FEW_TOKENS = 100
@@ -42,8 +45,14 @@ class Endpoint:
         self.chat = options.get("api") == "chat"
         self.path = "/chat/completions" if self.chat else "/completions"
         self.silence_s = float(options.get("timeout-s", TIMEOUT_S))
-        _allow_files()
         most = options.get("in_flight")
+        self.most_in_flight = _allowed_connections(most or _MOST_CONNECTIONS)
+        if most and most > self.most_in_flight:
+            raise EndpointError(
+                f"--sut-option in_flight={most}: this process can keep {self.most_in_flight:,}"
+                f" connections open: allow it more files (`ulimit -n {most + _OTHER_FILES}`), or"
+                " give a smaller number"
+            )
         self.client = Client(options["url"], _key(options), self.silence_s, most)
         self.facts = _facts(self.client)
         self.model = options.get("model") or _first_model(self.client)
@@ -141,11 +150,20 @@ class Endpoint:
     def _answer(self, reply: Reply, ids: list[int], most: int) -> Batch:
         """The answer in tokens. Raises EndpointError if there is none."""
         tokens = self._encode(reply.text)
-        self.counts.add(len(tokens), reply, len(ids), self.chat)
-        if reply.finish == "stop" and not self.ends:
+        is_short = reply.finish == "length" and _is_short(
+            reply.completion_tokens, len(tokens), most
+        )
+        self.counts.add(len(tokens), reply, len(ids), is_short)
+        if not self.ends and (is_short or reply.finish == "stop"):
+            why = "the engine takes no ignore_eos; use --eos stop"
+            if is_short:
+                why = (
+                    "prompt and answer are longer than the engine's window, or it has a limit of"
+                    " its own; give fewer --new-tokens, or --eos stop"
+                )
             raise EndpointError(
                 f"an answer ended after {len(tokens)} of {most} tokens, and --eos ignore gives"
-                " every answer all its tokens: the engine takes no ignore_eos; use --eos stop"
+                f" every answer all its tokens: {why}"
             )
         if reply.finish == "stop":
             tokens.append(self.ends[0])
@@ -154,6 +172,7 @@ class Endpoint:
         return {
             "tokens": np.array([tokens], np.int32),
             "n_tokens": np.array([len(tokens)], np.int32),
+            "in_one_part": np.array([reply.in_one_part]),
         }
 
     def _added_beginning(self) -> list[int]:
@@ -187,6 +206,8 @@ class _Counts:
     """The tokens of answers: by the model's tokenizer, and by the engine."""
 
     def __init__(self) -> None:
+        self.answers = 0
+        self.short = 0
         self.ours = 0
         self.engines = 0
         self.most = 0
@@ -194,8 +215,10 @@ class _Counts:
         self.prompts = 0
         self.other_prompts = 0
 
-    def add(self, tokens: int, reply: Reply, prompt: int, chat: bool) -> None:
+    def add(self, tokens: int, reply: Reply, prompt: int, is_short: bool) -> None:
         """Add an answer of so many tokens to a prompt of so many."""
+        self.answers += 1
+        self.short += is_short
         if reply.prompt_tokens is not None:
             self.prompts += 1
             self.other_prompts += reply.prompt_tokens != prompt
@@ -222,6 +245,8 @@ class _Counts:
     def facts(self) -> dict[str, int]:
         """The counts, by name."""
         return {
+            "answers": self.answers,
+            "answers_cut_short": self.short,
             "tokens": self.ours,
             "tokens_by_engine": self.engines,
             "largest_difference_of_tokens": self.most,
@@ -229,6 +254,16 @@ class _Counts:
             "prompts_counted_by_engine": self.prompts,
             "prompts_of_other_length": self.other_prompts,
         }
+
+
+def _is_short(engines: int | None, ours: int, most: int) -> bool:
+    """Return whether an answer that ended for its length has fewer tokens than were requested, by
+    the engine's count and by ours. A text may have other tokens than those of which it was made, so
+    without the engine's count a tenth may be missing.
+    """
+    if engines is None:
+        return ours < (1 - _LARGEST_DIFFERENCE) * most
+    return max(engines, ours) < most
 
 
 def _tokenizer(path: str) -> Tokenizer:
@@ -247,13 +282,19 @@ def _key(options: Mapping[str, Any]) -> str:
     return ""
 
 
-def _allow_files() -> None:
-    """Allow a connection for each request in flight."""
+def _allowed_connections(wanted: int) -> int:
+    """Allow this process a file for each of so many connections. Return how many of them it may
+    have.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
-    if soft < wanted:
+    files = wanted + _OTHER_FILES
+    if hard != resource.RLIM_INFINITY:
+        files = min(files, hard)
+    if soft < files:
         with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return min(_MOST_CONNECTIONS, soft - _OTHER_FILES)
 
 
 def _messages(config: Mapping[str, Any]) -> dict[tuple[int, ...], list[dict[str, str]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
@@ -21,6 +22,10 @@ _GLANCE_S = 0.25
 _IDLE_S = 2.0
 """An idle connection is used again for so long. Servers close it after 5 s and more, and a request
 that meets the closing would fail.
+"""
+_MOMENT_S = 0.0002
+"""Texts that arrive so soon after one another were sent at once: no model computes a token so fast
+and sends it by HTTP.
 """
 _SPARE_PARTS = 16
 """The parts of a stream that may come in addition to one for each requested token."""
@@ -209,6 +214,8 @@ class Client:
         most_parts: int,
     ) -> None:
         parts = 0
+        part = 0
+        arrived_s = -math.inf
         async for line in response.content:
             data = event(line)
             if data is None:
@@ -219,6 +226,11 @@ class Client:
             if not text:
                 continue
             self._heard = time.monotonic()
+            if self._heard - arrived_s > _MOMENT_S:
+                part = 0
+            arrived_s = self._heard
+            part += len(text)
+            reply.largest_part = max(reply.largest_part, part)
             parts += 1
             if parts == 1:
                 on_text(text)

@@ -9,6 +9,7 @@ from typing import Any
 
 SHOWN = 200
 """The characters of a wrong reply that an error quotes."""
+_FEW_CHARACTERS = 16
 _ENDS = ("stop", "length")
 """The reasons that an answer may end for. Others, such as `content_filter`, are errors."""
 
@@ -24,12 +25,22 @@ class Reply:
     Attributes:
         finish: `stop` or `length`; empty: it has not ended.
         prompt_tokens, completion_tokens: the engine's own counts; None: it reports none.
+        largest_part: the most characters of a stream that arrived at one moment.
     """
 
     text: str = ""
     finish: str = ""
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    largest_part: int = 0
+
+    @property
+    def in_one_part(self) -> bool:
+        """Whether more than half of the text of a stream arrived at one moment. A text of a few
+        characters has tokens of unequal lengths, so it has to have arrived as a whole.
+        """
+        least = len(self.text) if len(self.text) < _FEW_CHARACTERS else len(self.text) // 2 + 1
+        return self.largest_part >= least
 
     def add(self, document: Mapping[str, Any], chat: bool, streamed: bool) -> str:
         """Add a document of the engine, and return its text. Raises EndpointError."""

@@ -12,7 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from tokenizers import Tokenizer
 
-ANSWER_S = 0.002
+ANSWER_S = 0.02
+SHORT = 5
+SLOTS = 2
 ENDLESS_S = 0.01
 KEY = "sk-secret"
 
@@ -32,6 +34,7 @@ class Engine(ThreadingHTTPServer):
         self.requests: list[dict] = []
         self.keys: set[str] = set()
         self.open = self.most_open = 0
+        self.slots = threading.Semaphore(SLOTS)  # other requests wait
         self.lock = threading.Lock()
         self.more_tokens = 0
         self.after = -1  # the requests that are answered before the fault begins
@@ -91,6 +94,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, body, fault):
         engine = self.server
         prompt = body.get("prompt", body.get("messages"))
+        if fault == "short":
+            body["max_tokens"] = min(body["max_tokens"], SHORT)
         if isinstance(prompt, list) and "prompt" in body and not engine.takes_ids:
             self._json({"detail": "prompt must be a string."}, 400)
         elif fault == "500":
@@ -109,10 +114,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
         elif fault == "closed":
             self.close_connection = True
-        elif body.get("stream"):
-            self._stream(body, prompt, fault)
         else:
-            self._whole(body, prompt)
+            with engine.slots:
+                if body.get("stream"):
+                    self._stream(body, prompt, fault)
+                else:
+                    self._whole(body, prompt)
 
     def _whole(self, body, prompt):
         time.sleep(ANSWER_S)
@@ -136,6 +143,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         words = self.server.answer(prompt, body["max_tokens"])
         self._event({"choices": [{"delta": {"role": "assistant"}, "text": ""}]})
+        if fault == "one part":
+            time.sleep(ANSWER_S)
+            words = ["".join(words)]
         for number, word in enumerate(words):
             time.sleep(ANSWER_S / len(words))
             self._event({"choices": [{"text": word, "delta": {"content": word}}]})
@@ -145,7 +155,7 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(ENDLESS_S)
             self._event({"choices": [{"text": words[0], "delta": {"content": words[0]}}]})
         self._event({"choices": [{"text": "", "delta": {}, "finish_reason": "length"}]})
-        self._event({"choices": [], "usage": self._usage(prompt, len(words))})
+        self._event({"choices": [], "usage": self._usage(prompt, body["max_tokens"])})
         self.wfile.write(b"data: [DONE]\n\n")
 
     def _event(self, document):

@@ -10,6 +10,7 @@ from typing import Any
 from compliance.findings.check import judge, not_applicable, shorten
 from compliance.rules import EvidenceRule, Rules
 from compliance.subject import NO_EVIDENCE, LoadGenRun, Subject
+from formats import figures
 from formats.cell import UNKNOWN
 from formats.checks import Check, Fault
 from formats.record import ENGINE, Record
@@ -50,7 +51,7 @@ def checks(subject: Subject) -> list[Check]:
         good = "an engine, of which only the answers are seen"
     results = []
     for test in subject.tests:
-        faults = _graphs(test, record, subject.rules)
+        faults = [*_graphs(test, record, subject.rules), *_in_one_part(test, record)]
         file = f"raw/{test.name}/outcome.json"
         summary = good + _loaded_for(test)
         results.append(judge(f"{test.name}-evidence", faults, summary, file=file, fix=_FIX))
@@ -102,6 +103,16 @@ def _graphs(test: LoadGenRun, record: Record, rules: Rules) -> Iterator[Fault | 
     yield from _of_engine(record)
     counters = rules.evidence_counters.get(record.framework, ())
     yield from _uncounted(rule, *evidence, record.framework, counters)
+
+
+def _in_one_part(test: LoadGenRun, record: Record) -> Iterator[str]:
+    """Yield a sentence if the tokens of too many streamed answers were handed over at one moment.
+    An engine may do so if no limit is on its later tokens.
+    """
+    share = test.outcome.in_one_part if test.outcome else 0.0
+    limited = record.execution != ENGINE or record.cell.max_tpot_ms is not None
+    if limited and share > figures.MOST_IN_ONE_PART:
+        yield figures.NOT_SEEN.format(share=share)
 
 
 def _of_engine(record: Record) -> Iterator[Fault]:

@@ -4,11 +4,13 @@ the cell.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from compliance import rules
+from compliance.checks.run import evidence
 from compliance.checks.run.evidence import findings
 from compliance.checks.run.precision import shards_faults, weights_faults
 
@@ -196,3 +198,23 @@ def test_evidence_that_lists_no_devices_fails(shards):
     evidence = seen(0, shards=shards)
     (fault,) = shards_faults(evidence, "after", 2)
     assert str(fault) == "0 devices hold parameters after the test; the cell has 2"
+
+
+@pytest.mark.parametrize(
+    ("execution", "max_tpot_ms", "share", "is_fault"),
+    [
+        ("eager", None, 0.98, True),
+        ("engine", 50.0, 0.98, True),
+        ("engine", None, 0.98, False),  # only a note
+        ("eager", 50.0, 0.1, False),
+    ],
+)
+def test_a_time_per_token_that_cannot_be_seen_holds_no_limit(
+    execution, max_tpot_ms, share, is_fault
+):
+    test = SimpleNamespace(outcome=SimpleNamespace(in_one_part=share))
+    cell = SimpleNamespace(max_tpot_ms=max_tpot_ms)
+    record = SimpleNamespace(execution=execution, cell=cell)
+    found = list(evidence._in_one_part(test, record))
+    sentence = "time per token cannot be seen: 98% of the answers came in one part"
+    assert found == [sentence] * is_fault

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from formats import reading
+from harness import summary
 from harness.errors import UsageError
 from harness.measurement import engines, run
 from harness.request import plan
 from harness.request.options import Options
+from sut.endpoint import causal_lm
 from tests.conftest import CACHE
 from tests.harness.inputs.test_chat import THINKING, folder
 from tests.support.cells import Reporter
@@ -45,7 +47,7 @@ def request(engine, out, model, *, scenario="SingleStream", options=None, **flag
             sut_option=given,
             out=out,
             cache=CACHE,
-            duration=0.5,
+            duration=1.0,
             command="./run.sh …",
             **model,
             **flags,
@@ -203,6 +205,64 @@ def test_tokens_that_the_engine_counts_otherwise_are_reported_or_end_the_run(
         found = measured(engine, tmp_path, model)
     assert found.status == "error"
     assert "it has another tokenizer, or tokens that it does not send" in found.reason
+
+
+@pytest.mark.parametrize("stream", ["off", "on"])
+def test_an_answer_that_the_engine_cuts_short_ends_a_run_in_which_each_has_all_its_tokens(
+    tmp_path, model, made_environment, stream
+):
+    with running(bpe(VOCABULARY), "short") as engine:
+        found = measured(engine, tmp_path, model, stream=stream, eos="ignore")
+    assert found.status == "error"
+    assert "an answer ended after 5 of " in found.reason
+    assert "longer than the engine's window, or it has a limit of its own" in found.reason
+
+
+def test_the_share_of_answers_that_the_engine_cuts_short_is_reported(
+    tmp_path, model, made_environment
+):
+    with running(bpe(VOCABULARY), "short") as engine:
+        found = measured(engine, tmp_path, model, eos="stop")
+    assert found.status == "ok"
+    # The prompts request 4 to 11 tokens, and get 5 at most.
+    assert any(note.startswith("75% of the answers ended for their") for note in found.warnings)
+
+
+@pytest.mark.parametrize(
+    ("engines", "ours", "most", "is_short"),
+    [
+        (20, 20, 20, False),
+        (20, 17, 20, False),  # its text has other tokens
+        (19, 20, 20, False),
+        (10, 10, 20, True),
+        (None, 18, 20, False),
+        (None, 17, 20, True),
+    ],
+)
+def test_an_answer_is_short_by_the_counts_of_the_engine_and_of_the_tokenizer(
+    engines, ours, most, is_short
+):
+    assert causal_lm._is_short(engines, ours, most) is is_short
+
+
+@pytest.mark.parametrize(
+    ("flags", "status"),
+    [
+        ({"stream": "on"}, "ok"),
+        ({"scenario": "Server", "max_tpot_ms": 50.0, "rate": 40.0}, "invalid"),
+    ],
+)
+def test_a_time_per_token_that_cannot_be_seen_is_not_shown_and_holds_no_limit(
+    tmp_path, model, made_environment, flags, status
+):
+    with running(bpe(VOCABULARY), "one part") as engine:
+        found = measured(engine, tmp_path, model, **flags)
+    words = "time per token cannot be seen: 100% of the answers came in one part"
+    assert words in found.warnings
+    assert (found.status, found.cause) == (status, None if status == "ok" else "evidence")
+    assert words in found.reason or status == "ok"
+    assert "ttft_p50_ms" in found.metrics and "tpot_p50_ms" not in found.metrics
+    assert "later token" not in summary.tokens(found)
 
 
 @pytest.mark.parametrize(

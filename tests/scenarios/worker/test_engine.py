@@ -8,6 +8,7 @@ import pytest
 from scenarios.worker import engine
 from scenarios.worker.batching import Overload
 
+MOST = 8
 SAMPLE = {"input_ids": np.array([[3, 4]], np.int32)}
 
 
@@ -47,7 +48,7 @@ class AtOnce(Held):
 def test_each_request_is_reported_once_in_the_order_of_the_answers():
     held, reports = Held(), []
     flight = engine.Flight(
-        held, None, lambda key, found: reports.append((key, len(found["tokens"])))
+        held, None, lambda key, found: reports.append((key, len(found["tokens"]))), MOST
     )
     for key in "ab":
         flight.submit(key, SAMPLE)
@@ -65,17 +66,18 @@ def test_first_tokens_come_before_their_answers_and_only_if_they_are_requested()
         held,
         lambda key, token: reports.append((key, token.tolist())),
         lambda key, found: reports.append((key, found["n_tokens"].tolist())),
+        MOST,
     )
     flight.submit("a", SAMPLE)
     held.release(answer(5, 6))
     assert reports == [("a", [[5]]), ("a", [2])]
-    engine.Flight(held, None, print).submit("b", SAMPLE)
+    engine.Flight(held, None, print, MOST).submit("b", SAMPLE)
     assert held.waiting[0][1] is None
 
 
 def test_an_error_ends_the_wait_and_refuses_further_requests_and_reports():
     held, reports = Held(), []
-    flight = engine.Flight(held, None, lambda key, found: reports.append(key))
+    flight = engine.Flight(held, None, lambda key, found: reports.append(key), MOST)
     for key in "abc":
         flight.submit(key, SAMPLE)
     thread = threading.Timer(0.05, held.release, [ValueError("HTTP 500")])
@@ -94,24 +96,40 @@ def test_an_error_of_a_report_ends_the_test():
     def report(key, found):
         raise RuntimeError("LoadGen refuses it")
 
-    flight = engine.Flight(held, None, report)
+    flight = engine.Flight(held, None, report, MOST)
     flight.submit("a", SAMPLE)
     held.release(answer(1))
     with pytest.raises(RuntimeError, match="LoadGen refuses it"):
         flight.drain()
 
 
-def test_too_many_open_requests_are_an_overload(monkeypatch):
-    monkeypatch.setattr(engine, "_MOST_OPEN", 1)
-    flight = engine.Flight(Held(), None, print)
+def test_more_requests_than_this_process_has_files_for_are_an_overload():
+    flight = engine.Flight(Held(), None, print, most=1)
     flight.submit("a", SAMPLE)
-    with pytest.raises(Overload, match="1 requests wait for the engine, and no more may"):
+    with pytest.raises(Overload, match=r"1 requests wait for the engine, .*raise that limit"):
         flight.submit("b", SAMPLE)
+
+
+def test_offline_keeps_as_many_requests_in_flight_as_saturate_the_engine():
+    held = Held()
+    flight = engine.Flight(held, None, print, most=2)
+    library = type("Library", (), {"one": lambda self, index: SAMPLE})()
+    thread = threading.Thread(target=engine.answer_all, args=(flight, library, range(3), range(3)))
+    thread.start()
+    sent = []
+    for _ in range(3):
+        while not held.waiting:
+            thread.join(0.001)
+        thread.join(0.02)
+        sent.append(len(held.waiting))
+        held.release(answer(1))
+    thread.join(5)
+    assert (sent, list(flight.record.waiting)) == ([2, 2, 1], [0, 1, 1])
 
 
 def test_work_ends_when_the_engine_has_ended_every_request():
     held = Held()
-    flight = engine.Flight(held, None, print)
+    flight = engine.Flight(held, None, print, MOST)
     flight.submit("a", SAMPLE)
     flight.close()
     thread = threading.Thread(target=flight.work)

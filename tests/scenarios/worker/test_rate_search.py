@@ -8,6 +8,7 @@ import pytest
 from compliance import rules
 from compliance.loadgen import early_stopping, schedule
 from formats.job import Limits, Serving
+from formats.record import ENGINE
 from scenarios import server
 from scenarios.worker import batching, rate_search
 from scenarios.worker.heartbeat import Heartbeat
@@ -129,3 +130,22 @@ def test_a_test_has_ten_batches_at_least(tmp_path):
     job = mock_job.make(tmp_path, scenario="Server", batch=32)
     job = dataclasses.replace(job, serving=Serving(max_wait_ms=0, percentile=90.0))
     assert rate_search.least_requests(job) == 320
+
+
+@pytest.mark.parametrize(("rate", "keeps_up"), [(8.3, True), (8.5, False)])
+def test_an_engine_keeps_up_with_no_more_than_it_answered_or_when_saturated(
+    tmp_path, rate, keeps_up
+):
+    job = mock_job.make(tmp_path, scenario="Server")
+    job = dataclasses.replace(
+        job, workload=dataclasses.replace(job.workload, execution=ENGINE, batch_size=1)
+    )
+    limited = Limited(
+        Serving(max_wait_ms=0, percentile=90, max_latency_ms=1e6),
+        Responder(lambda ids, payload, indices: None, lambda ids, tokens: None),
+    )
+    limited.answered, limited._least_ns, limited._issued_ns = 85, 1e9, 10_000_000_000
+    limited.left = 5
+    record = batching.Record()
+    assert rate_search.kept_up(limited, record, job, rate, 7.0) is keeps_up
+    assert rate_search.kept_up(limited, record, job, rate, 9.0)

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from scenarios.worker import streaming
 from scenarios.worker.streaming import Responder, Streamed, answering
 from scenarios.worker.watch import Watch
 
+PROMPT = 20
 TOKENS = np.array([[5, 6, 7, 8], [9, 2, 3, 4], [1, 1, 1, 1]], np.int32)
 
 
@@ -24,7 +26,10 @@ class Sut:
 
 
 def batch(*requested):
-    return {"max_new_tokens": np.array(requested, np.int32)}
+    return {
+        "max_new_tokens": np.array(requested, np.int32),
+        "prompt_length": np.full(len(requested), PROMPT, np.int32),
+    }
 
 
 def told(sut, ends, requested, ids):
@@ -78,3 +83,37 @@ def test_the_times_of_tokens_are_recorded():
     assert set(watch.token_latencies()) == {
         f"{name}_p{percent}_ms" for name in ("ttft", "tpot") for percent in (50, 90, 99)
     }
+
+
+class Timed:
+    """A clock that only computing moves: a pass over the prompt costs as much as `prompt` tokens,
+    and handing over a token a hundredth of computing it.
+    """
+
+    def __init__(self, prompt, at_once):
+        self.prompt, self.at_once, self.now = prompt, at_once, 0.0
+
+    def clock(self):
+        return self.now
+
+    def stream(self, batch, on_step):
+        steps = TOKENS.shape[1]
+        self.now += self.prompt
+        if self.at_once:
+            self.now += steps - 1
+        for step in range(steps):
+            on_step(TOKENS[:, step])
+            self.now += 0.01 if self.at_once else 1
+
+
+@pytest.mark.parametrize("prompt", [0.1, 1, PROMPT])
+@pytest.mark.parametrize(("computes_at_once", "in_one_part"), [(False, 0), (True, 2)])
+def test_tokens_that_are_handed_over_after_all_are_computed_are_noticed(
+    monkeypatch, prompt, computes_at_once, in_one_part
+):
+    sut, watch = Timed(prompt, computes_at_once), Watch()
+    monkeypatch.setattr(streaming, "_clock", sut.clock)
+    respond = Responder(lambda ids, payload, indices: None, lambda ids, tokens: None)
+    answer = answering(Streamed(sut, ()), respond, ("tokens",), watch)
+    answer(batch(4, 4, 1), (0, 1, 2), (0, 1, 2))
+    assert (watch.in_one_part, watch.share_in_one_part) == (in_one_part, in_one_part / 2)
