@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import subprocess
 
 import pytest
@@ -11,7 +10,6 @@ from harness.execution import environments, wheels
 from harness.execution.environments import ROOT
 
 ALONE = ["unshare", "--map-root-user", "--net"]
-LOCKS = sorted(path.stem for path in environments.LOCKS.glob("*-c[pu]*.txt"))
 
 pytestmark = [
     pytest.mark.long,
@@ -34,25 +32,31 @@ def test_a_bundle_measures_without_a_network(tmp_path):
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    assert json.loads(run.stdout)["status"] == "ok"
+    assert json.loads(run.stdout)["cells"][0]["status"] == "ok"
+
+
+def _without_repetition():
+    """Texts of locks. They have every package of all locks, and no package in two versions."""
+    texts = [{}]
+    for lock in sorted(environments.LOCKS.glob("*.txt")):
+        for block in environments.lock_blocks(lock):
+            name, first_line = environments.block_name(block), block.splitlines()[0]
+            for text in texts:
+                if text.setdefault(name, block).splitlines()[0] == first_line:
+                    break
+            else:
+                texts.append({name: block})
+    return texts
 
 
 @pytest.mark.parametrize("python", ["3.11", "3.12", "3.13"])
-@pytest.mark.parametrize("name", ["core", "dev", "loadgen-v6.1", *LOCKS])
-def test_each_locked_package_has_a_wheel_for_each_python_or_one_source(
-    tmp_path, made_environment, name, python
+def test_each_locked_package_has_a_wheel_for_each_python_or_only_a_source(
+    tmp_path, made_environment, python
 ):
-    blocks = environments.lock_blocks(environments.LOCKS / f"{name}.txt")
-    several = [block for block in blocks if block.count("--hash") != 1]
-    (tmp_path / "lock.txt").write_text("".join(several))
     uv = made_environment.python.with_name("uv")
     platform = "--python-platform=x86_64-manylinux_2_28"
     flags = ["--quiet", "--no-deps", "--only-binary=:all:", f"--python-version={python}", platform]
-    found = subprocess.run(
-        [uv, "pip", "compile", *flags, tmp_path / "lock.txt"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert found.returncode == 0, found.stderr
-    assert re.search(r"==", found.stdout)
+    lock = tmp_path / "lock.txt"
+    for text in _without_repetition():
+        lock.write_text("".join(each for each in text.values() if each.count("--hash") != 1))
+        subprocess.run([uv, "pip", "compile", *flags, lock], check=True)

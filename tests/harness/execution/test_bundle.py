@@ -87,7 +87,9 @@ def test_a_package_without_any_wheel_is_built_and_its_environment_is_made_withou
     folder = made_bundle(tmp_path, {"thing-cpu": [tmp_path / "wheels" / name]})
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
     make(tmp_path, locked)
-    subprocess.run([tmp_path / "environments/thing-cpu/bin/python", "-c", "import slow"], check=True)
+    subprocess.run(
+        [tmp_path / "environments/thing-cpu/bin/python", "-c", "import slow"], check=True
+    )
 
 
 def test_a_built_wheel_that_is_not_pure_python_is_refused(tmp_path, index):
