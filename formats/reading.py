@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from formats import bounds
 from formats import record as records
 from formats.cell import Cell
 from formats.job import Job
@@ -25,6 +26,7 @@ from formats.tuning import Gain
 from formats.work import Counted
 
 T = TypeVar("T")
+_LARGEST_BYTES = 64 << 20  # no document of ours comes near this
 _CELL_FIELDS = {field.name for field in dataclasses.fields(Cell)}
 
 
@@ -93,7 +95,9 @@ def from_file(path: Path, read: Callable[[Any], T]) -> T:
     """The result of `read` for the content of a JSON file. Raises OSError, or ValueError with one
     sentence.
     """
-    return read(json.loads(path.read_text(encoding="utf-8")))
+    if (size := path.stat().st_size) > _LARGEST_BYTES:
+        raise ValueError(f"it has {size:,} bytes, and at most {_LARGEST_BYTES:,} are read")
+    return read(json.loads(bounds.content(path, bounds.JSON)))
 
 
 def renamed(document: Any) -> Any:

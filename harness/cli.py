@@ -18,6 +18,7 @@ import traceback
 from pathlib import Path
 from typing import NoReturn, TextIO
 
+from formats import bounds
 from harness.commands import COMMANDS, FORMER
 from harness.errors import HarnessError, UsageError
 from harness.messages import Ended
@@ -52,6 +53,9 @@ def main(arguments: list[str]) -> int:
     except HarnessError as e:
         _error(str(e))
         return e.exit_code
+    except bounds.TooLarge as e:
+        _error(str(e))
+        return UsageError.exit_code
     except OSError as e:
         file = e.filename or "while writing"
         if e.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -116,6 +120,7 @@ def _prepare_process() -> None:
     error.
     """
     # Set explicitly, because a shell ignores SIGINT for a command that it starts with &.
+    bounds.available_bytes = _available_memory_bytes
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _terminate)
     sys.stdout, sys.stderr = _writable(sys.stdout), _writable(sys.stderr)
@@ -123,6 +128,13 @@ def _prepare_process() -> None:
         # A terminal that is not UTF-8 gets escapes instead of an error.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def _available_memory_bytes() -> int | None:
+    """As in `scenarios.worker.preflight`, which is imported late because it imports numpy."""
+    from scenarios.worker.preflight import available_memory_bytes
+
+    return available_memory_bytes()
 
 
 def _fault() -> int:

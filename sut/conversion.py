@@ -1,8 +1,8 @@
 """Converts weights of other forms to a Hugging Face folder, in PyTorch's environment.
 
-    python -m sut.conversion gguf|pickle|lora|minilm SOURCE FOLDER [BASE]
+    python -m sut.conversion gguf|pickle|lora|minilm SOURCE FOLDER [BASE [AVAILABLE_BYTES]]
 
-FOLDER exists and is empty. A pickle is read by PyTorch's unpickler for tensors, which runs no code
+FOLDER exists and is empty. An empty BASE is none. A pickle is read by PyTorch's unpickler for tensors, which runs no code
 of the file; the process has no network if the kernel lets it give that up.
 """
 
@@ -24,13 +24,21 @@ from transformers import (
     BertForSequenceClassification,
 )
 
+from formats import bounds
+
 _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000  # flags of unshare(2)
 _BESIDE = (".json", ".txt", ".jinja", ".model")
 """Ends of the files beside the weights that a folder needs: configuration and tokenizer."""
 
 
 def gguf(source: Path, folder: Path, base: Path | None) -> None:
-    """Write the model and the tokenizer of a GGUF file, whose weights become float32."""
+    """Write the model and the tokenizer of a GGUF file, whose weights become float32. Raises
+    TooLarge if they may not fit into memory.
+    """
+    from gguf import GGUFReader
+
+    unpacked_bytes = 4 * sum(int(tensor.n_elements) for tensor in GGUFReader(source).tensors)
+    bounds.check(f"{source} in float32", unpacked_bytes, bounds.COPIED)
     model = AutoModelForCausalLM.from_pretrained(
         source.parent, gguf_file=source.name, dtype=torch.float32, local_files_only=True
     )
@@ -99,6 +107,11 @@ KINDS: dict[str, Callable[[Path, Path, Path | None], None]] = {
 }
 
 if __name__ == "__main__":
-    kind, source, folder, *more = sys.argv[1:]
+    kind, source, folder, base, available, *_ = [*sys.argv[1:], "", ""]
+    if available:
+        bounds.available_bytes = lambda: int(available)
     _without_network()
-    KINDS[kind](Path(source), Path(folder), Path(more[0]) if more else None)
+    try:
+        KINDS[kind](Path(source), Path(folder), Path(base) if base else None)
+    except bounds.TooLarge as e:
+        sys.exit(str(e))

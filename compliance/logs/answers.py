@@ -16,6 +16,7 @@ import numpy as np
 
 from compliance.logs import strict_json
 from compliance.logs.lines import MOST_PROBLEMS, Problems, read_lines
+from formats import bounds
 
 TWICE = "occurs twice"
 """The end of the sentence that reports a sample with two answers."""
@@ -101,7 +102,7 @@ def read_accuracy(path: Path) -> Answers:
     starts = array("q", [0])
     opened = closed = False
     previous_comma = True
-    for number, text in read_lines(path, problems, _LARGEST):
+    for number, text in read_lines(path, problems, _LARGEST, bounds.LOG):
         text = text.strip()
         if text in ("[", "]"):
             opened = opened or text == "["

@@ -11,6 +11,7 @@ from typing import Any
 
 from compliance.logs import strict_json
 from compliance.logs.lines import Problems, read_lines
+from formats import bounds
 
 _MARK = ":::MLLOG "
 # Keys that may occur several times in a log. All others occur once.
@@ -101,7 +102,7 @@ def read_detail(path: Path) -> Detail:
     writers = set()
     last_ms = -math.inf
     odd = early = ""
-    for number, text in read_lines(path, problems, _LARGEST):
+    for number, text in read_lines(path, problems, _LARGEST, bounds.JSON):
         entry, why = _entry(text)
         if entry is None:
             problems.note(f"line {number} is not an MLLOG entry{why}: {text[:40]!r}")

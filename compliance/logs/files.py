@@ -25,7 +25,8 @@ from typing import IO, Any, TypeVar
 import numpy as np
 
 from compliance.logs import strict_json
-from formats import reading
+from formats import bounds, reading
+from formats.bounds import TooLarge
 from formats.job import Job
 from formats.outcome import WorkerOutcome
 from formats.record import Record
@@ -87,7 +88,7 @@ def attempt(read: Callable[[Path], T], path: Path) -> tuple[T | None, str]:
         return None, f"{path.name} is missing"
     except OSError as e:
         return None, f"{path.name} cannot be read ({e.strerror or type(e).__name__})"
-    except UnsafeInput as e:
+    except (UnsafeInput, TooLarge) as e:
         return None, str(e)
     except DAMAGE as e:
         return None, f"{path.name} is damaged ({_first_line(e)})"
@@ -145,7 +146,9 @@ def whole_bytes(path: Path) -> bytes:
 
 
 def _bounded(path: Path, most: int) -> bytes:
-    with _ordinary(path).open("rb") as f:
+    size = min(_ordinary(path).stat().st_size, most)
+    bounds.check(path.name, size, bounds.JSON if most == _LARGEST_TEXT else bounds.PLAIN)
+    with path.open("rb") as f:
         content = f.read(most + 1)
     if len(content) > most:
         raise ValueError(f"larger than {most >> 20} MiB")
@@ -189,7 +192,8 @@ def arrays(path: Path) -> dict[str, np.ndarray]:
     # np.load leaves the file open if the archive is damaged.
     with _ordinary(path).open("rb") as f:
         with zipfile.ZipFile(f) as archive:
-            _check_sizes(archive, path.stat().st_size)
+            most = min(_LARGEST_ARRAYS, _BLOCK + _LARGEST_RATIO * path.stat().st_size)
+            bounds.check(path.name, unpacked_bytes(archive, most), bounds.ARRAYS)
         f.seek(0)
         archived = np.load(f, allow_pickle=False)
         if not isinstance(archived, np.lib.npyio.NpzFile):
@@ -197,22 +201,21 @@ def arrays(path: Path) -> dict[str, np.ndarray]:
         return dict(archived)
 
 
-def _check_sizes(archive: zipfile.ZipFile, size: int) -> None:
-    """Raises ValueError if the archive or a header in it declares too large an array. Arrays are
-    not unpacked for this.
+def unpacked_bytes(archive: zipfile.ZipFile, most: float = math.inf) -> int:
+    """The bytes of all arrays of an .npz, as it declares them. Arrays are not unpacked for this.
+
+    Raises ValueError if they are more than `most`, or if an array is larger than its member.
     """
-    most = min(_LARGEST_ARRAYS, _BLOCK + _LARGEST_RATIO * size)
     total = 0
     for member in archive.infolist():
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ValueError("it is compressed by a method that numpy does not use")
         total += member.file_size
         if total > most:
-            raise ValueError(
-                f"its {size} bytes unpack to at least {total}; at most {most} are allowed"
-            )
+            raise ValueError(f"it unpacks to at least {total} bytes; at most {most} are allowed")
         with archive.open(member) as f:
             _check_header(f, member.file_size)
+    return total
 
 
 def array(path: Path) -> np.ndarray:
@@ -221,6 +224,7 @@ def array(path: Path) -> np.ndarray:
         size = path.stat().st_size
         if size > _LARGEST_ARRAYS:
             raise ValueError(f"{size} bytes; at most {_LARGEST_ARRAYS} are allowed")
+        bounds.check(path.name, size, bounds.ARRAYS)
         _check_header(f, size)
         f.seek(0)
         loaded = np.load(f, allow_pickle=False)

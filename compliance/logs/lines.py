@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from formats import bounds
+
 # LoadGen's lines are far shorter. The longest are the loaded set of a full data set (detail) and an
 # image's bytes (accuracy).
 _LONGEST_LINE = 64 << 20
@@ -28,10 +30,16 @@ class Problems(list[str]):
             self.append(problem)
 
 
-def read_lines(path: Path, problems: Problems, most: int) -> Iterator[tuple[int, str]]:
+def read_lines(
+    path: Path, problems: Problems, most: int, multiple: int
+) -> Iterator[tuple[int, str]]:
     """(number, text without the line end) of each line that is UTF-8. Reads at most `most` bytes
-    and notes it as a problem if there are more.
+    and notes it as a problem if there are more. Raises TooLarge (formats/bounds.py).
+
+    Args:
+        multiple: the bytes of memory that a byte of the log may need.
     """
+    bounds.check(path.name, min(path.stat().st_size, most), multiple)
     with path.open("rb") as f:
         number = size = 0
         while raw := f.readline(_LONGEST_LINE):

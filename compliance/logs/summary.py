@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from compliance.logs.lines import Problems, read_lines
+from formats import bounds
 
 _LARGEST = 16 << 20
 
@@ -37,7 +38,7 @@ def read_summary(path: Path) -> Summary:
     texts: list[str] = []
     values: dict[str, str] = {}
     lines: dict[str, int] = {}
-    for number, text in read_lines(path, problems, _LARGEST):
+    for number, text in read_lines(path, problems, _LARGEST, bounds.JSON):
         texts.append(text)
         label, colon, value = text.partition(":")
         if not colon:

@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> int:
         plan = {name: bundle.packages(files, *target) for name, files in locks.items()}
         sources = _sources(options)
         if options.core:
-            sources["environments/core.txt"] = locks["core"][0]
+            sources["environments/core.txt"] = locks["core"][1]
         summary = {
             "python": options.python,
             "platforms": options.platform,
@@ -175,8 +175,8 @@ def _locks(options: argparse.Namespace, scratch: Path) -> dict[str, list[Path]]:
         names = ("core", wheels.BESIDE)
         for name, text in zip(names, texts, strict=True):
             (scratch / f"{name}.txt").write_text(text, encoding="utf-8")
-        return {name: [scratch / f"{name}.txt", loadgen] for name in names}
-    locks = {"core": [core, loadgen]}
+        return {name: [loadgen, scratch / f"{name}.txt"] for name in names}
+    locks = {"core": [loadgen, core]}  # LoadGen first: it has wheels for the fewest machines
     specs = [SUTS[name] for name in options.sut]
     if any(spec.reads_weights for spec in specs):
         specs.append(spec_of(REFERENCE))

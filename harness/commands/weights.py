@@ -7,11 +7,12 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from compliance.rules import CURRENT
+from formats import bounds
 from harness import terminal
 from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import environments
@@ -114,8 +115,12 @@ def _brought(name: str, base: Path | None) -> _Conversion:
     if source.suffix.lower() == ".gguf" and source.is_file():
         return _Conversion("gguf", source.absolute())
     if (source / _ADAPTER).is_file():
-        return _Conversion("lora", source.absolute(), _base(source, base))
-    if any(source.glob("pytorch_model*.bin")):
+        base = _base(source, base)
+        _check_memory(base, base.glob("*.safetensors"))
+        return _Conversion("lora", source.absolute(), base)
+    if files := list(source.glob("pytorch_model*.bin")):
+        for each in files:
+            _check_memory(source, [each])
         return _Conversion("pickle", source.absolute())
     if any(source.glob("*.safetensors")):
         raise UsageError(f"weights {name}: holds safetensors: give it to --weights as it is")
@@ -126,11 +131,16 @@ def _brought(name: str, base: Path | None) -> _Conversion:
     )
 
 
+def _check_memory(folder: Path, together: Iterable[Path]) -> None:
+    """Raises TooLarge if weights that are converted together may not fit into memory."""
+    bounds.check(folder, sum(path.stat().st_size for path in together), bounds.COPIED)
+
+
 def _base(source: Path, base: Path | None) -> Path:
     """The folder of the model to which a LoRA is added. Raises UsageError."""
     if base is None:
         try:
-            config = json.loads((source / _ADAPTER).read_text(encoding="utf-8"))
+            config = json.loads(bounds.content(source / _ADAPTER, bounds.JSON))
             named = config["base_model_name_or_path"] or ""
         except (OSError, ValueError, KeyError, TypeError):
             named = ""
@@ -159,8 +169,8 @@ def _convert(
     if conversion.kind == "gguf":
         paths.append(str(_packages("gguf", cache, reporter)))
     words = [conversion.kind, str(conversion.source), str(folder)]
-    if conversion.base:
-        words.append(str(conversion.base))
+    words.append(str(conversion.base or ""))
+    words.append(str(bounds.available_bytes() or ""))
     reporter.say(Converted.BEGINS.format(source=conversion.source))
     done = subprocess.run(
         [str(torch.python), "-P", "-m", "sut.conversion", *words],

@@ -1,4 +1,4 @@
-"""List the packages of a bundle, and download their wheels for another Python with pip.
+"""List the packages of a bundle, and download or build their wheels for another Python with pip.
 
 Markers are evaluated here, because pip evaluates them for the Python that runs it.
 """
@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import itertools
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -121,9 +123,7 @@ def download(
 def _download(package: Package, python: str, device: str, folder: Path) -> str:
     text = str(package)
     flags = [f"--platform={tag}" for tag in _tags(package.platform)]
-    if package.hashes:
-        flags.append("--require-hashes")
-    else:
+    if not package.hashes:
         for path in folder.glob(f"{package.name}-*.whl"):
             if not zipfile.is_zipfile(path):  # an interrupted copy, which pip cannot detect
                 path.unlink()
@@ -131,27 +131,55 @@ def _download(package: Package, python: str, device: str, folder: Path) -> str:
         text += f",!={package.version}+cpu"  # it would count as newer than the build for GPUs
     elif package.name in CPU_INDEXES and not folders_with(package.name):
         flags.append(f"--extra-index-url={CPU_INDEXES[package.name]}")
+    flags += ["--implementation=cp", "--only-binary=:all:", f"--python-version={python}"]
+    try:
+        output = _pip("download", text, [f"--dest={folder}", *flags], package.hashes)
+    except EnvironmentFailure as e:
+        reason = f"no wheel of {package} for Python {python} on {package.platform}: {e}"
+        if len(package.hashes) != 1:
+            raise EnvironmentFailure(reason) from None
+        return _build(package, folder, reason)
+    return _FILE.findall(output)[0]
+
+
+def _build(package: Package, folder: Path, reason: str) -> str:
+    """Build the wheel of a package that is published only as a source, which is its one file.
+
+    Returns the name of the wheel. Raises EnvironmentFailure with the `reason` why it has no wheel
+    if the build fails, or if the wheel is not pure Python: this Python may not be the one there.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        flags = [f"--no-binary={package.name}", "--use-pep517", f"--wheel-dir={scratch}"]
+        try:
+            _pip("wheel", str(package), flags, package.hashes)
+        except EnvironmentFailure as e:
+            raise EnvironmentFailure(f"{reason} Its source cannot be built either: {e}") from None
+        [wheel] = Path(scratch).iterdir()
+        if not wheel.name.endswith("py3-none-any.whl"):
+            raise EnvironmentFailure(f"{reason} {wheel.name}, built here, is not pure Python.")
+        shutil.copy(wheel, folder)
+    return wheel.name
+
+
+def _pip(command: str, requirement: str, flags: Sequence[str], hashes: Sequence[str]) -> str:
+    """Run a command of pip on one requirement. → its output. Raises EnvironmentFailure with pip's
+    words.
+    """
+    start = [sys.executable, "-m", "pip", command, "--disable-pip-version-check", "--no-deps"]
     process = subprocess.run(
-        [
-            *(sys.executable, "-m", "pip", "download", "--disable-pip-version-check"),
-            *("--no-deps", "--only-binary=:all:", "--implementation=cp"),
-            *(f"--python-version={python}", f"--dest={folder}", "--requirement=/dev/stdin"),
-            *flags,
-        ],
-        input=" ".join([text, *package.hashes]),
+        [*start, "--requirement=/dev/stdin", *(["--require-hashes"] if hashes else []), *flags],
+        input=" ".join([requirement, *hashes]),
         capture_output=True,
         text=True,
         check=False,
         preexec_fn=die_with_parent,
     )
-    file = _FILE.search(process.stdout)
-    if process.returncode or file is None:
-        words = " ".join(re.findall("^ERROR: (.*)", process.stderr, re.M)) or process.stderr.strip()
-        if words.endswith("No module named pip"):
-            words = f"pip is missing here. Install it: {sys.executable} -m ensurepip"
-        target = f"Python {python} on {package.platform}"
-        raise EnvironmentFailure(f"no wheel of {package} for {target}: {words}")
-    return file[1]
+    if process.returncode == 0:
+        return process.stdout
+    words = " ".join(re.findall("^ERROR: (.*)", process.stderr, re.M)) or process.stderr.strip()
+    if words.endswith("No module named pip"):
+        words = f"pip is missing here. Install it: {sys.executable} -m ensurepip"
+    raise EnvironmentFailure(words)
 
 
 def _tags(platform: str) -> list[str]:

@@ -18,6 +18,7 @@ import numpy as np
 from PIL import Image
 
 from compliance.scoring import imagenet
+from formats import bounds
 from harness.errors import UsageError
 from harness.inputs import area_resize, picture_processor, pictures
 
@@ -127,7 +128,7 @@ def listed(folder: Path) -> tuple[bytes, dict[str, int]]:
             " name of each picture and the number of its class: copy it there"
         )
     try:
-        content = file.read_bytes()
+        content = bounds.content(file, bounds.JSON)
         return content, imagenet.parse(content)
     except OSError as e:
         raise UsageError(f"--dataset {folder}: {file} cannot be read ({e.strerror})") from None

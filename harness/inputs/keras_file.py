@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from formats import bounds
 from harness.errors import UsageError
 from sut import keras_config
 from sut.registry import KERAS_PACKAGES
@@ -200,8 +201,8 @@ def _documents(path: Path) -> tuple[dict[str, Any], dict[str, Any], int]:
     """config.json, metadata.json, and the bytes of the weights."""
     try:
         with zipfile.ZipFile(path) as archive:
-            config = json.loads(archive.read(_CONFIG))
-            metadata = json.loads(archive.read(_METADATA))
+            config = json.loads(_member(path, archive, _CONFIG))
+            metadata = json.loads(_member(path, archive, _METADATA))
             weight_bytes = archive.getinfo(_WEIGHTS).file_size
     except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError) as e:
         raise UsageError(
@@ -221,6 +222,13 @@ def _documents(path: Path) -> tuple[dict[str, Any], dict[str, Any], int]:
             f"--model {path}: its {_CONFIG} or {_METADATA} is no JSON object: save the model again"
         )
     return config, metadata, weight_bytes
+
+
+def _member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
+    """A JSON document of the file. Raises KeyError if there is none."""
+    member = archive.getinfo(name)
+    bounds.check(f"--model {path}: {name}", member.file_size, bounds.JSON)
+    return archive.read(member)
 
 
 def check_weights(path: Path) -> None:

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps
 
+from formats import bounds
 from harness.errors import UsageError
 from harness.messages import InputNote
-from scenarios.worker.preflight import available_memory_bytes
 
 PROMPTS = "prompts.json"
 MEAN = (0.485, 0.456, 0.406)
@@ -115,18 +115,12 @@ def _notes(folder: Path, paths: list[Path], first: Target, named: bool) -> Itera
 
 
 def check_memory(folder: Path, count: int, picture_bytes: int) -> None:
-    """Raises UsageError if so many prepared pictures do not fit into memory.
+    """Raises TooLarge if so many prepared pictures do not fit into memory.
 
     Args:
         picture_bytes: the bytes of one prepared picture.
     """
-    need = count * picture_bytes * _COPIES
-    available = available_memory_bytes()
-    if available is not None and need > available:
-        raise UsageError(
-            f"--dataset {folder}: its {count} pictures take {need / 1e9:.1f} GB of memory while"
-            f" they are prepared, and {available / 1e9:.1f} GB are available: give fewer"
-        )
+    bounds.check(f"--dataset {folder}: {count} pictures", count * picture_bytes, _COPIES)
 
 
 def _image(path: Path, side: int) -> tuple[np.ndarray, int, int]:
@@ -254,7 +248,7 @@ def _prompts(folder: Path, paths: list[Path]) -> Mapping[str, Target]:
     if not file.exists():
         return {}
     try:
-        document = json.loads(file.read_text(encoding="utf-8-sig"))
+        document = json.loads(bounds.content(file, bounds.JSON).decode("utf-8-sig"))
     except (OSError, ValueError) as e:
         raise UsageError(
             f"{file}: not JSON ({e}): it is an object of file names and their prompts"

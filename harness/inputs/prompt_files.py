@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from formats import bounds
 from harness.errors import UsageError
 from harness.inputs import user_folder
 from harness.messages import InputNote
@@ -137,9 +138,10 @@ def _text(path: Path) -> str:
                 f"--dataset {path}: {size / 1e9:.1f} GB, and at most {_LARGEST / 1e9:.1f} GB are"
                 " read: give a part of it"
             )
-        raw = path.read_bytes()
+        raw = bounds.content(path, bounds.TEXT)
     except OSError as e:
         raise UsageError(f"--dataset {path}: cannot be read ({e.strerror})") from None
+    bounds.check(path, raw.count(b"\n"), bounds.PROMPT)
     for beginning, kind in _BINARY.items():
         if raw.startswith(beginning):
             raise UsageError(f"--dataset {path}: is no text but {kind}")

@@ -10,12 +10,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from compliance.scoring.squad import word_pieces as word_piece_files
 from compliance.scoring.squad.word_pieces import WordPieces
+from formats import bounds
 from harness.errors import UsageError
 from harness.inputs import user_folder
+
+T = TypeVar("T")
 
 PAD = 0
 BEGIN = 1
@@ -24,6 +27,8 @@ _OFFSET = 3
 VOCABULARY = 256 + _OFFSET
 _CLIP_BEGIN = "<|startoftext|>"
 _CLIP_END = "<|endoftext|>"
+_CALLS = ("encode", "decode", "encode_marked", "decode_marked")
+"""The fields of a tokenizer that call its library."""
 
 
 @dataclass(frozen=True)
@@ -94,19 +99,37 @@ def of_folder(path: Path, adds: Mapping[str, bool]) -> Tokenizer | None:
     ):
         if not (path / name).is_file():
             continue
-        try:
-            tokenizer = replace(read(path / name, _settings(path), adds), folder=path)
-            lacks_added = name != "tokenizer.json" and _adds_tokens(path, tokenizer)
-        # Both libraries raise plain Exception and RuntimeError for a file that they cannot read.
-        except Exception as e:  # noqa: BLE001
-            why = str(e).strip().splitlines()[0]
-            raise UsageError(
-                f"--weights {path}: {name} is not a tokenizer ({why}): download it again"
-            ) from None
-        if lacks_added:
+        file = path / name
+        bounds.check(file, file.stat().st_size, bounds.TOKENIZER)
+        tokenizer = _safe(file, read)(file, _safe(file, _settings)(path), adds)
+        calls = {call: _safe(file, each) for call in _CALLS if (each := getattr(tokenizer, call))}
+        tokenizer = replace(tokenizer, folder=path, **calls)
+        if name != "tokenizer.json" and _safe(file, _adds_tokens)(path, tokenizer):
             return replace(tokenizer, encode=partial(_refuse_added, path, name))
         return tokenizer
     return None
+
+
+def _safe(file: Path, call: Callable[..., T]) -> Callable[..., T]:
+    """The same call of a tokenizer's library. It raises UsageError if the library fails.
+
+    Both libraries raise plain Exception and RuntimeError, and `tokenizers` a PanicException of
+    Rust, which is a BaseException.
+    """
+
+    def safe(*arguments: Any) -> T:
+        try:
+            return call(*arguments)
+        except (UsageError, KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as e:
+            why = (str(e).strip() or type(e).__name__).splitlines()[0]
+            raise UsageError(
+                f"--weights {file.parent}: {file.name} is not a tokenizer ({why}): download it"
+                " again"
+            ) from None
+
+    return safe
 
 
 def word_pieces(own: Tokenizer | None) -> WordPieces:
@@ -121,7 +144,8 @@ def word_pieces(own: Tokenizer | None) -> WordPieces:
     in_lower_case = _settings(path).get("do_lower_case", True)
     try:
         if (path / "vocab.txt").is_file():
-            found = word_piece_files.parse((path / "vocab.txt").read_bytes())
+            content = bounds.content(path / "vocab.txt", bounds.TOKENIZER)
+            found = word_piece_files.parse(content)
         else:
             document = user_folder.read_json(path / "tokenizer.json")
             in_lower_case = document["normalizer"]["lowercase"]

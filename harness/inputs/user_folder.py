@@ -10,6 +10,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
+from formats import bounds
 from harness.errors import UsageError
 
 _LARGEST = 64_000_000
@@ -97,7 +98,7 @@ def read_text(file: Path) -> str:
         raise ValueError(
             f"it has {status.st_size / 1e6:.0f} MB, and at most {_LARGEST / 1e6:.0f} MB are read"
         )
-    return file.read_text(encoding="utf-8")
+    return bounds.content(file, bounds.JSON).decode("utf-8")
 
 
 def read_json(file: Path) -> Any:

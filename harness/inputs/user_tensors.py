@@ -10,6 +10,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from formats import bounds
 from harness.errors import UsageError
 from harness.inputs import architectures, stored_tensors, user_folder
 from harness.inputs.models import Model
@@ -51,6 +52,7 @@ def headers(path: Path, files: Iterable[str]) -> Headers:
     readable = True
     for name in files:
         before = name[: name.find("/") + 1]
+        _check_header(path / name)
         try:
             with safe_open(path / name, framework="np") as f:
                 for inside in f.keys():  # noqa: SIM118  not a dict
@@ -70,6 +72,13 @@ def headers(path: Path, files: Iterable[str]) -> Headers:
         name: other for name, other in metadata.items() if other in tensors and name not in tensors
     }
     return Headers(tensors, file_of, shared, readable)
+
+
+def _check_header(file: Path) -> None:
+    """Raises TooLarge if the header, whose length is in the first 8 bytes, may not fit."""
+    with file.open("rb") as f:
+        length = int.from_bytes(f.read(8), "little")
+    bounds.check(file, min(length, file.stat().st_size), bounds.JSON)
 
 
 def _is_pointer(file: Path) -> bool:

@@ -18,7 +18,8 @@ import numpy as np
 from formats.job import COUNT, REFERENCE, Job, Limits
 from formats.outcome import WorkerOutcome
 from formats.work import Counted, Work
-from harness.execution import process
+from harness.errors import EnvironmentFailure
+from harness.execution import process, wheels
 from harness.execution.environments import ROOT, Environment, lock_files
 from harness.inputs import used_files
 from harness.inputs.checkpoint import Checkpoint
@@ -137,12 +138,17 @@ def ensure(
     if lacks := missing(request.reference, request.model.architecture, request.task):
         return Reference(None, reason=f"no reference: {lacks}")
     maker = _Maker(request, checkpoint, inputs, environment, watch, say)
-    with maker.locked():
-        reason = maker.answer()
-        if reason:
-            return Reference(None, reason=reason)
-        counted = maker.count()
-        path = engines.with_texts(request, maker.path)
+    try:
+        with maker.locked():
+            reason = maker.answer()
+            if reason:
+                return Reference(None, reason=reason)
+            counted = maker.count()
+            path = engines.with_texts(request, maker.path)
+    except EnvironmentFailure as e:
+        if wheels.bundle(ROOT) is None:
+            raise
+        return Reference(None, reason=f"no reference: {e}")
     with path.open("rb") as f:
         digest = hashlib.file_digest(f, "sha256").hexdigest()
     notes = (Note.NOT_COUNTED.format(why=counted.reason),) if counted.reason else ()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from formats.bounds import TooLarge
 from formats.result import Result, Status
 from harness import locks
 from harness.comparison.runs import read
@@ -290,7 +291,7 @@ def _result(sweep: Sweep, number: int, request: Request, reporter: Terminal) -> 
         journal.note_cut_off(sweep.folder, number)
         reason = NotRun.CUT_OFF_IN_SWEEP.format(reason=e)
         return run.not_measured(request, Status.SKIPPED, reason)
-    except HarnessError as e:
+    except (HarnessError, TooLarge) as e:
         return run.not_measured(request, Status.ERROR, str(e))
 
 

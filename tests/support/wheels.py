@@ -1,9 +1,10 @@
-"""Tiny wheels, locks that name them, and a bundle made of them by hand."""
+"""Tiny wheels and sources, locks that name them, and a bundle made of them by hand."""
 
 import hashlib
 import json
 import platform
 import sys
+import tarfile
 import zipfile
 
 HERE = f"manylinux_2_17_{platform.machine()}"
@@ -27,6 +28,28 @@ def wheel(folder, name, tag="py3-none-any", version="1.0"):
     return path
 
 
+def source(folder, name, tag="py3-none-any", version="1.0"):
+    """A package that is published only as a source: building it gives the wheel inside. → its
+    path.
+    """
+    made = wheel(folder / "made", name, tag, version)
+    backend = (
+        "import shutil\n"
+        "def build_wheel(folder, *_):\n"
+        f"    return shutil.copy({made.name!r}, folder).rpartition('/')[2]\n"
+    )
+    project = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    files = {"backend.py": backend, "pyproject.toml": project, "PKG-INFO": metadata}
+    path = folder / f"{name}-{version}.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for each, text in files.items():
+            (folder / "made" / each).write_text(text)
+        for each in (made.name, *files):
+            archive.add(folder / "made" / each, f"{name}-{version}/{each}")
+    return path
+
+
 def digest(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
@@ -35,7 +58,7 @@ def lock(path, *wheels):
     """A lock of these wheels, with their hashes."""
     lines = {}
     for each in wheels:
-        name, version = each.name.split("-")[:2]
+        name, version = each.name.removesuffix(".tar.gz").split("-")[:2]
         lines.setdefault(f"{name}=={version}", []).append(f" \\\n    --hash=sha256:{digest(each)}")
     path.write_text(
         "".join(f"{requirement}{''.join(hashes)}\n" for requirement, hashes in lines.items())

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from rouge_score.rouge_scorer import RougeScorer
@@ -13,6 +13,8 @@ from tokenizers import Tokenizer
 
 from compliance.scoring.summaries import SETTINGS, TARGETS, TOKENIZER, sentences
 from compliance.scoring.value import Scored
+
+T = TypeVar("T")
 
 _NAMES = {"rouge1": "ROUGE1", "rouge2": "ROUGE2", "rougeL": "ROUGEL", "rougeLsum": "ROUGELSUM"}
 """Metric of rouge-score → its name in the rules of a round."""
@@ -55,9 +57,18 @@ def _targets(content: bytes) -> list[str]:
 
 
 def _reader(content: bytes) -> Tokenizer:
+    return _safely(lambda: Tokenizer.from_str(content.decode("utf-8")))
+
+
+def _safely(call: Callable[[], T]) -> T:
+    """The result of a call of the tokenizer. Raises ValueError if the library fails. It raises
+    plain Exception, and a PanicException of Rust, which is a BaseException.
+    """
     try:
-        return Tokenizer.from_str(content.decode("utf-8"))
-    except Exception as e:  # noqa: BLE001  the library raises plain Exception
+        return call()
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as e:
         raise ValueError(f"{TOKENIZER} is not a tokenizer ({e})") from None
 
 
@@ -74,7 +85,7 @@ def _text(number: int, data: bytes, reader: Tokenizer, cleans: bool) -> str:
     tokens = np.frombuffer(data, np.int32)
     if tokens.min() < 0:
         raise ValueError(f"the answer of sample {number} has the token {tokens.min()}")
-    text = str(reader.decode(tokens.tolist(), skip_special_tokens=True))
+    text = _safely(lambda: str(reader.decode(tokens.tolist(), skip_special_tokens=True)))
     if cleans:
         for spaced in _CLEANED:
             text = text.replace(spaced, spaced.strip())

@@ -20,6 +20,8 @@ import numpy as np
 from blake3 import blake3
 
 from compliance import rules
+from compliance.logs.files import unpacked_bytes
+from formats import bounds
 from harness.errors import UsageError
 from harness.inputs import depth_limits, keras_file, keras_labels, pictures
 from harness.inputs.architectures import Architecture, Arrays, Dataset
@@ -319,6 +321,9 @@ def _read_file(path: Path, first: bool = False) -> Arrays:
             " pictures"
         )
     try:
+        if zipfile.is_zipfile(path) and not first:
+            with zipfile.ZipFile(path) as archive:
+                bounds.check(f"--dataset {path}", unpacked_bytes(archive), bounds.ARRAYS)
         content = np.load(path, allow_pickle=False, mmap_mode="r" if first else None)
         if isinstance(content, np.ndarray):
             found = {"": content}

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from compliance.scoring.squad import features
+from formats import bounds
 from harness.errors import UsageError
 from harness.inputs import depth_limits, models, tokenizer
 from harness.inputs.architectures import Arrays, Dataset, bert, text
@@ -75,7 +76,7 @@ def _read(
             f" {positions}: give --seq-len {positions}"
         )
     try:
-        questions = features.parse(path.read_bytes())
+        questions = features.parse(bounds.content(path, bounds.JSON))
         made = features.make(questions, pieces, width)
     except OSError as e:
         raise UsageError(f"--dataset {path}: cannot be read ({e.strerror})") from None

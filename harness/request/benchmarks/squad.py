@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 
 from compliance.rules import OfficialWorkload
+from formats import bounds
 from harness.errors import UsageError
 from harness.inputs import tokenizer
 from harness.inputs.dataset import UserInputs
@@ -40,7 +41,10 @@ def files(options: Options, workload: OfficialWorkload, weights: Folder) -> dict
     """
     assert options.dataset
     pieces = tokenizer.word_pieces(weights.tokenizer)
-    return {_DATA: options.dataset.read_bytes(), _VOCABULARY: pieces.text().encode()}
+    return {
+        _DATA: bounds.content(options.dataset, bounds.JSON),
+        _VOCABULARY: pieces.text().encode(),
+    }
 
 
 def other_model(

@@ -17,6 +17,7 @@ import numpy as np
 
 from compliance.rules import OfficialWorkload
 from compliance.scoring.summaries import SETTINGS, TARGETS, TOKENIZER
+from formats import bounds
 from harness.errors import UsageError
 from harness.inputs.architectures import causal_lm
 from harness.inputs.dataset import UserInputs
@@ -184,7 +185,7 @@ def _articles_of(path: Path) -> _Articles:
 def _parse(path: Path, size: int, modified_ns: int) -> _Articles:
     """The articles of a file of this size and time. The file is read once."""
     try:
-        content = path.read_bytes()
+        content = bounds.content(path, bounds.JSON)
         rows = msgspec.json.decode(content, type=Annotated[list[_Row], msgspec.Meta(min_length=1)])
     except (OSError, msgspec.DecodeError) as e:
         raise UsageError(

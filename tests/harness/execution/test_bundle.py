@@ -13,7 +13,7 @@ import pytest
 
 from harness.errors import EnvironmentFailure
 from harness.execution import bundle, environments, wheels
-from tests.support.wheels import HERE, PYTHON, lock, wheel
+from tests.support.wheels import HERE, PYTHON, lock, source, wheel
 from tests.support.wheels import bundle as made_bundle
 
 pytestmark = pytest.mark.skipif(
@@ -75,6 +75,28 @@ def test_a_package_without_a_wheel_for_the_target_is_named(tmp_path, index):
     words = "no wheel of fast==1.0 for Python 3.12 on manylinux_2_28_aarch64: Could not find"
     with pytest.raises(EnvironmentFailure, match=words):
         download(tmp_path, locked, "manylinux_2_28_aarch64")
+
+
+def test_a_package_without_any_wheel_is_built_and_its_environment_is_made_without_a_network(
+    tmp_path, index, monkeypatch
+):
+    locked = lock(tmp_path / "thing-cpu.txt", source(index, "slow"))
+    [name] = download(tmp_path, [locked], "manylinux_2_28_x86_64", "manylinux_2_28_aarch64")
+    assert name == "slow-1.0-py3-none-any.whl"
+    assert download(tmp_path, [locked]) == [name], "the same command continues"
+    folder = made_bundle(tmp_path, {"thing-cpu": [tmp_path / "wheels" / name]})
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    make(tmp_path, locked)
+    subprocess.run(
+        [tmp_path / "environments/thing-cpu/bin/python", "-c", "import slow"], check=True
+    )
+
+
+def test_a_built_wheel_that_is_not_pure_python_is_refused(tmp_path, index):
+    locked = lock(tmp_path / "thing-cpu.txt", source(index, "slow", "cp312-cp312-linux_x86_64"))
+    with pytest.raises(EnvironmentFailure, match=r"no wheel of slow==1.0 .* is not pure Python\."):
+        download(tmp_path, [locked])
+    assert list((tmp_path / "wheels").iterdir()) == []
 
 
 def test_a_file_that_the_lock_does_not_name_is_refused(tmp_path, index):

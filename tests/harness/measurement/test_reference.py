@@ -14,6 +14,7 @@ from formats.job import COUNT
 from formats.outcome import WorkerOutcome
 from formats.work import MATRIX, Counted, Part, Work
 from formats.writing import write_json
+from harness.errors import EnvironmentFailure
 from harness.execution.environments import ROOT, Environment
 from harness.inputs import checkpoint, dataset
 from harness.measurement import counted_work, reference
@@ -69,6 +70,17 @@ def test_one_that_could_not_be_made_says_why_and_is_tried_again(made):
     assert made().reason == "no reference: oom: too large"
     assert made().path is not None
     assert len(made.calls) == 2
+
+
+def test_without_its_environment_only_a_bundle_goes_on(made, monkeypatch, tmp_path):
+    def lacking(*arguments):
+        raise EnvironmentFailure("the bundle holds core")
+
+    monkeypatch.setattr(reference, "directory", lacking)
+    with pytest.raises(EnvironmentFailure):
+        made()
+    monkeypatch.setattr(reference.wheels, "bundle", lambda root: tmp_path)
+    assert made() == reference.Reference(None, reason="no reference: the bundle holds core")
 
 
 def test_the_host_makes_what_does_not_fit_into_an_accelerator(made, monkeypatch):
