@@ -26,7 +26,8 @@ class WorkerOutcome:
     (`rate_search.Trial`). `queue`: the waiting requests and the batches over time
     (`batching.summary`), `good_fraction`, the share of the requests within all limits, and `left`
     and `kept_up` (`latency_limits.Limited`). `replicas`: of a SUT that ran as several
-    replicas, see `scenarios.worker.replicas.dispatcher.Replicated.report`.
+    replicas, see `scenarios.worker.replicas.dispatcher.Replicated.report`. `seconds`: of a
+    reference, step → its seconds (`scenarios.worker.reference`).
     """
 
     status: str
@@ -55,6 +56,7 @@ class WorkerOutcome:
     search: list[dict[str, Any]] = field(default_factory=list)
     queue: Mapping[str, Any] = field(default_factory=dict)
     replicas: Mapping[str, Any] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def nodes(self) -> tuple[str, ...]:

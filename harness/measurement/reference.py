@@ -27,8 +27,9 @@ from harness.measurement import counted_work, engines
 from harness.messages import Note
 from harness.request.plan import memory_shortage
 from harness.request.request import Request
+from harness.summary import times
 from scenarios.worker.heartbeat import Beat
-from scenarios.worker.reference import TOP
+from scenarios.worker.reference import FILE, PARTS, TOP
 from sut.contract import Workload
 from sut.devices import DEVICES, HOST
 from sut.registry import FIT, missing, module_of, spec_of
@@ -48,6 +49,7 @@ class Reference:
         limits: the limits of the answers, if they follow from those of the reference; else empty.
         work: the operations and elements of a sample; None: they are not known.
         notes: why they are not known, if the worker could not count them.
+        seconds: step → its seconds, if it was made now; else empty.
     """
 
     path: Path | None
@@ -56,6 +58,7 @@ class Reference:
     limits: Mapping[str, float] = field(default_factory=dict)
     work: Work | None = None
     notes: tuple[str, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
 
 
 def directory(
@@ -137,7 +140,7 @@ def ensure(
         return Reference(None, reason=f"no reference: {lacks}")
     maker = _Maker(request, checkpoint, inputs, environment, watch, say)
     with maker.locked():
-        reason = maker.answer()
+        reason, seconds = maker.answer()
         if reason:
             return Reference(None, reason=reason)
         counted = maker.count()
@@ -145,7 +148,7 @@ def ensure(
     with path.open("rb") as f:
         digest = hashlib.file_digest(f, "sha256").hexdigest()
     notes = (Note.NOT_COUNTED.format(why=counted.reason),) if counted.reason else ()
-    made = Reference(path, digest, work=counted.work, notes=notes)
+    made = Reference(path, digest, work=counted.work, notes=notes, seconds=seconds)
     if request.architecture.limits is None:
         return made
     with np.load(path) as file:
@@ -193,7 +196,7 @@ class _Maker:
     @property
     def path(self) -> Path:
         """The file with the answers."""
-        return self.folder / "reference.npz"
+        return self.folder / FILE
 
     @property
     def scratch(self) -> Path:
@@ -206,46 +209,63 @@ class _Maker:
         lock = self.folder.with_name(self.folder.name + ".lock")
         return held(lock, lambda: self.say("waiting for another process that makes this reference"))
 
-    def answer(self) -> str:
-        """Compute the answers, unless they exist. Return why there are none; empty: there are."""
+    def answer(self) -> tuple[str, Mapping[str, float]]:
+        """Compute the answers, unless they exist, and go on after the last batch of a worker that
+        was interrupted. Return (why there are none, or empty; step → its seconds).
+        """
         if self.path.exists():
-            return ""
+            return "", {}
         reason = shortage(self.request)
         if reason:
-            return reason
+            return reason, {}
         outcome = self._run(self._job(self.request))
         on_device = DEVICES[self.request.device].accelerator and not self.request.trains
         if outcome.status == "oom" and on_device:
             on_host = replace(self.request, device=HOST)
             reason = shortage(on_host)
             if reason:
-                return f"{reason}; on {self.request.device}: {outcome.reason}"
+                return f"{reason}; on {self.request.device}: {outcome.reason}", {}
             self.say(
                 f"the reference does not fit on {self.request.device} in float32"
                 f" ({outcome.reason}): the CPU makes it, which may take long"
             )
             outcome = self._run(self._job(on_host))
         if outcome.status != "ok":
-            return f"no reference: {outcome.status}: {outcome.reason}"
+            return f"no reference: {outcome.status}: {outcome.reason}", {}
         shutil.rmtree(self.folder, ignore_errors=True)
+        for part in self.scratch.glob(PARTS):
+            part.unlink()
         self.scratch.rename(self.folder)
         counted_work.keep(self.folder)
-        return ""
+        seconds = seconds_of(outcome)
+        total = {"total": sum(seconds.values())}
+        self.say(f"reference: {times(total | seconds)}")
+        return "", seconds
 
     def count(self) -> Counted:
         """Return the work of a sample (`counted_work.of`)."""
         self.folder.mkdir(exist_ok=True)
-        job = replace(self._job(self.request), procedure=COUNT)
-        return counted_work.of(self.request, self.folder, lambda: self._run(job), self.scratch)
+        known = self.path if self.path.exists() else None
+        scratch = self.scratch.with_suffix(".work")
+        answering = _job(self.request, self.checkpoint, self.inputs, scratch)
+        job = replace(answering, procedure=COUNT, reference=known)
+        return counted_work.of(self.request, self.folder, lambda: self._run(job), scratch)
 
     def _job(self, request: Request) -> Job:
         return _job(request, self.checkpoint, self.inputs, self.scratch)
 
     def _run(self, job: Job) -> WorkerOutcome:
-        shutil.rmtree(job.log_dir, ignore_errors=True)
-        job.log_dir.mkdir()
+        job.log_dir.mkdir(exist_ok=True)
+        for file in job.log_dir.iterdir():
+            if not file.match(PARTS):
+                file.unlink()
         variables = {**spec_of(self.request.reference).process_env, **_PATIENT}
         return process.run(job, self.environment().python, variables, self.watch)
+
+
+def seconds_of(outcome: WorkerOutcome) -> dict[str, float]:
+    """Return step → its seconds, of the worker that made a reference."""
+    return {"load": (outcome.import_ns + outcome.load_ns) / 1e9, **outcome.seconds}
 
 
 def shortage(request: Request) -> str | None:
