@@ -42,6 +42,8 @@ class Limits:
         planned_ms: quick: the planned length of the test; 0: the length is that of LoadGen's own
             arithmetic.
         longest_ms: quick: a test is refused if its least count takes longer than this; 0: no limit.
+        allowed_ms: quick: a test that takes at most so long is not refused, although it takes
+            longer than `longest_ms`.
         rival_sample_ns: nanoseconds of a sample of the fastest rival. A SUT that is far slower in
             its calibration is put off. 0: none is.
     """
@@ -55,6 +57,7 @@ class Limits:
     trace_bytes: int = 32 << 20
     planned_ms: int = 0
     longest_ms: int = 0
+    allowed_ms: int = 0
     rival_sample_ns: float = 0.0
 
     @property

@@ -25,6 +25,7 @@ from harness.inputs.dataset import Inputs
 from harness.locks import held
 from harness.measurement import counted_work, engines
 from harness.messages import Note
+from harness.request.estimate import REFERENCE_BATCH
 from harness.request.plan import memory_shortage
 from harness.request.request import Request
 from harness.summary import times
@@ -35,7 +36,6 @@ from sut.devices import DEVICES, HOST
 from sut.registry import FIT, missing, module_of, spec_of
 
 _FORMAT = 4
-_BATCH = 32
 # Nothing is timed here, so idle OpenMP threads may sleep. Spinning threads made torch 60 times
 # slower next to another process on two cores.
 _PATIENT = {"OMP_WAIT_POLICY": "PASSIVE"}
@@ -279,7 +279,7 @@ def shortage(request: Request) -> str | None:
 def _job(request: Request, checkpoint: Checkpoint, inputs: Inputs, log_dir: Path) -> Job:
     name = request.reference
     spec = spec_of(name)
-    batch = request.batch_size if request.trains else min(_BATCH, inputs.count)
+    batch = request.batch_size if request.trains else min(REFERENCE_BATCH, inputs.count)
     workload = Workload(
         model=request.model.name,
         task=request.task,

@@ -31,8 +31,8 @@ _clock = time.perf_counter_ns
 # slower than _SUSPICIOUS, all rounds are run, up to _MOST, or up to ROUNDS if these are long.
 _LEAST, _MOST, _ENOUGH_NS, _SUSPICIOUS = 1, 33, 500_000_000, 1.15
 _LONG_NS, _ONE_ROUND_NS = 10_000_000_000, 3_000_000_000
-"""After _LONG_NS no round begins, unless fresh inputs look slower. If one round takes _ONE_ROUND_NS,
-it is enough, because a disturbance is small compared with a batch of a second.
+"""After _LONG_NS there are at most ROUNDS. If one round takes _ONE_ROUND_NS, it is enough, unless
+fresh inputs look slower: a disturbance is small compared with a batch of a second.
 """
 DOUBTFUL, ROUNDS, OTHERS = 1.3, 12, 0.1
 """Fresh inputs that take more than DOUBTFUL times as long are reported. They show kept answers if
