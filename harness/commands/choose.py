@@ -92,8 +92,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="./run.sh choose",
         usage="./run.sh choose MODEL [DATA] [--within TIME] [flags]",
         description=(
-            "Find the SUT that is fastest for a model: all SUTs once, then repeats where they"
-            " decide, one scenario after the other. A SUT that is less than half as fast in its"
+            "Find the SUT that is fastest for a model: all SUTs once in each scenario, then repeats"
+            " where they decide. A SUT that is less than half as fast in its"
             " calibration is measured at the end. The same command continues."
         ),
         allow_abbrev=False,
