@@ -344,9 +344,21 @@ def _rates(rate: float, record: Record, measured: Mapping[str, float]) -> dict[s
 
 
 def first_calls_seconds(outcome: WorkerOutcome) -> float:
-    """Return the seconds that the first batches of all shapes took more than the second ones."""
-    extra_ns = [max(0, shape["first_ns"] - shape["second_ns"]) for shape in outcome.warmup]
-    return sum(extra_ns) / 1e9
+    """Return the seconds that the first batches of all shapes took more than warm ones."""
+    warm_ns = second_ns(outcome)
+    pairs = zip(outcome.warmup, warm_ns, strict=True)
+    return sum(max(0, shape["first_ns"] - second) for shape, second in pairs) / 1e9
+
+
+def second_ns(outcome: WorkerOutcome) -> tuple[int, ...]:
+    """Return the nanoseconds of a warm batch of each shape of the warm-up. A shape that ran once
+    has those of a calibrated batch.
+    """
+    calibrated_ns = outcome.calibration.get("median_sample_ns", 0)
+    return tuple(
+        shape.get("second_ns", int(calibrated_ns * shape.get("size", 1)))
+        for shape in outcome.warmup
+    )
 
 
 def first_answer_seconds(outcome: WorkerOutcome) -> float | None:

@@ -15,6 +15,8 @@ REFERENCE = "reference"
 """The value of `Job.test` for the worker that creates a reference."""
 SERVE = "serve"
 """The value of `Job.test` and of `Job.procedure` for the worker behind `./run.sh serve`."""
+LOADGEN = "loadgen"
+"""The value of `Job.procedure` for a LoadGen test."""
 COUNT = "work"
 """The value of `Job.procedure` for a worker that only counts the work of a reference."""
 START = "start"
@@ -40,6 +42,8 @@ class Limits:
         planned_ms: quick: the planned length of the test; 0: the length is that of LoadGen's own
             arithmetic.
         longest_ms: quick: a test is refused if its least count takes longer than this; 0: no limit.
+        allowed_ms: quick: a test that takes at most so long is not refused, although it takes
+            longer than `longest_ms`.
         rival_sample_ns: nanoseconds of a sample of the fastest rival. A SUT that is far slower in
             its calibration is put off. 0: none is.
     """
@@ -53,6 +57,7 @@ class Limits:
     trace_bytes: int = 32 << 20
     planned_ms: int = 0
     longest_ms: int = 0
+    allowed_ms: int = 0
     rival_sample_ns: float = 0.0
 
     @property
@@ -69,7 +74,7 @@ class Known:
         calibration: its calibration, with the rate of its performance test. Empty for Server, whose
             capacity every repeat measures.
         rate: Server: the requests a second that it found, near which the search begins.
-        second_ns: nanoseconds of a warm batch of each shape of the warm-up.
+        second_ns: nanoseconds of a warm batch of each shape of the warm-up (`figures.second_ns`).
         matrix_flops: floating-point operations a second of a large matrix product; None: the SUT
             multiplies none.
     """
@@ -189,7 +194,7 @@ class Job:
     calibration: Mapping[str, int | float] | None = None
     made_with: Mapping[str, str] = field(default_factory=dict)
     audit: Mapping[str, int] = field(default_factory=dict)
-    procedure: str = "loadgen"
+    procedure: str = LOADGEN
     fresh: Path | None = None
     known: Known | None = None
     stream: bool = False

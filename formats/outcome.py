@@ -6,6 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+TOO_SHORT = "too short"
+"""The test takes far longer than requested. Its number is the seconds of --duration it needs."""
+PUT_OFF = "put off"
+"""A rival is far faster. The number is the samples a second of the calibration."""
+CUT_OFF = "cut off"
+"""The time of a sweep was over. The number is the seconds that the measurement took until then."""
+
+NOT_PREPARED = "not prepared"
+"""The same before the measurement began."""
+
 
 @dataclass(frozen=True)
 class WorkerOutcome:
@@ -27,7 +37,9 @@ class WorkerOutcome:
     (`rate_search.Trial`). `queue`: the waiting requests and the batches over time
     (`batching.summary`), `good_fraction`, the share of the requests within all limits, and `left`
     and `kept_up` (`latency_limits.Limited`). `replicas`: of a SUT that ran as several
-    replicas, see `scenarios.worker.replicas.dispatcher.Replicated.report`.
+    replicas, see `scenarios.worker.replicas.dispatcher.Replicated.report`. `seconds`: of a
+    reference, step → its seconds (`scenarios.worker.reference`). `refused`: TOO_SHORT or
+    PUT_OFF → its number, if the test was skipped for that.
     """
 
     status: str
@@ -57,6 +69,8 @@ class WorkerOutcome:
     search: list[dict[str, Any]] = field(default_factory=list)
     queue: Mapping[str, Any] = field(default_factory=dict)
     replicas: Mapping[str, Any] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    refused: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def nodes(self) -> tuple[str, ...]:

@@ -61,6 +61,8 @@ class Result:
         versions: of Python, the frameworks, NumPy and LoadGen in the SUT's environment.
         sweep: its place in a sweep; None: it was not measured by a sweep.
         cause: why the result is `invalid`: one of CAUSES.
+        refused: why the cell was skipped: TOO_SHORT, PUT_OFF, CUT_OFF or NOT_PREPARED → its number
+            (`formats.outcome`); empty for other reasons.
         loadgen: LoadGen's own verdict. Mode `quick` reports it and does not require it to be VALID.
         metrics: name with unit → value, for all other numbers from the logs.
         binds: the limit of the machine of which the cell uses the larger share: `matrix products`
@@ -104,6 +106,7 @@ class Result:
     status: Status
     reason: str = ""
     cause: str | None = field(default=None, metadata=choices(CAUSES))
+    refused: Mapping[str, float] = field(default_factory=dict)
     loadgen: str | None = None
     metric: Metric | None = None
     metrics: Mapping[str, int | float] = field(default_factory=dict)

@@ -140,6 +140,7 @@ class NotRun(StrEnum):
         " free: free some space, or choose another --out"
     )
     CUT_OFF = "cut off after {seconds:.0f} s"
+    NOT_PREPARED = "the time was up before all was prepared; the same command continues with it"
     CUT_OFF_IN_SWEEP = "{reason}; the same command continues with this cell"
     NOT_FINISHED = "not finished"
 
@@ -735,6 +736,10 @@ class Cost(StrEnum):
         "{test}: {samples:,} samples, {batches}, in about {duration}, until {time};"
         " {memory_mb:.0f} MB for LoadGen, {logs_mb:.0f} MB of logs"
     )
+    TOO_SHORT = (
+        "a quick {scenario} test takes at least {least:.3g} s ({basis}), and --duration"
+        " {duration:g} allows {longest:g} s: give --duration {needed:g}"
+    )
     REFERENCE_LATER = "computed at the first use of these inputs"
 
 
@@ -788,6 +793,10 @@ class Choose(StrEnum):
         " so end them first, or measure later"
     )
     AGAIN = "{command} --again  (measures all again: end other programs first)"
+    NEW_TOKENS = (
+        "an answer has at most {tokens} tokens, so that all SUTs are measured within minutes;"
+        " --new-tokens 128 measures longer answers, in more time"
+    )
     CONTINUE_LONGER = "{command}  (continues, with room for all)"
     FASTEST = "{command}  (measures the fastest one by itself)"
     NOTHING = "./run.sh list --matrix  (which SUT runs which model)"
@@ -835,7 +844,6 @@ class SweepProgress(StrEnum):
     DISTURBED = "; disturbed: {why}"
     MEASURED_AGAIN = "    disturbed, so it is measured again ({number} of {most})"
     RUNS_DISTURBED = "{disturbed} of {runs} runs disturbed"
-    LONGER = "    its test needs more time than planned: it is measured with --duration {duration}"
     FAIL_FAST = "--fail-fast: the sweep ends here; the same command continues"
     TIME_IS_UP = "the time is up; the same command continues"
     NO_COPY_RATE = "the speed of the device's memory is not known: {why}"

@@ -118,10 +118,12 @@ def _not_judged(replicas: Mapping[str, Any]) -> Iterator[str]:
 def _failed(values: dict[str, Any], outcome: WorkerOutcome | None) -> Result:
     """The result of a run of which one test did not end well, or has no outcome."""
     status, reason = Status.ERROR, str(NotRun.NOT_FINISHED)
+    refused: Mapping[str, float] = {}
     if outcome:
         status, reason = Status(outcome.status), outcome.reason
+        refused = outcome.refused
     unranked = (Unranked.STATUS.format(status=status),)
-    return Result(**values, status=status, reason=reason, unranked=unranked)
+    return Result(**values, status=status, reason=reason, refused=refused, unranked=unranked)
 
 
 def _score(directory: Path, record: Record) -> inference.Score:

@@ -71,7 +71,7 @@ def rows(result: Result) -> Iterable[tuple[str, str]]:
     if result.evidence:
         yield "evidence", str(result.evidence["sentence"])
     if result.seconds:
-        yield "time", _times(result.seconds)
+        yield "time", times(result.seconds)
     if result.peak_host_bytes:
         yield "memory", _memory(result.peak_host_bytes, result.peak_device_bytes)
     if result.energy:
@@ -364,7 +364,7 @@ def _energy(result: Result) -> str:
     return "; ".join(parts)
 
 
-def _times(seconds: Mapping[str, float]) -> str:
+def times(seconds: Mapping[str, float]) -> str:
     """The total seconds and their parts, which add up to the total."""
     sums = {"total": "in all", "until_measuring": "until measuring"}
     first = [f"{seconds[name]:.1f} s {words}" for name, words in sums.items() if name in seconds]

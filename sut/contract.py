@@ -109,7 +109,8 @@ class Inference(Protocol):
         and `to_host` of prepared batches.
 
         The SUT must run `call` exactly once, under the framework's profiler. This run is not timed.
-        Its shapes have run before, so it compiles nothing.
+        Its shapes have run before, so it compiles nothing. A reference is not measured and needs no
+        such method.
         """
 
 

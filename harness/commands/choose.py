@@ -16,6 +16,7 @@ from harness.inputs import keras_file
 from harness.messages import Choose
 from harness.request import options
 from harness.request.flags import Parser, add_output, without
+from sut.devices import DEVICES
 from sut.registry import SUTS, spec_of
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 _WITHIN = "10min"
 _SCENARIOS, _DURATION_S = "Offline,SingleStream", "3"
+_NEW_TOKENS = "16"
+"""The tokens of an answer to a user's prompt on a CPU, on which 128 take ten minutes a SUT."""
 _LEAST, _MOST, _UNTIL = 3, 10, 0.05
 _PAGE = "report.html"
 _LOOK_S = 1.0
@@ -44,6 +47,10 @@ def main(arguments: list[str]) -> int:
     deadline = Deadline.after("--within", flags.within)
     values = _values(flags)
     series = cells.make((values,), values, control=False)
+    shortened = "new_tokens" not in values and any(map(_answers_prompts, series))
+    if shortened:
+        values["new_tokens"] = [_NEW_TOKENS]
+        series = cells.make((values,), values, control=False)
     out = next(s.request.options.out for s in series if s.request)
     folder = journal.folder(out, "choose", series, flags.again)
     repeats = RepeatPlan(
@@ -56,6 +63,8 @@ def main(arguments: list[str]) -> int:
     )
     sweep = replace(loop.Sweep.of(folder, series, repeats, deadline), lengthens=True)
     summary = words.summary(sweep, {})
+    if shortened:
+        summary["notes"].append(Choose.NEW_TOKENS.format(tokens=_NEW_TOKENS))
     if flags.dry_run:
         terminal.document(summary) if flags.json else words.show_plan(summary)
         return 0
@@ -83,8 +92,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="./run.sh choose",
         usage="./run.sh choose MODEL [DATA] [--within TIME] [flags]",
         description=(
-            "Find the SUT that is fastest for a model: all SUTs once, then repeats where they"
-            " decide, one scenario after the other. A SUT that is less than half as fast in its"
+            "Find the SUT that is fastest for a model: all SUTs once in each scenario, then repeats"
+            " where they decide. A SUT that is less than half as fast in its"
             " calibration is measured at the end. The same command continues."
         ),
         allow_abbrev=False,
@@ -130,6 +139,15 @@ def _values(flags: argparse.Namespace) -> dict[str, list[str]]:
     if flag == "model" and not keras_file.is_path(flags.of) and not machine.accelerators():
         defaults["size"] = ["mid"]
     return defaults | values
+
+
+def _answers_prompts(one: Series) -> bool:
+    """Return whether a cell generates answers to a user's prompts on a CPU."""
+    request = one.request
+    if request is None or DEVICES[request.device].accelerator:
+        return False
+    own = request.options.dataset is not None and request.weights is not None
+    return own and request.architecture.generates_tokens
 
 
 def _without_environment(series: Sequence[Series]) -> frozenset[int]:

@@ -78,7 +78,7 @@ def run_parser() -> argparse.ArgumentParser:
 
 
 def _cost(request: Any) -> str:
-    """The cost of the run, in a sentence."""
+    """The cost of the run, in a sentence, and in another one if its test takes too long."""
     from harness import terminal
     from harness.request import estimate
 
@@ -88,13 +88,15 @@ def _cost(request: Any) -> str:
     for name, (seconds, size_bytes) in cost.once.items():
         setup += f", {name} {terminal.duration(seconds)}"
         disk_bytes += size_bytes
-    return Cost.RUN.format(
+    text = Cost.RUN.format(
         duration=terminal.duration(cost.all_seconds),
         setup=setup,
         disk_mb=disk_bytes / 1e6,
         memory_gb=cost.memory_bytes / 1e9,
         basis=cost.basis,
     )
+    too_short = estimate.too_short(request)
+    return f"{text}; {too_short}" if too_short else text
 
 
 def _next(result: Any, request: Any) -> str:

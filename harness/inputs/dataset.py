@@ -149,11 +149,11 @@ def prepare(
         synthetic = fresh = held_out
         warmup_rows = 1
         renamed = {f"held_out_{name}": values for name, values in held_out.items()}
-        digest = _digest(arrays | renamed)
+        digest = digest_of(arrays | renamed)
     else:
         synthetic, warmup_rows = _synthetic_like(architecture, arrays, size, _SYNTHETIC)
         fresh = _fresh(architecture, arrays, size, batch_size)
-        digest = _digest(arrays)
+        digest = digest_of(arrays)
     least_flops = architecture.least_flops
     directory = cache / "inputs" / f"{model.name}-{size.name}-{digest[:12]}"
     return Inputs(
@@ -232,7 +232,7 @@ def _fresh(architecture: Architecture, arrays: Arrays, size: Size, batch_size: i
     return {name: array[warmup_rows:] for name, array in synthetic.items()}
 
 
-def _digest(arrays: Arrays) -> str:
+def digest_of(arrays: Arrays) -> str:
     """sha256 of names, dtypes, shapes and bytes of the arrays. The bytes of the .npz are not used,
     because its container may change.
     """

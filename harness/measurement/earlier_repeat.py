@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from formats import reading
+from formats import figures, reading
 from formats.job import PERFORMANCE, Known
 from formats.outcome import WorkerOutcome
 from formats.result import Status
@@ -62,6 +62,6 @@ def _known(outcome: WorkerOutcome) -> Known | None:
     return Known(
         calibration={} if found else {**outcome.calibration, **measured},
         rate=found,
-        second_ns=tuple(shape["second_ns"] for shape in outcome.warmup),
+        second_ns=figures.second_ns(outcome),
         matrix_flops=(outcome.evidence_after or {}).get("matrix_flops"),
     )

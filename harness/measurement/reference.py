@@ -27,16 +27,17 @@ from harness.inputs.dataset import Inputs
 from harness.locks import held
 from harness.measurement import counted_work, engines
 from harness.messages import Note
+from harness.request.estimate import REFERENCE_BATCH
 from harness.request.plan import memory_shortage
 from harness.request.request import Request
+from harness.summary import times
 from scenarios.worker.heartbeat import Beat
-from scenarios.worker.reference import TOP
+from scenarios.worker.reference import FILE, PARTS, TOP
 from sut.contract import Workload
 from sut.devices import DEVICES, HOST
 from sut.registry import FIT, missing, module_of, spec_of
 
 _FORMAT = 4
-_BATCH = 32
 # Nothing is timed here, so idle OpenMP threads may sleep. Spinning threads made torch 60 times
 # slower next to another process on two cores.
 _PATIENT = {"OMP_WAIT_POLICY": "PASSIVE"}
@@ -50,6 +51,7 @@ class Reference:
         limits: the limits of the answers, if they follow from those of the reference; else empty.
         work: the operations and elements of a sample; None: they are not known.
         notes: why they are not known, if the worker could not count them.
+        seconds: step → its seconds, if it was made now; else empty.
     """
 
     path: Path | None
@@ -58,6 +60,7 @@ class Reference:
     limits: Mapping[str, float] = field(default_factory=dict)
     work: Work | None = None
     notes: tuple[str, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
 
 
 def directory(
@@ -140,7 +143,7 @@ def ensure(
     maker = _Maker(request, checkpoint, inputs, environment, watch, say)
     try:
         with maker.locked():
-            reason = maker.answer()
+            reason, seconds = maker.answer()
             if reason:
                 return Reference(None, reason=reason)
             counted = maker.count()
@@ -152,7 +155,7 @@ def ensure(
     with path.open("rb") as f:
         digest = hashlib.file_digest(f, "sha256").hexdigest()
     notes = (Note.NOT_COUNTED.format(why=counted.reason),) if counted.reason else ()
-    made = Reference(path, digest, work=counted.work, notes=notes)
+    made = Reference(path, digest, work=counted.work, notes=notes, seconds=seconds)
     if request.architecture.limits is None:
         return made
     with np.load(path) as file:
@@ -200,7 +203,7 @@ class _Maker:
     @property
     def path(self) -> Path:
         """The file with the answers."""
-        return self.folder / "reference.npz"
+        return self.folder / FILE
 
     @property
     def scratch(self) -> Path:
@@ -213,47 +216,64 @@ class _Maker:
         lock = self.folder.with_name(self.folder.name + ".lock")
         return held(lock, lambda: self.say("waiting for another process that makes this reference"))
 
-    def answer(self) -> str:
-        """Compute the answers, unless they exist. Return why there are none; empty: there are."""
+    def answer(self) -> tuple[str, Mapping[str, float]]:
+        """Compute the answers, unless they exist, and go on after the last batch of a worker that
+        was interrupted. Return (why there are none, or empty; step → its seconds).
+        """
         if self.path.exists():
-            return ""
+            return "", {}
         reason = shortage(self.request)
         if reason:
-            return reason
+            return reason, {}
         outcome = self._run(self._job(self.request))
         on_device = DEVICES[self.request.device].accelerator and not self.request.trains
         if outcome.status == "oom" and on_device:
             on_host = replace(self.request, device=HOST)
             reason = shortage(on_host)
             if reason:
-                return f"{reason}; on {self.request.device}: {outcome.reason}"
+                return f"{reason}; on {self.request.device}: {outcome.reason}", {}
             self.say(
                 f"the reference does not fit on {self.request.device} in float32"
                 f" ({outcome.reason}): the CPU makes it, which may take long"
             )
             outcome = self._run(self._job(on_host))
         if outcome.status != "ok":
-            return f"no reference: {outcome.status}: {outcome.reason}"
+            return f"no reference: {outcome.status}: {outcome.reason}", {}
         used_files.check(self.request.linked)
         shutil.rmtree(self.folder, ignore_errors=True)
+        for part in self.scratch.glob(PARTS):
+            part.unlink()
         self.scratch.rename(self.folder)
         counted_work.keep(self.folder)
-        return ""
+        seconds = seconds_of(outcome)
+        total = {"total": sum(seconds.values())}
+        self.say(f"reference: {times(total | seconds)}")
+        return "", seconds
 
     def count(self) -> Counted:
         """Return the work of a sample (`counted_work.of`)."""
         self.folder.mkdir(exist_ok=True)
-        job = replace(self._job(self.request), procedure=COUNT)
-        return counted_work.of(self.request, self.folder, lambda: self._run(job), self.scratch)
+        known = self.path if self.path.exists() else None
+        scratch = self.scratch.with_suffix(".work")
+        answering = _job(self.request, self.checkpoint, self.inputs, scratch)
+        job = replace(answering, procedure=COUNT, reference=known)
+        return counted_work.of(self.request, self.folder, lambda: self._run(job), scratch)
 
     def _job(self, request: Request) -> Job:
         return _job(request, self.checkpoint, self.inputs, self.scratch)
 
     def _run(self, job: Job) -> WorkerOutcome:
-        shutil.rmtree(job.log_dir, ignore_errors=True)
-        job.log_dir.mkdir()
+        job.log_dir.mkdir(exist_ok=True)
+        for file in job.log_dir.iterdir():
+            if not file.match(PARTS):
+                file.unlink()
         variables = {**spec_of(self.request.reference).process_env, **_PATIENT}
         return process.run(job, self.environment().python, variables, self.watch)
+
+
+def seconds_of(outcome: WorkerOutcome) -> dict[str, float]:
+    """Return step → its seconds, of the worker that made a reference."""
+    return {"load": (outcome.import_ns + outcome.load_ns) / 1e9, **outcome.seconds}
 
 
 def shortage(request: Request) -> str | None:
@@ -267,7 +287,7 @@ def shortage(request: Request) -> str | None:
 def _job(request: Request, checkpoint: Checkpoint, inputs: Inputs, log_dir: Path) -> Job:
     name = request.reference
     spec = spec_of(name)
-    batch = request.batch_size if request.trains else min(_BATCH, inputs.count)
+    batch = request.batch_size if request.trains else min(REFERENCE_BATCH, inputs.count)
     workload = Workload(
         model=request.model.name,
         task=request.task,

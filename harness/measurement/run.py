@@ -8,7 +8,7 @@ import errno
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -38,10 +38,20 @@ from harness.submission import inference, official, training
 from harness.terminal import duration
 from sut.registry import spec_of
 
+NO_LIMIT: AbstractContextManager[None] = nullcontext()
 
-def run(request: Request, reporter: Reporter, started_monotonic_ns: int) -> Result:
+
+def run(
+    request: Request,
+    reporter: Reporter,
+    started_monotonic_ns: int,
+    while_measuring: AbstractContextManager[None] = NO_LIMIT,
+) -> Result:
     """Measure one cell. Raises HarnessError for a fault that the user must fix first. A failing
     worker becomes the Result's status.
+
+    Args:
+        while_measuring: is entered when environment, inputs, weights and reference are there.
     """
     if reason := unsupported(request):
         return not_measured(request, Status.UNSUPPORTED, reason)
@@ -61,7 +71,13 @@ def run(request: Request, reporter: Reporter, started_monotonic_ns: int) -> Resu
     with ExitStack() as stack:
         with _timed(setup, "waiting"):  # only the wait for the lock, not the measurement
             stack.enter_context(_machine(request, reporter))
-        return _run_alone(request, inputs, reporter, setup, started_monotonic_ns)
+        attempt = _prepared(request, inputs, reporter, setup, started_monotonic_ns)
+        options = attempt.request.options
+        with (
+            while_measuring,
+            rundir.opened(options.out, attempt.cell, options.mode, options.sweep) as directory,
+        ):
+            return _measure(attempt, directory, reporter)
 
 
 def _machine(request: Request, reporter: Reporter) -> AbstractContextManager[None]:
@@ -69,27 +85,16 @@ def _machine(request: Request, reporter: Reporter) -> AbstractContextManager[Non
     return locks.machine(reporter.warn, request.options.command, estimate.of(request).all_seconds)
 
 
-def make_weights(request: Request, reporter: Reporter) -> None:
-    """Make the environment and the weights of a cell, so that `run` finds them.
-
-    Nothing is made for a cell that `run` would not measure. Raises HarnessError.
-    """
-    if unsupported(request) or memory_shortage(request, request.precision):
-        return
-    with _machine(request, reporter):
-        if request.options.python is None:
-            environment_of(request, request.spec.environment, reporter, {})
-        checkpoint_of(request, reporter)
-
-
-def _run_alone(
+def _prepared(
     request: Request,
     inputs: dataset.Inputs | None,
     reporter: Reporter,
     setup: dict[str, float],
     started_monotonic_ns: int,
-) -> Result:
-    """Measure one cell while no other cell is prepared or measured on this machine."""
+) -> Attempt:
+    """Make all that the tests of a cell need, unless it exists. The reference of a sweep's cells is
+    made with the first of them.
+    """
     environment = environment_of(request, request.spec.environment, reporter, setup)
     if request.launch:
         with _timed(setup, "cluster"):
@@ -110,6 +115,7 @@ def _run_alone(
             reporter.watch("reference"),
             reporter.say,
         )
+        setup |= {f"reference {name}": s for name, s in reference_answers.seconds.items()}
     cell = request.cell(
         inputs.digest[:12] if request.options.dataset else None,
         weights.digest[:12],
@@ -127,11 +133,7 @@ def _run_alone(
         setup_seconds=setup,
         started_monotonic_ns=started_monotonic_ns,
     )
-    attempt = replace(attempt, known=earlier_repeat.find(attempt))
-    with rundir.opened(
-        request.options.out, cell, request.options.mode, request.options.sweep
-    ) as directory:
-        return _measure(attempt, directory, reporter)
+    return replace(attempt, known=earlier_repeat.find(attempt))
 
 
 def inputs_of(request: Request) -> dataset.Inputs:

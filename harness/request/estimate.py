@@ -4,6 +4,7 @@ rule.
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,13 +16,19 @@ import psutil
 
 from formats import reading
 from formats.cell import STANDARD_INPUTS, Cell, fields_with
+from formats.job import Job
+from formats.outcome import TOO_SHORT
 from formats.result import Result, Status
 from harness.execution import rundir
 from harness.execution.environments import is_made
 from harness.execution.loadgen_run import SHORT_TEST
+from harness.inputs.dataset import digest_of
+from harness.messages import Cost as CostText
 from harness.messages import NotRun
-from harness.request.request import Request
+from harness.request.plan import is_uneven
+from harness.request.request import LONGEST_TIMES, Request
 from harness.request.serving import OFFICIAL_S, USUAL_TRIALS
+from scenarios.offline import LEAST_BATCHES
 from scenarios.table import SCENARIOS
 from sut.devices import DEVICES
 from sut.registry import spec_of
@@ -40,6 +47,10 @@ _COPIED_A_SECOND = 300e6  # bytes
 _LOGS = {"quick": 3_000_000, "valid": 300_000_000, "submission": 600_000_000}
 _LEAST_REQUESTS = 100  # of a trial of Server, about
 _SETUP = ("waiting", "inputs", "checkpoint", "reference")
+REFERENCE_BATCH = 32
+"""The most inputs of a batch of a reference."""
+_FORCED = 0.5  # the candidates' forward pass as a share of the time of generated answers
+_COUNTING_S = 10.0
 _SUMS = ("until_measuring", "total")
 
 
@@ -135,7 +146,7 @@ def _seconds_again(request: Request, result: Result) -> float:
     kept = {
         k: s
         for k, s in result.seconds.items()
-        if k not in (*_SETUP, *_SUMS) and not k.startswith("environment ")
+        if k not in (*_SETUP, *_SUMS) and not k.startswith(("environment ", "reference "))
     }
     if request.options.mode == "quick" and not request.trains:
         kept["performance"] = max(request.duration, 3e-3 * result.metrics.get("ms_per_step", 0))
@@ -195,17 +206,55 @@ def _by_rule(request: Request) -> Cost:
             + request.batch_bytes(request.precision)
         ),
         basis=RULE,
-        once=dict(_made_once(request, weights, answers_s)),
+        once=dict(_made_once(request, weights)),
     )
+
+
+def too_short(request: Request) -> str | None:
+    """Return a sentence if a quick test takes longer than --duration allows: as an earlier run of
+    the cell found, or by the rule. None: it does not.
+    """
+    if request.options.mode != "quick" or request.trains or request.serving or request.spec.remote:
+        return None
+    earlier = [r for r in earlier_results(request) if _alike(request, r.cell)]
+    refused = [r.refused[TOO_SHORT] for r in earlier if TOO_SHORT in r.refused]
+    if refused:
+        needed_s = max(refused)
+    elif earlier:
+        return None
+    else:
+        needed_s = float(f"{_least_test_seconds(request) / LONGEST_TIMES:.2g}")
+    if needed_s <= request.duration:
+        return None
+    return CostText.TOO_SHORT.format(
+        scenario=request.options.scenario,
+        least=LONGEST_TIMES * needed_s,
+        duration=request.duration,
+        longest=LONGEST_TIMES * request.duration,
+        needed=needed_s,
+        basis="an earlier run" if refused else "an estimate",
+    )
+
+
+def _least_test_seconds(request: Request) -> float:
+    """Estimate the seconds of the shortest quick test. If inputs are uneven, it makes whole passes
+    over them.
+    """
+    samples = _samples(request)
+    least = 1
+    if request.options.scenario == "Offline":
+        least = LEAST_BATCHES * request.batch_size
+    if request.end_tokens or is_uneven(request.options, request.model):
+        whole = math.lcm(request.batch_size, samples)
+        least = whole * math.ceil(least / whole)
+    return least * _sample_seconds(request)
 
 
 def _start(environment: str) -> tuple[float, int]:
     return _CORE_START if environment == "core" else _FRAMEWORK_START
 
 
-def _made_once(
-    request: Request, weights: int, answers_s: float
-) -> Iterator[tuple[str, tuple[float, int]]]:
+def _made_once(request: Request, weights: int) -> Iterator[tuple[str, tuple[float, int]]]:
     yield from _environments(request)
     if (
         weights
@@ -224,13 +273,50 @@ def _made_once(
     if weights and request.weights and request.weights.names:
         stored = request.size.weight_bytes(request.size.precision)
         yield "copy of the weights", (stored / _COPIED_A_SECOND, stored)
-    if (
-        request.options.dataset
-        or request.weights
-        or not _any(request.options.cache / "references", f"{request.benchmark}-*/reference.npz")
-    ):
-        start_s, _ = _start(spec_of(request.reference).environment)
-        yield f"reference of {request.benchmark}", (start_s + answers_s, 1_000_000)
+    reference_s = _reference_seconds(request)
+    if reference_s:
+        yield f"reference of {request.benchmark}", (reference_s, 1_000_000)
+
+
+def _reference_seconds(request: Request) -> float:
+    """The seconds that making the reference takes: as long as an earlier one of the same model, for
+    each answer, or else by rule. 0 if there is one of these inputs and weights.
+    """
+    samples = _samples(request)
+    known: list[float] = []
+    for path in request.options.cache.glob(f"references/{request.benchmark}-*/reference.npz"):
+        try:
+            job = reading.from_file(path.with_name("job.json"), reading.job)
+            outcome = reading.from_file(path.with_name("outcome.json"), reading.outcome)
+        except (OSError, ValueError):
+            continue
+        if not outcome.seconds:  # of an older version, which is not used
+            continue
+        if _is_reference_of(request, job):
+            return 0.0
+        load_s = (outcome.import_ns + outcome.load_ns) / 1e9
+        share = samples / job.limits.performance_sample_count
+        known.append(load_s + share * sum(outcome.seconds.values()))
+    if known:
+        return max(known)
+    start_s, _ = _start(spec_of(request.reference).environment)
+    batch_size = request.batch_size if request.trains else min(REFERENCE_BATCH, samples)
+    answers_s = samples * _sample_seconds(replace(request, batch_size=batch_size))
+    if not request.trains and request.architecture.generates_tokens:
+        return start_s + (1 + _FORCED) * answers_s + min(_COUNTING_S, answers_s)
+    return start_s + answers_s
+
+
+def _is_reference_of(request: Request, job: Job) -> bool:
+    """Return whether a reference was made of the inputs and the weights of a request. The contents
+    of weights are not read, so a folder is known by its path.
+    """
+    if request.given and digest_of(request.given.arrays)[:12] not in job.inputs.parent.name:
+        return False
+    if not request.weights:
+        return True
+    files = job.workload.checkpoint.glob("*.safetensors")
+    return any(file.resolve().parent == request.weights.path.resolve() for file in files)
 
 
 def _environments(request: Request) -> Iterator[tuple[str, tuple[float, int]]]:

@@ -60,6 +60,7 @@ class Request:
     Attributes:
         requested_batch: see `Cell.requested_batch`.
         rival_sample_ns: see `Limits`.
+        allowed_s: the seconds that a quick test may always take (`Limits.allowed_ms`).
         given: the user's prompts, which are read to find faults in them. None: there are none, or
             `--dataset` holds pictures or arrays, which are read later.
         used: the stamps of the user's files before they were read.
@@ -76,6 +77,7 @@ class Request:
     device: str
     duration: float
     rival_sample_ns: float = 0.0
+    allowed_s: float = 0.0
     rules: rules.Rules
     sut_options: Mapping[str, Any]
     end_tokens: tuple[int, ...] = ()
@@ -385,6 +387,7 @@ class Request:
                 trace_bytes=pace.trace_bytes,
                 planned_ms=planned_ms,
                 longest_ms=LONGEST_TIMES * planned_ms,
+                allowed_ms=int(self.allowed_s * 1e3),
                 rival_sample_ns=self.rival_sample_ns,
             )
         scenario = self.rules.scenarios[self.options.scenario]

@@ -21,7 +21,17 @@ _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600}
 
 
 class TimeUp(KeyboardInterrupt):
-    """The time of a measurement is over. Its worker ends and its files stay, as after Ctrl-C."""
+    """The time of a measurement is over. Its worker ends and its files stay, as after Ctrl-C.
+
+    Attributes:
+        seconds: the time that it had.
+        measuring: whether everything was prepared, so that the cell itself took the time.
+    """
+
+    def __init__(self, seconds: float, measuring: bool):
+        super().__init__(NotRun.CUT_OFF.format(seconds=seconds))
+        self.seconds = seconds
+        self.measuring = measuring
 
 
 @dataclass(frozen=True)
@@ -61,11 +71,13 @@ class Deadline:
 
     @contextmanager
     def limit(self, share: float = 1.0) -> Iterator[None]:
-        """Raise TimeUp in the block at the end, or after this share of the whole time."""
+        """Raise TimeUp in the block at the end, or after this share of the whole time. A limit with
+        a share, that of a measurement, may be within one without, and ends it.
+        """
         seconds = max(min(self.left_s, share * self.seconds), 1e-3)
 
         def end(number: int, frame: object) -> NoReturn:
-            raise TimeUp(NotRun.CUT_OFF.format(seconds=seconds))
+            raise TimeUp(seconds, measuring=share < 1)
 
         before = signal.signal(signal.SIGALRM, end)
         signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from formats.bounds import TooLarge
+from formats.outcome import CUT_OFF, NOT_PREPARED, PUT_OFF, TOO_SHORT
 from formats.result import Result, Status
 from harness import locks
 from harness.comparison.runs import read
@@ -30,10 +30,6 @@ from harness.terminal import Terminal, duration, until
 AGAIN_A_REPEAT = 2
 """The most times that a disturbed repeat is measured again at once."""
 FAILED = (Status.INVALID, Status.OOM, Status.ERROR, Status.SKIPPED)
-# The end of a message of `scenarios.worker.preflight`.
-_TOO_SHORT = re.compile(r"give --duration ([\d.]+)$")
-# The beginning of another one.
-PUT_OFF = re.compile(r"put off: (\S+) samples/s")
 _AGAIN = (Status.ERROR, Status.OOM, Status.SKIPPED)
 _FIRST_REPEAT = ("waiting", "checkpoint", "reference", "compile", "calibration")
 """Phases of a measurement that are short or absent in later repeats of the cell."""
@@ -49,7 +45,7 @@ class Sweep:
         shortages: number of a series → why memory is too short for it.
         most_again: the most times that disturbed repeats are measured again in the whole sweep.
         deadline: the end of --for. None: the sweep ends when all is measured.
-        lengthens: whether a test that is longer than planned gets the time it needs. Otherwise its
+        lengthens: whether a test that is longer than planned gets the time of a cell. Otherwise its
             cell is skipped.
         after_each: called with all results before the first cell and after each one.
     """
@@ -108,13 +104,11 @@ class _Known:
         results: (number of a series, repeat) → the last result.
         attempts: how many times each repeat was measured.
         next_s: number of a measured series → the seconds that its next repeat will take.
-        durations: number of a series → the seconds of --duration that its test needs.
     """
 
     results: dict[tuple[int, int], Result]
     attempts: Counter[tuple[int, int]]
     next_s: dict[int, float] = field(default_factory=dict)
-    durations: dict[int, float] = field(default_factory=dict)
 
     def seconds_left(self, sweep: Sweep) -> float:
         """Estimate the seconds of all repeats that are left. The costs of cells that were not
@@ -188,7 +182,7 @@ def _measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> Results:
     def phases() -> Iterator[tuple[list[tuple[int, int]], Sequence[Series]]]:
         yield noisy, first
         yield failed, sweep.series
-        put_off = [key for key, result in known.results.items() if PUT_OFF.match(result.reason)]
+        put_off = [key for key, result in known.results.items() if PUT_OFF in result.refused]
         yield put_off, sweep.series
 
     is_late = False
@@ -214,11 +208,6 @@ def _repeat(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: 
     key = (series.number, repeat)
     while True:
         result = _one(sweep, series, repeat, known, reporter)
-        needed_s = needed_duration(result)
-        if sweep.lengthens and needed_s and series.number not in known.durations:
-            known.durations[series.number] = needed_s
-            reporter.say(SweepProgress.LONGER.format(duration=duration(needed_s)))
-            continue
         if not known.disturbed_again(sweep, key):
             return result
         reporter.say(
@@ -242,11 +231,11 @@ def _one(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: Ter
         )
     )
     request = series.request
-    seconds = known.durations.get(series.number, request.duration)
+    allowed_s = LONGEST_CELL * sweep.deadline.seconds if sweep.lengthens and sweep.deadline else 0.0
     mark = journal.mark(sweep.folder.name, series, repeat)
     request = replace(
         request,
-        duration=seconds,
+        allowed_s=allowed_s,
         rival_sample_ns=_rival_sample_ns(sweep, series, known),
         options=replace(request.options, sweep=mark),
     )
@@ -283,14 +272,16 @@ def _result(sweep: Sweep, number: int, request: Request, reporter: Terminal) -> 
     try:
         if sweep.deadline is None:
             return run.run(request, reporter, time.monotonic_ns())
+        of_cell = sweep.deadline.limit(LONGEST_CELL)
         with sweep.deadline.limit():
-            run.make_weights(request, reporter)
-        with sweep.deadline.limit(LONGEST_CELL):
-            return run.run(request, reporter, time.monotonic_ns())
+            return run.run(request, reporter, time.monotonic_ns(), of_cell)
     except TimeUp as e:
-        journal.note_cut_off(sweep.folder, number)
-        reason = NotRun.CUT_OFF_IN_SWEEP.format(reason=e)
-        return run.not_measured(request, Status.SKIPPED, reason)
+        cause, reason = NOT_PREPARED, str(NotRun.NOT_PREPARED)
+        if e.measuring:
+            journal.note_cut_off(sweep.folder, number)
+            cause, reason = CUT_OFF, NotRun.CUT_OFF_IN_SWEEP.format(reason=e)
+        skipped = run.not_measured(request, Status.SKIPPED, reason)
+        return replace(skipped, refused={cause: e.seconds})
     except (HarnessError, TooLarge) as e:
         return run.not_measured(request, Status.ERROR, str(e))
 
@@ -308,7 +299,7 @@ def _first_repeat_s(result: Result) -> float:
     return sum(
         seconds
         for phase, seconds in result.seconds.items()
-        if phase in _FIRST_REPEAT or phase.startswith("environment ")
+        if phase in _FIRST_REPEAT or phase.startswith(("environment ", "reference "))
     )
 
 
@@ -330,8 +321,7 @@ def _outcome(
 
 def needed_duration(result: Result) -> float | None:
     """The seconds of --duration that a skipped test needs. None if it was not skipped for that."""
-    match = _TOO_SHORT.search(result.reason)
-    return float(match[1]) if match else None
+    return result.refused.get(TOO_SHORT)
 
 
 def disturbed(result: Result) -> str:

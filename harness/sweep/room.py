@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from formats.outcome import CUT_OFF, NOT_PREPARED, PUT_OFF
 from formats.result import Result, Status
+from harness.figure import short
 from harness.messages import NoRoom
 from harness.report.comparison import listed
 from harness.sweep.deadline import LONGEST_CELL
-from harness.sweep.loop import PUT_OFF, Sweep
+from harness.sweep.loop import Sweep
 from harness.sweep.schedule import Results
 from harness.terminal import duration
 
-# The beginning of NotRun.CUT_OFF.
-_CUT_OFF = re.compile(r"cut off after ([\d.]+) s")
 _LONGER = 2
 """A run that was cut off is expected to take at most this many times as long."""
 _MARGIN = 1.25
@@ -46,7 +45,7 @@ def missing(sweep: Sweep, results: Results) -> list[Missing]:
         of_cell = [result for (number, _), result in results.items() if number == series.number]
         sut, scenario = request.options.sut, request.options.scenario
         cut_off_s = max(map(_cut_off_s, of_cell), default=0.0)
-        if not of_cell:
+        if all(NOT_PREPARED in result.refused for result in of_cell):
             seconds = _estimate(sweep, series.number, sut, results)
             found.append(Missing(sut, scenario, seconds, cut_off=False))
         elif cut_off_s and not any(result.status is Status.OK for result in of_cell):
@@ -83,17 +82,16 @@ def put_off(results: Results) -> Iterator[str]:
     grouped: dict[str, list[str]] = {}
     good = {number for (number, _), result in results.items() if result.status is Status.OK}
     for (number, _), result in results.items():
-        match = PUT_OFF.match(result.reason)
-        if match and number not in good:
-            text = NoRoom.CALIBRATED.format(sut=result.cell.sut, rate=match[1])
+        rate = result.refused.get(PUT_OFF)
+        if rate and number not in good:
+            text = NoRoom.CALIBRATED.format(sut=result.cell.sut, rate=short(rate))
             grouped.setdefault(result.cell.scenario, []).append(text)
     for scenario, suts in grouped.items():
         yield NoRoom.PUT_OFF.format(scenario=scenario, suts=listed(suts))
 
 
 def _cut_off_s(result: Result) -> float:
-    match = _CUT_OFF.match(result.reason)
-    return float(match[1]) if match else 0.0
+    return result.refused.get(CUT_OFF, 0.0)
 
 
 def _estimate(sweep: Sweep, number: int, sut: str, results: Results) -> float:

@@ -60,8 +60,8 @@ def next_step(
     series: Sequence[Series], results: Results, repeats: RepeatPlan
 ) -> tuple[Series, int] | None:
     """The next measurement. All cells are measured once, then all again, so that a drift affects
-    all of them. A decisive sweep does so comparison by comparison, so that the first question is
-    answered first. None: all are done.
+    all of them. A decisive sweep measures all cells once, and then repeats comparison by
+    comparison, so that the first question is answered first. None: all are done.
 
     Each round has another order. So an effect of one cell on the next, such as heat, does not
     affect the same cell in every round.
@@ -85,23 +85,29 @@ def steps(
     if repeats.screens:
         targets |= dict.fromkeys(_slower_with_switch(series, results), 1)
     left = []
-    for together in _in_turns(series, repeats):
-        for repeat in range(1, max(targets.values(), default=0) + 1):
-            for each in _order(together, repeats, repeat):
-                is_planned = repeat <= targets.get(each.number, 0)
-                if is_planned and (each.number, repeat) not in results:
-                    left.append((each, repeat))
+    for together, repeat in _rounds(series, repeats, max(targets.values(), default=0)):
+        for each in _order(together, repeats, repeat):
+            is_planned = repeat <= targets.get(each.number, 0)
+            if is_planned and (each.number, repeat) not in results:
+                left.append((each, repeat))
     return left
 
 
-def _in_turns(series: Sequence[Series], repeats: RepeatPlan) -> Sequence[Sequence[Series]]:
-    """The groups of series that are measured in turns, one group after the other."""
-    if not repeats.decisive:
-        return [series]
+def _rounds(
+    series: Sequence[Series], repeats: RepeatPlan, most: int
+) -> Iterator[tuple[Sequence[Series], int]]:
+    """Yield (series that are measured in turns, repeat), in order. A decisive sweep has a first
+    round of all, and then the repeats of one comparison after the other.
+    """
+    together = range(1, most + 1)[:1] if repeats.decisive else range(1, most + 1)
+    for repeat in together:
+        yield series, repeat
     groups: dict[tuple[object, ...], list[Series]] = {}
     for each in series:
         groups.setdefault(each.comparison, []).append(each)
-    return list(groups.values())
+    for group in groups.values():
+        for repeat in range(len(together) + 1, most + 1):
+            yield group, repeat
 
 
 def _order(series: Sequence[Series], repeats: RepeatPlan, repeat: int) -> Iterator[Series]:

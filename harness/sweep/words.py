@@ -30,6 +30,7 @@ def summary(sweep: Sweep, missing: Mapping[str, str]) -> dict[str, Any]:
     requests = [s.request for s in sweep.series if s.request]
     reasons = [reason for request in requests for reason in request.reasons]
     of_each_benchmark = {request.benchmark: request for request in requests}
+    too_short = [] if sweep.lengthens else map(estimate.too_short, requests)
     unjudged = [reference.shortage(request) for request in of_each_benchmark.values()]
     results = dict(journal.finished(sweep.folder.name, sweep.series))
     left = schedule.steps(sweep.series, results, sweep.repeats)
@@ -59,7 +60,7 @@ def summary(sweep: Sweep, missing: Mapping[str, str]) -> dict[str, Any]:
         "to_make": sorted(cost.once),
         "unsupported": {label: why for label, why in obstacles.items() if why},
         "missing": dict(missing),
-        "notes": [*dict.fromkeys(reasons), *filter(None, unjudged)],
+        "notes": [*dict.fromkeys([*reasons, *filter(None, [*unjudged, *too_short])])],
     }
 
 

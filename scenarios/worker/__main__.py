@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from formats.job import COUNT, PROFILE, SERVE, Job, read_job
+from formats.job import COUNT, PROFILE, REFERENCE, SERVE, Job, read_job
 from formats.outcome import WorkerOutcome
 from formats.writing import write_json
 from scenarios.worker import (
@@ -56,7 +56,7 @@ class Loaded:
     Attributes:
         test: the test whose job loaded it.
         sut: an `Inference` or a `Training`.
-        slowest_ns: the time of the slowest batch while warming up; 0 for a training.
+        slowest_ns: the time of the slowest warm batch; 0 if no shape ran twice.
         fields: `import_ns`, `load_ns`, `warmup`, `answers`, `cache_hits` and `cache_misses` of the
             WorkerOutcome.
     """
@@ -215,15 +215,15 @@ def load_and_warm_up(job: Job, beat: Heartbeat) -> Loaded:
     sut.synchronise()
     fields: dict[str, Any] = {"import_ns": import_ns, "load_ns": _clock() - start}
     # A training has no warm-up, because a step would change the model. Its first step is timed
-    # separately. Serving warms up its own shapes, and counting needs none.
-    if job.workload.task == FIT or job.procedure in (SERVE, COUNT):
+    # separately. Serving warms up its own shapes. Neither counting nor a reference is timed.
+    if job.workload.task == FIT or job.procedure in (SERVE, COUNT) or job.test == REFERENCE:
         return Loaded(job.test, sut, 0, fields)
     hits = compilations.hits()
     misses = compilations.misses()
     fields["warmup"], fields["answers"] = warm_up(job, sut, beat)
     fields["cache_hits"] = compilations.hits() - hits
     fields["cache_misses"] = compilations.misses() - misses
-    slowest_ns = max(shape["second_ns"] for shape in fields["warmup"])
+    slowest_ns = max(shape.get("second_ns", 0) for shape in fields["warmup"])
     return Loaded(job.test, sut, slowest_ns, fields)
 
 

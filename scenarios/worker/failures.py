@@ -55,7 +55,7 @@ def outcome_of(error: Exception, sut: str, device: str = HOST) -> WorkerOutcome:
     if isinstance(error, Unsupported):
         return WorkerOutcome("unsupported", str(error))
     if isinstance(error, preflight.Refused):
-        return WorkerOutcome("skipped", str(error))
+        return WorkerOutcome("skipped", str(error), refused=error.numbers)
     known, kind = SUTS | REFERENCES, type(error).__name__
     words = (*_OUT_OF_MEMORY, *(known[sut].out_of_memory if sut in known else ()))
     first, *others = f"{kind}: {error}".strip().split("\n")

@@ -30,9 +30,9 @@ _clock = time.perf_counter_ns
 # There are more than _LEAST rounds, and they go on until _ENOUGH_NS is spent. If fresh inputs look
 # slower than _SUSPICIOUS, all rounds are run, up to _MOST, or up to ROUNDS if these are long.
 _LEAST, _MOST, _ENOUGH_NS, _SUSPICIOUS = 1, 33, 500_000_000, 1.15
-_LONG_NS = 10_000_000_000
-"""After so much time no round begins, unless fresh inputs look slower. A disturbance is small
-compared with a batch of seconds, and four rounds are twelve batches.
+_LONG_NS, _ONE_ROUND_NS = 10_000_000_000, 3_000_000_000
+"""After _LONG_NS there are at most ROUNDS. If one round takes _ONE_ROUND_NS, it is enough, unless
+fresh inputs look slower: a disturbance is small compared with a batch of a second.
 """
 DOUBTFUL, ROUNDS, OTHERS = 1.3, 12, 0.1
 """Fresh inputs that take more than DOUBTFUL times as long are reported. They show kept answers if
@@ -128,9 +128,10 @@ def _parts(times: Times) -> list[Times]:
 def _enough(times: Times, spent_ns: int) -> bool:
     """Return whether the rounds decide. If fresh inputs look slower, `thirds` needs ROUNDS."""
     rounds = len(times)
-    if spent_ns >= _LONG_NS:
-        return rounds >= ROUNDS or (rounds > 0 and slower(times) <= _SUSPICIOUS)
-    return rounds > _LEAST and spent_ns >= _ENOUGH_NS and slower(times) <= _SUSPICIOUS
+    if spent_ns >= _LONG_NS and rounds >= ROUNDS:
+        return True
+    least = 0 if spent_ns >= _ONE_ROUND_NS else _LEAST
+    return rounds > least and spent_ns >= _ENOUGH_NS and slower(times) <= _SUSPICIOUS
 
 
 def _least(times: Times) -> tuple[float, float, float]:

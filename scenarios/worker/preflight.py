@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from formats.job import Job
+from formats.outcome import PUT_OFF, TOO_SHORT
 from scenarios.table import SCENARIOS
 
 _MEMORY_BYTES, _ACCURACY_ROW_BYTES = 300, 70
@@ -31,7 +32,14 @@ _FAR_SLOWER = 2.0
 class Refused(Exception):
     """The test would run out of memory, disk or time. The message says of which, by how much, and
     what to change.
+
+    Attributes:
+        numbers: see `WorkerOutcome.refused`.
     """
+
+    def __init__(self, reason: str, numbers: Mapping[str, float] | None = None):
+        super().__init__(reason)
+        self.numbers = numbers or {}
 
 
 @dataclass(frozen=True)
@@ -114,9 +122,10 @@ def check_time(plan: Plan, job: Job, least: str) -> None:
             issue.
     """
     longest_s = job.limits.longest_ms / 1e3
-    if job.limits.quick and plan.seconds > longest_s:
+    allowed_s = max(longest_s, job.limits.allowed_ms / 1e3)
+    if job.limits.quick and plan.seconds > allowed_s:
         asked_s = job.limits.planned_ms / 1e3
-        needed_s = asked_s * plan.seconds / longest_s
+        needed_s = float(f"{1.1 * asked_s * plan.seconds / longest_s:.2g}")
         passes = (
             f", and whole passes over the {job.limits.performance_sample_count} prompts, which cost"
             " different amounts"
@@ -126,7 +135,8 @@ def check_time(plan: Plan, job: Job, least: str) -> None:
         raise Refused(
             f"preflight: a quick {job.scenario} test measures at least {least}: {samples}, about"
             f" {plan.seconds:.3g} s, and --duration {asked_s:g} allows {longest_s:g} s: give"
-            f" --duration {float(f'{1.1 * needed_s:.2g}'):g}"
+            f" --duration {needed_s:g}",
+            {TOO_SHORT: needed_s},
         )
 
 
@@ -136,7 +146,8 @@ def check_rival(sample_ns: float, job: Job) -> None:
     if rival_ns and sample_ns > _FAR_SLOWER * rival_ns:
         raise Refused(
             f"put off: {_rate(sample_ns)} samples/s in its calibration, and the fastest SUT has"
-            f" {_rate(rival_ns)} samples/s"
+            f" {_rate(rival_ns)} samples/s",
+            {PUT_OFF: 1e9 / sample_ns},
         )
 
 

@@ -16,9 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from formats.figures import TOKEN_BYTES
 from formats.job import (
     ACCURACY,
     COUNT,
+    LOADGEN,
     PERFORMANCE,
     PROFILE,
     REFERENCE,
@@ -49,6 +51,7 @@ from scenarios.worker.answers import pack
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
 from scenarios.worker.qsl import Qsl, shuffled
 from scenarios.worker.replicas.dispatcher import Replicated
+from scenarios.worker.warm_up import TOKENS
 from scenarios.worker.watch import Watch
 from sut.contract import Inference
 
@@ -266,7 +269,8 @@ def calibrate(
         _library(sut, job.inputs) if ends else _library(sut, job.synthetic, job.warmup_rows)
     )
     samples_like.load(range(samples_like.count))
-    beat.enter("calibrate", hang_limit_s(slowest_ns) + _silence_s(sut))
+    limit_s = hang_limit_s(slowest_ns) if slowest_ns else LOAD_LIMIT_S
+    beat.enter("calibrate", limit_s + _silence_s(sut))
     if isinstance(sut, engine.EngineSut) and SCENARIOS[job.scenario].many_at_once:
         return saturation.calibrate(job, sut, samples_like, beat, slowest_ns)
     respond = loadgen.responder(beat, watch, dry=True)
@@ -274,8 +278,9 @@ def calibrate(
     batch = job.workload.batch_size
     began = _clock()
     # A window has at least as many batches as the SUT keeps in flight. A single batch of two that
-    # overlap would look twice as slow.
-    least = max(2 if batch > 1 else 1, sut.in_flight) * batch
+    # overlap would look twice as slow. A generated batch is many forward passes.
+    is_long = batch == 1 or job.answer == TOKENS
+    least = max(1 if is_long else 2, sut.in_flight) * batch
     windows, samples = batching.answer_while(
         watch.queue,
         lambda: _windows(
@@ -353,6 +358,9 @@ def _plan(
 
 def row_bytes(job: Job, sut: Inference) -> int:
     """The bytes of the longest answer."""
+    buckets = job.workload.config.get("new_token_buckets")
+    if buckets:
+        return TOKEN_BYTES * int(buckets[-1])
     synthetic = Qsl(job.synthetic, sut.prepare)
     longest = job.warmup_rows - 1  # the warm-up rows ascend
     synthetic.load([longest])
@@ -362,14 +370,16 @@ def row_bytes(job: Job, sut: Inference) -> int:
 
 
 def make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
-    """Answer every input without LoadGen, and write reference.npz and work.json."""
+    """Answer every input without LoadGen, and write reference.npz and work.json. The first batch
+    may take long, because nothing ran before it.
+    """
     qsl = Qsl(job.inputs, sut.prepare)
     size = job.workload.batch_size
-    batches = -(-qsl.count // size)
-    beat.enter("test", 3 * hang_limit_s(slowest_ns), 2 * batches)
+    beat.enter("test", LOAD_LIMIT_S, -(-qsl.count // size))
+    path = job.log_dir / reference.FILE
     start = _clock()
-    reference.write_reference(
-        job.log_dir / "reference.npz",
+    seconds = reference.write_reference(
+        path,
         sut,
         qsl.arrays,
         prepared=qsl.in_turn(size),
@@ -380,26 +390,29 @@ def make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float)
         mask=job.workload.config.get("mask"),
     )
     spent_ns = _clock() - start
-    count_work(job, sut, beat, slowest_ns)
-    return {
-        "test_ns": spent_ns,
-        "evidence_after": dataclasses.asdict(evidence.watch(sut, evidence.batches(job, sut))),
-    }
+    seconds |= _count_work(dataclasses.replace(job, reference=path), sut, beat)
+    return {"test_ns": spent_ns, "seconds": seconds}
 
 
 def train(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
     """Train. A reference also writes work.json."""
     fields = fit.train(job, sut, beat, slowest_ns)
     if job.test == REFERENCE:
-        count_work(job, sut, beat, slowest_ns)
+        fields["seconds"] = _count_work(job, sut, beat)
     return fields
 
 
 def count_work(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
     """Write work.json of a reference."""
+    return {"seconds": _count_work(job, sut, beat)}
+
+
+def _count_work(job: Job, sut: Any, beat: Heartbeat) -> dict[str, float]:
+    """Write work.json. Return its seconds."""
     beat.allow(LOAD_LIMIT_S)
+    start = _clock()
     work.write(job, sut, beat)
-    return {}
+    return {COUNT: (_clock() - start) / 1e9}
 
 
 def start(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
@@ -454,7 +467,7 @@ def _write_own_logits(job: Job, sut: Inference) -> None:
 
 
 PROCEDURES: dict[str, Procedure] = {
-    "loadgen": loadgen_test,
+    LOADGEN: loadgen_test,
     "reference": make_reference,
     "fit": train,
     COUNT: count_work,

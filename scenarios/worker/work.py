@@ -1,6 +1,7 @@
 """Counts the work of a sample on the reference: its operations, and the elements that it moves.
 
-The reference answers some inputs, or trains on them, one at a time.
+The reference answers some inputs, or trains on them, one at a time. Of an answer of many tokens it
+computes the first, the second and the last one again.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from sut.registry import COUNTER, FIT, REFERENCE
 
 FILE = "work.json"
 _MOST_SHAPES = 6
-_LONGEST_S = 60
+_LONGEST_S = 10
 """No further input is counted after so many seconds. A large model takes minutes for one."""
 _MASK = "attention_mask"
 _LENGTHS = ("prompt_length", "max_new_tokens")
@@ -45,6 +46,7 @@ def write(job: Job, sut: Any, beat: Heartbeat) -> None:
 def _count(job: Job, sut: Any, beat: Heartbeat) -> Work:
     with np.load(job.inputs) as file:
         inputs = {name: file[name] for name in file.files}
+    known = _known_answers(job)
     first, later, tokens = NOTHING, NOTHING, 0.0
     covered = 0.0
     end = time.monotonic() + _LONGEST_S
@@ -57,16 +59,12 @@ def _count(job: Job, sut: Any, beat: Heartbeat) -> Work:
         if job.workload.task == FIT:
             first = first.plus(_of_step(sut, batch), share)
             continue
-        if "max_new_tokens" not in batch:
-            part, _ = _of_answer(sut, batch)
-            first = first.plus(part, share)
-            continue
-        one_token = {**batch, "max_new_tokens": np.ones_like(batch["max_new_tokens"])}
-        part, _ = _of_answer(sut, one_token)
-        whole, answer = _of_answer(sut, batch)
+        part = _of_answer(sut, batch, 1)
         first = first.plus(part, share)
-        later = later.plus(whole, share).plus(part, -share)
-        tokens += share * (int(answer["n_tokens"][0]) - 1)
+        if "max_new_tokens" in batch:
+            answer = _answer(sut, batch, row, known)
+            later = later.plus(_of_later(sut, batch, answer, part), share)
+            tokens += share * (len(answer) - 1)
     first = NOTHING.plus(first, 1 / covered)
     if not first.all_flops:
         raise ValueError("the reference ran no products in PyTorch")
@@ -74,11 +72,55 @@ def _count(job: Job, sut: Any, beat: Heartbeat) -> Work:
     return Work(first=first, token=token)
 
 
-def _of_answer(sut: Any, batch: Batch) -> tuple[Part, Batch]:
-    """The work of one answer, and the answer."""
-    outputs: list[Any] = []
-    part = _counted(lambda: outputs.append(sut.predict(batch)))
-    return part, sut.to_host(outputs[0])
+def _known_answers(job: Job) -> dict[str, np.ndarray]:
+    """The `tokens` and `n_tokens` of the reference's answers. Empty if there are none."""
+    if job.reference is None:
+        return {}
+    with np.load(job.reference) as file:
+        return {name: file[name] for name in ("tokens", "n_tokens") if name in file.files}
+
+
+def _answer(sut: Any, batch: Batch, row: int, known: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The tokens of a row's answer, int32 [new]. It is computed if it is not known."""
+    if known:
+        return known["tokens"][row][: known["n_tokens"][row]]
+    answers = sut.to_host(sut.predict(batch))
+    tokens: np.ndarray = answers["tokens"][0][: answers["n_tokens"][0]]
+    return tokens
+
+
+def _of_later(sut: Any, batch: Batch, answer: np.ndarray, first: Part) -> Part:
+    """The work of all tokens of an answer after the first one.
+
+    The work of a token grows linearly with its position, until a sliding window is full. So the
+    mean token has the mean work of the second and the last one.
+
+    Args:
+        first: the work of the first token.
+    """
+    later = len(answer) - 1
+    if not later:
+        return NOTHING
+    second = _of_answer(sut, batch, 2).plus(first, -1)
+    before_last = _continued(batch, answer[:-2])
+    last = _of_answer(sut, before_last, 2).plus(_of_answer(sut, before_last, 1), -1)
+    if not second.passes or not last.passes:
+        raise ValueError("the reference ended an answer earlier than it had")
+    return NOTHING.plus(second, later / 2).plus(last, later / 2)
+
+
+def _continued(batch: Batch, tokens: np.ndarray) -> Batch:
+    """The batch with these tokens after its prompt."""
+    length = int(batch["prompt_length"][0])
+    ids = np.concatenate([batch["input_ids"][:, :length], tokens[None]], axis=1)
+    return {**batch, "input_ids": ids, "prompt_length": batch["prompt_length"] + len(tokens)}
+
+
+def _of_answer(sut: Any, batch: Batch, new: int) -> Part:
+    """The work of one answer, of `new` tokens if it has tokens."""
+    if "max_new_tokens" in batch:
+        batch = {**batch, "max_new_tokens": np.full_like(batch["max_new_tokens"], new)}
+    return _counted(lambda: sut.predict(batch))
 
 
 def _of_step(sut: Any, batch: Batch) -> Part:

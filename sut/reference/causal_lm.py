@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import torch
 import transformers
 
 from sut import adapters
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import Batch, Workload
 from sut.reference import library
 from sut.reference.training import ReferenceTraining, cross_entropy
 from sut.registry import PER_HEAD
@@ -78,11 +77,6 @@ class Reference:
 
     def synchronise(self) -> None:
         """Do nothing: no time is measured."""
-
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
-        """See `library.evidence`."""
-        call()
-        return library.evidence(self.model)
 
 
 def load(workload: Workload) -> Reference:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import transformers
 
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import Batch, Workload
 
 
 class Predictor:
@@ -46,11 +46,6 @@ class Predictor:
     def synchronise(self) -> None:
         """Do nothing: no time is measured."""
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
-        """See `evidence` below."""
-        call()
-        return evidence(self.model)
-
 
 def load_model(workload: Workload, **config: Any) -> Any:
     """Load the class that config.json names from the checkpoint, in float32. Every operator runs by
@@ -82,18 +77,3 @@ def products_in_float32() -> None:
     """
     torch.set_float32_matmul_precision("highest")
     torch.backends.cudnn.allow_tf32 = False
-
-
-def evidence(model: Any) -> Evidence:
-    """Return the dtype and the class of the model. A reference is not measured."""
-    detail = {
-        "call": type(model).__name__,
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-    }
-    return Evidence(
-        graphs=0,
-        graph_breaks=None,
-        precision=str(model.dtype).removeprefix("torch."),
-        detail=detail,
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import Batch, Workload
 from sut.reference import library
 from sut.reference.training import ReferenceTraining
 
@@ -77,17 +77,6 @@ class Reference:
 
     def synchronise(self) -> None:
         """Do nothing: no time is measured."""
-
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
-        """Return the dtype of the weights. A reference is not measured."""
-        call()
-        precision = str(self.model.image_encoder.pos_embed.dtype).removeprefix("torch.")
-        return Evidence(
-            graphs=0,
-            graph_breaks=None,
-            precision=precision,
-            detail={"call": "Sam", "torch": torch.__version__},
-        )
 
 
 def _sam(config: Any) -> Sam:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-import diffusers
 import numpy as np
 import torch
 from diffusers import (
@@ -16,7 +15,7 @@ from diffusers import (
 )
 from transformers import CLIPTextModel
 
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import Batch, Workload
 from sut.reference import library
 from sut.reference.training import ReferenceTraining
 
@@ -104,21 +103,6 @@ class Reference:
 
     def synchronise(self) -> None:
         """Do nothing: no time is measured."""
-
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
-        """Return the dtype of the weights. A reference is not measured."""
-        call()
-        detail = {
-            "call": "StableDiffusionPipeline",
-            "torch": torch.__version__,
-            "diffusers": diffusers.__version__,
-        }
-        return Evidence(
-            graphs=0,
-            graph_breaks=None,
-            precision=str(self.pipeline.unet.dtype).removeprefix("torch."),
-            detail=detail,
-        )
 
 
 def load(workload: Workload) -> Reference:

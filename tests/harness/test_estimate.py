@@ -1,8 +1,16 @@
 """What a run is going to cost, by the rule for cells that never ran."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
+from formats.job import REFERENCE, Limits
+from formats.outcome import WorkerOutcome
+from formats.writing import write_json
+from harness.inputs.dataset import UserInputs, digest_of
 from harness.request import estimate
+from tests.support import mock_job
 from tests.support.cells import request
 
 
@@ -52,3 +60,55 @@ def test_a_training_passes_forwards_and_backwards_at_any_batch(tmp_path):
     # Two passes over the 64 tokens of a sample; the embedding, a quarter of the parameters, is
     # looked up.
     assert 0.7 < adapting * (0.3 * 200e9) / (2 * 2 * parameters * 64) < 0.85
+
+
+def to_make(asked):
+    return {n: s for n, (s, _) in estimate.of(asked).once.items() if n.startswith("reference")}
+
+
+def test_the_plan_has_what_an_earlier_reference_took_for_each_answer(tmp_path):
+    """The earlier one has 16 answers, and loading is not for each answer."""
+    asked = request(tmp_path, cache=tmp_path)
+    arrays = {"input_ids": np.arange(32)[:, None]}
+    asked = replace(asked, given=UserInputs(arrays, ()))
+    (by_rule,) = to_make(asked).values()
+    folder = tmp_path / "references" / f"{asked.benchmark}-1"
+    job = mock_job.make(folder, test=REFERENCE)
+    limits = Limits(min_duration_ms=0, min_query_count=0, performance_sample_count=16)
+    write_json(folder / "job.json", replace(job, limits=limits))
+    seconds = {"answers": 100.0, "work": 5.0}
+    outcome = WorkerOutcome("ok", load_ns=7 * 10**9, seconds=seconds)
+    write_json(folder / "outcome.json", outcome)
+    assert list(to_make(asked).values()) == [by_rule]  # it was not finished
+    (folder / "reference.npz").touch()
+    assert list(to_make(asked).values()) == [7 + asked.samples / 16 * 105]
+    # The worker of another version has not written its seconds.
+    write_json(folder / "outcome.json", replace(outcome, seconds={}))
+    assert list(to_make(asked).values()) == [by_rule]
+    write_json(folder / "outcome.json", outcome)
+    same = tmp_path / f"bert-{digest_of(arrays)[:12]}" / "inputs.npz"
+    write_json(folder / "job.json", replace(job, inputs=same))
+    assert to_make(asked) == {}
+
+
+@pytest.mark.parametrize(
+    ("scenario", "batch_size", "answers"),
+    [("Offline", 8, 24), ("Offline", 4, 16), ("SingleStream", 1, 8)],
+)
+def test_the_plan_says_which_duration_a_quick_test_needs(
+    tmp_path, monkeypatch, scenario, batch_size, answers
+):
+    """Three whole batches and whole passes over eight prompts, or one pass. An answer takes five
+    seconds.
+    """
+    monkeypatch.setattr(estimate, "_sample_seconds", lambda request: 5.0)
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("one two\n" * 8)
+    flags = {"model": "mistral", "dataset": prompts, "batch_size": batch_size}
+    asked = request(tmp_path, duration=1.0, scenario=scenario, **flags)
+    needed = answers * 5 / estimate.LONGEST_TIMES
+    assert estimate.too_short(asked) == (
+        f"a quick {scenario} test takes at least {5 * answers} s (an estimate), and --duration 1"
+        f" allows 10 s: give --duration {needed:g}"
+    )
+    assert estimate.too_short(replace(asked, duration=needed)) is None

@@ -31,6 +31,13 @@ def test_the_first_answer_includes_import_and_loading():
     assert found == {"compile_seconds": 6, "first_answer_seconds": 12}
 
 
+def test_a_shape_that_ran_once_is_compared_with_a_calibrated_batch():
+    warmup = [{"size": 4, "first_ns": 7 * 10**9}, {"size": 4, "first_ns": 10**9}]
+    calibration = {"median_sample_ns": 5 * 10**8}
+    found = metrics(evidence_after=COMPILED, warmup=warmup, calibration=calibration)
+    assert found == {"compile_seconds": 5, "first_answer_seconds": 12}
+
+
 def test_programs_from_the_cache_have_a_name_of_their_own():
     found = metrics(evidence_after=COMPILED, cache_hits=1)
     assert found == {"cached_compile_seconds": 6, "cached_first_answer_seconds": 12}

@@ -9,6 +9,7 @@ from formats.result import Status
 from harness import cli, disturbance
 from harness.commands import choose as choose_command
 from harness.measurement import run
+from harness.messages import Choose
 from harness.report import content
 from harness.sweep import cells, loop, room
 from harness.sweep.deadline import Deadline
@@ -17,6 +18,9 @@ from harness.terminal import Terminal
 from scenarios.worker import disturbance as worker
 from tests.conftest import CACHE
 from tests.support.synthetic_runs import cell, write
+from tests.support.weights_folders import made
+
+__all__ = ["made"]
 
 MOCK = ("--sut", "mock", "--size", "tiny", "--batch-size", "1")
 
@@ -49,11 +53,33 @@ def test_it_measures_writes_a_page_and_names_the_next_command(choose):
     assert "repeat 1" not in said  # nothing is left
 
 
-def test_a_test_that_is_longer_than_planned_gets_its_time(choose):
+def test_a_test_that_is_longer_than_planned_gets_its_time_at_once(choose):
     words = ("bert", *MOCK, "--scenario", "Offline", "--sut-option", "latency-ms=40")
     code, printed, said = choose(*words, "--duration", "0.01", "--within", "2m")
-    assert code == 0 and "its test needs more time than planned" in said
+    assert code == 0 and "skipped" not in said
     assert "samples/s" in printed
+
+
+@pytest.mark.parametrize(("more", "shortened"), [((), True), (("--new-tokens", "12"), False)])
+def test_answers_to_prompts_are_short_on_a_cpu_unless_their_tokens_are_given(
+    choose, made, monkeypatch, more, shortened
+):
+    seen = []
+    original = cells.make
+
+    def make(grids, *arguments, **keywords):
+        seen.append([grid.get("new_tokens") for grid in grids])
+        return original(grids, *arguments, **keywords)
+
+    monkeypatch.setattr(cells, "make", make)
+    folder = made("llama")
+    prompts = folder.parent / "prompts.txt"
+    prompts.write_text("one\ntwo\n")
+    words = (str(folder), str(prompts), "--sut", "native-torch-eager", "--device", "cpu")
+    code, printed, said = choose(*words, *more, "--dry-run")
+    assert code == 0, said
+    assert (Choose.NEW_TOKENS.format(tokens=16) in " ".join(printed.split())) == shortened
+    assert seen == ([[None], [["16"]]] if shortened else [[["12"]]])
 
 
 def test_a_sut_that_the_time_has_no_room_for_is_named_with_the_time_that_has(choose):
@@ -84,7 +110,7 @@ def test_a_sut_whose_turn_did_not_come_is_named_with_its_time(tmp_path, made_env
         "no figure in SingleStream, because the time was up before the turn of mock (about 100 s)"
     ]
     assert room.minutes([cell]) == 5  # no cell gets more than a third of the time
-    cut_off = replace(measured, status=Status.SKIPPED, reason="cut off after 240 s; …", seconds={})
+    cut_off = replace(measured, status=Status.SKIPPED, refused={"cut off": 240.0}, seconds={})
     offline, single = room.missing(sweep, {(0, 1): cut_off})
     assert (offline.cut_off, offline.seconds) == (True, 240)
     assert (single.cut_off, single.seconds) == (False, 240)

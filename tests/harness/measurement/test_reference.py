@@ -82,6 +82,33 @@ def test_without_its_environment_only_a_bundle_goes_on(made, monkeypatch, tmp_pa
     monkeypatch.setattr(reference.wheels, "bundle", lambda root: tmp_path)
     assert made() == reference.Reference(None, reason="no reference: the bundle holds core")
 
+def test_the_batches_of_an_interrupted_one_stay_for_the_next_and_then_go(made, monkeypatch):
+    played = reference.process.run
+    seen = []
+
+    def interrupted(job, python, env, watch):
+        (job.log_dir / "part-0-of-4.npz").write_bytes(b"batch")
+        (job.log_dir / "heartbeat").write_bytes(b"old")
+        raise KeyboardInterrupt
+
+    def next_one(job, *arguments):
+        seen.extend(path.name for path in job.log_dir.iterdir())
+        return played(job, *arguments)
+
+    monkeypatch.setattr(reference.process, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        made()
+    monkeypatch.setattr(reference.process, "run", next_one)
+    folder = made().path.parent
+    assert seen == ["part-0-of-4.npz"]
+    assert [path.name for path in folder.iterdir()] == ["reference.npz"]
+
+
+def test_its_seconds_are_known_to_who_made_it(made):
+    made.outcomes.append(WorkerOutcome("ok", load_ns=2_000_000_000, seconds={"answers": 5.0}))
+    assert made().seconds == {"load": 2.0, "answers": 5.0}
+    assert made().seconds == {}
+
 
 def test_the_host_makes_what_does_not_fit_into_an_accelerator(made, monkeypatch):
     made.outcomes.append(WorkerOutcome("oom", "CUDA out of memory"))

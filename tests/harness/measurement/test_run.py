@@ -35,6 +35,29 @@ def test_a_resumed_run_keeps_the_digest_of_its_trace(tmp_path, made_environment)
     assert json.loads((directory / "record.json").read_text())["digests"]["trace"] == before
 
 
+def test_the_reference_is_made_before_the_time_of_the_cell_begins(
+    tmp_path, made_environment, monkeypatch
+):
+    order = []
+    ensure = run.reference.ensure
+
+    def seen(*arguments):
+        order.append("reference")
+        return ensure(*arguments)
+
+    class Limit:
+        def __enter__(self):
+            order.append("measuring")
+
+        def __exit__(self, *_):
+            order.append("over")
+
+    monkeypatch.setattr(run.reference, "ensure", seen)
+    monkeypatch.setattr(run, "_measure", lambda *_: order.append("tests"))
+    run.run(request(tmp_path), Reporter(), 0, Limit())
+    assert order == ["reference", "measuring", "tests", "over"]
+
+
 def test_a_second_task_is_measured_by_its_own_architecture(tmp_path, made_environment):
     found = run.run(
         request(tmp_path, model="gpt2", task="generate", scenario="Offline"), Reporter(), 0

@@ -66,11 +66,10 @@ def test_a_cell_that_takes_too_long_is_cut_off_and_others_go_on(sweep, write, mo
 
 def test_a_cell_that_was_cut_off_goes_first_and_after_two_times_last(sweep, write, monkeypatch):
     measured = []
-    monkeypatch.setattr(loop.run, "make_weights", lambda *_: None)
 
     def cut(request, *_):
         measured.append(request.batch_size)
-        raise deadline.TimeUp("cut off")
+        raise deadline.TimeUp(20, measuring=True)
 
     monkeypatch.setattr(loop.run, "run", cut)
 
@@ -82,6 +81,34 @@ def test_a_cell_that_was_cut_off_goes_first_and_after_two_times_last(sweep, writ
     measured.clear()
     sweep(write("batch-size = 4", "batch-size = 2"), *FLAGS)
     assert measured == [2, 4]
+
+
+@pytest.mark.parametrize("measures", [True, False])
+def test_what_is_prepared_takes_no_time_of_a_cell(sweep, write, monkeypatch, measures):
+    """The reference is made first, so it is not begun again under each SUT."""
+    monkeypatch.setattr(loop, "LONGEST_CELL", 0.01)  # 0.3 s of the 30 s
+
+    def measured(request, reporter, started_ns, while_measuring):
+        time.sleep(0.5 * (not measures))
+        with while_measuring:
+            time.sleep(0.5 * measures)
+        return loop.run.not_measured(request, Status.OK, "")
+
+    monkeypatch.setattr(loop.run, "run", measured)
+    _, document, _ = sweep(write("batch-size = 4"), *FLAGS[:-1], "30s", "--json")
+    (cell,) = document["cells"]
+    assert (cell["status"], [*cell["refused"]]) == (
+        ("skipped", ["cut off"]) if measures else ("ok", [])
+    )
+
+
+def test_a_sweep_whose_time_ends_before_all_is_prepared_says_so(sweep, write, monkeypatch):
+    monkeypatch.setattr(loop.run, "run", lambda *_: time.sleep(20))
+    _, document, _ = sweep(write("batch-size = 4"), *FLAGS[:-1], "4s", "--json")
+    (cell,) = document["cells"]
+    assert [*cell["refused"]] == ["not prepared"]
+    assert "the same command continues" in cell["reason"]
+    assert not list(sweep.out.glob("sweeps/*/cut-off.txt"))  # it is not the cell that is slow
 
 
 def test_when_the_time_is_up_the_cells_that_are_left_are_listed(sweep, write, monkeypatch):
@@ -170,9 +197,11 @@ def test_a_share_of_bandwidth_needs_eight_new_tokens(new_tokens, given):
 
 def test_a_block_with_a_limit_ends_in_time():
     start_s = time.monotonic()
-    with pytest.raises(deadline.TimeUp, match="cut off after 0 s"):
-        with deadline.Deadline(1.0, time.monotonic() + 1.0).limit(0.2):
+    whole = deadline.Deadline(1.0, time.monotonic() + 1.0)
+    with pytest.raises(deadline.TimeUp, match="cut off after 0 s") as cut:
+        with whole.limit(), whole.limit(0.2):
             time.sleep(5)
+    assert cut.value.measuring
     assert 0.1 < time.monotonic() - start_s < 2
     with deadline.Deadline(1.0, time.monotonic() + 0.1).limit():
         pass
