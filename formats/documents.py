@@ -114,6 +114,9 @@ def system_description(
     versions = record.environment.versions
     packages = ", ".join(f"{name} {versions[name]}" for name in stack)
     tuned = f" Switches (--tuned): {_switches(record, ', ')}." if record.cell.tuned else ""
+    threads = f"{m.usable_threads} usable threads"
+    if m.group_limits:
+        threads += f"; limited to {m.group_limits}"
     fields: dict[str, object] = {
         "division": "open",
         "submitter": submitter,
@@ -142,7 +145,7 @@ def system_description(
         "other_software_stack": (
             f"Python {versions.get('python')}" + (f", {driver} {gpu.driver}" if gpu else "")
         ),
-        "hw_notes": f"governor {m.governor or 'not told'}; {m.usable_threads} usable threads",
+        "hw_notes": f"governor {m.governor or 'not told'}; {threads}",
         "sw_notes": f"{LABEL}{tuned}{_replicas(record)}{_shards(record)}",
         **{name: record.system.get(name) for name in BY_HAND},
     }

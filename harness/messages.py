@@ -34,6 +34,7 @@ from enum import StrEnum
 class PlanReason(StrEnum):
     """Why the plan chose a value that no flag gives, and what it does with some flags."""
 
+    GROUP_LIMITS = "the control groups (a container's) limit this machine to {limits}"
     DEVICE_WITHOUT_LOCK = (
         "device {host}, although there is {gpu}: {environment} has no lock for {device} yet;"
         " --python PATH gives an interpreter that has the packages"

@@ -162,6 +162,8 @@ def kind_words(machine: Machine) -> str:
         f"{machine.usable_threads} threads",
         f"{(machine.memory_bytes or 0) / (1 << 30):.0f} GiB",
     ]
+    if machine.group_limits:
+        parts.append(f"limited to {machine.group_limits}")
     if machine.caches:
         parts.append(f"caches {machine.caches}")
     if machine.cpu_flags:

@@ -22,7 +22,7 @@ from compliance.logs.files import source_digest
 from formats.record import Accelerator, Git, Machine
 from harness.execution import wheels
 from harness.execution.environments import ROOT
-from scenarios.worker import counters
+from scenarios.worker import control_groups, counters
 
 _OF_JOBS = ("SLURM_JOB_ID", "RAY_JOB_ID")
 """The variables in which a job of a cluster finds its number."""
@@ -133,12 +133,12 @@ def describe() -> Machine:
         frequency_now_mhz=round(frequency.current) if frequency else None,
         governor=_read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         boost=_boost(),
-        cpu_quota=_cpu_quota(),
+        cpu_quota=control_groups.processors(),
         clock_source=_read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         swap_used_bytes=_swap_used(),
         caches=_caches(),
         memory_bytes=psutil.virtual_memory().total,
-        memory_limit_bytes=_memory_limit(),
+        memory_limit_bytes=control_groups.memory_bytes(),
         disk_bytes=disk.total,
         disk_free_bytes=disk.free,
         disk_kind=_disk_kind(),
@@ -231,24 +231,12 @@ def last_level_caches_bytes() -> int:
     return sum(sizes.values())
 
 
-def _memory_limit() -> int | None:
-    """Bytes that the control group may use, if it is limited (a container)."""
-    text = _read("/sys/fs/cgroup/memory.max") or ""
-    return int(text) if text.isdigit() else None
-
-
 def _boost() -> bool | None:
     """Whether the processor may run above its base frequency."""
     if (flag := _read("/sys/devices/system/cpu/cpufreq/boost")) is not None:
         return flag == "1"
     flag = _read("/sys/devices/system/cpu/intel_pstate/no_turbo")
     return None if flag is None else flag == "0"
-
-
-def _cpu_quota() -> float | None:
-    """Processors that this control group may use, if it is limited (a container)."""
-    quota, _, period = (_read("/sys/fs/cgroup/cpu.max") or "").partition(" ")
-    return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
 
 
 def _disk_kind() -> str | None:

@@ -19,7 +19,7 @@ from formats.job import PROFILE, REFERENCE, SERVE, Job
 from formats.outcome import WorkerOutcome
 from formats.writing import write_json
 from harness.execution.environments import ROOT
-from scenarios.worker import heartbeat, host_memory
+from scenarios.worker import control_groups, heartbeat, host_memory
 from scenarios.worker.heartbeat import Beat
 from scenarios.worker.replicas.placement import pinned
 from sut.devices import DEVICES
@@ -252,4 +252,6 @@ def _peak_bytes(whose: int) -> int:
 
 
 def _memory_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    """The memory of this machine, or as much of it as the control groups may use."""
+    all_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(all_bytes, control_groups.memory_bytes() or all_bytes)

@@ -52,6 +52,8 @@ def resolve(options: Options) -> Request:
     model = _model(options)
     model = official_runs.model_of(options, model, round_)
     reasons: list[str] = []
+    if limits := machine.describe().group_limits:
+        reasons.append(PlanReason.GROUP_LIMITS.format(limits=limits))
     device = _device(options, spec, reasons)
     set_by_user = _variables(spec, device, reasons)
     weights = _user_weights(options, model)
