@@ -37,8 +37,8 @@ _SOURCES = {"seeded": "seeded random values", "none": "none is read"}
 
 def system_id(record: Record) -> str:
     """The name of the system, without spaces and host name. It contains the accelerator or
-    processor, the threads, and the SUT with its replicas, shards and switches, because the SUT's
-    stack is part of the system.
+    processor, the threads, and the SUT with its replicas, threads, shards and switches, because
+    the SUT's stack is part of the system.
     """
     host = record.accelerator.name if record.accelerator else record.machine.cpu
     slug = re.sub(r"[^A-Za-z0-9]+", "-", host).strip("-") or "unknown"
@@ -46,6 +46,7 @@ def system_id(record: Record) -> str:
     replicas = record.cell.replicas
     copies = f"-replicas-{replicas.replace('/', '-of-')}" if replicas else ""
     copies += f"-{record.node_count}-nodes" if record.node_count > 1 else ""
+    copies += f"-threads-{record.cell.threads}" if record.cell.threads else ""
     shards = record.cell.shard_count
     parts = f"-shards-{shards}" if shards > 1 else ""
     return f"{slug}-{record.machine.threads}t-{record.cell.sut}{copies}{parts}{tuned}"
@@ -117,6 +118,8 @@ def system_description(
     threads = f"{m.usable_threads} usable threads"
     if m.group_limits:
         threads += f"; limited to {m.group_limits}"
+    if record.cell.threads:
+        threads += f"; --threads {record.cell.threads}"
     fields: dict[str, object] = {
         "division": "open",
         "submitter": submitter,

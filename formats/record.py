@@ -335,6 +335,15 @@ class Record:
         return not self.digests.reference and bool(self.accuracy.reason)
 
     @property
+    def threads(self) -> int:
+        """The logical processors that the SUT, or each replica, was pinned to: as many as the cell
+        names, or those of the affinity mask, and at most the quota, rounded up.
+        """
+        usable = self.machine.usable_threads or 1
+        granted = math.ceil(self.machine.cpu_quota or usable)
+        return self.cell.threads or min(usable, granted)
+
+    @property
     def node_count(self) -> int:
         """The number of nodes on which the SUT ran."""
         return len(set(self.nodes)) or 1

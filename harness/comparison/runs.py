@@ -127,11 +127,11 @@ class Run:
         """(disturbances that make the figure unfit for ranking, notes on smaller ones). Empty texts
         if there are none.
         """
-        threads = self.record.machine.usable_threads if self.record else None
+        threads = self.record.threads if self.record else 1
         execution = self.record.execution if self.record else ""
         result = self.result
         noise = disturbance.of_others(result.disturbance, result.cell, execution)
-        serious, notes = disturbance.sentences(noise, threads or 1)
+        serious, notes = disturbance.sentences(noise, threads)
         return "; ".join(serious), "; ".join(notes)
 
 

@@ -23,6 +23,7 @@ from formats.record import Accelerator, Git, Machine
 from harness.execution import wheels
 from harness.execution.environments import ROOT
 from scenarios.worker import control_groups, counters
+from sut.evidence import matrix_library
 
 _OF_JOBS = ("SLURM_JOB_ID", "RAY_JOB_ID")
 """The variables in which a job of a cluster finds its number."""
@@ -128,7 +129,7 @@ def describe() -> Machine:
         sockets=_sockets(),
         cores=psutil.cpu_count(logical=False),
         threads=psutil.cpu_count(),
-        usable_threads=_usable(),
+        usable_threads=matrix_library.processors(),
         frequency_mhz=round(frequency.max) if frequency and frequency.max else None,
         frequency_now_mhz=round(frequency.current) if frequency else None,
         governor=_read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
@@ -202,10 +203,6 @@ def _swap_used() -> int:
 def _sockets() -> int | None:
     ids = re.findall(r"^physical id\s*:\s*(\d+)", _read("/proc/cpuinfo") or "", re.M)
     return len(set(ids)) or None
-
-
-def _usable() -> int | None:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
 
 
 def _caches() -> str | None:

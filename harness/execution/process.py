@@ -21,6 +21,7 @@ from formats.writing import write_json
 from harness.execution.environments import ROOT
 from scenarios.worker import control_groups, heartbeat, host_memory
 from scenarios.worker.heartbeat import Beat
+from scenarios.worker.replicas import cores
 from scenarios.worker.replicas.placement import pinned
 from sut.devices import DEVICES
 
@@ -97,8 +98,8 @@ class Worker:
         env = {**own, **self._process_env, "PYTHONPATH": str(ROOT)}
         words = ("-P", "-m", *self.module, str(os.getpid()), str(replies))
         # The LoadGen process of several replicas pins them, and not itself.
-        cores = job.places[0].cores if len(job.places) == 1 else ()
-        with (job.log_dir / "worker.log").open("wb") as log, pinned(cores):
+        own_cores = job.places[0].cores if len(job.places) == 1 else ()
+        with (job.log_dir / "worker.log").open("wb") as log, pinned(own_cores or cores.available()):
             self._process = subprocess.Popen(
                 [self._python, *words],
                 cwd=job.log_dir,
