@@ -13,6 +13,7 @@ from harness.comparison.tables import Group
 from harness.figure import compared, short
 from harness.inputs import models
 from harness.messages import Answer, Differs, Inconclusive, NotCompared
+from harness.report import threads
 from sut.registry import SUTS, unsupported
 
 _MOST_REASONS = 3
@@ -216,7 +217,8 @@ class Comparison:
         """The reason why these runs do not show which SUT is faster. Empty if they may show it."""
         if len(self.field) < 2:
             return ""
-        return self._disturbance or self._far_control or self._uncertainty
+        of_machine = self._disturbance or self._far_control or self._uncertainty
+        return threads.doubt(self.field) or of_machine
 
     @cached_property
     def inconclusive(self) -> str:
@@ -224,7 +226,9 @@ class Comparison:
 
         Empty if they may show it.
         """
-        return measure_again(self.doubt, [self]) if self.doubt else ""
+        if not self.doubt or self.doubt == threads.doubt(self.field):
+            return self.doubt
+        return measure_again(self.doubt, [self])
 
     @property
     def disturbances(self) -> list[str]:
@@ -293,6 +297,8 @@ class Comparison:
             text += f"; {Differs.LORA}"
         if self.inconclusive:
             return text
+        if unequal := threads.difference(self.field):
+            text += f"; {unequal}"
         outside = []
         for group in self.good:
             if group not in self.field:
