@@ -94,6 +94,8 @@ class Cell:
             template was applied to the prompts.
         replicas: `4`: the SUT ran as four replicas, each at a place of its own. `1/4`: it ran once,
             at the first of four places. None: it had the whole machine.
+        threads: those of the SUT, or of each replica, which was pinned to as many cores. None: all
+            processors of the affinity mask, at most the quota of the control groups, rounded up.
     """
 
     sut: str = field(metadata=about("framework, backend and execution", not_work=True, sweeps=10))
@@ -310,6 +312,18 @@ class Cell:
             late=True,
             sorts=13,
             words="on {cluster}",
+        ),
+    )
+    threads: int | None = field(
+        default=None,
+        metadata=about(
+            "of the SUT, or of each replica, as requested; None: as many as it may use",
+            least(1),
+            late=True,
+            sweeps=15,
+            axis="threads",
+            sorts=14,
+            words="threads {threads}",
         ),
     )
     requested_batch: int | None = field(

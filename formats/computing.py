@@ -117,9 +117,10 @@ def _matrix_flops(record: Record, outcome: WorkerOutcome) -> float | None:
 
 def _roof(record: Record) -> Roof | None:
     """The measured limits. None for one of several replicas on a CPU: the limits are those of the
-    whole machine, and it has a part of the cores.
+    whole machine, and it has a part of the cores. So it is with replicas of so many threads.
     """
-    is_part = "/" in (record.cell.replicas or "")
+    replicas = record.cell.replicas or ""
+    is_part = "/" in replicas or bool(replicas and record.cell.threads)
     return None if is_part and not record.accelerator else record.roof
 
 

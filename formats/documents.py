@@ -37,8 +37,8 @@ _SOURCES = {"seeded": "seeded random values", "none": "none is read"}
 
 def system_id(record: Record) -> str:
     """The name of the system, without spaces and host name. It contains the accelerator or
-    processor, the threads, and the SUT with its replicas, shards and switches, because the SUT's
-    stack is part of the system.
+    processor, the threads, and the SUT with its replicas, threads, shards and switches, because
+    the SUT's stack is part of the system.
     """
     host = record.accelerator.name if record.accelerator else record.machine.cpu
     slug = re.sub(r"[^A-Za-z0-9]+", "-", host).strip("-") or "unknown"
@@ -46,6 +46,7 @@ def system_id(record: Record) -> str:
     replicas = record.cell.replicas
     copies = f"-replicas-{replicas.replace('/', '-of-')}" if replicas else ""
     copies += f"-{record.node_count}-nodes" if record.node_count > 1 else ""
+    copies += f"-threads-{record.cell.threads}" if record.cell.threads else ""
     shards = record.cell.shard_count
     parts = f"-shards-{shards}" if shards > 1 else ""
     return f"{slug}-{record.machine.threads}t-{record.cell.sut}{copies}{parts}{tuned}"
@@ -114,6 +115,11 @@ def system_description(
     versions = record.environment.versions
     packages = ", ".join(f"{name} {versions[name]}" for name in stack)
     tuned = f" Switches (--tuned): {_switches(record, ', ')}." if record.cell.tuned else ""
+    threads = f"{m.usable_threads} usable threads"
+    if m.group_limits:
+        threads += f"; limited to {m.group_limits}"
+    if record.cell.threads:
+        threads += f"; --threads {record.cell.threads}"
     fields: dict[str, object] = {
         "division": "open",
         "submitter": submitter,
@@ -142,7 +148,7 @@ def system_description(
         "other_software_stack": (
             f"Python {versions.get('python')}" + (f", {driver} {gpu.driver}" if gpu else "")
         ),
-        "hw_notes": f"governor {m.governor or 'not told'}; {m.usable_threads} usable threads",
+        "hw_notes": f"governor {m.governor or 'not told'}; {threads}",
         "sw_notes": f"{LABEL}{tuned}{_replicas(record)}{_shards(record)}",
         **{name: record.system.get(name) for name in BY_HAND},
     }

@@ -129,11 +129,13 @@ class Launch:
             of the replica, its place among those of its node, and how many share the node.
         interface: the address of this machine on which replicas connect.
         pinned: whether each replica is pinned to cores of its own.
+        threads: the logical processors that it uses of these; None: all.
     """
 
     command: tuple[str, ...]
     interface: str
     pinned: bool
+    threads: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +171,7 @@ class Job:
             answers.
         variables: environment variables that the switches of `--tuned` set.
         places: where the replicas of `--replicas` run. One place: the worker runs there by itself.
-            Several: it drives as many replicas. Empty: no replicas were requested.
+            Several: it drives as many replicas. Empty: neither replicas nor threads were requested.
         launch: how a cluster starts the replicas, also a single one. None: they are processes of
             this machine.
         length_buckets: widths to which Offline cuts batches of inputs of similar lengths,

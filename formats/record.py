@@ -5,6 +5,7 @@ A field with a default is absent from older records.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -177,8 +178,8 @@ class Machine:
         cpu: the processor's name.
         cpu_family, cpu_model, cpu_stepping, cpu_flags: as in /proc/cpuinfo.
         usable_threads: the threads that this process may run on.
-        cpu_quota: processors that the control group may use.
-        memory_limit_bytes: the bytes that the control group may use.
+        cpu_quota: processors that the control groups may use, by the tightest quota.
+        memory_limit_bytes: the bytes that the control groups may use, by the tightest limit.
         load_average: the load of the last 1, 5 and 15 minutes.
     """
 
@@ -211,6 +212,19 @@ class Machine:
     virtualisation: str | None = None
     load_average: tuple[float, ...] = ()
     accelerators: tuple[Accelerator, ...] = ()
+
+    @property
+    def group_limits(self) -> str:
+        """The limits of the control groups in words: `1 processor and 0.734 GB of memory`. Empty if
+        they take nothing away.
+        """
+        words = []
+        quota, limit_bytes = self.cpu_quota, self.memory_limit_bytes
+        if quota is not None and quota < (self.usable_threads or math.inf):
+            words.append(f"{quota:g} processor{'' if quota == 1 else 's'}")
+        if limit_bytes is not None and limit_bytes < (self.memory_bytes or math.inf):
+            words.append(f"{limit_bytes / 1e9:.3g} GB of memory")
+        return " and ".join(words)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -321,6 +335,15 @@ class Record:
     def no_reference(self) -> bool:
         """True if the record names no reference and gives the reason."""
         return not self.digests.reference and bool(self.accuracy.reason)
+
+    @property
+    def threads(self) -> int:
+        """The logical processors that the SUT, or each replica, was pinned to: as many as the cell
+        names, or those of the affinity mask, and at most the quota, rounded up.
+        """
+        usable = self.machine.usable_threads or 1
+        granted = math.ceil(self.machine.cpu_quota or usable)
+        return self.cell.threads or min(usable, granted)
 
     @property
     def node_count(self) -> int:

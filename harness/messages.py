@@ -34,6 +34,7 @@ from enum import StrEnum
 class PlanReason(StrEnum):
     """Why the plan chose a value that no flag gives, and what it does with some flags."""
 
+    GROUP_LIMITS = "the control groups (a container's) limit this machine to {limits}"
     DEVICE_WITHOUT_LOCK = (
         "device {host}, although there is {gpu}: {environment} has no lock for {device} yet;"
         " --python PATH gives an interpreter that has the packages"
@@ -250,6 +251,9 @@ class Note(StrEnum):
         " batches than replicas; their answers were judged only while measuring"
     )
     THREADS = "the framework ran with {threads}, and the worker may use {processors} processors"
+    THREADS_UNKNOWN = (
+        "{sut} does not report the threads of its matrix products; it was pinned to {threads}"
+    )
     DRIFT = "the last third took {drift:+.1%} compared with the first"
     NO_SINGLE_STEPS = (
         "no times of single steps, because the last one was long: the framework may run ahead of"
@@ -451,6 +455,10 @@ class Differs(StrEnum):
     )
     VERSION = "other version of {package}: {a} / {b}"
     LORA = "their LoRA trains different parameters (--lora matched trains the same)"
+    THREADS = (
+        "they multiplied matrices with different numbers of threads: {threads} (--threads N makes"
+        " them equal)"
+    )
     NOT_IN_TURNS = (
         "the repeats were not measured in turns, so a drift of the machine between the two counts"
         " as a difference"
@@ -523,6 +531,11 @@ class Inconclusive(StrEnum):
     RUNS_DISTURBED = "{disturbed} of {runs} runs were disturbed ({first})"
     SUT_DISTURBED = "of {sut} {disturbed}"
     CONTROL = "{sut}, measured twice a round, was {ratio:.3g} × as fast as itself ({interval})"
+    THREADS = (
+        "not all SUTs obey {variables}, and they multiplied matrices with other numbers of threads"
+        " ({threads})"
+    )
+    THREADS_REMEDY = "unset it, or give --threads N instead"
     ALL_UNSURE = "every ratio is uncertain by more than a factor of two ({interval})"
 
 
@@ -1177,8 +1190,8 @@ class DoctorAdvice(StrEnum):
         " swaps, its figures are those of the disk"
     )
     PROCESSORS = (
-        "lift the container's CPU limit, or pin it to whole processors (--cpuset-cpus) and set"
-        " OMP_NUM_THREADS to their number"
+        "lift the container's CPU limit, or pin it to whole processors (--cpuset-cpus); --threads"
+        " auto gives SUTs at most the quota, rounded up"
     )
     GOVERNOR = "sudo cpupower frequency-set -g performance"
     BOOST = (

@@ -107,6 +107,15 @@ def _replicas(outcomes: Mapping[str, WorkerOutcome | None]) -> dict[str, Any]:
     return {**performance, "accuracy_samples": samples}
 
 
+def _threads_unknown(record: Record, evidence: Mapping[str, Any]) -> Iterator[str]:
+    """Warn if nothing shows the threads of the framework that `--threads` requests."""
+    detail = evidence["after"].get("detail", {})
+    products = detail.get("matrix_products") or {}
+    if record.cell.threads and type(products.get("threads")) is not int:
+        counted = f"{record.cell.threads} processor{'' if record.cell.threads == 1 else 's'}"
+        yield Note.THREADS_UNKNOWN.format(sut=record.cell.sut, threads=counted)
+
+
 def _not_judged(replicas: Mapping[str, Any]) -> Iterator[str]:
     """Warn if the accuracy test did not reach every replica."""
     samples = replicas.get("accuracy_samples", ())
@@ -161,7 +170,6 @@ def _judged(
     """The result of a run whose tests all ended well. `values`: its fields that need no judgement,
     including the figures.
     """
-    threads = record.machine.usable_threads or 1
     noise = disturbance.of_others(values["disturbance"], record.cell, record.execution)
     if record.cell.replica_count > 1:
         warnings = [*warnings, *_not_judged(values["replicas"])]
@@ -169,7 +177,8 @@ def _judged(
         warnings = [*warnings, *engine_notes.warnings(values["evidence"])]
         if isinstance(score, accuracy.Accuracy) and not score.passed:
             warnings = [*warnings, Note.ENGINE_WEIGHTS]
-    disturbances, notes = disturbance.sentences(noise, threads)
+    warnings = [*warnings, *_threads_unknown(record, values["evidence"])]
+    disturbances, notes = disturbance.sentences(noise, record.threads)
     checks = audit.checks_for(record.mode)
     verdicts = [check.verdict for check in checks]
     counts = {verdict.value: verdicts.count(verdict) for verdict in Verdict}
@@ -303,6 +312,8 @@ def _without_share(
         command = "./run.sh limits"
         if record.environment.name.endswith(ADOPTED):
             command += f" --sut {record.cell.sut} --python {record.environment.python}"
+        if record.cell.threads:
+            command += f" --threads {record.cell.threads}"
         yield Note.NO_ROOF.format(command=command)
     if "matrix_share" in shares:
         rate = metrics["flops_per_second"]

@@ -87,7 +87,7 @@ class SutSpec:
         classes: the library under which a model's data name its class; empty: it needs no class.
         packages: distributions whose versions the system's description reports.
         variables: beginnings of environment variables that change its figures, as regular
-            expressions.
+            expressions; one that ends with `$` is a whole name.
         out_of_memory: words of the errors that it raises if it is out of memory.
         without_keras: for Keras only, the SUT that computes the same on the same framework.
         on_keras2: for Keras 3 only, the SUT of Keras 2 with the same framework and execution.
@@ -185,6 +185,8 @@ _KERAS = {"HF_HUB_OFFLINE": "1"}
 _TORCH = {"KINETO_LOG_LEVEL": "99"}  # torch.profiler, which evidence uses, logs less
 _NATIVE_TORCH = {"HF_HUB_OFFLINE": "1", **_TORCH}
 _TORCH_VARIABLES = (r"TORCH\w*?", "PYTORCH", "INDUCTOR", "TRITON", "THP")
+# The CPU client of JAX starts NPROC threads, if it is set.
+_JAX_VARIABLES = ("JAX", "XLA", "NPROC$")
 _TENSORFLOW_VARIABLES = ("TF(?!_CLI)", "XLA")
 # KerasNLP uses the Keras of TensorFlow.
 _KERAS2 = {"TF_USE_LEGACY_KERAS": "1", "KERAS_BACKEND": "tensorflow"}
@@ -435,7 +437,7 @@ SUTS: dict[str, SutSpec] = {
         sharded=_SHARDED,
         process_env={"KERAS_BACKEND": "jax", **_KERAS},
         packages=("keras", "keras-hub", "keras-cv", "jax", "jaxlib"),
-        variables=("KERAS", "JAX", "XLA"),
+        variables=("KERAS", *_JAX_VARIABLES),
         out_of_memory=_XLA_OUT_OF_MEMORY,
         without_keras="native-jax",
     ),
@@ -521,7 +523,7 @@ SUTS: dict[str, SutSpec] = {
         unsupported=_NATIVE_JAX_LACKS,
         options=_IN_FLIGHT,
         packages=("jax", "jaxlib"),
-        variables=("JAX", "XLA"),
+        variables=_JAX_VARIABLES,
         out_of_memory=_XLA_OUT_OF_MEMORY,
     ),
     "native-torch-script": _native_torch(

@@ -49,6 +49,9 @@ _NO_CELL = re.compile(
 )
 
 
+_THREADS = re.compile(r"^\w*NUM_THREADS=|^OMP_THREAD_LIMIT=|^TF_NUM_INT|^NPROC=|^XLA.*thread")
+
+
 def read_by_any(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that any framework or device here reads, by name."""
     words: list[str] = []
@@ -81,15 +84,23 @@ def of_cell(spec: SutSpec, device: str, environment: Mapping[str, str]) -> dict[
     }
 
 
+def of_threads(environment: Mapping[str, str]) -> list[str]:
+    """Return the `NAME=VALUE` of the variables that set a number of threads."""
+    texts = [f"{name}={value}" for name, value in environment.items()]
+    return [text for text in texts if _THREADS.search(text)]
+
+
 def _read(spec: SutSpec, device: str, environment: Mapping[str, str]) -> dict[str, str]:
     words = (*spec.variables, *DEVICES[HOST].variables, *DEVICES[device].variables)
     return _starting(words, environment)
 
 
 def _starting(words: Iterable[str], environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables whose names start with one of these regular expressions, and LD_PRELOAD."""
-    any_word = "|".join(dict.fromkeys(words))
-    name_read = re.compile(rf"({any_word})_|LD_PRELOAD$")
+    """The variables whose names start with one of these regular expressions and `_`, or are one
+    that ends with `$`, and LD_PRELOAD.
+    """
+    ends = [word if word.endswith("$") else f"{word}_" for word in ("LD_PRELOAD$", *words)]
+    name_read = re.compile("|".join(dict.fromkeys(ends)))
     return {name: value for name, value in sorted(environment.items()) if name_read.match(name)}
 
 

@@ -291,6 +291,8 @@ def _evidence(training: TrainingRun, record: Record) -> Iterator[Check]:
             texts, why = files.reckon(compute)
             for text in [why] if texts is None else texts:
                 faults.append(Fault(f"{test}: {text}", file=f"raw/{test}/outcome.json"))
+        for each in (before, after):
+            faults += evidence.thread_faults(each, record.cell)
         seen = {before.get("precision"), after.get("precision")}
         if seen != {precision}:
             names = ", ".join(sorted(map(str, seen)))

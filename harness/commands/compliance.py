@@ -121,7 +121,7 @@ def comply(
         timed = replace(job, calibration=performance.calibration)
         official = record.benchmark.official
         device = job.workload.device
-        folder = kernels.folder(cache, environment, record.machine, device)
+        folder = kernels.folder(cache, environment, record.machine, device, job.places)
         own = SUTS[job.sut].process_env
         process_env = {**kernels.variables(folder), **job.variables, **own}
         with Worker(environment.python, process_env) as worker:

@@ -8,7 +8,7 @@ import argparse
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import median
 
 from compliance.rules import CURRENT
@@ -21,8 +21,10 @@ from harness.execution.environments import Environment
 from harness.figure import short
 from harness.messages import MachineLimits
 from harness.report.products import CLEARLY, Products, fastest_first, meaning
+from harness.request import options, plan, replicas
 from harness.request.flags import Parser, add_common, known_name, sut_name
 from harness.summary import library, share
+from scenarios.worker.replicas import cores
 from sut import variables
 from sut.devices import DEVICES, HOST
 from sut.registry import SUTS, framework_of
@@ -49,7 +51,7 @@ def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     flags = _parser().parse_args(arguments)
     reporter = terminal.Terminal(flags.quiet)
-    here = machine.describe()
+    here = _with_threads(machine.describe(), flags.threads)
     cache = flags.cache.absolute()
     places = _places(flags, here, reporter)
     kept: dict[_Place, Measured] = {}
@@ -111,9 +113,22 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--python", metavar="PATH", help="measure this interpreter, as an environment of --sut"
     )
+    options.add_flags(parser, only=("threads",))
     parser.add_argument("--again", action="store_true", help="measure what is kept, too")
     add_common(parser)
     return parser
+
+
+def _with_threads(here: Machine, value: str | None) -> Machine:
+    """The machine with as many processors as --threads requests. Raises UsageError if there are
+    fewer, or if a variable sets another number.
+    """
+    if value is None or options.spelt("threads", value) == options.AUTO:
+        return here
+    threads = int(options.spelt("threads", value))
+    replicas.check_threads(threads, len(cores.usable()), "a framework")
+    plan.check_thread_variables(threads, variables.read_by_any(os.environ))
+    return replace(here, usable_threads=threads)
 
 
 def _places(flags: argparse.Namespace, here: Machine, reporter: terminal.Terminal) -> list[_Place]:

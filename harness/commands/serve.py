@@ -34,6 +34,7 @@ _OF_RUN = (
     "device",
     "batch_size",
     "sut_option",
+    "threads",
     "python",
     "cache",
 )

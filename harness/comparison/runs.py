@@ -134,11 +134,11 @@ class Run:
 
     @cached_property
     def _noise(self) -> tuple[list[str], list[str]]:
-        threads = self.record.machine.usable_threads if self.record else None
+        threads = self.record.threads if self.record else 1
         execution = self.record.execution if self.record else ""
         result = self.result
         noise = disturbance.of_others(result.disturbance, result.cell, execution)
-        return disturbance.sentences(noise, threads or 1)
+        return disturbance.sentences(noise, threads)
 
 
 def machine_words(machine: Machine, nodes: Iterable[str] = ()) -> str:
@@ -175,6 +175,8 @@ def kind_words(machine: Machine) -> str:
         f"{machine.usable_threads} threads",
         f"{(machine.memory_bytes or 0) / (1 << 30):.0f} GiB",
     ]
+    if machine.group_limits:
+        parts.append(f"limited to {machine.group_limits}")
     if machine.caches:
         parts.append(f"caches {machine.caches}")
     if machine.cpu_flags:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from formats.cell import Cell
+from formats.record import Record
 from formats.tuning import Gain
 from harness.comparison import partners
 from harness.comparison.runs import kind_words
@@ -40,6 +41,12 @@ def gains(groups: Sequence[Group]) -> list[Gain]:
     tried = sets(found)
     measured = [pair for pair in found if pair[0].cell.switches]
     return [_gain(tuned, plain, 1 + tried[id(plain)]) for tuned, plain in measured]
+
+
+def _machine(record: Record) -> str:
+    """The machine in words, with as many threads as the cell had."""
+    threads = record.cell.threads or record.machine.usable_threads
+    return kind_words(replace(record.machine, usable_threads=threads))
 
 
 def _gain(tuned: Group, plain: Group, compared: int) -> Gain:
@@ -86,6 +93,6 @@ def _gain(tuned: Group, plain: Group, compared: int) -> Gain:
         accuracy_limit=accuracy.get("threshold"),
         status=str(result.status),
         reason=reason,
-        machine=kind_words(record.machine) if record else "",
+        machine=_machine(record) if record else "",
         versions=tuned.last.versions,
     )

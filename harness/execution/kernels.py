@@ -2,7 +2,9 @@
 later workers find them.
 
 A folder serves one environment on one kind of machine, because compiled programs fit only these. It
-also keeps how long the programs of each cell took to compile the first time.
+serves one number of threads, because XLA divides loops among as many threads as it compiles with,
+and the key of JAX's cache does not contain their number. The folder also keeps how long the
+programs of each cell took to compile the first time.
 """
 
 from __future__ import annotations
@@ -11,20 +13,34 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from formats.cell import Cell
+from formats.job import Place
 from formats.record import Machine
 from formats.writing import write_json
 from harness.execution.environments import Environment
+from scenarios.worker.replicas import cores
 from sut.variables import keeping_kernels
 
 
-def folder(cache: Path, environment: Environment, machine: Machine, device: str) -> Path:
-    """The folder for the compiled programs of this environment, machine and device."""
+def folder(
+    cache: Path,
+    environment: Environment,
+    machine: Machine,
+    device: str,
+    places: Sequence[Place] = (),
+) -> Path:
+    """The folder for the compiled programs of this environment, machine and device.
+
+    `places`: those of the SUT, or of its replicas, which have equally many processors.
+    """
+    own = places[0].cores if places else ()
+    threads = len(own or cores.available())
     accelerators = [accelerator.name for accelerator in machine.accelerators]
     cpu = [machine.cpu, machine.cpu_family, machine.cpu_model, machine.cpu_flags]
-    parts = json.dumps([environment.lock_sha256, cpu, accelerators])
+    parts = json.dumps([environment.lock_sha256, cpu, accelerators, threads])
     name = re.sub(r"\W+", "-", environment.name).strip("-")
     digest = hashlib.sha256(parts.encode()).hexdigest()[:12]
     return cache / "compiled" / f"{name}-{device}-{digest}"

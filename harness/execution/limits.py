@@ -27,6 +27,8 @@ from harness.execution import machine as this_machine
 from harness.execution.environments import ROOT, Environment
 from harness.execution.interpreter import die_with_parent
 from scenarios.worker.preflight import available_memory_bytes
+from scenarios.worker.replicas import cores
+from scenarios.worker.replicas.placement import pinned
 from sut import variables
 from sut.devices import DEVICES
 from sut.registry import SUTS, SutSpec, framework_of
@@ -71,7 +73,9 @@ def read(
 
 
 def facts(environment: SutEnvironment, machine: Machine, device: str) -> dict[str, Any]:
-    """Return everything that changes the limits, as JSON values."""
+    """Return everything that changes the limits, as JSON values. `machine.usable_threads`: with how
+    many threads they are measured.
+    """
     accelerators = [
         [each.name, each.memory_bytes, each.driver, each.power_limit_w, each.mig]
         for each in machine.accelerators
@@ -162,18 +166,20 @@ def _worker(environment: Environment, machine: Machine, device: str) -> dict[str
         path = folder / "job.json"
         write_json(path, job)
         own = {**DEVICES[device].environment(os.environ), **spec.process_env}
+        usable = cores.available()
         try:
-            done = subprocess.run(
-                [str(environment.python), "-P", "-m", "sut.limits", str(path)],
-                cwd=folder,
-                env={**own, "PYTHONPATH": str(ROOT)},
-                capture_output=True,
-                text=True,
-                errors="replace",
-                check=False,
-                timeout=_PATIENCE_S,
-                preexec_fn=die_with_parent,
-            )
+            with pinned(cores.first(usable, machine.usable_threads or len(usable))):
+                done = subprocess.run(
+                    [str(environment.python), "-P", "-m", "sut.limits", str(path)],
+                    cwd=folder,
+                    env={**own, "PYTHONPATH": str(ROOT)},
+                    capture_output=True,
+                    text=True,
+                    errors="replace",
+                    check=False,
+                    timeout=_PATIENCE_S,
+                    preexec_fn=die_with_parent,
+                )
         except subprocess.TimeoutExpired:
             raise EnvironmentFailure(
                 f"limits of {environment.name}: not measured after {_PATIENCE_S} s, and ended"

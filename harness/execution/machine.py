@@ -22,7 +22,8 @@ from compliance.logs.files import source_digest
 from formats.record import Accelerator, Git, Machine
 from harness.execution import wheels
 from harness.execution.environments import ROOT
-from scenarios.worker import counters
+from scenarios.worker import control_groups, counters
+from sut.evidence import matrix_library
 
 _OF_JOBS = ("SLURM_JOB_ID", "RAY_JOB_ID")
 """The variables in which a job of a cluster finds its number."""
@@ -128,17 +129,17 @@ def describe() -> Machine:
         sockets=_sockets(),
         cores=psutil.cpu_count(logical=False),
         threads=psutil.cpu_count(),
-        usable_threads=_usable(),
+        usable_threads=matrix_library.processors(),
         frequency_mhz=round(frequency.max) if frequency and frequency.max else None,
         frequency_now_mhz=round(frequency.current) if frequency else None,
         governor=_read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         boost=_boost(),
-        cpu_quota=_cpu_quota(),
+        cpu_quota=control_groups.processors(),
         clock_source=_read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         swap_used_bytes=_swap_used(),
         caches=_caches(),
         memory_bytes=psutil.virtual_memory().total,
-        memory_limit_bytes=_memory_limit(),
+        memory_limit_bytes=control_groups.memory_bytes(),
         disk_bytes=disk.total,
         disk_free_bytes=disk.free,
         disk_kind=_disk_kind(),
@@ -204,10 +205,6 @@ def _sockets() -> int | None:
     return len(set(ids)) or None
 
 
-def _usable() -> int | None:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
-
-
 def _caches() -> str | None:
     base = Path("/sys/devices/system/cpu/cpu0/cache")
     names = []
@@ -231,24 +228,12 @@ def last_level_caches_bytes() -> int:
     return sum(sizes.values())
 
 
-def _memory_limit() -> int | None:
-    """Bytes that the control group may use, if it is limited (a container)."""
-    text = _read("/sys/fs/cgroup/memory.max") or ""
-    return int(text) if text.isdigit() else None
-
-
 def _boost() -> bool | None:
     """Whether the processor may run above its base frequency."""
     if (flag := _read("/sys/devices/system/cpu/cpufreq/boost")) is not None:
         return flag == "1"
     flag = _read("/sys/devices/system/cpu/intel_pstate/no_turbo")
     return None if flag is None else flag == "0"
-
-
-def _cpu_quota() -> float | None:
-    """Processors that this control group may use, if it is limited (a container)."""
-    quota, _, period = (_read("/sys/fs/cgroup/cpu.max") or "").partition(" ")
-    return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
 
 
 def _disk_kind() -> str | None:

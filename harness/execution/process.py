@@ -19,8 +19,9 @@ from formats.job import PROFILE, REFERENCE, SERVE, Job
 from formats.outcome import WorkerOutcome
 from formats.writing import write_json
 from harness.execution.environments import ROOT
-from scenarios.worker import heartbeat, host_memory
+from scenarios.worker import control_groups, heartbeat, host_memory
 from scenarios.worker.heartbeat import Beat
+from scenarios.worker.replicas import cores
 from scenarios.worker.replicas.placement import pinned
 from sut.devices import DEVICES
 
@@ -97,8 +98,8 @@ class Worker:
         env = {**own, **self._process_env, "PYTHONPATH": str(ROOT)}
         words = ("-P", "-m", *self.module, str(os.getpid()), str(replies))
         # The LoadGen process of several replicas pins them, and not itself.
-        cores = job.places[0].cores if len(job.places) == 1 else ()
-        with (job.log_dir / "worker.log").open("wb") as log, pinned(cores):
+        own_cores = job.places[0].cores if len(job.places) == 1 else ()
+        with (job.log_dir / "worker.log").open("wb") as log, pinned(own_cores or cores.available()):
             self._process = subprocess.Popen(
                 [self._python, *words],
                 cwd=job.log_dir,
@@ -252,4 +253,6 @@ def _peak_bytes(whose: int) -> int:
 
 
 def _memory_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    """The memory of this machine, or as much of it as the control groups may use."""
+    all_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(all_bytes, control_groups.memory_bytes() or all_bytes)

@@ -62,7 +62,8 @@ class Attempt:
     def kernels(self) -> Path:
         """The folder for the SUT's compiled programs."""
         cache, device = self.request.options.cache, self.request.device
-        return kernels.folder(cache, self.environment, self.machine, device)
+        places = self.request.places
+        return kernels.folder(cache, self.environment, self.machine, device, places)
 
     @cached_property
     def made_with(self) -> Mapping[str, str]:

@@ -8,7 +8,8 @@ from formats import figures, reading
 from formats.job import PERFORMANCE, Known
 from formats.outcome import WorkerOutcome
 from formats.result import Status
-from harness.execution import kernels, rundir
+from harness.comparison.runs import machine_words
+from harness.execution import rundir
 from harness.execution.process import read_outcome
 from harness.measurement.attempt import Attempt
 
@@ -38,16 +39,12 @@ def _is_same(directory: Path, attempt: Attempt) -> bool:
         result = reading.from_file(directory / "result.json", reading.result)
     except (OSError, ValueError):
         return False
-    folder = kernels.folder(
-        options.cache, attempt.environment, record.machine, attempt.request.device
-    )
     return (
         result.status == Status.OK
         and record.sweep is not None
         and record.sweep.id == options.sweep.id
-        and record.machine.node == attempt.machine.node
+        and machine_words(record.machine) == machine_words(attempt.machine)
         and job.made_with == attempt.made_with
-        and folder == attempt.kernels
     )
 
 

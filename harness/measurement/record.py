@@ -85,8 +85,11 @@ def _roof(attempt: Attempt, environment: SutEnvironment) -> Roof | None:
     two ways to read: a sum over an array, and a product of one row with a matrix.
     """
     request = attempt.request
+    here = attempt.machine
+    if attempt.cell.threads:
+        here = replace(here, usable_threads=attempt.cell.threads)
     found = machine_limits.known(
-        request.options.cache, environment, attempt.machine, request.device, request.precision
+        request.options.cache, environment, here, request.device, request.precision
     )
     if found is None:
         return None

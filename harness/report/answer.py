@@ -13,6 +13,7 @@ from harness.comparison.statistics import EQUAL, Ratio, plural
 from harness.comparison.tables import Group
 from harness.execution.environments import ADOPTED
 from harness.messages import Differs
+from harness.report import threads
 from harness.report.comparison import Comparison, listed, mostly_disturbed
 
 _OUTCOMES = {
@@ -76,6 +77,8 @@ def remarks(comparison: Comparison) -> list[str]:
     found = []
     if comparison.other_factors:
         found.append(Differs.LORA.value)
+    if not comparison.doubt and (unequal := threads.difference(comparison.field)):
+        found.append(unequal)
     found += _adopted(comparison.groups)
     found += _left_out(comparison)
     if comparison.unranked and not comparison.doubt:
@@ -122,7 +125,11 @@ def brief(comparison: Comparison) -> str:
 
 def remedy(comparisons: Sequence[Comparison]) -> str:
     """What to do about comparisons that are not decided, and how long that takes."""
-    if not any(c.doubt and c.doubt.of_machine for c in comparisons):
+    doubts = [c.doubt for c in comparisons if c.doubt]
+    own = next((doubt.remedy for doubt in doubts if doubt.remedy), "")
+    if own:
+        return own
+    if not any(doubt.of_machine for doubt in doubts):
         return _more(max(comparisons, key=lambda c: c.more_runs))
     runs = max(len(g.good) for c in comparisons for g in c.field)
     runs = max(runs, statistics.FEWEST)

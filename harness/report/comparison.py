@@ -15,6 +15,7 @@ from harness.comparison.tables import Group
 from harness.figure import compared, short
 from harness.inputs import models
 from harness.messages import Differs, Inconclusive, NotCompared
+from harness.report import threads
 from sut.registry import SUTS, unsupported
 
 _FAR = 0.03  # A control run that differs by less does not make a comparison inconclusive.
@@ -58,10 +59,12 @@ class Doubt:
     Attributes:
         why: the reason in words.
         of_machine: whether the machine was not quiet, so that more of such runs do not help.
+        remedy: what to do; empty: to measure more often, or again.
     """
 
     why: str
     of_machine: bool = True
+    remedy: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,6 +286,8 @@ class Comparison:
         """The reason why these runs do not show which SUT is faster. None if they may show it."""
         if len(self.field) < 2:
             return None
+        if why := threads.doubt(self.field):
+            return Doubt(why=why, of_machine=False, remedy=Inconclusive.THREADS_REMEDY)
         noise = self._disturbance or self._far_control
         if noise:
             return Doubt(why=noise)

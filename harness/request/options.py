@@ -34,6 +34,7 @@ from sut.registry import SUTS
 OFF, ON = "off", "on"
 BOTH, EACH = "both", "each"
 """Values of `--tuned`. The last two are for a sweep."""
+AUTO = "auto"
 
 
 def _name(value: str) -> str:
@@ -88,6 +89,15 @@ def _replicas(value: str) -> str:
             f"--replicas {value}: give 2 or more, or 1/N to measure one of N replicas by itself"
         )
     return f"1/{int(count)}" if value.startswith("1/") else str(int(count))
+
+
+def _threads(value: str) -> str:
+    """`auto`, or the number of threads."""
+    if value.lower() == AUTO:
+        return AUTO
+    if not value.isdecimal() or int(value) < 1:
+        raise UsageError(f"--threads {value}: give a number from 1 on, or {AUTO}")
+    return str(int(value))
 
 
 def _benchmarks() -> list[str]:
@@ -376,6 +386,13 @@ class Options:
         metavar="ADDRESS",
         default=None,
     )
+    threads: str = _flag(
+        "threads of the SUT, or of each replica, which is pinned to as many cores; auto (default):"
+        " all processors that this process may use, at most the quota of a container, rounded up",
+        read=_threads,
+        metavar="N",
+        default=AUTO,
+    )
     out: Path = _flag(
         "folder for run directories (default: runs/ next to run.sh)",
         type=Path,
@@ -418,6 +435,11 @@ class Options:
     def trains(self) -> bool:
         """Whether training steps are timed, without LoadGen."""
         return not SCENARIOS[self.scenario].loadgen
+
+    @property
+    def thread_count(self) -> int | None:
+        """See `Cell.threads`."""
+        return None if self.threads == AUTO else int(self.threads)
 
     @property
     def sut_options(self) -> dict[str, Any]:

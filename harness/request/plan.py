@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,8 +61,10 @@ def resolve(options: Options) -> Request:
     model = _model(options)
     model = official_runs.model_of(options, model, round_)
     reasons: list[str] = []
+    if limits := machine.describe().group_limits:
+        reasons.append(PlanReason.GROUP_LIMITS.format(limits=limits))
     device = _device(options, spec, reasons)
-    set_by_user = _variables(spec, device, reasons)
+    set_by_user = _variables(spec, device, options.thread_count, reasons)
     weights = _user_weights(options, model)
     size = _size(options, model, weights, device, reasons)
     _check_duration(options.duration, options.mode)
@@ -128,18 +130,31 @@ def resolve(options: Options) -> Request:
     )
 
 
-def _variables(spec: SutSpec, device: str, reasons: list[str]) -> dict[str, str]:
+def _variables(
+    spec: SutSpec, device: str, threads: int | None, reasons: list[str]
+) -> dict[str, str]:
     """Return the variables of the environment that change this cell. Adds the reason that names
-    them.
+    them. Raises UsageError for one that must not be set.
     """
     refusal = variables.refusal(spec, device, os.environ)
     if refusal:
         raise UsageError(refusal)
     set_by_user = variables.of_cell(spec, device, os.environ)
+    if threads:
+        check_thread_variables(threads, set_by_user)
     if set_by_user:
         texts = [f"{name}={value}" for name, value in set_by_user.items()]
         reasons.append(PlanReason.VARIABLES.format(variables=" ".join(texts)))
     return set_by_user
+
+
+def check_thread_variables(threads: int, environment: Mapping[str, str]) -> None:
+    """Raises UsageError for a variable that sets threads although `--threads` does."""
+    for variable in variables.of_threads(environment):
+        raise UsageError(
+            f"--threads {threads}: {variable} is set in the environment, and sets threads, too:"
+            " unset it, or leave --threads out"
+        )
 
 
 def _streams(options: Options, model: Model, round_: rules.Rules, reasons: list[str]) -> bool:

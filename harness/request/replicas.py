@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from formats.job import Launch, Place
 from harness.errors import UsageError
 from harness.execution import clusters, machine
 from harness.request import shards
-from harness.request.options import Options
+from harness.request.options import AUTO, Options
 from harness.request.tuning import Tuned
 from scenarios.table import SCENARIOS
 from scenarios.worker.replicas import cores, gate
@@ -33,7 +34,7 @@ def of(options: Options, spec: SutSpec, device: str, tuned: Tuned) -> Replicas:
     value = options.replicas
     _check_flags(options)
     if value is None:
-        return Replicas(_of_shards(options, spec, device))
+        return Replicas(_with_threads(options, spec, _of_shards(options, spec, device)))
     flag = f"--replicas {value}"
     scenario = SCENARIOS[options.scenario]
     if not scenario.many_at_once:
@@ -54,7 +55,8 @@ def of(options: Options, spec: SutSpec, device: str, tuned: Tuned) -> Replicas:
     used = 1 if "/" in value else count
     if options.replicas_on:
         return Replicas((Place(),) * used, _launch(options, spec, DEVICES[device], used, count))
-    return Replicas(tuple(_every(count, options, spec, device)[:used]))
+    places = _with_threads(options, spec, _every(count, options, spec, device))
+    return Replicas(places[:used])
 
 
 def _check_flags(options: Options) -> None:
@@ -83,7 +85,12 @@ def _launch(options: Options, spec: SutSpec, device: Device, used: int, count: i
     command = _cluster(options).command(
         used, count, accelerator=device.accelerator, pinned=on_cores
     )
-    return Launch(command=command, interface=options.interface or gate.HOST, pinned=on_cores)
+    return Launch(
+        command=command,
+        interface=options.interface or gate.HOST,
+        pinned=on_cores or options.thread_count is not None,
+        threads=options.thread_count,
+    )
 
 
 def _cluster(options: Options) -> clusters.OfReplicas:
@@ -141,6 +148,42 @@ def _every(count: int, options: Options, spec: SutSpec, device: str) -> list[Pla
     else:
         parts = _on_cores(flag, count * each, part)
     return [_joined(parts[number : number + each]) for number in range(0, len(parts), each)]
+
+
+def _with_threads(options: Options, spec: SutSpec, places: Sequence[Place]) -> tuple[Place, ...]:
+    """The places, with as many processors as `--threads` requests for each. Raises UsageError if
+    there are fewer.
+    """
+    count = options.thread_count
+    if count is None:
+        return tuple(places)
+    if spec.remote:
+        raise UsageError(
+            f"--threads {count}: {options.sut} does not start its engine: limit the threads of the"
+            " engine instead, and leave it out"
+        )
+    places = places or [Place()]
+    shares = [place.cores for place in places]
+    if not all(shares):
+        shares = cores.parts(cores.usable(), len(places))
+    whom = "the SUT" if len(places) == 1 else f"each of {len(places)} replicas"
+    check_threads(count, min(map(cores.count, shares)), whom)
+    return tuple(
+        replace(place, cores=cores.first(share, count))
+        for place, share in zip(places, shares, strict=True)
+    )
+
+
+def check_threads(count: int, most: int, whom: str) -> None:
+    """Raises UsageError if `--threads` requests more than one thread of a core. Frameworks count
+    the threads of such cores in different ways.
+    """
+    if count > most:
+        raise UsageError(
+            f"--threads {count}: each thread needs a core, and {whom} has {most} (of the cores that"
+            " this process may use, at most the quota of its control groups, rounded up): give"
+            f" fewer, or {AUTO}"
+        )
 
 
 def _joined(parts: list[Place]) -> Place:

@@ -175,6 +175,8 @@ class Request:
         if self.options.replicas:
             on = f" on {self.cluster}" if self.cluster else ""
             more.append(f"replicas {self.options.replicas}{on}")
+        if self.options.thread_count:
+            more.append(f"threads {self.options.threads}")
         if self.inputs != self.architecture.standard:
             more.append(self.inputs)
         if self.chat:
@@ -240,6 +242,7 @@ class Request:
             tuned=self.tuned.on,
             switches=self.tuned.names,
             replicas=self.options.replicas,
+            threads=self.options.thread_count,
             cluster=self.cluster,
             requested_batch=self.requested_batch,
             **self._limits(),

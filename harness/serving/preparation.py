@@ -101,13 +101,16 @@ class Served:
             limits=Limits(min_duration_ms=0, min_query_count=0, performance_sample_count=0),
             log_dir=directory,
             batch_sizes=self.batch_sizes,
+            places=request.places,
         )
 
     def process_env(self, environment: Environment) -> Mapping[str, str]:
         """The environment variables of the worker."""
         request = self.request
         described = machine.describe()
-        folder = kernels.folder(request.options.cache, environment, described, request.device)
+        folder = kernels.folder(
+            request.options.cache, environment, described, request.device, request.places
+        )
         return {**kernels.variables(folder), **request.spec.process_env}
 
 

@@ -14,7 +14,7 @@ from scenarios.worker import host_memory
 from scenarios.worker.qsl import Qsl
 from scenarios.worker.streaming import Streamed
 from sut.contract import Batch, Evidence, Inference
-from sut.evidence import compilations
+from sut.evidence import compilations, matrix_library
 
 
 def batches(job: Job, sut: Inference) -> list[Batch]:
@@ -83,7 +83,7 @@ def _compiled() -> int:
     return compilations.count() or 0
 
 
-def _with(evidence: Evidence, **detail: int) -> Evidence:
+def _with(evidence: Evidence, **detail: int | None) -> Evidence:
     return replace(evidence, detail={**evidence.detail, **detail})
 
 
@@ -112,7 +112,8 @@ def watch(sut: Inference, batches: Sequence[Batch]) -> Evidence:
             " under the framework's profiler"
         )
     steps = {"steps": sut.steps - earlier} if isinstance(sut, Streamed) else {}
-    return _with(evidence, batches=len(batches), **steps)
+    processors = matrix_library.processors()
+    return _with(evidence, batches=len(batches), processors=processors, **steps)
 
 
 def answer(sut: Inference, batches: Iterable[Batch]) -> None:

@@ -25,7 +25,7 @@ from scenarios.worker import counters, disturbance, host_memory
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
 from scenarios.worker.qsl import Qsl
 from sut.contract import Batch, Evidence, Training
-from sut.evidence import compilations
+from sut.evidence import compilations, matrix_library
 
 _clock = time.perf_counter_ns
 _LAST_STEP = 3.0  # times the mean: a longer last step surely waited for those before it
@@ -262,4 +262,5 @@ def watch(sut: Training, batches: Sequence[Batch]) -> Evidence:
         raise ValueError(
             f"the SUT's evidence made the call that it was given {calls} times; it makes it once"
         )
-    return dataclasses.replace(evidence, detail={**evidence.detail, "batches": len(batches)})
+    counts = {"batches": len(batches), "processors": matrix_library.processors()}
+    return dataclasses.replace(evidence, detail={**evidence.detail, **counts})

@@ -13,7 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from scenarios.worker import control_groups
+
 _STATUS, _CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+_VMSTAT = Path("/proc/vmstat")
 _RESET_PEAK = "5"  # proc_pid_clear_refs(5): reset the peak resident set size to the current one
 
 
@@ -81,10 +84,9 @@ def kernel_oom_kills() -> int:
     """Out-of-memory kills so far: the kernel's count for the machine plus that of this control
     group.
     """
-    total = 0
-    for path in ("/proc/vmstat", "/sys/fs/cgroup/memory.events"):
-        with suppress(OSError):
-            for line in Path(path).read_text(encoding="ascii").splitlines():
-                if line.startswith("oom_kill "):
-                    total += int(line.split()[1])
+    total = control_groups.oom_kills()
+    with suppress(OSError):
+        for line in _VMSTAT.read_text(encoding="ascii").splitlines():
+            if line.startswith("oom_kill "):
+                total += int(line.split()[1])
     return total

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,10 +21,10 @@ import numpy as np
 from formats.job import Job
 from formats.outcome import PUT_OFF, TOO_SHORT
 from scenarios.table import SCENARIOS
+from scenarios.worker import control_groups
 
 _MEMORY_BYTES, _ACCURACY_ROW_BYTES = 300, 70
 _DISK_RESERVE_BYTES, _MEMORY_RESERVE_BYTES = 64 << 20, 256 << 20
-_GROUP = Path("/sys/fs/cgroup")
 _FAR_SLOWER = 2.0
 """A calibration is rough: two of one SUT may differ by 20 %."""
 
@@ -179,25 +179,13 @@ def available_memory_bytes() -> int | None:
     """Return how many bytes of memory are available without swapping. None if the system does not
     report it.
 
-    It is the lesser of Linux' own estimate and the rest of a container's limit. Pages of files that
-    were not read lately (`inactive_file` in https://docs.kernel.org/admin-guide/cgroup-v2.html)
-    count as free in a container, because the kernel gives them up.
+    It is the lesser of Linux' own estimate and what the control groups may still take.
     """
-    found = list[int]()
+    found = list[int | None]([control_groups.available_bytes()])
     with suppress(OSError):
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         found += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
-    with suppress(OSError, ValueError):  # no control group, or "max" in it
-        most, held = (
-            int((_GROUP / f"memory.{name}").read_text(encoding="ascii"))
-            for name in ("max", "current")
-        )
-        kept = dict(
-            line.split()
-            for line in (_GROUP / "memory.stat").read_text(encoding="ascii").splitlines()
-        )
-        found.append(most - held + int(kept.get("inactive_file", 0)))
-    return min(found, default=None)
+    return _least(found)
 
 
 def free_memory_bytes() -> int | None:
@@ -211,4 +199,8 @@ def free_memory_bytes() -> int | None:
         found.append(
             None if limit == resource.RLIM_INFINITY else limit - pages * resource.getpagesize()
         )
-    return min((each for each in found if each is not None), default=None)
+    return _least(found)
+
+
+def _least(values: Iterable[int | None]) -> int | None:
+    return min((value for value in values if value is not None), default=None)

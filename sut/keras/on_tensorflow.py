@@ -4,6 +4,7 @@ TensorFlow's executor runs it (graph).
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -172,8 +173,10 @@ def _matrix_products(trace: bytes, compiled: bool) -> dict[str, Any]:
     names = _KERNEL_RUN.findall(trace)
     of_onednn = sum(name.startswith(b"_Mkl") for name in names)
     kernels = Counter(oneDNN=of_onednn, Eigen=len(names) - of_onednn)
-    # 0 means as many threads as this process may use.
-    threads = tf.config.threading.get_intra_op_parallelism_threads() or matrix_library.processors()
+    # 0 means the number in this variable, or as many threads as this process may use.
+    threads = tf.config.threading.get_intra_op_parallelism_threads()
+    threads = threads or int(os.environ.get("TF_NUM_INTRAOP_THREADS") or 0)
+    threads = threads or matrix_library.processors()
     return matrix_library.fact(matrix_library.most(+kernels), threads=threads)
 
 

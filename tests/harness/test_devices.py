@@ -259,20 +259,6 @@ def test_out_of_memory_says_how_many_bytes_were_asked_for_and_how_many_there_wer
     assert failures.outcome_of(error, sut, "cuda").reason.endswith(f"asked for {asked:,} bytes")
 
 
-def test_a_containers_limit_counts_and_what_it_keeps_of_files_does_not(tmp_path, monkeypatch):
-    whole = preflight.available_memory_bytes()
-    monkeypatch.setattr(preflight, "_GROUP", tmp_path)
-    for name, text in {
-        "max": "4096000",
-        "current": "3000000",
-        "stat": "anon 1000000\ninactive_file 2000000\n",
-    }.items():
-        (tmp_path / f"memory.{name}").write_text(text)
-    assert preflight.available_memory_bytes() == 3_096_000
-    (tmp_path / "memory.max").write_text("max")
-    assert preflight.available_memory_bytes() == pytest.approx(whole, rel=0.5)
-
-
 def test_the_error_of_a_traced_function_is_told_by_its_innermost_line():
     """As TensorFlow raises it: the lines of source first, and the arguments of the call last."""
     inner = (

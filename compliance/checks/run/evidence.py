@@ -11,7 +11,7 @@ from compliance.findings.check import judge, not_applicable, shorten
 from compliance.rules import EvidenceRule, Rules
 from compliance.subject import NO_EVIDENCE, LoadGenRun, Subject
 from formats import figures
-from formats.cell import UNKNOWN
+from formats.cell import UNKNOWN, Cell
 from formats.checks import Check, Fault
 from formats.record import ENGINE, Record
 
@@ -101,6 +101,8 @@ def _graphs(test: LoadGenRun, record: Record, rules: Rules) -> Iterator[Fault | 
         return
     yield from _contradictions(rule, *evidence, execution)
     yield from _of_engine(record)
+    for each in evidence:
+        yield from thread_faults(each, record.cell)
     counters = rules.evidence_counters.get(record.framework, ())
     yield from _uncounted(rule, *evidence, record.framework, counters)
 
@@ -129,6 +131,25 @@ def _of_engine(record: Record) -> Iterator[Fault]:
     if record.execution == ENGINE and framework:
         text = f"the execution is {ENGINE}, and {framework} computes in the worker"
         yield Fault(text, "no framework", framework)
+
+
+def thread_faults(evidence: Mapping[str, Any], cell: Cell) -> Iterator[Fault]:
+    """Yield a fault if the SUT ran on another number of processors, or if its framework multiplied
+    with another number of threads, than the cell names. A framework may not report its threads.
+    Shards share them.
+    """
+    if cell.threads is None:
+        return
+    detail = _detail(evidence)
+    counts = {"processors of the SUT": detail.get("processors")}
+    products = detail.get("matrix_products")
+    multiplied = products.get("threads") if isinstance(products, dict) else None
+    if type(multiplied) is int and cell.shard_count == 1:
+        counts["threads of its matrix products"] = multiplied
+    for name, count in counts.items():
+        if count != cell.threads:
+            text = f"{shorten(count)} {name}; the cell says threads {cell.threads}"
+            yield Fault(text, str(cell.threads), shorten(count))
 
 
 def findings(

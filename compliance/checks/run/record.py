@@ -186,6 +186,11 @@ def _jobs(subject: Subject, record: Record) -> Iterator[Fault | str]:
     places, replicas = len(first.places), record.cell.replica_count
     if record.cell.replicas and places != replicas:
         yield _differs("places", places, replicas)
+    threads = {len(place.cores) for place in first.places}
+    if first.launch:
+        threads = {first.launch.threads or 0}
+    if record.cell.threads and threads != {record.cell.threads}:
+        yield _differs("threads", sorted(threads), record.cell.threads)
     cluster = record.cell.cluster
     if (first.launch is None) != (cluster is None):
         yield _differs("launch", first.launch, cluster)

@@ -1,21 +1,44 @@
-"""The cores of this machine, shared out among replicas. Standard library only."""
+"""The processors that SUTs may use, and how replicas share them. Standard library only."""
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable
+from itertools import chain, zip_longest
 from pathlib import Path
+
+from scenarios.worker import control_groups
 
 _TOPOLOGY = Path("/sys/devices/system/cpu")
 
 
-def usable() -> list[tuple[int, ...]]:
-    """The logical processors of each core that this process may use. Empty: this system does not
-    pin a process to cores.
+def available() -> tuple[int, ...]:
+    """The logical processors that a SUT uses if nothing else is requested: those of the affinity
+    mask, and at most the quota of the control groups, rounded up. Empty: this system does not pin a
+    process to processors.
     """
     if not hasattr(os, "sched_getaffinity"):
-        return []
-    return _cores(os.sched_getaffinity(0))
+        return ()
+    mask = os.sched_getaffinity(0)
+    return first(mask, math.ceil(control_groups.processors() or len(mask)))
+
+
+def first(processors: Iterable[int], count: int) -> tuple[int, ...]:
+    """The first `count` of these logical processors, on different cores as far as possible."""
+    of_each_core = zip_longest(*_cores(processors))
+    ordered = [number for number in chain(*of_each_core) if number is not None]
+    return tuple(sorted(ordered[:count]))
+
+
+def count(processors: Iterable[int]) -> int:
+    """The number of cores that have these logical processors."""
+    return len(_cores(processors))
+
+
+def usable() -> list[tuple[int, ...]]:
+    """The available logical processors of each core."""
+    return _cores(available())
 
 
 def parts(cores: list[tuple[int, ...]], count: int) -> list[tuple[int, ...]]:

@@ -70,7 +70,14 @@ def _place(job: Job, part: int, parts: int) -> None:
             f"{parts} replicas need a core each, and there are {len(every)}: give fewer --replicas,"
             " or more nodes"
         )
-    os.sched_setaffinity(0, cores.parts(every, parts)[part])
+    own = cores.parts(every, parts)[part]
+    threads = job.launch.threads or len(own)
+    most = cores.count(own)
+    if job.launch.threads and threads > most:
+        raise ValueError(
+            f"--threads {threads}: a replica has {most} cores of this node: give fewer"
+        )
+    os.sched_setaffinity(0, cores.first(own, threads))
 
 
 def _keep(replica: subprocess.Popen[bytes], handle: int) -> None:

@@ -49,7 +49,7 @@ def described(monkeypatch):
     [
         ("governor", {"governor": "powersave"}, "cpupower"),
         ("frequency scaling", {"boost": True}, "no_turbo"),
-        ("processors", {"cpu_quota": 0.5}, "OMP_NUM_THREADS"),
+        ("processors", {"cpu_quota": 0.5}, "--threads auto"),
         ("processors", {"usable_threads": 1, "threads": 2}, "cpuset"),
         ("swap", {"swap_used_bytes": 1 << 20}, "swapoff"),
         ("clock", {"clock_source": "hpet"}, "clocksource=tsc"),

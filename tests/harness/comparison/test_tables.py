@@ -27,6 +27,8 @@ def test_repeats_of_a_cell_are_one_row_with_all_columns(tmp_path):
     ("second", "why"),
     [
         ({"record": {"machine": {**MACHINE, "cpu": "Another"}}}, "machine"),
+        ({"record": {"machine": {**MACHINE, "cpu_quota": 1.0}}}, "quota"),
+        ({"record": {"machine": {**MACHINE, "memory_limit_bytes": 1 << 30}}}, "memory limit"),
         ({"record": {"environment": {"versions": {**VERSIONS, "jax": "0.11"}}}}, "version"),
         ({"mode": "valid"}, "mode"),
         ({"planned_ms": 1000}, "duration"),
@@ -37,6 +39,14 @@ def test_runs_of_another_kind_are_no_repeats(tmp_path, second, why):
     write(tmp_path, cell(), [100])
     write(tmp_path, cell(), [100], **second)
     assert len(tables.groups([tmp_path])) == 2, why
+
+
+def test_limits_of_control_groups_that_take_nothing_away_make_no_other_machine(tmp_path):
+    write(tmp_path, cell(), [100])
+    unlimiting = {**MACHINE, "cpu_quota": 2.0, "memory_limit_bytes": 8 << 30}
+    write(tmp_path, cell(), [100], record={"machine": unlimiting})
+    (group,) = tables.groups([tmp_path])
+    assert len(group.runs) == 2
 
 
 @pytest.mark.parametrize(("device", "groups"), [("cuda", 2), ("cpu", 1)])

@@ -1,8 +1,10 @@
-"""The folder of compiled programs: one for each environment and kind of machine."""
+"""The folder of compiled programs: one for each environment, kind of machine and number
+of threads."""
 
 from dataclasses import replace
 from pathlib import Path
 
+from formats.job import Place
 from harness.execution import kernels, machine
 from harness.execution.environments import Environment
 from tests.support.synthetic_runs import cell
@@ -10,7 +12,7 @@ from tests.support.synthetic_runs import cell
 ENVIRONMENT = Environment("keras3-jax", Path("python"), "0" * 64, ())
 
 
-def test_another_environment_machine_or_device_has_another_folder(tmp_path):
+def test_another_environment_machine_device_or_number_of_threads_has_another_folder(tmp_path):
     here = machine.describe()
     other = replace(here, cpu_flags=(*here.cpu_flags, "avx10"))
     newer = replace(ENVIRONMENT, lock_sha256="1" * 64)
@@ -19,8 +21,9 @@ def test_another_environment_machine_or_device_has_another_folder(tmp_path):
         kernels.folder(tmp_path, ENVIRONMENT, here, "cuda"),
         kernels.folder(tmp_path, ENVIRONMENT, other, "cpu"),
         kernels.folder(tmp_path, newer, here, "cpu"),
+        kernels.folder(tmp_path, ENVIRONMENT, here, "cpu", (Place(cores=tuple(range(99))),)),
     }
-    assert len(folders) == 4
+    assert len(folders) == 5
     assert kernels.folder(tmp_path, ENVIRONMENT, here, "cpu") in folders
 
 

@@ -17,6 +17,7 @@ from harness.execution.environments import EnvironmentFailure
 from harness.inputs import limits, models, prompt_files
 from harness.measurement import run
 from harness.request import plan
+from scenarios.worker import control_groups
 from sut import variables
 from sut.registry import SUTS
 from tests.conftest import CACHE
@@ -348,6 +349,21 @@ def test_a_model_that_does_not_fit_is_refused_before_anything_is_made(tmp_path, 
         in found.reason
     )
     assert not list(tmp_path.iterdir())
+
+
+def test_the_limits_of_control_groups_are_in_plan_result_and_record(
+    tmp_path, made_environment, monkeypatch
+):
+    monkeypatch.setattr(control_groups, "processors", lambda: 0.5)
+    monkeypatch.setattr(control_groups, "memory_bytes", lambda: 700 << 20)
+    asked = request(tmp_path)
+    note = "the control groups (a container's) limit this machine to 0.5 processors and 0.734 GB of"
+    assert asked.reasons[0] == f"{note} memory"
+    found = run.run(asked, Reporter(), 0)
+    assert found.status == "ok" and asked.reasons[0] in found.warnings
+    record = json.loads((Path(found.directory) / "record.json").read_text())
+    assert record["machine"]["cpu_quota"] == 0.5
+    assert record["machine"]["memory_limit_bytes"] == 700 << 20
 
 
 def test_the_limits_of_valid_mode_are_the_rounds(tmp_path):
