@@ -119,9 +119,7 @@ class Content:
         return self._setting(facts, names)
 
     def _setting(self, facts: Sequence[str], machines: Mapping[str, str]) -> str:
-        models = dict.fromkeys(
-            compare.named(g) for g in self.current if g.last.result.model_facts
-        )
+        models = dict.fromkeys(compare.named(g) for g in self.current if g.last.result.model_facts)
         parts = [name for name in models if name not in self.headline]
         if facts:
             parts.append(f"all cells: {', '.join(facts)}")

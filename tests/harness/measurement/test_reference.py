@@ -82,6 +82,7 @@ def test_without_its_environment_only_a_bundle_goes_on(made, monkeypatch, tmp_pa
     monkeypatch.setattr(reference.wheels, "bundle", lambda root: tmp_path)
     assert made() == reference.Reference(None, reason="no reference: the bundle holds core")
 
+
 def test_the_batches_of_an_interrupted_one_stay_for_the_next_and_then_go(made, monkeypatch):
     played = reference.process.run
     seen = []
