@@ -69,10 +69,10 @@ class Mock:
         steps = answers["tokens"].shape[1]
         for step in range(steps):
             due_ns = begin_ns + (ready_ns - begin_ns) * (step + 1) // steps
-            if not at_once:
+            if at_once:
+                due_ns = ready_ns
+            if step == 0 or not at_once:
                 self.to_host((answers, due_ns))
-            elif step == 0:
-                self.to_host((answers, ready_ns))
             if not on_step(answers["tokens"][:, step]):
                 return
 
