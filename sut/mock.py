@@ -61,14 +61,18 @@ class Mock:
 
     def stream(self, batch: Batch, on_step: Callable[[np.ndarray], bool]) -> None:
         """Hand over the tokens at equal distances, so that the last one comes when `predict` would
-        have been done.
+        have been done. With `wrong` = `at-once` the first one comes then, too.
         """
         answers, ready_ns = self.predict(batch)
         begin_ns = time.perf_counter_ns()
+        at_once = self.options.get("wrong") == "at-once"
         steps = answers["tokens"].shape[1]
         for step in range(steps):
             due_ns = begin_ns + (ready_ns - begin_ns) * (step + 1) // steps
-            self.to_host((answers, due_ns))
+            if at_once:
+                due_ns = ready_ns
+            if step == 0 or not at_once:
+                self.to_host((answers, due_ns))
             if not on_step(answers["tokens"][:, step]):
                 return
 

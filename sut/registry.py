@@ -406,8 +406,9 @@ SUTS: dict[str, SutSpec] = {
             "kill-at": (int, "SIGKILL the worker at this batch"),
             "exhaust-memory-at": (int, "allocate until the system refuses or kills, at this batch"),
             "wrong": (
-                ("swap-rows", "zero-position"),
-                "break the answers: swap the rows of each batch, or zero position 0 of each input",
+                ("swap-rows", "zero-position", "at-once"),
+                "break the answers: swap the rows of each batch, zero position 0 of each input, or"
+                " stream all tokens at once",
             ),
             "wrong-fit": (
                 (

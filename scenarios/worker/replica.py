@@ -140,8 +140,9 @@ class Replica:
         indices = message.arrays["indices"]
         batch = self.libraries[header["library"]].batch(indices.tolist(), header["size"])
         if isinstance(self.sut, Streamed):
-            respond = Responder(self._completing(message), self._first(message))
-            answer = answering(self.sut, respond, self.job.answer, Watch())
+            watch = Watch()
+            respond = Responder(self._completing(message, watch), self._first(message))
+            answer = answering(self.sut, respond, self.job.answer, watch)
             places = range(len(indices))
             answer(batch, places, places)
             return
@@ -152,16 +153,22 @@ class Replica:
         message, count, outputs = self._pending[0]
         payload = pack(self.sut.to_host(outputs), self.job.answer)
         self._pending.popleft()
-        self._completing(message)(range(count), payload, range(count))
+        self._completing(message, Watch())(range(count), payload, range(count))
 
-    def _completing(self, message: Message) -> Callable[..., None]:
-        """The function that sends answers, by the places of their samples in the batch."""
+    def _completing(self, message: Message, watch: Watch) -> Callable[..., None]:
+        """The function that sends answers, by the places of their samples in the batch, and how
+        many of the batch came in one part so far.
+        """
 
         def complete(places: Sequence[int], payload: Payload, _: Sequence[int]) -> None:
             rows, lengths = payload
             count = len(places)
             of_bytes = np.ascontiguousarray(rows[:count]).reshape(count, -1).view(np.uint8)
-            reply: Reply = {"places": list(places), "lengths": lengths and list(lengths[:count])}
+            reply: Reply = {
+                "places": list(places),
+                "lengths": lengths and list(lengths[:count]),
+                "in_one_part": watch.in_one_part,
+            }
             self._reply(message, reply, {"rows": of_bytes, **message.arrays})
 
         return complete

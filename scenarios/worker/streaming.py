@@ -166,13 +166,13 @@ def answering(sut: Inference, respond: Responder, keys: Sequence[str], times: To
 
         def on_end(rows: np.ndarray, tokens: np.ndarray, count: int) -> None:
             end = _clock()
-            payload = tokens, [count * tokens.itemsize] * len(rows)
-            complete([ids[row] for row in rows], payload, [indices[row] for row in rows])
             if count > 1:
                 later = (end - first) / (count - 1)
                 times.later_ns.extend([later] * len(rows))
                 if at_once(first - begin, later, longest + count):
                     times.in_one_part += len(rows)
+            payload = tokens, [count * tokens.itemsize] * len(rows)
+            complete([ids[row] for row in rows], payload, [indices[row] for row in rows])
 
         sut.generate(batch, len(ids), on_first, on_end)
         times.first_ns.extend([first - begin] * len(ids))

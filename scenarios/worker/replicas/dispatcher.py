@@ -565,6 +565,7 @@ class Replicated:
             batch.times.later_ns.extend([(end_ns - batch.first_ns) / later] * len(ids))
         if batch.left:
             return False
+        batch.times.in_one_part += header["in_one_part"]
         replica.batches += 1
         replica.last_ns = end_ns
         return True

@@ -272,8 +272,9 @@ def test_the_time_to_the_first_token_has_no_wait_behind_another_batch(tmp_path):
     assert max(watch.first_ns) < 35e6
 
 
-def test_streamed_answers_have_their_first_tokens(tmp_path):
-    job = replace(job_of(tmp_path, task="generate", latency_ms=4.0), stream=True)
+@pytest.mark.parametrize("wrong", [{}, {"wrong": "at-once"}])
+def test_streamed_answers_have_their_first_tokens(tmp_path, wrong):
+    job = replace(job_of(tmp_path, task="generate", latency_ms=40.0, **wrong), stream=True)
     job = replace(job, places=(Place(),) * 2)
     write_json(job.log_dir / "job.json", job)
     sut = started(job)
@@ -289,6 +290,7 @@ def test_streamed_answers_have_their_first_tokens(tmp_path):
     assert sorted(answers.first) == list(range(100, 100 + SAMPLES))
     assert len(watch.first_ns) == SAMPLES
     assert len(watch.later_ns) == (requested > 1).sum()
+    assert (watch.share_in_one_part > 0.5) == bool(wrong)
 
 
 FAULTS = [
