@@ -217,7 +217,7 @@ def test_comparisons_that_are_all_disturbed_are_summed_up(tmp_path):
         write(tmp_path, cell(sut, batch_size=batch), [10] * 3, sweep="s-1", disturbance=NOISE)
     report = gathered(tmp_path)
     assert report.headline == (
-        "bert base predict, Offline: nothing is decided in batch 1 and batch 8, because 12 of 12"
+        "bert mid predict, Offline: nothing is decided in batch 1 and batch 8, because 12 of 12"
         " runs were disturbed (other programs used 150% of a processor while it was measured);"
         " measure again (--again) with nothing else running: 3 runs of each"
     )
