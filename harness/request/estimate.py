@@ -23,7 +23,6 @@ from harness.execution import rundir
 from harness.execution.environments import is_made
 from harness.execution.loadgen_run import SHORT_TEST
 from harness.inputs.dataset import digest_of
-from harness.messages import Cost as CostText
 from harness.messages import NotRun
 from harness.request.plan import is_uneven
 from harness.request.request import LONGEST_TIMES, Request
@@ -226,7 +225,7 @@ def too_short(request: Request) -> str | None:
         needed_s = float(f"{_least_test_seconds(request) / LONGEST_TIMES:.2g}")
     if needed_s <= request.duration:
         return None
-    return CostText.TOO_SHORT.format(
+    return NotRun.TOO_SHORT.format(
         scenario=request.options.scenario,
         least=LONGEST_TIMES * needed_s,
         duration=request.duration,
