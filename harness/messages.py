@@ -141,6 +141,10 @@ class NotRun(StrEnum):
         " free: free some space, or choose another --out"
     )
     CUT_OFF = "cut off after {seconds:.0f} s"
+    TOO_SHORT = (
+        "a quick {scenario} test takes at least {least:.3g} s ({basis}), and --duration"
+        " {duration:g} allows {longest:g} s: give --duration {needed:g}"
+    )
     NOT_PREPARED = "the time was up before all was prepared; the same command continues with it"
     CUT_OFF_IN_SWEEP = "{reason}; the same command continues with this cell"
     NOT_FINISHED = "not finished"
@@ -748,10 +752,6 @@ class Cost(StrEnum):
     TEST = (
         "{test}: {samples:,} samples, {batches}, in about {duration}, until {time};"
         " {memory_mb:.0f} MB for LoadGen, {logs_mb:.0f} MB of logs"
-    )
-    TOO_SHORT = (
-        "a quick {scenario} test takes at least {least:.3g} s ({basis}), and --duration"
-        " {duration:g} allows {longest:g} s: give --duration {needed:g}"
     )
     REFERENCE_LATER = "computed at the first use of these inputs"
 

@@ -23,7 +23,6 @@ from harness.execution import rundir
 from harness.execution.environments import is_made
 from harness.execution.loadgen_run import SHORT_TEST
 from harness.inputs.dataset import digest_of
-from harness.messages import Cost as CostText
 from harness.messages import NotRun
 from harness.request.plan import is_uneven
 from harness.request.request import LONGEST_TIMES, Request
@@ -226,7 +225,7 @@ def too_short(request: Request) -> str | None:
         needed_s = float(f"{_least_test_seconds(request) / LONGEST_TIMES:.2g}")
     if needed_s <= request.duration:
         return None
-    return CostText.TOO_SHORT.format(
+    return NotRun.TOO_SHORT.format(
         scenario=request.options.scenario,
         least=LONGEST_TIMES * needed_s,
         duration=request.duration,
@@ -296,6 +295,7 @@ def _reference_seconds(request: Request) -> float:
             return 0.0
         load_s = (outcome.import_ns + outcome.load_ns) / 1e9
         share = samples / job.limits.performance_sample_count
+        share *= _tokens_as_often(request, job)
         known.append(load_s + share * sum(outcome.seconds.values()))
     if known:
         return max(known)
@@ -305,6 +305,17 @@ def _reference_seconds(request: Request) -> float:
     if not request.trains and request.architecture.generates_tokens:
         return start_s + (1 + _FORCED) * answers_s + min(_COUNTING_S, answers_s)
     return start_s + answers_s
+
+
+def _tokens_as_often(request: Request, job: Job) -> float:
+    """The most tokens of an answer now, divided by those of an earlier reference. 1 if prompts do
+    not say how many, or no tokens are generated.
+    """
+    earlier = job.workload.config.get("new_token_buckets")
+    given = request.given.arrays if request.given else {}
+    if not earlier or "max_new_tokens" not in given:
+        return 1.0
+    return float(given["max_new_tokens"].max()) / int(earlier[-1])
 
 
 def _is_reference_of(request: Request, job: Job) -> bool:

@@ -103,8 +103,11 @@ def test_what_is_prepared_takes_no_time_of_a_cell(sweep, write, monkeypatch, mea
 
 
 def test_a_sweep_whose_time_ends_before_all_is_prepared_says_so(sweep, write, monkeypatch):
-    monkeypatch.setattr(loop.run, "run", lambda *_: time.sleep(20))
-    _, document, _ = sweep(write("batch-size = 4"), *FLAGS[:-1], "4s", "--json")
+    def cut(*_):
+        raise deadline.TimeUp(30, measuring=False)
+
+    monkeypatch.setattr(loop.run, "run", cut)
+    _, document, _ = sweep(write("batch-size = 4"), *FLAGS, "--json")
     (cell,) = document["cells"]
     assert [*cell["refused"]] == ["not prepared"]
     assert "the same command continues" in cell["reason"]
