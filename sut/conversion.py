@@ -2,8 +2,9 @@
 
     python -m sut.conversion gguf|pickle|lora|minilm SOURCE FOLDER [BASE [AVAILABLE_BYTES]]
 
-FOLDER exists and is empty. An empty BASE is none. A pickle is read by PyTorch's unpickler for tensors, which runs no code
-of the file; the process has no network if the kernel lets it give that up.
+FOLDER exists and is empty. An empty BASE is none. A pickle is read by PyTorch's unpickler for
+tensors, which runs no code of the file; the process has no network if the kernel lets it give that
+up.
 """
 
 from __future__ import annotations

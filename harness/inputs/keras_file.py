@@ -17,6 +17,7 @@ from typing import Any
 
 from formats import bounds
 from harness.errors import UsageError
+from harness.inputs.user_folder import LARGEST_JSON
 from sut import keras_config
 from sut.registry import KERAS_PACKAGES
 
@@ -227,6 +228,11 @@ def _documents(path: Path) -> tuple[dict[str, Any], dict[str, Any], int]:
 def _member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
     """A JSON document of the file. Raises KeyError if there is none."""
     member = archive.getinfo(name)
+    if member.file_size > LARGEST_JSON:
+        raise UsageError(
+            f"--model {path}: {name} unpacks to {member.file_size / 1e6:,.0f} MB, and at most"
+            f" {LARGEST_JSON / 1e6:.0f} MB are read: save the model again"
+        )
     bounds.check(f"--model {path}: {name}", member.file_size, bounds.JSON)
     return archive.read(member)
 

@@ -102,7 +102,9 @@ def of_folder(path: Path, adds: Mapping[str, bool]) -> Tokenizer | None:
         file = path / name
         bounds.check(file, file.stat().st_size, bounds.TOKENIZER)
         tokenizer = _safe(file, read)(file, _safe(file, _settings)(path), adds)
-        calls = {call: _safe(file, each) for call in _CALLS if (each := getattr(tokenizer, call))}
+        calls: dict[str, Any] = {
+            call: _safe(file, each) for call in _CALLS if (each := getattr(tokenizer, call))
+        }
         tokenizer = replace(tokenizer, folder=path, **calls)
         if name != "tokenizer.json" and _safe(file, _adds_tokens)(path, tokenizer):
             return replace(tokenizer, encode=partial(_refuse_added, path, name))
@@ -122,7 +124,7 @@ def _safe(file: Path, call: Callable[..., T]) -> Callable[..., T]:
             return call(*arguments)
         except (UsageError, KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as e:
+        except BaseException as e:  # noqa: BLE001
             why = (str(e).strip() or type(e).__name__).splitlines()[0]
             raise UsageError(
                 f"--weights {file.parent}: {file.name} is not a tokenizer ({why}): download it"

@@ -13,7 +13,7 @@ from typing import Any
 from formats import bounds
 from harness.errors import UsageError
 
-_LARGEST = 64_000_000
+LARGEST_JSON = 64_000_000
 """Bytes. The index of the largest models has some megabytes."""
 
 
@@ -94,9 +94,10 @@ def read_text(file: Path) -> str:
     status = file.stat()
     if not stat.S_ISREG(status.st_mode):
         raise ValueError("it is not a regular file")
-    if status.st_size > _LARGEST:
+    if status.st_size > LARGEST_JSON:
         raise ValueError(
-            f"it has {status.st_size / 1e6:.0f} MB, and at most {_LARGEST / 1e6:.0f} MB are read"
+            f"it has {status.st_size / 1e6:.0f} MB, and at most {LARGEST_JSON / 1e6:.0f} MB are"
+            " read"
         )
     return bounds.content(file, bounds.JSON).decode("utf-8")
 

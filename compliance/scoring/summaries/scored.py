@@ -68,7 +68,7 @@ def _safely(call: Callable[[], T]) -> T:
         return call()
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as e:
+    except BaseException as e:  # noqa: BLE001
         raise ValueError(f"{TOKENIZER} is not a tokenizer ({e})") from None
 
 

@@ -321,9 +321,11 @@ def _read_file(path: Path, first: bool = False) -> Arrays:
             " pictures"
         )
     try:
-        if zipfile.is_zipfile(path) and not first:
+        size_bytes = path.stat().st_size
+        if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
-                bounds.check(f"--dataset {path}", unpacked_bytes(archive), bounds.ARRAYS)
+                size_bytes = unpacked_bytes(archive)
+        bounds.check(f"--dataset {path}", size_bytes, bounds.ARRAYS)
         content = np.load(path, allow_pickle=False, mmap_mode="r" if first else None)
         if isinstance(content, np.ndarray):
             found = {"": content}

@@ -91,3 +91,25 @@ def test_tokens_that_only_a_tokenizer_json_carries_are_not_cut_into_pieces(sente
     (sentences / "added_tokens.json").write_text('{"<|im_start|>": 60}')
     with pytest.raises(UsageError, match="added_tokens.json has tokens that tokenizer.model lacks"):
         tokenizer.of_folder(sentences, CAUSAL).encode("the cat")
+
+
+_PANICS = {
+    "loads": {"normalizer": {"type": "Precompiled", "precompiled_charsmap": ""}},
+    "encodes": {
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [{"SpecialToken": {"id": "X", "type_id": 0}}],
+            "pair": [],
+            "special_tokens": {},
+        }
+    },
+}
+"""Parts of a tokenizer.json with which the library in Rust panics, which is no Exception."""
+
+
+@pytest.mark.parametrize("when", _PANICS)
+def test_a_panic_of_the_library_is_one_sentence(tmp_path, when):
+    made = json.loads(bpe(300).to_str()) | _PANICS[when]
+    (tmp_path / "tokenizer.json").write_text(json.dumps(made))
+    with pytest.raises(UsageError, match="tokenizer.json is not a tokenizer .*download it again"):
+        tokenizer.of_folder(tmp_path, CAUSAL).encode("ais bjt")
