@@ -59,9 +59,9 @@ def headline(comparisons: Sequence[Comparison]) -> str:
 
 def subject(comparisons: Sequence[Comparison]) -> str:
     """What the answer is about, in words: the model with its layers, width and parameters, its
-    task, and the scenario if there is only one.
+    task, and the scenario and the batch if there is only one.
     """
-    named = [compare.parts(c.groups[0], facts=True)[:2] for c in comparisons]
+    named = [compare.parts(c.groups[0], c.shared, facts=True)[:3] for c in comparisons]
     return ", ".join(_common(named)) or f"{len(comparisons)} comparisons"
 
 

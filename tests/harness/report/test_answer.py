@@ -46,38 +46,38 @@ SIX = {
     "a leader": (
         LEADER,
         {},
-        "bert mid predict, Offline: native-jax is fastest: 1.24 × keras3-tensorflow (1.20–1.27),"
+        "bert mid predict, Offline, batch 32: native-jax is fastest: 1.24 × keras3-tensorflow (1.20–1.27),"
         " the next, and 2.07 × native-torch-eager (2.00–2.13), the slowest",
     ),
     "a tie": (
         TIE,
         {},
-        "bert mid predict, Offline: native-jax, keras3-tensorflow and keras3-jax are equal here"
+        "bert mid predict, Offline, batch 32: native-jax, keras3-tensorflow and keras3-jax are equal here"
         " within 5 %; native-torch-eager is 1.19 × slower (1.15–1.23)",
     ),
     "one SUT": (
         {"native-jax": 101},
         {},
-        "bert mid predict, Offline: native-jax computes 100.7 samples/s (96.89–104.6), and no"
+        "bert mid predict, Offline, batch 32: native-jax computes 100.7 samples/s (96.89–104.6), and no"
         " other SUT was measured",
     ),
     "an invalid SUT": (
         TWO | {"keras3-torch": 200},
         {"keras3_torch": WRONG},
-        "bert mid predict, Offline: native-jax is fastest: 1.24 × keras3-jax (1.20–1.27); without"
+        "bert mid predict, Offline, batch 32: native-jax is fastest: 1.24 × keras3-jax (1.20–1.27); without"
         " keras3-torch (wrong answers)",
     ),
     "disturbed runs": (
         TWO,
         {"native_jax": {"disturbance": NOISE}, "keras3_jax": {"disturbance": NOISE}},
-        "bert mid predict, Offline: nothing is decided, because 6 of 6 runs were disturbed (other"
+        "bert mid predict, Offline, batch 32: nothing is decided, because 6 of 6 runs were disturbed (other"
         " programs used 150% of a processor while it was measured); measure again (--again) with"
         " nothing else running: 3 runs of each (about 4 min)",
     ),
     "--python": (
         TWO,
         {"native_jax": {"record": OWN}},
-        "bert mid predict, Offline: native-jax is fastest: 1.24 × keras3-jax (1.20–1.27);"
+        "bert mid predict, Offline, batch 32: native-jax is fastest: 1.24 × keras3-jax (1.20–1.27);"
         " native-jax ran in your own /opt/vendor/bin/python",
     ),
 }
@@ -94,7 +94,7 @@ def test_a_control_run_that_differs_from_its_cell_leaves_all_open(tmp_path, caps
     sweep(tmp_path, TWO)
     write(tmp_path, cell("native-jax"), [150, 151, 149], sweep="s-1", control=True)
     assert first_line(tmp_path, capsys) == (
-        "bert mid predict, Offline: nothing is decided, because native-jax, measured twice a"
+        "bert mid predict, Offline, batch 32: nothing is decided, because native-jax, measured twice a"
         " round, was 1.21 × as fast as itself (1.19–1.23); measure again (--again) with nothing"
         " else running: 3 runs of each (about 4 min)"
     )
@@ -104,7 +104,7 @@ def test_too_wide_intervals_say_how_many_runs_would_decide(tmp_path, capsys):
     write(tmp_path, cell("native-jax"), [100, 110, 95], sweep="s-1", **TIMES)
     write(tmp_path, cell("keras3-jax"), [100, 96, 104], sweep="s-1", **TIMES)
     assert first_line(tmp_path, capsys) == (
-        "bert mid predict, Offline: native-jax and keras3-jax lead, and no difference between them"
+        "bert mid predict, Offline, batch 32: native-jax and keras3-jax lead, and no difference between them"
         " is shown (at most 35 %); about 35 more runs of each (about 47 min) would decide"
     )
 
@@ -113,7 +113,7 @@ def test_single_runs_are_ordered_without_a_claim(tmp_path, capsys):
     write(tmp_path, cell("keras3-jax"), [200], **TIMES)
     write(tmp_path, cell("keras3-torch"), [100], **TIMES)
     assert first_line(tmp_path, capsys) == (
-        "bert mid predict, Offline: keras3-jax had the best figure, 2 × keras3-torch, but 1 run"
+        "bert mid predict, Offline, batch 32: keras3-jax had the best figure, 2 × keras3-torch, but 1 run"
         " cannot show whether that is chance; about 2 more runs of each (about 3 min) would decide"
     )
 
@@ -123,12 +123,12 @@ def test_single_runs_are_ordered_without_a_claim(tmp_path, capsys):
     [
         (
             {"native-jax": 8, "keras3-jax": 10},
-            "bert mid predict: native-jax is fastest in Offline and SingleStream: 1.24 ×"
+            "bert mid predict, batch 32: native-jax is fastest in Offline and SingleStream: 1.24 ×"
             " keras3-jax (1.20–1.27) and 1.25 × keras3-jax (1.22–1.29)",
         ),
         (
             {"native-jax": 10, "keras3-jax": 8},
-            "bert mid predict: native-jax is fastest in Offline, keras3-jax is fastest in"
+            "bert mid predict, batch 32: native-jax is fastest in Offline, keras3-jax is fastest in"
             " SingleStream",
         ),
     ],
@@ -149,7 +149,7 @@ def test_ties_of_two_scenarios_are_joined(tmp_path, capsys):
     sweep(tmp_path, pair)
     sweep(tmp_path, pair, scenario="SingleStream")
     assert first_line(tmp_path, capsys) == (
-        "bert mid predict: native-jax and keras3-jax are equal within 4 % in Offline and"
+        "bert mid predict, batch 32: native-jax and keras3-jax are equal within 4 % in Offline and"
         " SingleStream"
     )
 

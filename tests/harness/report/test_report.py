@@ -132,8 +132,13 @@ def test_a_report_says_once_how_large_its_model_is(tmp_path):
         single = cell(sut, scenario="SingleStream", batch_size=1)
         write(tmp_path, single, [10, 10.1, 9.9], model_facts=facts)
     report = gathered(tmp_path)
-    assert facts not in report.headline
-    assert report.preface.startswith(f"bert mid ({facts}); all cells: float32, cpu; ")
+    assert report.headline.startswith(f"bert mid ({facts}) predict: ")
+    assert facts not in report.preface
+    other = cell("keras3-jax", model="gpt2", task="generate")
+    write(tmp_path, other, [10, 10.1, 9.9], model_facts=facts)
+    write(tmp_path, replace(other, sut="keras3-torch"), [10, 10.1, 9.9], model_facts=facts)
+    preface = gathered(tmp_path).preface
+    assert preface.startswith(f"bert mid ({facts}); gpt2 mid ({facts}); all cells: float32, cpu; ")
 
 
 @pytest.mark.parametrize(
