@@ -35,6 +35,7 @@ LARGE = (
 @pytest.mark.parametrize("command", long_unless(COMMANDS, lambda each: each not in LARGE))
 def test_a_command_of_the_documents_is_understood(command, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)  # --threads refuses it
     (tmp_path / "prompts.txt").write_text("a prompt\n\nand another")
     (tmp_path / "labelled.jsonl").write_text('{"prompt": "a prompt", "label": 1}\n')
     keras_files.dense(tmp_path / "my_model.keras")

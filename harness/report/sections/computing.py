@@ -165,8 +165,8 @@ def product_sentences(groups: Iterable[Group]) -> list[str]:
     """Return how fast each framework multiplied large matrices, and by which library.
 
     There is a sentence for each place with two frameworks or more. A place is a precision, a
-    device, a machine and environment variables. One more sentence follows if MKL took narrower
-    instructions than an AMD processor has.
+    device, a machine, environment variables and threads. One more sentence follows if MKL took
+    narrower instructions than an AMD processor has.
     """
     several = {}
     for place, of_one in _places(groups).items():
@@ -194,6 +194,8 @@ def _places(groups: Iterable[Group]) -> dict[_Place, dict[str, Products]]:
         cell = group.cell
         framework = framework_of(cell.sut)
         variables = [f"{name}={value}" for name, value in sorted(cell.variables.items())]
+        if cell.threads:
+            variables.append(f"threads {cell.threads}")
         place = (cell.precision, cell.device, group.last.machine, *variables)
         record = group.last.record
         machine = record.machine if record else None

@@ -3,6 +3,7 @@
 import pytest
 
 from harness.report import content
+from harness.report.sections.computing import product_sentences
 from tests.support.synthetic_runs import cell, write
 
 
@@ -37,3 +38,13 @@ def test_equal_and_unreported_threads_are_not_named(tmp_path, of_jax):
     variables = {"OMP_NUM_THREADS": "1"}
     found = compared(tmp_path, variables, native_torch_eager=1, native_jax=of_jax)
     assert found.decided and "threads" not in found.answer
+
+
+def test_products_of_other_threads_are_not_pooled(tmp_path):
+    for threads in (1, 2):
+        for sut in ("native-jax", "native-torch-eager"):
+            evidence = {"after": {"matrix_flops": threads * 1e9}}
+            write(tmp_path, cell(sut, threads=threads), [100], evidence=evidence)
+    one, two = product_sentences(content.gather(tmp_path, "runs").current)
+    assert "threads 1: PyTorch 1 GFLOP/s, JAX 1 GFLOP/s;" in one
+    assert "threads 2: PyTorch 2 GFLOP/s, JAX 2 GFLOP/s;" in two
