@@ -76,7 +76,10 @@ class Played:
             indices = message.arrays["indices"]
             rows = np.zeros((len(indices), self.row_bytes), np.uint8)
             places = list(range(len(indices)))
-            return {"places": places, "lengths": None}, {"rows": rows, "indices": indices}
+            return {"places": places, "lengths": None, "in_one_part": 0}, {
+                "rows": rows,
+                "indices": indices,
+            }
         replies: dict[str, dict[str, Any]] = {
             "load": {"versions": {}, "device": "", "slowest_ns": 1e6, "in_flight": 1},
             "open": {"count": mock_job.SAMPLES},

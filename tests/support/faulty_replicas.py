@@ -30,17 +30,17 @@ class Twice(Replica):
 class OtherSamples(Replica):
     """Answers its batch with the name of another one."""
 
-    def _completing(self, message):
+    def _completing(self, message, watch):
         arrays = {"indices": message.arrays["indices"] + 1}
-        return super()._completing(message._replace(arrays=arrays))
+        return super()._completing(message._replace(arrays=arrays), watch)
 
 
 class OtherRequest(Replica):
     """Answers a request that another replica holds."""
 
-    def _completing(self, message):
+    def _completing(self, message, watch):
         header = {**message.header, "number": message.header["number"] - 1}
-        return super()._completing(message._replace(header=header))
+        return super()._completing(message._replace(header=header), watch)
 
 
 class Dies(Replica):
