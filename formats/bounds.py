@@ -1,7 +1,8 @@
 """Refuses a file before it is read if reading it may need more memory than is available.
 
 A reader states how many bytes of memory it may need for each byte of the file, or for each byte
-that a member of an archive unpacks to. The multiples were measured on files of the worst content.
+that a member of an archive unpacks to. Those of JSON and of tokenizers were measured on files of
+the worst content. The others are counts of the copies that a reader makes.
 """
 
 from __future__ import annotations
