@@ -19,7 +19,7 @@ from sut.contract import Batch, Inference
 FILE = "reference.npz"
 TOP = 8
 """The number of candidates for each position, which is enough to say how wrong another token is."""
-PARTS = "part-*.npz"
+PARTS = "*-part-*.npz"
 """The files of single batches, in the folder of reference.npz. Its owner deletes them."""
 ANSWERS, CANDIDATES, WRITING = "answers", "candidates", "writing"
 _SECONDS = "seconds"  # of a part: of its answers and of its candidates
@@ -51,7 +51,7 @@ def write_reference(
     """
     files = []
     for number, batch in enumerate(prepared):
-        files.append(path.with_name(f"part-{number}-of-{batch_size}.npz"))
+        files.append(path.with_name(f"{path.stem}-part-{number}-of-{batch_size}.npz"))
         if not files[-1].exists():
             start = number * batch_size
             rows = {name: values[start : start + batch_size] for name, values in inputs.items()}

@@ -88,7 +88,7 @@ def test_the_batches_of_an_interrupted_one_stay_for_the_next_and_then_go(made, m
     seen = []
 
     def interrupted(job, python, env, watch):
-        (job.log_dir / "part-0-of-4.npz").write_bytes(b"batch")
+        (job.log_dir / "reference-part-0-of-4.npz").write_bytes(b"batch")
         (job.log_dir / "heartbeat").write_bytes(b"old")
         raise KeyboardInterrupt
 
@@ -101,7 +101,7 @@ def test_the_batches_of_an_interrupted_one_stay_for_the_next_and_then_go(made, m
         made()
     monkeypatch.setattr(reference.process, "run", next_one)
     folder = made().path.parent
-    assert seen == ["part-0-of-4.npz"]
+    assert seen == ["reference-part-0-of-4.npz"]
     assert [path.name for path in folder.iterdir()] == ["reference.npz"]
 
 
