@@ -5,7 +5,6 @@ from __future__ import annotations
 from harness.comparison import compare, replicas
 from harness.comparison.tables import Group
 from harness.figure import short
-from harness.messages import Finding, SectionNote
 from harness.report.content import MOST_SENTENCES, Content
 from harness.report.section import Row, Section, Table, grouped, ratio_cell
 
@@ -23,7 +22,7 @@ def section(content: Content) -> Section:
         rows.append((work, (many.sut, str(count), _figure(one), _figure(many), found)))
         if efficiency:
             words = replicas.words(efficiency, count)
-            sentences.append(Finding.REPLICAS.format(sut=many.sut, work=work, efficiency=words))
+            sentences.append(f"{many.sut}, {work}: efficiency {words}")
     table = Table(
         columns=("SUT", "replicas", "one of them", "all", "efficiency"),
         numbers=(1, 2, 3, 4),
@@ -31,7 +30,11 @@ def section(content: Content) -> Section:
     )
     return Section(
         title="Replicas",
-        note=SectionNote.REPLICAS,
+        note=(
+            "Several replicas of a SUT run at the same time, each on its own accelerator or"
+            " cores. The efficiency is their speed over as many times that of one of them, which"
+            " ran by itself at one of these places, repeat by repeat (docs/scale.md)."
+        ),
         sentences=sentences[:MOST_SENTENCES],
         tables=[table],
     )
