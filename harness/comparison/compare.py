@@ -243,13 +243,18 @@ def _words(cell: Cell, name: str) -> list[str]:
 
 def figure(group: Group) -> str:
     """The figure with its unit and interval: `627 samples/s (612–640)`. Empty if there is none."""
-    s, metric = group.summary, group.metric
-    if s is None or metric is None:
-        return ""
-    text = f"{short(s.mean)} {metric.unit}"
-    if s.low is None or s.high is None:
+    s = group.summary
+    text = mean(group)
+    if s is None or s.low is None or s.high is None:
         return text
     return f"{text} ({short(s.low)}–{short(s.high)})"
+
+
+def mean(group: Group) -> str:
+    """`612 samples/s`. Empty if the cell has no figure."""
+    if group.summary is None or group.metric is None:
+        return ""
+    return f"{short(group.summary.mean)} {group.metric.unit}"
 
 
 def differences(a: Group, b: Group) -> list[str]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from harness.comparison import compare, replicas
-from harness.comparison.tables import Group
-from harness.figure import short
 from harness.report.content import MOST_SENTENCES, Content
 from harness.report.section import Row, Section, Table, grouped, ratio_cell
 
@@ -19,7 +17,7 @@ def section(content: Content) -> Section:
         efficiency = replicas.efficiency(many, one)
         count = many.cell.replica_count
         found = ratio_cell(efficiency) if efficiency else many.last.obstacle or one.last.obstacle
-        rows.append((work, (many.sut, str(count), _figure(one), _figure(many), found)))
+        rows.append((work, (many.sut, str(count), compare.mean(one), compare.mean(many), found)))
         if efficiency:
             words = replicas.words(efficiency, count)
             sentences.append(f"{many.sut}, {work}: efficiency {words}")
@@ -38,9 +36,3 @@ def section(content: Content) -> Section:
         sentences=sentences[:MOST_SENTENCES],
         tables=[table],
     )
-
-
-def _figure(group: Group) -> str:
-    if group.summary is None or group.metric is None:
-        return ""
-    return f"{short(group.summary.mean)} {group.metric.unit}"

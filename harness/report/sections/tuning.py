@@ -6,7 +6,6 @@ from formats.cell import NOTHING
 from harness.comparison import compare, partners, tuning
 from harness.comparison.statistics import Ratio
 from harness.comparison.tables import Group
-from harness.figure import short
 from harness.report.content import MOST_SENTENCES, Content
 from harness.report.section import Row, Section, Table, grouped, ratio_cell
 
@@ -61,11 +60,5 @@ def _row(tuned: Group, plain: Group, ratio: Ratio | None, sets: int) -> Row:
     accuracy = tuned.last.result.accuracy
     judged = f"{accuracy['value']:.3g}, {accuracy['threshold']:.3g}" if accuracy else ""
     gain = ratio_cell(ratio) if ratio else tuned.last.obstacle
-    texts = (tuned.cell.sut, _names(tuned), _figure(plain), _figure(tuned))
+    texts = (tuned.cell.sut, _names(tuned), compare.mean(plain), compare.mean(tuned))
     return (*texts, gain, f"{sets}" if sets else "", judged)
-
-
-def _figure(group: Group) -> str:
-    if group.summary is None or group.metric is None:
-        return ""
-    return f"{short(group.summary.mean)} {group.metric.unit}"
