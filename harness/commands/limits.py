@@ -117,9 +117,10 @@ def _with_threads(here: Machine, value: str | None) -> Machine:
     """The machine with as many processors as --threads requests. Raises UsageError if there are
     fewer, or if a variable sets another number.
     """
-    if value is None or options.spelt("threads", value) == options.AUTO:
+    spelt = options.spelt("threads", value or options.AUTO)
+    if spelt == options.AUTO:
         return here
-    threads = int(options.spelt("threads", value))
+    threads = int(spelt)
     replicas.check_threads(threads, len(cores.usable()), "a framework")
     plan.check_thread_variables(threads, variables.read_by_any(os.environ))
     return replace(here, usable_threads=threads)

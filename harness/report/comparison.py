@@ -253,12 +253,8 @@ class Comparison:
         It is the largest end of the intervals of all its pairs. They hold at once, so in 95 of 100
         comparisons no two of these SUTs differ by more.
         """
-        return max((ratio.farthest - 1 for ratio in self._open), default=0.0)
-
-    @property
-    def _open(self) -> list[statistics.Ratio]:
-        """The ratios of the pairs of the leading group."""
-        return [self.ratio(a, b) for a, b in combinations(self.leading, 2)]
+        ratios = [self.ratio(a, b) for a, b in combinations(self.leading, 2)]
+        return max((ratio.farthest - 1 for ratio in ratios), default=0.0)
 
     @property
     def more_runs(self) -> int:
