@@ -44,7 +44,7 @@ def test_it_measures_writes_a_page_and_names_the_next_command(choose):
     assert code == 0
     assert "bert tiny predict, Offline" in printed
     (page,) = choose.out.glob("sweeps/choose-*/report.html")
-    assert str(page) in printed and "Which SUT is fastest for bert tiny?" in page.read_text()
+    assert str(page) in printed and "fastest for bert tiny (2 layers" in page.read_text()
     assert "next  ./run.sh --sut mock" in printed
     assert "repeat 1" in said
 
