@@ -21,7 +21,6 @@ from typing import NoReturn, TextIO
 from formats import bounds
 from harness.commands import COMMANDS, FORMER
 from harness.errors import HarnessError, UsageError
-from harness.messages import Ended
 from harness.request.flags import did_you_mean
 
 
@@ -48,7 +47,10 @@ def main(arguments: list[str]) -> int:
         return 128 + signal.SIGPIPE
     except KeyboardInterrupt:
         again = shlex.join(["./run.sh", *arguments])
-        _error(Ended.INTERRUPTED.format(command=again))
+        _error(
+            "interrupted: finished measurements stay; the same command continues from there:"
+            f" {again}"
+        )
         return 130
     except HarnessError as e:
         _error(str(e))
@@ -59,9 +61,11 @@ def main(arguments: list[str]) -> int:
     except OSError as e:
         file = e.filename or "while writing"
         if e.errno in (errno.ENOSPC, errno.EDQUOT):
-            _error(Ended.DISK_FULL.format(file=file))
+            _error(
+                f"the disk is full ({file}): free some space, or choose another --out or --cache"
+            )
         else:
-            _error(Ended.FILE_ERROR.format(error=e.strerror, file=file))
+            _error(f"{e.strerror} ({file}): see --out and --cache")
         return 3
     except Exception:  # noqa: BLE001  the last resort: whole traceback, exit code 70
         return _fault()
@@ -139,7 +143,7 @@ def _available_memory_bytes() -> int | None:
 
 def _fault() -> int:
     traceback.print_exc()
-    _error(Ended.FAULT)
+    _error("this is a fault of the harness: please report the traceback above with the command")
     return os.EX_SOFTWARE
 
 

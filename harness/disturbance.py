@@ -10,7 +10,6 @@ from typing import Any
 
 from formats.cell import Cell
 from formats.record import ENGINE
-from harness.messages import Note, Unranked
 from scenarios.worker import disturbance as worker
 
 BY_CLOCK = ("kept answers", "speed", "loadgen", "clock")
@@ -98,7 +97,10 @@ def sentences(noise: Mapping[str, Any], processors: int) -> tuple[list[str], lis
     notes += _notes(noise, processors)
     slower = noise.get("fresh_slower")
     if slower is not None:
-        serious.append(Unranked.FRESH_SLOWER.format(slower=slower))
+        serious.append(
+            f"new inputs took {slower:.3g} times as long as the inputs of the test. Either the"
+            " SUT keeps parts of its answers, or the machine was disturbed: measure again"
+        )
     return serious, notes
 
 
@@ -107,23 +109,41 @@ def _shares(noise: Mapping[str, Any], processors: int) -> Iterator[_Share]:
     stalled = noise["stalled_seconds"]
     seconds = noise["seconds"]
     longest = noise["longest_stall_seconds"]
-    stood_still = Unranked.STOOD_STILL.format(stalled=stalled, seconds=seconds, longest=longest)
+    stood_still = (
+        f"nothing was completed for {stalled:.2g} of its {seconds:.3g} s (longest"
+        f" {longest:.2g} s): the worker stood still, or one batch took far longer than is usual"
+    )
     yield stood_still, stalled / seconds, _STALLED
     used = noise["other_processors"]
-    yield Unranked.OTHER_PROGRAMS.format(share=used or 0), used, _OTHERS.of_many(processors)
+    text = f"other programs used {used or 0:.0%} of a processor while it was measured"
+    yield text, used, _OTHERS.of_many(processors)
     stolen = noise["stolen_processors"]
-    yield Unranked.STOLEN.format(share=stolen or 0), stolen, _STOLEN.of_many(processors)
+    text = (
+        f"the hypervisor kept {stolen or 0:.0%} of a processor from this machine while it was"
+        " measured"
+    )
+    yield text, stolen, _STOLEN.of_many(processors)
     step_s = noise.get("clock_step_seconds", 0.0)
     share = abs(step_s) / (_STEP_S + _STEP_SHARE * seconds)
-    yield Unranked.CLOCK_SET.format(step=step_s), share, _CLOCK
+    yield (
+        (
+            f"the calendar clock, by which LoadGen measures, was set by {step_s:+.3g} s while it"
+            " was measured: measure again"
+        ),
+        share,
+        _CLOCK,
+    )
 
 
 def _notes(noise: Mapping[str, Any], processors: int) -> Iterator[str]:
     children = noise.get("children")
     if children:
         processes = f"{children} more process{'es' if children > 1 else ''}"
-        yield Note.PROCESSES.format(processes=processes, share=noise["children_processors"])
+        yield (
+            f"the SUT ran in {processes}, which used {noise['children_processors']:.0%} of a"
+            " processor; their memory is not counted"
+        )
     threads = noise.get("threads")
     if threads is not None and threads != processors:
         counted = f"{threads} thread{'s' if threads > 1 else ''}"
-        yield Note.THREADS.format(threads=counted, processors=processors)
+        yield f"the framework ran with {counted}, and the worker may use {processors} processors"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.messages import Note
-
 _SPARE_TOKENS = 2
 """A larger difference of an answer's tokens is reported."""
 
@@ -39,13 +37,30 @@ def warnings(evidence: Mapping[str, Any]) -> Iterator[str]:
     ours = detail.get("tokens", 0)
     if most > _SPARE_TOKENS:
         engines = detail["tokens_by_engine"]
-        yield Note.ENGINE_TOKENS.format(engines=engines, ours=ours, most=most)
+        yield (
+            f"the engine counts {engines:,} tokens where the tokenizer of --weights counts"
+            f" {ours:,}; in one answer they differ by {most}"
+        )
     short = detail.get("answers_cut_short", 0)
     if short:
-        yield Note.ENGINE_SHORT.format(share=short / detail["answers"])
+        yield (
+            f"{short / detail['answers']:.0%} of the answers ended for their length, before"
+            " they had the requested tokens: prompt and answer are longer than the engine's"
+            " window, or it has a limit of its own"
+        )
     if detail.get("answers_without_usage"):
-        yield Note.ENGINE_NO_USAGE
+        yield (
+            "the engine reports no usage, so the tokens are only those that the tokenizer of"
+            " --weights makes of its texts"
+        )
     other = detail.get("prompts_of_other_length", 0)
     if other:
-        yield Note.ENGINE_PROMPTS.format(other=other, all=detail["prompts_counted_by_engine"])
-    yield Note.ENGINE_LOAD
+        yield (
+            f"{other} of {detail['prompts_counted_by_engine']} prompts have another number of"
+            " tokens by the engine's count: it has another tokenizer or chat template, or adds"
+            " a mark"
+        )
+    yield (
+        "an engine on this machine looks like any other program, so a disturbance by other"
+        " programs is not noticed"
+    )

@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from harness.messages import Waiting
-
 _MOST_BYTES = 2000  # of the text in the machine's lock
+_OTHER_CELL = (
+    "waiting: another cell is being measured on this machine, and two at a time would disturb each"
+    " other"
+)
 
 
 class Taken(Exception):
@@ -85,7 +87,11 @@ def machine(say: Callable[[str], None], command: str, seconds: float = 0.0) -> I
         handle = _shared(path)
         queue = _shared(path.with_suffix(".queue"))
     except OSError as e:
-        say(Waiting.NO_LOCK.format(path=path, error=e.strerror or e))
+        error = e.strerror or e
+        say(
+            f"this command does not wait for cells of other commands, because the lock {path}"
+            f" cannot be used ({error})"
+        )
         yield
         return
     with ExitStack() as stack:
@@ -114,9 +120,7 @@ def _waiting(handle: int) -> str:
         command = "".join(filter(str.isprintable, facts["command"]))
         since = time.strftime("%H:%M:%S", time.localtime(since_s))
     except (OSError, ValueError, KeyError, TypeError, OverflowError):
-        return Waiting.OTHER_CELL
+        return _OTHER_CELL
     left_s = since_s + seconds - time.time()
-    left = Waiting.MINUTES.format(minutes=left_s / 60) if left_s > 60 else Waiting.SOON
-    return Waiting.OF_COMMAND.format(
-        cell=Waiting.OTHER_CELL, command=command, since=since, left=left
-    )
+    left = f"about {left_s / 60:.0f} min more" if left_s > 60 else "it should end soon"
+    return f"{_OTHER_CELL}: {command}, since {since}; {left}"

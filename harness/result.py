@@ -30,7 +30,6 @@ from harness.execution.environments import ADOPTED
 from harness.execution.process import read_outcome
 from harness.figure import short
 from harness.inputs import architectures
-from harness.messages import Note, NotRun, Unranked
 from harness.submission import inference, official, training
 from scenarios.table import SCENARIOS
 from sut.registry import packages, recorded_names
@@ -113,7 +112,10 @@ def _threads_unknown(record: Record, evidence: Mapping[str, Any]) -> Iterator[st
     products = detail.get("matrix_products") or {}
     if record.cell.threads and type(products.get("threads")) is not int:
         counted = f"{record.cell.threads} processor{'' if record.cell.threads == 1 else 's'}"
-        yield Note.THREADS_UNKNOWN.format(sut=record.cell.sut, threads=counted)
+        yield (
+            f"{record.cell.sut} does not report the threads of its matrix products; it was"
+            f" pinned to {counted}"
+        )
 
 
 def _not_judged(replicas: Mapping[str, Any]) -> Iterator[str]:
@@ -121,17 +123,21 @@ def _not_judged(replicas: Mapping[str, Any]) -> Iterator[str]:
     samples = replicas.get("accuracy_samples", ())
     idle = sum(not each for each in samples)
     if idle:
-        yield Note.REPLICAS_NOT_JUDGED.format(count=idle, all=len(samples))
+        yield (
+            f"{idle} of {len(samples)} replicas answered no sample of the accuracy test,"
+            " because it has fewer batches than replicas; their answers were judged only while"
+            " measuring"
+        )
 
 
 def _failed(values: dict[str, Any], outcome: WorkerOutcome | None) -> Result:
     """The result of a run of which one test did not end well, or has no outcome."""
-    status, reason = Status.ERROR, str(NotRun.NOT_FINISHED)
+    status, reason = Status.ERROR, "not finished"
     refused: Mapping[str, float] = {}
     if outcome:
         status, reason = Status(outcome.status), outcome.reason
         refused = outcome.refused
-    unranked = (Unranked.STATUS.format(status=status),)
+    unranked = (f"its status is {status}",)
     return Result(**values, status=status, reason=reason, refused=refused, unranked=unranked)
 
 
@@ -176,7 +182,13 @@ def _judged(
     if record.execution == ENGINE:
         warnings = [*warnings, *engine_notes.warnings(values["evidence"])]
         if isinstance(score, accuracy.Accuracy) and not score.passed:
-            warnings = [*warnings, Note.ENGINE_WEIGHTS]
+            warnings = [
+                *warnings,
+                (
+                    "the answers may differ because the engine has quantised weights: then give"
+                    " --sut-option weights=other, and they are not judged"
+                ),
+            ]
     warnings = [*warnings, *_threads_unknown(record, values["evidence"])]
     disturbances, notes = disturbance.sentences(noise, record.threads)
     checks = audit.checks_for(record.mode)
@@ -184,12 +196,12 @@ def _judged(
     counts = {verdict.value: verdicts.count(verdict) for verdict in Verdict}
     cause, reason = _verdict(record.mode, values, checks)
     if cause in disturbance.BY_CLOCK and disturbances:
-        reason = Note.BY_DISTURBANCE.format(reason=reason, disturbance=disturbances[0])
+        reason = f"{reason}. The test was disturbed, which may be why: {disturbances[0]}"
     judgement = None
     if isinstance(score, accuracy.Accuracy):
         judgement = asdict(score)
     else:
-        warnings = [*warnings, Note.NOT_JUDGED.format(why=score)]
+        warnings = [*warnings, f"accuracy not judged: {score}"]
     unranked = [*_unranked(record, values.get("loadgen"), cause, bool(judgement)), *disturbances]
     return Result(
         **values,
@@ -222,9 +234,16 @@ def _measured_again(directory: Path) -> Iterator[str]:
     if job and job.calibration is not None and numbers:
         earlier = f"performance.attempt-{max(numbers)}"
         if job.serving:
-            yield Note.LOWER_RATE.format(earlier=earlier)
+            yield (
+                "the SUT did not hold the rate that the search found, so a lower one was"
+                f" measured; the earlier test is in raw/{earlier}"
+            )
         else:
-            yield Note.MEASURED_AGAIN.format(earlier=earlier)
+            yield (
+                "the performance test was measured again: the SUT was so much faster than"
+                " while calibrating that LoadGen's least duration was not reached; the earlier"
+                f" test is in raw/{earlier}"
+            )
 
 
 def _unranked(
@@ -232,15 +251,15 @@ def _unranked(
 ) -> Iterator[str]:
     """The reasons why the figure may not be compared with others, a sentence each."""
     if cause:
-        yield Unranked.INVALID.format(cause=cause)
+        yield f"it is invalid ({cause})"
     if _by_loadgen(record) and loadgen != "VALID":
-        yield Unranked.NOT_VALID
+        yield "LoadGen does not call it VALID"
     if not judged:
-        yield Unranked.NOT_JUDGED
+        yield "its accuracy could not be judged"
     if record.cell.size == "tiny":
-        yield Unranked.TINY
+        yield "size tiny only shows that a cell works"
     if record.digests.weights_source == "none":
-        yield Unranked.NO_MODEL.format(sut=record.cell.sut)
+        yield f"{record.cell.sut} computes no model"
 
 
 def _verdict(mode: str, values: dict[str, Any], checks: list[Check]) -> tuple[str | None, str]:
@@ -253,7 +272,10 @@ def _verdict(mode: str, values: dict[str, Any], checks: list[Check]) -> tuple[st
     if required and values.get("loadgen", "VALID") != "VALID":
         over = 100 * (1 - values.get("serving", {}).get("queue", {}).get("good_fraction", 1.0))
         if over:
-            return "loadgen", Note.OVER_LIMITS.format(over=over)
+            return (
+                "loadgen",
+                f"LoadGen: INVALID: {over:.3g}% of the requests were over their limits",
+            )
         return "loadgen", f"LoadGen: {values['loadgen']}"
     for cause, ids in _CAUSES.items():
         for check_id, sentence in failures:
@@ -269,10 +291,10 @@ def _overload(metrics: Mapping[str, float], queue: Mapping[str, Any]) -> str:
     """Return a sentence on a test in which requests arrived faster than the SUT answers them.
     LoadGen may call such a test VALID, if it is shorter than the limits.
     """
-    return Note.OVERLOAD.format(
-        issued=metrics["issued_per_second"],
-        achieved=metrics["achieved_per_second"],
-        left=queue["left"],
+    return (
+        f"{metrics['issued_per_second']:.4g} requests/s arrived and"
+        f" {metrics['achieved_per_second']:.4g}/s were answered, so {queue['left']} requests"
+        " were left at the end"
     )
 
 
@@ -314,18 +336,29 @@ def _without_share(
             command += f" --sut {record.cell.sut} --python {record.environment.python}"
         if record.cell.threads:
             command += f" --threads {record.cell.threads}"
-        yield Note.NO_ROOF.format(command=command)
+        yield (
+            f"no share of the memory bandwidth: {command} measures it, and later runs have the"
+            " share"
+        )
     if "matrix_share" in shares:
         rate = metrics["flops_per_second"]
-        yield Note.OVER_MATRIX_RATE.format(
-            reached=rate / 1e9, limit=rate / shares["matrix_share"] / 1e9
+        yield (
+            f"no share of the matrix rate: the model's {rate / 1e9:,.0f} GFLOP/s are more than"
+            f" the {rate / shares['matrix_share'] / 1e9:,.0f} GFLOP/s of a large matrix product"
+            " of this framework; either that was measured while other programs ran (./run.sh"
+            " limits measures it again), or this SUT computes fewer operations than are"
+            " counted, or it computes them by another library than that product, as"
+            " convolutions may be"
         )
     if "bandwidth_share" in shares:
         rate = metrics["bytes_per_second"]
-        yield Note.OVER_BANDWIDTH.format(
-            reached=rate / 1e9,
-            limit=rate / shares["bandwidth_share"] / 1e9,
-            caches=record.machine.caches or "of unknown size",
+        limit = rate / shares["bandwidth_share"] / 1e9
+        caches = record.machine.caches or "of unknown size"
+        yield (
+            f"no share of the memory bandwidth: the {rate / 1e9:,.1f} GB/s that the batches"
+            f" move are more than the {limit:,.1f} GB/s that this framework reads; either that"
+            " was measured while other programs ran (./run.sh limits measures it again), or"
+            f" weights and activations stay in the processor's caches ({caches})"
         )
 
 

@@ -12,7 +12,6 @@ from formats.figures import LATER_TOKENS
 from formats.result import Result
 from formats.work import MATRIX_PRODUCTS
 from harness.figure import short
-from harness.messages import Note, Start
 from scenarios.table import SCENARIOS
 from sut.evidence.matrix_library import UNKNOWN
 from sut.registry import keeps_programs
@@ -310,8 +309,11 @@ def _steps(result: Result) -> str:
     if "trained_parameters" in m:
         text += f"; {m['trained_parameters']:,.0f} parameters trained"
     if "drift_fraction" in m:
-        return f"{text}; {Note.DRIFT.format(drift=m['drift_fraction'])}"
-    return f"{text}; {Note.NO_SINGLE_STEPS}"
+        return f"{text}; the last third took {m['drift_fraction']:+.1%} compared with the first"
+    return (
+        f"{text}; no times of single steps, because the last one was long: the framework may run"
+        " ahead of its device"
+    )
 
 
 def official(result: Result) -> str:
@@ -343,24 +345,27 @@ def first_answer(result: Result) -> str:
     m = result.metrics
     name = next(name for name in m if name.endswith(_FIRST_ANSWER))
     seconds = m[name]
-    state = {"cached_": Start.WARM, "partly_cached_": Start.PARTLY}.get(
-        name.removesuffix(_FIRST_ANSWER)
-    )
+    state = {
+        "cached_": "compiled programs from the cache; cache warm",
+        "partly_cached_": "some programs compiled, some from the cache; cache partly warm",
+    }.get(name.removesuffix(_FIRST_ANSWER))
     if state is None:
-        state = cold_start(result.cell.sut) if "compile_seconds" in m else Start.EAGER
-    return Start.FIRST_ANSWER.format(seconds=short(seconds), state=state)
+        state = cold_start(result.cell.sut) if "compile_seconds" in m else "nothing is compiled"
+    return f"first answer after {short(seconds)} s ({state})"
 
 
-def cold_start(sut: str) -> Start:
+def cold_start(sut: str) -> str:
     """The state of the cache of a SUT that compiled all its programs."""
-    return Start.COLD if keeps_programs(sut) else Start.NO_CACHE
+    return (
+        "compiled; cache cold" if keeps_programs(sut) else "compiled; no programs are kept on disk"
+    )
 
 
 def _energy(result: Result) -> str:
     """Joules of the performance test, or the reason why there are none."""
     parts = [f"{source} {j:,.1f} J" for source, j in result.energy["joules"].items()]
     for source, why in result.energy["absent"].items():
-        parts.append(Note.ENERGY_ABSENT.format(source=source, why=why))
+        parts.append(f"{source} not measured: {why}")
     return "; ".join(parts)
 
 

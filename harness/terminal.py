@@ -28,7 +28,6 @@ from formats.checks import Check, RequiredBy, Verdict, escape
 from formats.result import Result, Status
 from harness import summary
 from harness.figure import with_facts
-from harness.messages import Compared, Cost, ModelAnswers
 from scenarios.worker.heartbeat import Beat
 
 if TYPE_CHECKING:  # they import scipy, which would slow `list` down
@@ -84,15 +83,9 @@ class Terminal:
         memory_mb = plan["memory_bytes"] / 1e6
         logs_mb = plan["log_bytes"] / 1e6
         self.say(
-            Cost.TEST.format(
-                test=test,
-                samples=plan["samples"],
-                batches=batches,
-                duration=duration(plan["seconds"]),
-                time=until(plan["seconds"]),
-                memory_mb=memory_mb,
-                logs_mb=logs_mb,
-            )
+            f"{test}: {plan['samples']:,} samples, {batches}, in about"
+            f" {duration(plan['seconds'])}, until {until(plan['seconds'])}; {memory_mb:.0f} MB"
+            f" for LoadGen, {logs_mb:.0f} MB of logs"
         )
 
     def watch(self, what: str) -> Callable[[Beat], None]:
@@ -313,7 +306,10 @@ def comparisons(found: Iterable[Comparison], sides: tuple[str, str], quiet: bool
         for flag in c.flags if not quiet else ():
             console.print(Text(f"  ! {flag}", style="yellow"))
     if not quiet:
-        legend = Compared.LEGEND.format(a=sides[0], b=sides[1])
+        legend = (
+            f"A is {sides[0]}, B is {sides[1]}; a ratio is the speed of B over that of A, with"
+            " its 95 % interval"
+        )
         console.print(Text(legend, style="dim"))
 
 
@@ -419,12 +415,14 @@ def answers(samples: Iterable[Words]) -> None:
         rest = escape(sample.answer[len(sample.shared) :])
         console.print(Text.assemble(("answer     ", "dim"), escape(sample.shared), (rest, "red")))
         if sample.differs_at is None:
-            remark = ModelAnswers.EQUAL.format(tokens=sample.tokens)
+            remark = f"all {sample.tokens} tokens are the reference's"
         else:
             console.print(Text.assemble(("reference  ", "dim"), escape(sample.reference)))
-            remark = ModelAnswers.DIFFER.format(token=sample.differs_at, tokens=sample.tokens)
+            remark = (
+                f"differs from the reference from token {sample.differs_at} of {sample.tokens} on"
+            )
         if sample.ended is not None:
-            remark += f"; {ModelAnswers.ENDED if sample.ended else ModelAnswers.CUT}"
+            remark += "; it ended by itself" if sample.ended else "; it was cut off there"
         console.print(Text(f"{margin}{remark}", style="dim"))
 
 

@@ -12,7 +12,6 @@ from harness import locks
 from harness.cluster.jobs import Cluster, Job, State
 from harness.cluster.progress import Progress
 from harness.errors import EnvironmentFailure
-from harness.messages import OnCluster, SweepProgress
 from harness.summary import speed
 from harness.sweep.loop import disturbed
 from harness.terminal import Terminal
@@ -77,7 +76,9 @@ class Follower:
             with locks.held(self.folder / ".lock"):
                 return self._run()
         except locks.Taken:
-            raise EnvironmentFailure(OnCluster.TAKEN.format(folder=self.folder)) from None
+            raise EnvironmentFailure(
+                f"another command follows the sweep {self.folder}: wait for it, or end it"
+            ) from None
 
     def _run(self) -> list[Followed]:
         self._read_earlier()
@@ -90,7 +91,7 @@ class Follower:
                 self._say_found(one)
             elif self.progress.is_finished(job):
                 one.complete = True
-                one.outcome = OnCluster.FINISHED_BEFORE
+                one.outcome = "finished by an earlier command"
             else:
                 one.state = None
                 missing.append(one)
@@ -114,14 +115,16 @@ class Follower:
         self.cluster.submit([one.job for one in missing])
         for one in missing:
             number = self._number(one)
-            self.reporter.say(OnCluster.SUBMITTED.format(number=number, work=one.job.label))
+            self.reporter.say(f"comparison {number} is submitted: {one.job.label}")
 
     def _states(self, jobs: Sequence[Job]) -> dict[str, State]:
         """The states of jobs. Wait while the scheduler does not answer."""
         states = self.cluster.states(jobs)
         while states is None:
             if not self.silent:
-                self.reporter.warn(OnCluster.SILENT)
+                self.reporter.warn(
+                    "the scheduler does not answer; jobs go on, and this command waits"
+                )
             self.silent = True
             time.sleep(POLL_S)
             states = self.cluster.states(jobs)
@@ -152,37 +155,28 @@ class Follower:
                 one.outcome = outcome(one)
                 if not one.complete:
                     number = self._number(one)
-                    text = OnCluster.NOT_COMPLETE.format(number=number, outcome=one.outcome)
+                    text = f"comparison {number} is not complete: {one.outcome}"
                     self.reporter.warn(text)
 
     def _say_results(self, one: Followed) -> None:
         for label, result in self.progress.new(one.job):
             assert result.sweep
             self.reporter.say(
-                OnCluster.MEASURED.format(
-                    done=len(self.progress.done),
-                    all=self.progress.count(self.jobs),
-                    node=one.node,
-                    cell=label,
-                    repeat=result.sweep.repeat,
-                    outcome=_measured(result),
-                )
+                f"[{len(self.progress.done)}/{self.progress.count(self.jobs)}] {label}, repeat"
+                f" {result.sweep.repeat}, node {one.node}: {_measured(result)}"
             )
 
     def _say_found(self, one: Followed) -> None:
         assert one.state
         self.reporter.say(
-            OnCluster.FOUND.format(
-                number=self._number(one), id=one.state.id, words=one.state.words, where=_where(one)
-            )
+            f"comparison {self._number(one)} is job {one.state.id} of an earlier command:"
+            f" {one.state.words}{_where(one)}"
         )
 
     def _say_state(self, one: Followed) -> None:
         assert one.state
         self.reporter.say(
-            OnCluster.STATE.format(
-                number=self._number(one), id=one.state.id, words=one.state.words, where=_where(one)
-            )
+            f"comparison {self._number(one)}, job {one.state.id}: {one.state.words}{_where(one)}"
         )
 
     def _number(self, one: Followed) -> int:
@@ -196,15 +190,19 @@ def _where(one: Followed) -> str:
 def outcome(one: Followed) -> str:
     """How a job ended, in a sentence."""
     if one.complete:
-        return OnCluster.DONE
-    words = one.state.words if one.state else OnCluster.FORGOTTEN
-    node = one.node or OnCluster.UNKNOWN_NODE
+        return "complete"
+    words = one.state.words if one.state else "the scheduler does not list the job any more"
+    node = one.node or "its node"
     if one.state is None or not one.state.exited:
-        return OnCluster.INTERRUPTED.format(node=node, words=words)
+        return f"{words} on {node}; the same command continues"
     last = _last_line(one.job.log)
     if not last:
-        return OnCluster.NOT_SHARED.format(node=node, folder=one.job.folder, words=words)
-    return OnCluster.ENDED.format(node=node, words=words, last=last, log=one.job.log)
+        return (
+            f"the job wrote nothing to its log, so {node} does not see {one.job.folder}:"
+            " --out, --cache and this checkout must be in folders that all nodes share"
+            f" ({words})"
+        )
+    return f"{words} on {node}; its last line: {last} ({one.job.log})"
 
 
 def _last_line(log: Path) -> str:
@@ -219,5 +217,5 @@ def _measured(result: Result) -> str:
     if result.status is not Status.OK or not result.metric:
         return f"{result.status}: {result.reason}"
     why = disturbed(result)
-    end = SweepProgress.DISTURBED.format(why=why) if why else ""
+    end = f"; disturbed: {why}" if why else ""
     return f"{result.status}: {speed(result)}{end}"

@@ -16,7 +16,6 @@ from harness.cluster.jobs import Job, State, script_line
 from harness.errors import EnvironmentFailure
 from harness.execution import clusters
 from harness.execution.interpreter import die_with_parent
-from harness.messages import OnCluster
 from sut import variables
 
 _STATES, _LOG = "ray.json", "ray.log"
@@ -95,7 +94,7 @@ class Ray:
         if code:
             lines = (folder / _LOG).read_text(encoding="utf-8", errors="replace").splitlines()
             words = next((line for line in reversed(lines) if line.strip()), f"exit code {code}")
-            raise EnvironmentFailure(OnCluster.NO_RAY.format(address=self.address, words=words))
+            raise EnvironmentFailure(f"--on: Ray at {self.address} cannot run the jobs: {words}")
         if code == 0:
             return {name: _ended(state) for name, state in states.items()}
         if states:
@@ -115,7 +114,11 @@ class Ray:
 
 def _ended(state: State) -> State:
     """The state after the process that talks to Ray ended, because tasks end with it."""
-    return replace(state, live=False, words=OnCluster.NO_DRIVER) if state.live else state
+    return (
+        replace(state, live=False, words="the process that talks to Ray was ended")
+        if state.live
+        else state
+    )
 
 
 def _waits(job: Job) -> State:

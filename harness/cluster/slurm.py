@@ -17,7 +17,6 @@ from harness.cluster.jobs import Job, State, script_line
 from harness.comparison.statistics import plural
 from harness.errors import EnvironmentFailure
 from harness.execution import clusters
-from harness.messages import OnCluster
 
 _PROGRAMS = ("sbatch", "squeue", "scancel")
 OURS = ("job-name", "nodes", "exclusive", "output", "error", "array", "chdir", "wrap")
@@ -92,8 +91,8 @@ class Slurm:
                 words = " ".join(done.stderr.split())
                 if count:
                     before = plural(count, "job")
-                    words = OnCluster.SUBMITTED_BEFORE.format(words=words, jobs=before)
-                raise EnvironmentFailure(OnCluster.REFUSED.format(name=job.name, words=words))
+                    words = f"{words}; already submitted: {before}, which the same command follows"
+                raise EnvironmentFailure(f"sbatch refused the job {job.name}: {words}")
 
     def states(self, jobs: Sequence[Job]) -> Mapping[str, State] | None:
         """Name of a job → its state. Slurm forgets a job some minutes after its end."""

@@ -9,7 +9,6 @@ from pathlib import Path
 from harness import terminal
 from harness.cluster import progress
 from harness.cluster.follow import Followed
-from harness.messages import Next
 from harness.report import content, exports, sections
 
 _COLUMNS = ("comparison", "work", "node", "outcome")
@@ -50,7 +49,7 @@ def show(followed: Sequence[Followed], out: Path, as_json: bool) -> bool:
         terminal.report(
             report.setting, report.headline, sentences, report.suts, cells_, report.advice
         )
-        hint = Next.REPORT.format(directory=shlex.quote(terminal.near(str(out))))
+        hint = f"./run.sh report {shlex.quote(terminal.near(str(out)))} --html report.html"
         terminal.line(f"\nnext  {terminal.typed_here(hint)}")
     good = all(result.status in ("ok", "unsupported") for result in results)
     return good and all(one.complete for one in followed)

@@ -16,7 +16,6 @@ from formats.cell import MODES
 from harness import terminal
 from harness.commands.pages import write_page
 from harness.errors import UsageError
-from harness.messages import Files
 from harness.request.flags import Parser, add_common, known_name
 
 
@@ -107,4 +106,4 @@ def _write_page(flags: Any, directory: str, level: str, report: Any) -> None:
     now = datetime.now().astimezone()
     content = page.render(directory, level, report, now, strict=flags.strict)
     write_page("--html", flags.html, "an audit", page.BEGINNING, content)
-    terminal.Terminal(flags.quiet).say(Files.PAGE.format(path=flags.html))
+    terminal.Terminal(flags.quiet).say(f"the page: {flags.html}")

@@ -25,7 +25,6 @@ from harness.execution import bundle, environments, machine, wheels
 from harness.execution.bundle import Package
 from harness.execution.environments import ROOT
 from harness.inputs import checkpoint, models
-from harness.messages import Files
 from harness.request.flags import Parser, add_common, known_name, model_names, size_name, sut_name
 from sut.devices import DEVICES, HOST
 from sut.registry import REFERENCE, SUTS, spec_of
@@ -75,7 +74,7 @@ def main(arguments: list[str]) -> int:
     else:
         folder = options.folder
         size_mb = summary["bytes"] / 1e6
-        terminal.line(Files.BUNDLED.format(folder=folder, size_mb=size_mb, name=folder.name))
+        terminal.line(f"{folder}: {size_mb:,.1f} MB; on the other machine: {folder.name}/run.sh …")
     return 0
 
 
@@ -224,11 +223,9 @@ def _show(summary: Mapping[str, Any]) -> None:
     terminal.table("Bundle (nothing was written)", ("environment", "package", "version"), rows)
     packages = {package for _, package, _ in rows}
     terminal.line(
-        Files.BUNDLE_PLAN.format(
-            packages=len(packages),
-            source_mb=summary["source_bytes"] / 1e6,
-            weights_mb=summary["weight_bytes"] / 1e6,
-        )
+        f"{len(packages)} packages; source {summary['source_bytes'] / 1e6:.1f} MB; weights"
+        f" {summary['weight_bytes'] / 1e6:,.1f} MB. The locks have no sizes of wheels:"
+        " docs/offline.md shows those of some bundles."
     )
 
 
@@ -241,7 +238,10 @@ def _data(weights: Sequence[_Weights], cache: Path, reporter: terminal.Terminal)
     for model, size in dict.fromkeys((model.name, size.name) for model, size in weights):
         references = list(cache.glob(f"references/{model}-{size}-*/reference.npz"))
         if not references:
-            reporter.say(Files.NO_REFERENCE.format(model=model, size=size, cache=cache))
+            reporter.say(
+                f"{model} {size}: there is no reference in {cache}. The other machine computes"
+                " its own."
+            )
         folders += [path.parent for path in references]
     files = {}
     for folder in folders:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from harness.commands.pages import drawing, write_page
 from harness.errors import UsageError
 from harness.inputs import keras_file
-from harness.messages import Choose
 from harness.request import options
 from harness.request.flags import Parser, add_output, without
 from sut.devices import DEVICES
@@ -64,17 +63,27 @@ def main(arguments: list[str]) -> int:
     sweep = replace(loop.Sweep.of(folder, series, repeats, deadline), lengthens=True)
     summary = words.summary(sweep, {})
     if shortened:
-        summary["notes"].append(Choose.NEW_TOKENS.format(tokens=_NEW_TOKENS))
+        summary["notes"].append(
+            f"an answer has at most {_NEW_TOKENS} tokens, so that all SUTs are measured within"
+            " minutes; --new-tokens 128 measures longer answers, in more time"
+        )
     if flags.dry_run:
         terminal.document(summary) if flags.json else words.show_plan(summary)
         return 0
     reporter = terminal.Terminal(flags.quiet)
-    reporter.say(Choose.PLAN.format(duration=terminal.duration(deadline.seconds)))
+    reporter.say(
+        f"within {terminal.duration(deadline.seconds)}: all SUTs once, those with an"
+        " environment first; then again those that may be the fastest, until it is known which"
+        " one is"
+    )
     for line in words.announcement(summary):
         reporter.say(line)
     share = disturbance.now(_LOOK_S)
     if share:
-        reporter.warn(Choose.BUSY.format(share=share))
+        reporter.warn(
+            f"other programs take {share:.0%} of a processor now: runs that they disturb show"
+            " nothing, so end them first, or measure later"
+        )
     rundir.check_writable("--out", out)
     folder.mkdir(parents=True, exist_ok=True)
     command = shlex.join(["./run.sh", "choose", *arguments])
@@ -180,19 +189,19 @@ def _next(sweep: Sweep, results: Results, report: Content, command: str) -> str:
     left = room.missing(sweep, results)
     if left:
         longer = f"{without(command, '--within')} --within {room.minutes(left)}m"
-        return Choose.CONTINUE_LONGER.format(command=longer)
+        return f"{longer}  (continues, with room for all)"
     compared = report.with_rivals
     if any(c.doubt for c in compared) and not any(c.decided for c in compared):
-        return Choose.AGAIN.format(command=command)
+        return f"{command} --again  (measures all again: end other programs first)"
     is_put_off = any(room.put_off(results))
     if is_put_off or schedule.next_step(sweep.series, results, sweep.repeats):
-        return Choose.CONTINUE.format(command=command)
+        return f"{command}  (continues, for a surer answer)"
     for one in sweep.series:
         rivals = [s for s in sweep.series if s.comparison == one.comparison]
         leaders = schedule.contenders(rivals, results)
         if leaders:
-            return Choose.FASTEST.format(command=leaders[0].command)
-    return Choose.NOTHING
+            return f"{leaders[0].command}  (measures the fastest one by itself)"
+    return "./run.sh list --matrix  (which SUT runs which model)"
 
 
 def _obstacles(sweep: Sweep) -> dict[str, list[str]]:

@@ -10,17 +10,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness import locks, terminal
-from harness.messages import Files
 from harness.request.flags import Parser, add_common, known_name
 from sut.devices import DEVICES
 
 _KINDS = {
-    "environments": Files.REMOVED_ENVIRONMENTS,
-    "checkpoints": Files.REMOVED_CHECKPOINTS,
-    "inputs": Files.REMOVED_INPUTS,
-    "references": Files.REMOVED_REFERENCES,
-    "compiled": Files.REMOVED_COMPILED,
-    "limits": Files.REMOVED_LIMITS,
+    "environments": "made again from their locks, over the network",
+    "checkpoints": (
+        "seeded weights are drawn again; of your own weights only links and copies are here"
+    ),
+    "inputs": "made again in seconds",
+    "references": "computed again by the reference's framework",
+    "compiled": "compiled again by JAX and torch",
+    "limits": "measured again by `limits`",
 }
 """Folder of the cache → the cost of its removal."""
 _OWN = re.compile(
@@ -73,9 +74,9 @@ def _clean(cache: Path, kinds: list[str], as_json: bool, remove: bool) -> int:
     ]
     terminal.table(f"Cache {cache}", ("kind", "name", "size", "what its removal costs"), rows)
     if remove:
-        terminal.line(Files.REMOVED.format(size_gb=total / 1e9))
+        terminal.line(f"{total / 1e9:.2f} GB: removed")
     else:
-        terminal.line(Files.NOT_REMOVED.format(size_gb=total / 1e9))
+        terminal.line(f"{total / 1e9:.2f} GB: nothing was removed; --yes removes them")
     return 0
 
 

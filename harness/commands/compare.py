@@ -15,7 +15,6 @@ from harness.commands.folders import groups_below
 from harness.comparison import compare
 from harness.comparison.compare import PUBLISHED, Comparison
 from harness.errors import UsageError
-from harness.messages import BuildCheck
 from harness.request.flags import Parser, add_common
 
 _UNPROVEN = 4
@@ -39,13 +38,10 @@ def main(arguments: list[str]) -> int:
     proven = [c for c in comparisons if c.ratio and not c.unproven]
     slower = [c for c in proven if c.ratio and c.ratio.slower_than(limit)]
     for c in slower:
-        _say(
-            BuildCheck.SLOWER.format(
-                limit=flags.fail_if_slower, sut=c.b, work=c.name, verdict=c.verdict
-            )
-        )
+        _say(f"slower than {flags.fail_if_slower}: {c.b}, {c.name}: {c.verdict}")
     for c in unproven:
-        _say(BuildCheck.UNPROVEN.format(sut=c.b or c.a, work=c.name, why=c.unproven))
+        sut = c.b or c.a
+        _say(f"nothing proven: {sut}, {c.name}: {c.unproven}")
     if slower:
         return 1
     return _UNPROVEN if unproven and not flags.allow_unproven else 0

@@ -26,7 +26,6 @@ from harness import terminal
 from harness.commands import checks
 from harness.execution import machine
 from harness.execution.environments import made_for
-from harness.messages import DoctorAdvice, DoctorFinding
 from harness.request.flags import Parser, add_common
 from scenarios.worker import counters
 from scenarios.worker.preflight import available_memory_bytes
@@ -101,8 +100,8 @@ def _interpreter() -> Check:
     return _check(
         "interpreter",
         good,
-        DoctorFinding.PYTHON.format(version=platform.python_version()),
-        DoctorAdvice.PYTHON,
+        f"Python {platform.python_version()}",
+        "LoadGen has wheels for Python 3.11 to 3.13",
         Verdict.FAIL,
     )
 
@@ -115,8 +114,10 @@ def _compiler() -> Check:
     return _check(
         "C++ compiler",
         compiler is not None,
-        Path(compiler).name if compiler else DoctorFinding.NO_COMPILER,
-        DoctorAdvice.COMPILER,
+        Path(compiler).name
+        if compiler
+        else "none found: native-torch-compile needs one on a CPU, and LoadGen if it has no wheel",
+        "install g++ (Debian, Ubuntu: apt install g++)",
     )
 
 
@@ -126,8 +127,8 @@ def _headers() -> Check:
     return _check(
         "Python headers",
         there,
-        DoctorFinding.HEADERS if there else DoctorFinding.NO_HEADERS,
-        DoctorAdvice.HEADERS,
+        "Python.h is there" if there else "no Python.h: native-torch-compile needs it",
+        "install them (Debian, Ubuntu: apt install python3-dev)",
     )
 
 
@@ -136,25 +137,41 @@ def _disk(cache: Path) -> Check:
     return _check(
         "disk",
         free > _LOW_DISK_BYTES,
-        DoctorFinding.DISK.format(free=free / 1e9),
-        DoctorAdvice.DISK.format(need=_LOW_DISK_BYTES / 1e9),
+        f"{free / 1e9:.1f} GB free for environments and weights",
+        (
+            f"all environments take about {_LOW_DISK_BYTES / 1e9:.0f} GB, a 7 B model 15 GB more:"
+            " free some space, or give --cache DIR"
+        ),
     )
 
 
 def _memory(m: Machine) -> Check:
     available = available_memory_bytes() or psutil.virtual_memory().available
     all_bytes = m.memory_bytes or 0
-    text = DoctorFinding.MEMORY.format(available=available / 1e9, all=all_bytes / 1e9)
+    text = f"{available / 1e9:.1f} GB of {all_bytes / 1e9:.1f} GB available"
     if m.memory_limit_bytes:
-        text += DoctorFinding.MEMORY_LIMIT.format(limit=m.memory_limit_bytes / 1e9)
-    return _check("memory", available > _LOW_MEMORY_BYTES, text, DoctorAdvice.MEMORY)
+        text += f", limited to {m.memory_limit_bytes / 1e9:.1f} GB"
+    return _check(
+        "memory",
+        available > _LOW_MEMORY_BYTES,
+        text,
+        "end other programs: the smallest cells need 2 GB",
+    )
 
 
 def _swap(m: Machine) -> Check:
-    text: str = DoctorFinding.NO_SWAP
+    text: str = "none in use"
     if m.swap_used_bytes:
-        text = DoctorFinding.SWAP.format(used=m.swap_used_bytes / 1e6)
-    return _check("swap", not m.swap_used_bytes, text, DoctorAdvice.SWAP)
+        text = f"{m.swap_used_bytes / 1e6:.0f} MB in use"
+    return _check(
+        "swap",
+        not m.swap_used_bytes,
+        text,
+        (
+            "memory was short: end other programs, then `sudo swapoff -a && sudo swapon -a`; if a"
+            " cell swaps, its figures are those of the disk"
+        ),
+    )
 
 
 def _processors(m: Machine) -> Check:
@@ -164,40 +181,64 @@ def _processors(m: Machine) -> Check:
     quota = m.cpu_quota
     usable = m.usable_threads or m.threads or 1
     limited = quota is not None and quota < usable
-    text = DoctorFinding.PROCESSORS.format(
-        usable=usable,
-        all=m.threads,
-        cores=f" ({m.cores} cores)" if m.cores else "",
-        quota=f", a quota of {quota:g}" if quota else "",
-    )
+    text = f"{usable} of {m.threads} threads usable"
+    if m.cores:
+        text += f" ({m.cores} cores)"
+    if quota:
+        text += f", a quota of {quota:g}"
     good = not limited and usable == m.threads
-    return _check("processors", good, text, DoctorAdvice.PROCESSORS)
+    return _check(
+        "processors",
+        good,
+        text,
+        (
+            "lift the container's CPU limit, or pin it to whole processors (--cpuset-cpus);"
+            " --threads auto gives SUTs at most the quota, rounded up"
+        ),
+    )
 
 
 def _governor(m: Machine) -> Check:
     if m.governor is None:
-        return _finding("governor", Verdict.NA, DoctorFinding.NO_GOVERNOR)
+        return _finding(
+            "governor",
+            Verdict.NA,
+            "the kernel does not report it (a virtual machine, or not Linux)",
+        )
     is_good = m.governor == "performance"
-    return _check("governor", is_good, m.governor, DoctorAdvice.GOVERNOR)
+    return _check("governor", is_good, m.governor, "sudo cpupower frequency-set -g performance")
 
 
 def _frequency(m: Machine) -> Check:
     """Check whether boost is on. It makes the first seconds faster than the tenth minute."""
     if m.boost is None:
         now = f"; {m.frequency_now_mhz} MHz now" if m.frequency_now_mhz else ""
-        text = DoctorFinding.NO_BOOST.format(now=now)
+        text = f"the kernel does not report whether boost is on{now}"
         return _finding("frequency scaling", Verdict.NA, text)
-    text = DoctorFinding.BOOST.format(
-        state="on" if m.boost else "off", now=m.frequency_now_mhz, most=m.frequency_mhz
+    state = "on" if m.boost else "off"
+    text = f"boost {state}, {m.frequency_now_mhz} MHz now, {m.frequency_mhz} at most"
+    return _check(
+        "frequency scaling",
+        not m.boost,
+        text,
+        (
+            "for figures that repeat, switch boost off: echo 0 | sudo tee"
+            " /sys/devices/system/cpu/cpufreq/boost (Intel: echo 1 | sudo tee"
+            " /sys/devices/system/cpu/intel_pstate/no_turbo)"
+        ),
     )
-    return _check("frequency scaling", not m.boost, text, DoctorAdvice.BOOST)
 
 
 def _clock(m: Machine) -> Check:
     source = m.clock_source
     if source is None:
-        return _finding("clock", Verdict.NA, DoctorFinding.NO_CLOCK)
-    return _check("clock", source in _FAST_CLOCKS, source, DoctorAdvice.CLOCK)
+        return _finding("clock", Verdict.NA, "the kernel does not report its clock source")
+    return _check(
+        "clock",
+        source in _FAST_CLOCKS,
+        source,
+        "a slow clock adds to every latency: boot with clocksource=tsc",
+    )
 
 
 def _load(m: Machine) -> Check:
@@ -206,8 +247,8 @@ def _load(m: Machine) -> Check:
     return _check(
         "other load",
         one_minute < _BUSY_LOAD_PER_THREAD * threads,
-        DoctorFinding.LOAD.format(load=one_minute, threads=threads),
-        DoctorAdvice.LOAD,
+        f"load average {one_minute:.2f} over the last minute on {threads} threads",
+        "end other programs, and wait a minute: they make every figure worse",
         Verdict.MANUAL if one_minute < threads else Verdict.FAIL,
     )
 
@@ -222,9 +263,9 @@ def _other_processes() -> Check:
     time.sleep(_LOOK_S)
     texts = []
     for percent, name, pid in sorted(_busy(processes), reverse=True)[:5]:
-        texts.append(DoctorFinding.PROCESS.format(name=name, pid=pid, percent=percent))
-    detail = ", ".join(texts) or DoctorFinding.NO_PROCESSES
-    return _check("other processes", not texts, detail, DoctorAdvice.PROCESSES)
+        texts.append(f"{name} (process {pid}) {percent:.0f} %")
+    detail = ", ".join(texts) or "none above 5 % of a processor"
+    return _check("other processes", not texts, detail, "end them, or wait until they are done")
 
 
 def _busy(processes: list[psutil.Process]) -> Iterator[tuple[float, str, int]]:
@@ -239,8 +280,11 @@ def _virtual(m: Machine) -> Check:
     return _check(
         "virtual machine",
         m.virtualisation is None,
-        m.virtualisation or DoctorFinding.NO_HYPERVISOR,
-        DoctorAdvice.VIRTUAL,
+        m.virtualisation or "no hypervisor",
+        (
+            "other machines on the same host change the figures: measure rival cells in turns (A"
+            " B A B …), and compare their medians"
+        ),
     )
 
 
@@ -250,13 +294,15 @@ def _energy() -> Check:
         return _finding("energy counter", Verdict.PASS, ", ".join(reading.microjoules))
     why = "; ".join(reading.absent.values())
     if "root" in why:
-        return _check("energy counter", False, why, DoctorAdvice.ENERGY)
+        return _check("energy counter", False, why, "if you allow it, cells record their energy")
     return _finding("energy counter", Verdict.NA, why)
 
 
 def _accelerators(m: Machine) -> list[Check]:
     if not m.accelerators:
-        return [_finding("accelerator", Verdict.NA, DoctorFinding.NO_ACCELERATOR)]
+        return [
+            _finding("accelerator", Verdict.NA, "no NVIDIA driver answers: cells run on the CPU")
+        ]
     return [check for n, a in enumerate(m.accelerators) for check in _accelerator(n, a)]
 
 
@@ -265,37 +311,51 @@ def _accelerator(n: int, a: Accelerator) -> Iterator[Check]:
     yield _finding(
         f"gpu {n}",
         Verdict.PASS,
-        DoctorFinding.GPU.format(name=a.name, memory=a.memory_bytes / 2**30, driver=a.driver),
+        f"{a.name}, {a.memory_bytes / 2**30:.0f} GiB, driver {a.driver}",
     )
+    cuda = a.cuda or "unknown"
     yield _check(
         f"gpu {n} driver",
         a.cuda is None or int(a.cuda.partition(".")[0]) >= _CUDA,
-        DoctorFinding.GPU_DRIVER.format(cuda=a.cuda or "unknown"),
-        DoctorAdvice.GPU_DRIVER.format(cuda=_CUDA, driver=_DRIVER),
+        f"supports CUDA up to {cuda}",
+        (
+            f"the environments of PyTorch and JAX are for CUDA {_CUDA}, which needs driver"
+            f" {_DRIVER} or newer: update it, or take --python"
+        ),
     )
     used_bytes = a.used_memory_bytes or 0
+    processes = a.processes or 0
     yield _check(
         f"gpu {n} others",
         not a.processes,
-        DoctorFinding.GPU_OTHERS.format(processes=a.processes or 0, used=used_bytes / 2**30),
-        DoctorAdvice.GPU_OTHERS,
+        f"{processes} processes on it, {used_bytes / 2**30:.1f} GiB in use",
+        "end them (nvidia-smi lists them), or choose another GPU with CUDA_VISIBLE_DEVICES",
     )
     yield _check(
         f"gpu {n} persistence",
         a.persistence is not False,
         {True: "on", False: "off", None: "not reported"}[a.persistence],
-        DoctorAdvice.GPU_PERSISTENCE,
+        (
+            "sudo nvidia-smi -pm 1: otherwise the driver unloads between cells, and the first"
+            " call takes longer"
+        ),
     )
     yield _check(
         f"gpu {n} slices",
         not a.mig,
-        DoctorFinding.GPU_SLICES if a.mig else DoctorFinding.GPU_WHOLE,
-        DoctorAdvice.GPU_SLICES,
+        "MIG is on" if a.mig else "the whole GPU",
+        (
+            "a slice shares the GPU with others: its figures are those of the slice, and its"
+            " energy is not reported"
+        ),
     )
     yield _finding(
         f"gpu {n} clocks",
         Verdict.PASS if a.sm_most_mhz else Verdict.NA,
-        DoctorFinding.GPU_CLOCKS.format(now=a.sm_mhz, most=a.sm_most_mhz, power=a.power_limit_w),
+        (
+            f"{a.sm_mhz} MHz now, {a.sm_most_mhz} at most, limited to {a.power_limit_w} W"
+            " (recorded with each cell)"
+        ),
     )
 
 
@@ -304,18 +364,18 @@ def _environments(cache: Path, round_: str) -> list[Check]:
     for name in dict.fromkeys(spec.environment for spec in SUTS.values()):
         devices = made_for(cache, name, round_)
         verdict = Verdict.NA
-        detail: str = DoctorFinding.NO_ENVIRONMENT
+        detail: str = "made on first use"
         if devices:
             verdict = Verdict.PASS
-            detail = DoctorFinding.ENVIRONMENT.format(devices=", ".join(devices))
+            detail = f"made for {', '.join(devices)}"
         results.append(_finding(f"environment {name}", verdict, detail))
     return results
 
 
 def _writable(cache: Path) -> Check:
     good = os.access(_existing(cache), os.W_OK)
-    detail = DoctorFinding.WRITABLE if good else DoctorFinding.NOT_WRITABLE
-    return _check("cache", good, detail, DoctorAdvice.CACHE, Verdict.FAIL)
+    detail = "writable" if good else "not writable"
+    return _check("cache", good, detail, "give --cache DIR", Verdict.FAIL)
 
 
 def _existing(path: Path) -> Path:

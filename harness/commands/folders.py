@@ -8,7 +8,6 @@ from harness import terminal
 from harness.comparison import tables
 from harness.comparison.runs import find
 from harness.errors import UsageError
-from harness.messages import Files
 
 
 def groups_below(directory: Path) -> list[tables.Group]:
@@ -20,7 +19,7 @@ def groups_below(directory: Path) -> list[tables.Group]:
         raise UsageError(f"{directory}: {fault}; give a folder of run directories")
     results, faults = find(directory)
     for path, why in faults.items():
-        terminal.error(Files.LEFT_OUT.format(path=path, why=why))
+        terminal.error(f"left out: {path}: {why}")
     groups = tables.grouped(results)
     if not groups:
         raise UsageError(

@@ -19,7 +19,6 @@ from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import environments, limits, machine
 from harness.execution.environments import Environment
 from harness.figure import short
-from harness.messages import MachineLimits
 from harness.report.products import CLEARLY, Products, fastest_first, meaning
 from harness.request import options, plan, replicas
 from harness.request.flags import Parser, add_common, known_name, sut_name
@@ -63,20 +62,15 @@ def main(arguments: list[str]) -> int:
     left = [place for place in places if place not in kept]
     seconds = _USUAL_S * len(left)
     if left:
+        count = f"{len(left)} environment{'' if len(left) == 1 else 's'}"
         reporter.say(
-            MachineLimits.PLAN.format(
-                count=f"{len(left)} environment{'' if len(left) == 1 else 's'}",
-                duration=terminal.duration(seconds),
-                time=terminal.until(seconds),
-                kept=len(kept),
-            )
+            f"{count} to measure, about {terminal.duration(seconds)}, until"
+            f" {terminal.until(seconds)}; {len(kept)} kept from earlier"
         )
     failed = False
     command = shlex.join(["./run.sh", "limits", *arguments])
     for number, place in enumerate(left, 1):
-        begins = MachineLimits.BEGINS.format(
-            number=number, all=len(left), environment=place.name, device=place.device
-        )
+        begins = f"[{number}/{len(left)}] {place.name} on {place.device}"
         reporter.say(begins)
         try:
             with locks.machine(reporter.warn, command, _USUAL_S):
@@ -123,9 +117,10 @@ def _with_threads(here: Machine, value: str | None) -> Machine:
     """The machine with as many processors as --threads requests. Raises UsageError if there are
     fewer, or if a variable sets another number.
     """
-    if value is None or options.spelt("threads", value) == options.AUTO:
+    spelt = options.spelt("threads", value or options.AUTO)
+    if spelt == options.AUTO:
         return here
-    threads = int(options.spelt("threads", value))
+    threads = int(spelt)
     replicas.check_threads(threads, len(cores.usable()), "a framework")
     plan.check_thread_variables(threads, variables.read_by_any(os.environ))
     return replace(here, usable_threads=threads)
@@ -217,7 +212,12 @@ def show(measured: Sequence[Measured], here: Machine) -> None:
     for of_one in measured:
         for sentence in _lacking(of_one):
             terminal.line(f"- {sentence}")
-    legend = MachineLimits.LEGEND.format(layer=" × ".join(map(str, LAYER_SHAPE)))
+    legend = (
+        f"large: two square matrices; layer: {' × '.join(map(str, LAYER_SHAPE))}; one row:"
+        " with a matrix larger than the last-level cache, as decoding needs it, and the bytes"
+        " that it reads; operation: adds 1 to one number; ±: the repeat that is furthest from"
+        " the median"
+    )
     terminal.line(legend)
 
 
@@ -240,9 +240,9 @@ def _show_products(device: str, rows: Sequence[Limits]) -> None:
             ]
         )
         for way, spread in row.other_matrix_flops.items():
-            name = MachineLimits.OTHER_WAY.format(way=way)
+            name = f"  through {way}"
             lines.append([name, row.precision, _text(spread, scale), "", "", "", ""])
-    title = MachineLimits.PRODUCTS.format(device=device, unit=unit)
+    title = f"Matrix products on {device}: {unit}, the median of the repeats"
     terminal.table(title, columns, lines)
 
 
@@ -270,7 +270,7 @@ def _show_memory(device: str, rows: Sequence[Limits]) -> None:
                 _text(row.to_device_bytes_per_second, 1e9),
             ]
         )
-    terminal.table(MachineLimits.MEMORY.format(device=device), columns, lines)
+    terminal.table(f"Memory and calls on {device}", columns, lines)
 
 
 def _text(spread: Spread | None, scale: float) -> str:
@@ -308,12 +308,10 @@ def _differences(device: str, rows: Sequence[Limits], here: Machine) -> Iterator
         slowest, least = order[-1]
         if most.rate > CLEARLY * least.rate:
             times = short(round(most.rate / least.rate, 1))
-            text = MachineLimits.DIFFER_IN.format(
-                precision=precision, fastest=fastest, times=times, slowest=slowest
-            )
+            text = f"in {precision} {fastest} is {times} times as fast as {slowest}"
             apart.append(text)
     if apart:
-        yield MachineLimits.DIFFER.format(device=device, precisions="; ".join(apart))
+        yield f"large matrix products on {device}: {'; '.join(apart)}"
     for precision, of_one in by_precision.items():
         explained = list(meaning(precision, of_one))
         yield from explained
@@ -327,11 +325,9 @@ def _other_ways(precision: str, of_one: Mapping[str, Products]) -> Iterator[str]
     for framework, products in of_one.items():
         for way, times in products.ways.items():
             if median(times) > CLEARLY and not products.narrow:
-                yield MachineLimits.WAY.format(
-                    framework=framework,
-                    precision=precision,
-                    times=short(round(median(times), 1)),
-                    way=way,
+                yield (
+                    f"{framework} multiplies {precision} matrices"
+                    f" {short(round(median(times), 1))} times as fast through {way}"
                 )
 
 
@@ -344,12 +340,13 @@ def _bound(rows: Iterable[Limits]) -> Iterator[str]:
             shares[row.framework, row.precision] = part
     names = []
     for (framework, precision), part in shares.items():
-        name = MachineLimits.BOUND_IN.format(
-            framework=framework, precision=precision, share=share(part)
-        )
+        name = f"{framework} in {precision} ({share(part)})"
         names.append(name)
     if names:
-        yield MachineLimits.BOUND.format(names=", ".join(names))
+        yield (
+            "one row times a matrix reads less than half of the bandwidth, so computing binds"
+            f" and not memory: {', '.join(names)}"
+        )
 
 
 def _disturbed(rows: Iterable[Limits]) -> Iterator[str]:
@@ -360,7 +357,11 @@ def _disturbed(rows: Iterable[Limits]) -> Iterator[str]:
         furthest[row.environment] = max(part, furthest.get(row.environment, 0.0))
     names = [name for name, part in furthest.items() if part > _QUIET]
     if names:
-        yield MachineLimits.DISTURBED.format(most=share(_QUIET), names=", ".join(names))
+        yield (
+            "repeats of the same product differ from their median by more than"
+            f" {share(_QUIET)}: {', '.join(names)}; other programs or the host disturbed them,"
+            " so `./run.sh limits --again` on a quiet machine gives better figures"
+        )
 
 
 def _lacking(measured: Measured) -> Iterator[str]:
@@ -368,13 +369,9 @@ def _lacking(measured: Measured) -> Iterator[str]:
     environment = measured.made_with["environment"]
     device = measured.made_with["device"]
     for precision, words in measured.lacking.items():
-        yield MachineLimits.LACKING.format(
-            environment=environment, precision=precision, device=device, words=words
-        )
+        yield f"{environment} has no matrix product in {precision} on {device}: {words}"
     absent: dict[str, str] = {}
     for of_precision in measured.limits:
         absent |= of_precision.absent
     for name, words in absent.items():
-        yield MachineLimits.ABSENT.format(
-            environment=environment, device=device, name=name, words=words
-        )
+        yield f"{environment} on {device}, {name}: {words}"

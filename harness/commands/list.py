@@ -15,7 +15,6 @@ from harness import terminal
 from harness.execution.environments import made_for
 from harness.inputs import models
 from harness.inputs.models import Model, Size
-from harness.messages import Files
 from harness.request import options
 from harness.request.flags import Parser, add_common
 from scenarios.table import SCENARIOS
@@ -85,7 +84,7 @@ def matrix(folder: Path) -> list[dict[str, str]]:
             status = latest.status.value
             reason = latest.reason
         else:
-            reason = Files.NO_RUN.format(folder=folder)
+            reason = f"no finished run below {folder}"
         rows.append(
             {"sut": sut, "model": model.name, "task": task, "status": status, "reason": reason}
         )

@@ -7,7 +7,6 @@ import sys
 
 from harness import terminal
 from harness.errors import UsageError
-from harness.messages import LongPlan
 
 _LONG_S = 3600.0
 
@@ -26,9 +25,13 @@ def confirm(seconds: float, yes: bool) -> None:
     """
     if yes or seconds <= _LONG_S:
         return
-    question = LongPlan.QUESTION.format(duration=terminal.duration(seconds))
+    question = f"this takes about {terminal.duration(seconds)}: go on? [y/N] "
     if not sys.stdin.isatty() or not sys.stderr.isatty():
-        raise UsageError(LongPlan.REFUSED.format(duration=terminal.duration(seconds)))
+        raise UsageError(
+            f"this takes about {terminal.duration(seconds)}: give --yes if you want that;"
+            " --dry-run shows the plan, and fewer cells, a smaller --size or --duration, or"
+            " --for TIME make it shorter"
+        )
     terminal.ask(question)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise UsageError(LongPlan.DECLINED)
+        raise UsageError("nothing was measured")

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.errors import UsageError
-from harness.messages import OnCluster
 from harness.request.flags import known_name
 
 if TYPE_CHECKING:
@@ -66,12 +65,10 @@ def main(
     reporter = terminal.Terminal(flags.quiet)
     plan = _plan(flags, chosen, values, repeats)
     cluster = kinds.named(flags.on, flags.slurm, plan.devices, plan.cache, reporter.say)
+    cells_in_all = sum(len(job.cells) for job in plan.jobs)
     reporter.say(
-        OnCluster.PLAN.format(
-            cells=plural(sum(len(job.cells) for job in plan.jobs), "cell"),
-            comparisons=plural(len(plan.jobs), "comparison"),
-            repeats=plural(repeats.least, "time"),
-        )
+        f"{plural(cells_in_all, 'cell')} in {plural(len(plan.jobs), 'comparison')}, each cell"
+        f" {plural(repeats.least, 'time')}; each comparison is a job that has a node to itself"
     )
     if flags.dry_run:
         for job in plan.jobs:
@@ -84,7 +81,7 @@ def main(
             job.write(command)
             terminal.line(cluster.text(job))
         folder = terminal.near(str(plan.jobs[0].folder))
-        reporter.say(OnCluster.PRINTED.format(folder=folder))
+        reporter.say(f"nothing was submitted; the files of the jobs are in {folder}")
         return 0
     cluster.check()
     if flags.on == clusters.SLURM:  # its jobs outlive this command: only Ctrl-C cancels them

@@ -26,7 +26,6 @@ from formats.result import Status
 from harness.commands import checks
 from harness.errors import UsageError
 from harness.execution import rundir
-from harness.messages import Files
 from harness.request.flags import Parser, add_common
 from harness.request.serving import OF_SERVING
 from harness.terminal import near
@@ -34,6 +33,10 @@ from harness.terminal import near
 _MODE = "submission"
 _OPEN, _CLOSED = "open", "closed"
 _MAPPING = "model_mapping.json"
+_NO_CALIBRATION = (
+    "# Calibration\n\nNo data set is used to calibrate weights or activations. The"
+    " measurements.json of each result says how weights are converted.\n"
+)
 Source = tuple[Path, bytes | None]
 """The path of a file, and its merged bytes; None: those of the file."""
 _OF_SCENARIO = ("scenario", "batch_size", *OF_SERVING)
@@ -129,8 +132,9 @@ def pack(directories: Sequence[Path], out: Path, division: str = _OPEN) -> list[
         if out.exists():
             out.rmdir()
         Path(scratch, "tree").rename(out)
-    detail = Files.PACKED.format(
-        cells=len(runs), files=len(sources), folder=near(str(out)), digest=digest(out)
+    detail = (
+        f"{len(runs)} cells, {len(sources)} files in {near(str(out))}, sha256 of names and"
+        f" bytes {digest(out)}"
     )
     return [
         Check("packed", "packed", Verdict.PASS, detail, level=_MODE),
@@ -152,7 +156,7 @@ def _closed(sources: Mapping[str, Source]) -> Iterator[tuple[str, Source]]:
             description = files.json_object(path) | {"division": _CLOSED}
             content = (json.dumps(description, indent=1) + "\n").encode()
         yield f"{_CLOSED}/{base}/{rest}", (path, content)
-    yield calibration, (Path(), Files.NO_CALIBRATION.encode())
+    yield calibration, (Path(), _NO_CALIBRATION.encode())
 
 
 def digest(tree: Path) -> str:

@@ -15,7 +15,6 @@ from formats.writing import write_json
 from harness.commands.pages import drawing, write, write_page
 from harness.errors import UsageError
 from harness.execution.environments import ROOT
-from harness.messages import Profiled
 from harness.request import options
 from harness.request.flags import Parser, add_output
 from sut.registry import FIT
@@ -42,7 +41,10 @@ def main(arguments: list[str]) -> int:
 
     values = _values(flags)
     if flags.starts and values["scenario"] == [_OF_TRAINING]:
-        raise UsageError(Profiled.NO_FIRST_ANSWER)
+        raise UsageError(
+            "profile --starts: the result of a training has the time of its first step, which"
+            " compiles: leave --starts out"
+        )
     series = cells.make((values,), values, control=False)
     requests = _same_work(series)
     if flags.dry_run:
@@ -184,7 +186,7 @@ def _show(found: Profile, directory: Path) -> None:
     for first in range(0, len(suts), _SIDE_BY_SIDE):
         shown = suts[first : first + _SIDE_BY_SIDE]
         columns, rows = _narrow(profile.by_class(found, shown), shown)
-        terminal.table(Profiled.TABLE, columns, rows)
+        terminal.table("Time of a step by class of operation: milliseconds, percent", columns, rows)
     for table in (profile.whole_steps(found), profile.starts(found)):
         if table.count:
             rows = [[str(cell) for cell in row] for row in table.groups[""]]
@@ -215,7 +217,11 @@ def _show_plan(requests: Sequence[Request], as_json: bool) -> None:
     from harness.measurement import profile
     from harness.request.plan import unsupported
 
-    cells = {profile.label_of(each): unsupported(each) or Profiled.PLANNED for each in requests}
+    cells = {
+        profile.label_of(each): unsupported(each)
+        or "some steps are timed, and as many run under the framework's profiler"
+        for each in requests
+    }
     title = profile.title_of(requests[0])
     if as_json:
         terminal.document({"title": title, "suts": cells})

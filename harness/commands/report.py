@@ -14,7 +14,6 @@ from harness import terminal
 from harness.commands.folders import groups_below
 from harness.commands.pages import drawing, write, write_page
 from harness.errors import EnvironmentFailure, UsageError
-from harness.messages import Advice
 from harness.report import content, exports, sections
 from harness.request.flags import Parser, add_cache
 from harness.sweep import journal
@@ -53,7 +52,7 @@ def main(arguments: list[str]) -> int:
 
 def _show(report: content.Content, sentences: list[str], quiet: bool) -> None:
     """Print the report. `quiet`: only the answer."""
-    unsupported = [Advice.UNSUPPORTED.format(sentence=why) for why in report.obstacles]
+    unsupported = [f"unsupported: {why}" for why in report.obstacles]
     terminal.report(
         report.setting,
         report.headline,

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from formats.cell import fields_with
 from harness.commands import COMMANDS
 from harness.execution.environments import is_made
-from harness.messages import Cost, Next
 from harness.request import options
 from harness.request.flags import Parser, add_output, without
 from sut.registry import spec_of
@@ -88,12 +87,9 @@ def _cost(request: Any) -> str:
     for name, (seconds, size_bytes) in cost.once.items():
         setup += f", {name} {terminal.duration(seconds)}"
         disk_bytes += size_bytes
-    text = Cost.RUN.format(
-        duration=terminal.duration(cost.all_seconds),
-        setup=setup,
-        disk_mb=disk_bytes / 1e6,
-        memory_gb=cost.memory_bytes / 1e9,
-        basis=cost.basis,
+    text = (
+        f"about {terminal.duration(cost.all_seconds)} in all{setup}; {disk_bytes / 1e6:,.0f}"
+        f" MB on disk, {cost.memory_bytes / 1e9:.1f} GB of memory ({cost.basis})"
     )
     too_short = estimate.too_short(request)
     return f"{text}; {too_short}" if too_short else text
@@ -106,32 +102,36 @@ def _next(result: Any, request: Any) -> str:
 
     directory = shlex.quote(terminal.near(result.directory))
     if result.status == "skipped":
-        return Next.SKIPPED
+        return "the same command, changed as the status line says"
     if result.status == "oom":
         return _smaller(result.cell, request)
     if result.status == "error":
         command = request.options.command
         if not result.directory:
-            return Next.ERROR.format(command=command)
-        return Next.ERROR_LOG.format(command=command, directory=directory)
+            return f"the same command continues from here: {command}"
+        return (
+            f"the same command continues from here: {command}; the output of the worker:"
+            f" {directory}/raw/*/worker.log"
+        )
     if result.status == "unsupported":
-        return Next.UNSUPPORTED
+        return "./run.sh list  (shows what there is), or another --precision or --device"
     if result.status == "invalid":
-        return Next.AUDIT.format(directory=directory, mode=result.mode)
+        return f"./run.sh audit {directory} --mode {result.mode}"
     plain = without(request.options.command, "--duration", "--load-seconds")
     mode = request.options.mode
     if mode == "quick" and "early stopping" in (result.loadgen or ""):
         # Room for 80 queries, of which 64 are needed; MultiStream needs 662.
         queries = 80 if result.cell.batch_size == 1 else 800
         longer_s = 1e-3 * queries * result.metrics["ms_per_step"] / LONGEST_TIMES
-        return Next.LONGER.format(command=plain, duration=float(f"{longer_s:.2g}"))
+        duration = float(f"{longer_s:.2g}")
+        return f"{plain} --duration {duration:g}  (LoadGen had too few queries to call it VALID)"
     if mode == "quick" and request.trains:
-        return Next.VALID_TRAINING.format(command=plain)
+        return f"{plain} --mode valid  (100 steps)"
     if mode == "quick":
         return _all_suts(plain, mid=request.size.name == "tiny")
     if mode == "submission":
-        return Next.PACK.format(directory=directory)
-    return Next.AUDIT.format(directory=directory, mode="valid")
+        return f"./run.sh pack {directory} --out submission  (and other cells' directories)"
+    return f"./run.sh audit {directory} --mode valid"
 
 
 def _smaller(cell: Cell, request: Request) -> str:
@@ -144,8 +144,8 @@ def _smaller(cell: Cell, request: Request) -> str:
     if cell.seq_len is not None:
         flags.append("--seq-len")
     if not flags:
-        return Next.OOM_SMALLEST
-    return Next.OOM.format(flags=" or ".join(flags))
+        return "a machine with more memory"
+    return f"a smaller {' or '.join(flags)}"
 
 
 def _all_suts(command: str, mid: bool) -> str:
@@ -160,7 +160,10 @@ def _all_suts(command: str, mid: bool) -> str:
     words = [re.sub("^--on(?=$|=)", "--replicas-on", word) for word in words]
     if mid:
         words += ["--size", "mid"]
-    return Next.ALL_SUTS.format(sweep=shlex.join(words))
+    return (
+        f"{shlex.join(words)}  (all SUTs in turns; or this command with --mode valid: 10"
+        " minutes and more, by MLPerf's settings)"
+    )
 
 
 def _dry_run(request: Any, as_json: bool) -> int:
@@ -209,6 +212,7 @@ def planned(
     if not request.trains and request.official_run is None:
         benchmark += f" (mapped to {request.official})"
     at_most = "at most " if request.model.file else ""
+    no_reference = no_reference or "computed at the first use of these inputs"
     megabytes = f"{request.size.weight_bytes(request.precision) / 1e6:,.1f} MB"
     brought = request.weights or request.model.file
     source = f", of {brought.path}" if brought else ""
@@ -231,7 +235,7 @@ def planned(
         "min_query_count": limits.min_query_count,
         "weights": f"{request.size.facts}, {at_most}{megabytes}{source}",
         "environments_to_make": ", ".join(_environments_to_make(request)) or "none",
-        "reference": f"{request.reference} in float32; {no_reference or Cost.REFERENCE_LATER}",
+        "reference": f"{request.reference} in float32; {no_reference}",
         "cost": cost,
         "refused": obstacle or "no",
         "out": str(request.options.out),

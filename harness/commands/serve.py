@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from formats.outcome import WorkerOutcome
 from harness.errors import UsageError
-from harness.messages import Serve
 from harness.request import options
 from harness.request.flags import Parser
 
@@ -60,7 +59,9 @@ def main(arguments: list[str]) -> int:
     reporter = terminal.Terminal(flags.quiet)
     for reason in request.reasons:
         reporter.say(reason)
-    reporter.say(Serve.SHAPES.format(shapes=served.shapes))
+    reporter.say(
+        f"shapes that are run first, so that nothing compiles while requests wait: {served.shapes}"
+    )
     environment = run.environment_of(request, request.spec.environment, reporter, {})
     checkpoint = run.checkpoint_of(request, reporter)
     directory = Path(tempfile.mkdtemp(prefix="serve-"))
@@ -75,7 +76,7 @@ def main(arguments: list[str]) -> int:
     if outcome is None or outcome.status == "ok":
         shutil.rmtree(directory)
     if outcome is None and not service.serving:
-        terminal.error(Serve.INTERRUPTED)
+        terminal.error("interrupted before requests were answered")
         return _INTERRUPTED
     for line in preparation.summary(service.counts, service.compiled):
         terminal.line(line)
@@ -93,7 +94,7 @@ def _until_the_end(
     """Let the worker answer until it ends. → its outcome, or None after Ctrl-C."""
     from harness.execution.process import Worker
 
-    why = str(Serve.STOPPED)
+    why = "the server was ended"
     try:
         with Worker(python, process_env) as worker:
             outcome = worker.run(job, _watch(reporter))

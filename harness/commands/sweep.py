@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from harness.commands import long_plan, on_cluster
 from harness.errors import UsageError
-from harness.messages import SweepPlan
 from harness.request import options
 from harness.request.flags import Parser, add_output
 
@@ -78,7 +77,7 @@ def main(arguments: list[str]) -> int:
     command = shlex.join(["./run.sh", "sweep", *arguments])
     journal.write_plan(folder, command, series, chosen.missing)
     if deadline:
-        reporter.say(SweepPlan.OVERVIEW.format(folder=terminal.near(str(folder))))
+        reporter.say(f"after each cell {terminal.near(str(folder))}/overview.md shows all")
         sweep = replace(sweep, after_each=_page(sweep, command, reporter.say))
     with reporter.progress:
         results = loop.measure(sweep, reporter, flags.fail_fast)

@@ -19,7 +19,6 @@ from pathlib import Path
 from formats.tuning import Gain
 from formats.writing import write_json
 from harness.errors import UsageError
-from harness.messages import Tune
 from harness.request import options
 from harness.request.flags import Parser, add_cache, without
 
@@ -196,4 +195,4 @@ def _show(gains: Sequence[Gain], path: Path) -> None:
         work = f"{gain.sut} {gain.model} {gain.size} {gain.scenario} batch {gain.batch_size}"
         rows.append([work, " + ".join(gain.switches), times])
     terminal.table("Gains", ("cell", "switches", "times as fast as without"), rows)
-    terminal.line(Tune.KEPT.format(file=terminal.near(str(path))))
+    terminal.line(f"\n--tuned on applies the best set of each SUT: {terminal.near(str(path))}")

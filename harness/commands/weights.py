@@ -17,7 +17,6 @@ from harness import terminal
 from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import environments
 from harness.execution.interpreter import die_with_parent
-from harness.messages import Converted
 from harness.request.flags import Parser, add_common
 from sut.devices import HOST
 from sut.registry import REFERENCE, spec_of
@@ -66,7 +65,11 @@ def main(arguments: list[str]) -> int:
     if flags.json:
         terminal.document({"folder": str(folder), "bytes": round(1e6 * size_mb)})
     else:
-        terminal.line(terminal.typed_here(Converted.DONE.format(folder=near, size_mb=size_mb)))
+        terminal.line(
+            terminal.typed_here(
+                f"{near}: {size_mb:,.0f} MB, for --weights; next: ./run.sh choose {near} [PROMPTS]"
+            )
+        )
     return 0
 
 
@@ -171,7 +174,7 @@ def _convert(
     words = [conversion.kind, str(conversion.source), str(folder)]
     words.append(str(conversion.base or ""))
     words.append(str(bounds.available_bytes() or ""))
-    reporter.say(Converted.BEGINS.format(source=conversion.source))
+    reporter.say(f"converting {conversion.source}")
     done = subprocess.run(
         [str(torch.python), "-P", "-m", "sut.conversion", *words],
         capture_output=True,

@@ -18,14 +18,6 @@ from harness.comparison import statistics, tables
 from harness.comparison.runs import Run, find, read
 from harness.comparison.tables import Group
 from harness.figure import short, with_facts
-from harness.messages import (
-    Compared,
-    Differs,
-    DiffersFromPublished,
-    EarlierRun,
-    NotCompared,
-    Unproven,
-)
 from sut.registry import FIT, SUTS
 
 PUBLISHED = "published"
@@ -36,6 +28,11 @@ SHARED = tuple(fields_with("shared"))
 """The fields of `Cell` that a page states once at its top if all its cells share the value."""
 _KERAS_FILE = "keras_file"
 _PUBLISHED_MACHINE = "NVIDIA A100 40 GB, 12 vCPU, 85 GB"
+OTHER_FACTORS = "their LoRA trains different parameters (--lora matched trains the same)"
+NOT_IN_TURNS = (
+    "the repeats were not measured in turns, so a drift of the machine between the two counts as a"
+    " difference"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +129,10 @@ def with_published(groups: Iterable[Group]) -> list[Comparison]:
                 b=group.sut,
                 a_figure=f"{theirs.ms_per_step:,.4g} ms/step",
                 b_figure=f"{ours:,.4g} ms/step",
-                verdict=Compared.PUBLISHED.format(times=times),
+                verdict=(
+                    "not comparable: another machine and another way of measuring (their time is"
+                    f" {times:.3g} × ours)"
+                ),
                 flags=tuple(_differences_from(theirs, group)),
                 comparable=False,
             )
@@ -243,32 +243,35 @@ def _words(cell: Cell, name: str) -> list[str]:
 
 def figure(group: Group) -> str:
     """The figure with its unit and interval: `627 samples/s (612–640)`. Empty if there is none."""
-    s, metric = group.summary, group.metric
-    if s is None or metric is None:
-        return ""
-    text = f"{short(s.mean)} {metric.unit}"
-    if s.low is None or s.high is None:
+    s = group.summary
+    text = mean(group)
+    if s is None or s.low is None or s.high is None:
         return text
     return f"{text} ({short(s.low)}–{short(s.high)})"
+
+
+def mean(group: Group) -> str:
+    """`612 samples/s`. Empty if the cell has no figure."""
+    if group.summary is None or group.metric is None:
+        return ""
+    return f"{short(group.summary.mean)} {group.metric.unit}"
 
 
 def differences(a: Group, b: Group) -> list[str]:
     """List the differences between two measurements of the same work, one sentence each."""
     sentences = conditions(a, b)
     if other_factors((a.cell, b.cell)):
-        sentences.append(Differs.LORA)
+        sentences.append(OTHER_FACTORS)
     one, other = (", ".join(group.cell.switches) or NOTHING for group in (a, b))
     if a.cell.sut == b.cell.sut and one != other:
-        sentences.append(Differs.SETTING.format(name="switches", a=one, b=other))
+        sentences.append(f"other switches: {one} / {other}")
     x = a.last.versions
     y = b.last.versions
     for name in dict.fromkeys([*x, *y]):
         is_of_both = name in x and name in y
         if x.get(name) == y.get(name) or (a.cell.sut != b.cell.sut and not is_of_both):
             continue
-        sentences.append(
-            Differs.VERSION.format(package=name, a=x.get(name, "none"), b=y.get(name, "none"))
-        )
+        sentences.append(f"other version of {name}: {x.get(name, 'none')} / {y.get(name, 'none')}")
     return sentences
 
 
@@ -282,7 +285,7 @@ def conditions(a: Group, b: Group) -> list[str]:
     y = b.last
     sentences = []
     if x.machine != y.machine:
-        sentences.append(Differs.MACHINE.format(a=x.machine or "unknown", b=y.machine or "unknown"))
+        sentences.append(f"other machine: {x.machine or 'unknown'} / {y.machine or 'unknown'}")
     settings: dict[str, tuple[Any, Any]] = {
         "mode": (x.result.mode, y.result.mode),
         "round": (x.result.round, y.result.round),
@@ -294,7 +297,7 @@ def conditions(a: Group, b: Group) -> list[str]:
             settings[field.replace("_", " ")] = both
     for name, (one, other) in settings.items():
         if one != other:
-            sentences.append(Differs.SETTING.format(name=name, a=one, b=other))
+            sentences.append(f"other {name}: {one} / {other}")
     if x.source != y.source:
         sentences.append(_source(x, y))
     return sentences
@@ -307,8 +310,11 @@ def _source(x: Run, y: Run) -> str:
         revision = run.record.git.revision if run.record else None
         revisions[(revision or "unknown")[:12]] = None
     if len(revisions) > 1:
-        return Differs.SOURCE.format(revisions=" / ".join(revisions))
-    return Differs.SOURCE_EDITED.format(revision=next(iter(revisions)))
+        return f"other source of the SUTs or the worker: revision {' / '.join(revisions)}"
+    return (
+        f"other source of the SUTs or the worker: revision {next(iter(revisions))}, with files"
+        " that were edited"
+    )
 
 
 def other_factors(cells: Iterable[Cell]) -> bool:
@@ -335,20 +341,19 @@ def beside_earlier(result: Result) -> str | None:
     changes = differences(before, new)
     if earlier[-1].disturbances:
         why = "; ".join(earlier[-1].disturbances)
-        changes.append(EarlierRun.EARLIER_DISTURBED.format(why=why))
+        changes.append(f"that run was disturbed: {why}")
     if last.disturbances:
-        changes.append(EarlierRun.THIS_DISTURBED.format(why="; ".join(last.disturbances)))
+        changes.append(f"this run was disturbed: {'; '.join(last.disturbances)}")
     if not changes:
-        changes.append(EarlierRun.NOTHING_DIFFERS)
+        changes.append("no setting or version that is recorded differs")
     equal = [run for run in earlier if not differences(Group(runs=(run,)), new)]
     every = Group(runs=(*equal, last))
     if every.summary and every.summary.spread is not None:
         repeats = every.summary.repeats
-        changes.append(EarlierRun.ALL_RUNS.format(repeats=repeats, figure=figure(every)))
-    return EarlierRun.RATIO.format(
-        ratio=tables.ratio(new, before).value,
-        run=Path(earlier[-1].result.directory).name,
-        differences="; ".join(changes),
+        changes.append(f"the {repeats} runs so far: {figure(every)}")
+    return (
+        f"{tables.ratio(new, before).value:.3g} × the speed of"
+        f" {Path(earlier[-1].result.directory).name}: {'; '.join(changes)}"
     )
 
 
@@ -419,17 +424,17 @@ def _of_pair(a: Group, b: Group, names: tuple[str, str]) -> Comparison:
         return Comparison(**base, verdict=refusal, flags=tuple(flags), comparable=False)
     ratio = tables.ratio(b, a)
     if ratio.method == "Welch t":
-        flags.append(Differs.NOT_IN_TURNS)
+        flags.append(NOT_IN_TURNS)
     sides: dict[str, list[str]] = {}
     for name, group in zip(names, (a, b), strict=True):
         for reason in group.unranked:
             sides.setdefault(reason, []).append(name)
     for reason, of in sides.items():
-        flags.append(Differs.UNRANKED.format(sides=" and ".join(of), reason=reason))
+        flags.append(f"not ranked ({' and '.join(of)}): {reason}")
     verdict = ratio.verdict(labels[1], labels[0])
     unsure = _unsure(ratio)
     if unsure:
-        verdict = Compared.UNSURE.format(why=unsure)
+        verdict = f"inconclusive, because {unsure}"
     return Comparison(
         **base,
         ratio=ratio,
@@ -443,12 +448,12 @@ def _refusal(a: Group, b: Group, names: tuple[str, str]) -> str:
     """Return why there is no ratio of two cells with the same work; empty if there is one."""
     for name, group in zip(names, (a, b), strict=True):
         if not group.good:
-            return NotCompared.NO_FIGURE.format(side=name, obstacle=group.last.obstacle)
+            return f"no figure in {name}: {group.last.obstacle}"
     if not a.metric or not b.metric or tables.alike(a, b):
         return ""
     statistic = "{0.name} by {0.estimate}"
-    return NotCompared.OTHER_STATISTICS.format(
-        a=statistic.format(a.metric), b=statistic.format(b.metric)
+    return (
+        f"refused: other statistics ({statistic.format(a.metric)} / {statistic.format(b.metric)})"
     )
 
 
@@ -456,14 +461,14 @@ def _unsure(ratio: statistics.Ratio) -> str:
     if not ratio.unsure or ratio.different:
         return ""
     between = statistics.interval(ratio.low or 0, ratio.high or 0)
-    return Unproven.UNSURE.format(interval=between)
+    return f"the ratio is uncertain by more than a factor of two ({between})"
 
 
 def _unproven(a: Group, b: Group, ratio: statistics.Ratio) -> str:
     if a.last.machine != b.last.machine:
-        return Unproven.MACHINES
+        return "the two were measured on different machines"
     if ratio.low is None or ratio.high is None:
-        return Unproven.TOO_FEW.format(repeats=min(ratio.repeats), fewest=statistics.FEWEST)
+        return f"it has too few repeats ({min(ratio.repeats)}, and {statistics.FEWEST} are needed)"
     failures = [group.failure for group in (a, b) if group.failure in group.unranked]
     reasons = (_unsure(ratio), a.disturbed, b.disturbed, *failures)
     return next(filter(None, reasons), "")
@@ -476,7 +481,7 @@ def _alone(group: Group, side: str, is_a: bool = False) -> Comparison:
         a="",
         b=group.sut,
         b_figure=figure(group),
-        verdict=NotCompared.ONLY_IN.format(side=side),
+        verdict=f"only in {side}",
         comparable=False,
     )
     if not is_a:
@@ -498,7 +503,7 @@ def _of_other_work(near: Group, y: Group) -> Comparison:
         b=y.sut,
         a_figure=figure(near),
         b_figure=figure(y),
-        verdict=NotCompared.OTHER_WORK.format(differences=", ".join(differing)),
+        verdict=f"refused: this is other work ({', '.join(differing)})",
         comparable=False,
     )
 
@@ -520,18 +525,18 @@ def _differences_from(theirs: Published, group: Group) -> Iterator[str]:
     """Yield the differences between a published figure and ours, one sentence each."""
     c = group.cell
     machine = group.last.machine or "unknown"
-    yield DiffersFromPublished.MACHINE.format(theirs=_PUBLISHED_MACHINE, ours=machine)
+    yield f"machine: {_PUBLISHED_MACHINE} / {machine}"
     if c.size != "full":
-        yield DiffersFromPublished.SIZE.format(ours=c.size)
+        yield f"size: theirs is the published model, ours is {c.size}"
     if c.batch_size != theirs.batch_size:
-        yield DiffersFromPublished.BATCH.format(theirs=theirs.batch_size, ours=c.batch_size)
+        yield f"batch: {theirs.batch_size} / {c.batch_size}"
     if theirs.seq_len and c.seq_len != theirs.seq_len:
-        yield DiffersFromPublished.TOKENS.format(theirs=theirs.seq_len, ours=c.seq_len)
+        yield f"tokens an input: {theirs.seq_len} / {c.seq_len}"
     if c.dataset not in STANDARD_INPUTS or c.size == "user":
-        yield DiffersFromPublished.USER
+        yield "inputs or weights: ours are a user's"
     if c.dataset == "uneven" and c.task == "generate":
-        yield DiffersFromPublished.UNEVEN
+        yield "inputs: our prompts are of uneven length"
     if c.lora == LORA[1]:
-        yield DiffersFromPublished.LORA
-    yield DiffersFromPublished.PRECISION.format(ours=c.precision)
-    yield DiffersFromPublished.METHOD
+        yield "LoRA: theirs is the default of KerasHub or peft, ours is --lora matched"
+    yield f"precision: their table does not state it, ours is {c.precision}"
+    yield "method: theirs is the mean of 100 steps, without a check of answers or of what ran"

@@ -10,7 +10,6 @@ from functools import cached_property
 from harness.comparison import compare, statistics
 from harness.comparison.runs import Run
 from harness.comparison.tables import Group
-from harness.messages import History
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,14 +33,14 @@ class Change:
         if not self.ratio.different:
             return verdict
         if self.ratio.value > 1:
-            return History.FASTER.format(verdict=verdict)
-        return History.SLOWER.format(verdict=verdict)
+            return f"faster: {verdict}"
+        return f"slower: {verdict}"
 
     @property
     def sentence(self) -> str:
         """The speed, since when, and the most important difference."""
         time = self.at[:16]
-        return History.CHANGE.format(verdict=self.verdict, time=time, difference=self.what[0])
+        return f"{self.verdict} since {time} ({self.what[0]})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,10 +93,10 @@ class Trend:
         if not self.failed:
             return self._of_figures
         count = len(self.failed)
-        failure = History.FAILED.format(
-            runs="run is" if count == 1 else f"{count} runs are",
-            time=self.failed[0].started[:16],
-            reason=self.failed[-1].obstacle,
+        runs = "run is" if count == 1 else f"{count} runs are"
+        failure = (
+            f"the last {runs} not ok since {self.failed[0].started[:16]}"
+            f" ({self.failed[-1].obstacle})"
         )
         return f"{self._of_figures}; {failure}"
 
@@ -109,10 +108,10 @@ class Trend:
         runs = statistics.plural(len(self.figures), "run")
         if self.changes:
             changes = statistics.plural(len(self.changes), "change")
-            return History.NO_DIFFERENCE.format(runs=runs, changes=changes)
+            return f"{runs}, {changes}; no difference of speed shown"
         only = self.stretches[0]
         figure = statistics.drift(only.figures) or compare.figure(only)
-        return History.NO_CHANGE.format(runs=runs, figure=figure)
+        return f"{runs}, nothing changed: {figure}"
 
 
 def trends(groups: Iterable[Group]) -> list[Trend]:

@@ -17,8 +17,6 @@ from functools import cache
 import numpy as np
 from scipy import special
 
-from harness.messages import Advice, Compared
-
 COVERAGE = 0.95
 """The share of comparisons in which the intervals of all ratios contain the true ratios.
 
@@ -118,10 +116,13 @@ class Ratio:
         """One sentence: `A is 1.47 × B (1.43–1.52)`, or why no difference can be stated."""
         if self.low is None or self.high is None:
             runs = plural(min(self.repeats), "run")
-            return Compared.TOO_FEW.format(runs=runs, fewest=FEWEST, a=a, ratio=self.value, b=b)
+            return (
+                f"too few repeats: {runs} of one, and {FEWEST} of each are needed; so far {a}"
+                f" is {self.value:.3g} × {b}"
+            )
         if self.different:
-            return Compared.FASTER.format(a=a, times=self.times(b))
-        return Compared.NO_DIFFERENCE.format(interval=interval(self.low, self.high))
+            return f"{a} is {self.times(b)}"
+        return f"no difference shown: the interval is {interval(self.low, self.high)}"
 
     @property
     def words(self) -> tuple[str, str]:
@@ -313,16 +314,21 @@ def advice(figures: Sequence[float], disturbed: int = 0) -> list[str]:
     sentences = []
     repeats = plural(len(figures), "repeat")
     if len(figures) < FEWEST:
-        sentences.append(Advice.FEW_REPEATS.format(repeats=repeats, fewest=FEWEST))
+        sentences.append(
+            f"{repeats}: measure at least {FEWEST}, because two runs of one cell differ by chance"
+        )
     outliers = _outliers(figures)
     if outliers:
-        sentences.append(Advice.OUTLIERS.format(repeats=", ".join(map(str, outliers))))
+        sentences.append(
+            f"repeat {', '.join(map(str, outliers))} is far from the others, so something"
+            " disturbed it: measure more repeats"
+        )
     drifting = drift(figures)
     if drifting:
         sentences.append(drifting)
     if disturbed:
         were = "was" if disturbed == 1 else "were"
-        sentences.append(Advice.DISTURBED.format(disturbed=disturbed, repeats=repeats, were=were))
+        sentences.append(f"{disturbed} of {repeats} {were} disturbed")
     return sentences
 
 
@@ -340,7 +346,10 @@ def drift(figures: Sequence[float]) -> str:
     is_shown = stats.kendalltau(range(n), figures).pvalue < _DRIFT_P
     if not is_shown or abs(change) <= _DRIFT_SHARE:
         return ""
-    return Advice.DRIFT.format(change=change)
+    return (
+        f"the figures drift by {change:+.0%} over the repeats: let the machine settle, and"
+        " compare only with interleaved runs"
+    )
 
 
 def interval(low: float, high: float) -> str:

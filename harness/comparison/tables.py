@@ -19,7 +19,6 @@ from harness.comparison import statistics
 from harness.comparison.pooled import Pooled
 from harness.comparison.runs import Run, find, read
 from harness.figure import compared
-from harness.messages import Unranked
 from sut.registry import SUTS
 
 _OF_REQUESTS = {
@@ -229,12 +228,8 @@ class Group:
         if not self.failed or not self.good:
             return ""
         count = len(self.failed)
-        return Unranked.REPEATS_FAILED.format(
-            failed=count,
-            runs=count + len(self.good),
-            are="is" if count == 1 else "are",
-            reason=self.failed[-1].obstacle,
-        )
+        are = "is" if count == 1 else "are"
+        return f"{count} of {count + len(self.good)} runs {are} not ok: {self.failed[-1].obstacle}"
 
     @cached_property
     def figures(self) -> list[float]:
@@ -293,7 +288,7 @@ class Group:
         machine may have caused count if they outnumber the good ones.
         """
         if not self.good:
-            status = Unranked.STATUS.format(status=self.last.result.status)
+            status = f"its status is {self.last.result.status}"
             return self.last.result.unranked or (status,)
         reasons: dict[str, None] = {}
         for run in self.good:
@@ -316,8 +311,9 @@ class Group:
         disturbed = [run.disturbances for run in self.good if run.disturbances]
         if 2 * len(disturbed) <= len(self.good):
             return ""
-        return Unranked.REPEATS_DISTURBED.format(
-            disturbed=len(disturbed), runs=len(self.good), first="; ".join(disturbed[0])
+        return (
+            f"{len(disturbed)} of {len(self.good)} repeats were disturbed:"
+            f" {'; '.join(disturbed[0])}"
         )
 
     @cached_property

@@ -30,7 +30,6 @@ from harness.inputs.models import Model, Size, Tensor
 from harness.inputs.user_tensors import INDEX
 from harness.inputs.user_weights import SINGLE, Folder, check_finite
 from harness.locks import held
-from harness.messages import Waiting
 
 _SEED = 20240611
 _FORMAT = {"F32": 2, "BF16": 3}  # version of how values follow from the seed
@@ -99,13 +98,13 @@ def ensure(
     path = place(model, size, cache)
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = path.with_name(path.name + ".lock")
-    waiting = Waiting.CHECKPOINT.format(name=path.name)
+    waiting = f"waiting for another process that writes {path.name}"
     with held(lock, lambda: say(waiting)):
         finished = _finished(path)
         if finished:
             return finished
         size_mb = size.weight_bytes(size.precision) / 1e6
-        say(Waiting.WRITING_CHECKPOINT.format(name=path.name, size_mb=size_mb))
+        say(f"writing the checkpoint {path.name}, {size_mb:,.0f} MB")
         return _make(path, model, size, _recipe(model, size))
 
 

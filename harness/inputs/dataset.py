@@ -19,7 +19,6 @@ from harness.inputs.architectures import Architecture, Arrays, Description
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
-from harness.messages import InputNote
 
 # Streams of random values. The inputs use stream 0, and the warm-up rows of the synthetic
 # inputs use the stream after theirs.
@@ -199,15 +198,14 @@ def _split(arrays: Arrays, path: Path, samples: int, batch_size: int) -> tuple[A
     trained = (batches - held_out) * batch_size
     end = batches * batch_size
     used = min(trained, samples)
-    note = InputNote.SPLIT.format(
-        file=path.name,
-        used=used,
-        times=f" {samples / used:.3g} times" if samples > used else "",
-        held_out=held_out * batch_size,
-        place="after them" if used == trained else f"from its {trained + 1}th on",
+    times = f" {samples / used:.3g} times" if samples > used else ""
+    place = "after them" if used == trained else f"from its {trained + 1}th on"
+    note = (
+        f"{path.name}: trained on its first {used} inputs{times}, {held_out * batch_size}"
+        f" {place} held out"
     )
     if rows > end:
-        note += InputNote.SPLIT_REST.format(unused=rows - end)
+        note += f", {rows - end} at its end not used, because they fill no batch"
     order = np.arange(samples) % trained
     repeated = {name: values[order] for name, values in arrays.items()}
     kept = {name: values[trained:end] for name, values in arrays.items()}

@@ -16,7 +16,6 @@ import numpy as np
 from compliance import rules
 from compliance.scoring.arrays import IS_TOKEN
 from harness.inputs.models import Size
-from harness.messages import NotJudged
 
 ROUNDOFF = {"float32": 2.0**-24, "tf32": 2.0**-11, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 """The unit roundoff of each precision."""
@@ -54,10 +53,17 @@ def limits(
         if IS_TOKEN in reference:
             answers = answers[reference[IS_TOKEN]]
         if answers.dtype.kind == "f" and not np.isfinite(answers).all():
-            return {}, NotJudged.NOT_FINITE.format(answer=key)
+            return {}, (
+                f"the answers {key} of the reference are not all finite: give real inputs with"
+                " --dataset"
+            )
         ratio = largest(answers)
         if roundings * ROUNDOFF[precision] * ratio > most:
-            return {}, NotJudged.NEARLY_EQUAL.format(answer=key, ratio=ratio)
+            return {}, (
+                f"the answers {key} to these inputs hardly differ (the largest is {ratio:.2g}"
+                " standard deviations), so rounding alone could exceed any limit: give real"
+                " inputs with --dataset, or --precision float32"
+            )
         error = _FACTOR[precision] * ROUNDOFF[precision] * depth * ratio
         made[f"{key}_error"] = min(most, float(f"{error:.3g}"))
         for pattern, least in allowed.at_least.items():

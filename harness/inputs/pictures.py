@@ -19,7 +19,6 @@ from PIL import Image, ImageOps
 
 from formats import bounds
 from harness.errors import UsageError
-from harness.messages import InputNote
 
 PROMPTS = "prompts.json"
 MEAN = (0.485, 0.456, 0.406)
@@ -98,20 +97,21 @@ def read(folder: Path, side: int) -> tuple[dict[str, np.ndarray], tuple[str, ...
 
 
 def _notes(folder: Path, paths: list[Path], first: Target, named: bool) -> Iterator[str]:
-    yield InputNote.PICTURES.format(
-        folder=folder.name,
-        pictures="1 picture" if len(paths) == 1 else f"{len(paths)} pictures",
-        points=len(first.labels),
-        box="a box" if first.box else "no box",
-        source=f"of {PROMPTS}" if named else InputNote.PICTURES_POINTS.format(file=PROMPTS),
+    pictures = "1 picture" if len(paths) == 1 else f"{len(paths)} pictures"
+    box = "a box" if first.box else "no box"
+    source = (
+        f"of {PROMPTS}"
+        if named
+        else f"(the middle is the object, the upper left corner is not): name others in {PROMPTS}"
     )
+    yield f"{folder.name}: {pictures}, each with {len(first.labels)} points and {box} {source}"
     names_read = {path.name for path in paths}
     if named:
         names_read.add(PROMPTS)
     others = [path.name for path in _visible(folder) if path.name not in names_read]
     if others:
         more = f" and {len(others) - 3} more" if others[3:] else ""
-        yield InputNote.NOT_READ.format(folder=folder.name, files=f"{', '.join(others[:3])}{more}")
+        yield f"{folder.name}: not read: {', '.join(others[:3])}{more}"
 
 
 def check_memory(folder: Path, count: int, picture_bytes: int) -> None:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from formats import bounds
 from harness.errors import UsageError
 from harness.inputs import user_folder
-from harness.messages import InputNote
 
 if TYPE_CHECKING:  # it imports Jinja, which few runs need
     from harness.inputs.chat import Template
@@ -179,7 +178,10 @@ def _of_text(path: Path, text: str, options: PromptOptions) -> tuple[list[Prompt
     elif len(parts) == 1:
         parts = _lines(*parts[0])
         if len(parts) > 1:
-            notes.append(InputNote.LINES.format(file=path.name, lines=len(parts)))
+            notes.append(
+                f"{path.name} has {len(parts)} lines and no empty line, so each line is a"
+                " prompt; --whole makes the file one prompt"
+            )
     conversations = {f"{path}:{line}": _by_user(text) for text, line in parts}
     texts = _texts(conversations, options)
     prompts = [
@@ -323,10 +325,13 @@ def _notes(
     path: Path, rows: list[dict[str, Any]], field: str, options: PromptOptions, labels: bool
 ) -> Iterator[str]:
     if not options.field and _fields(str(path), rows[0], options) != ["prompt"]:
-        yield InputNote.FIELD.format(file=path.name, field=field)
+        yield f"the prompts of {path.name} are its `{field}`; --field names another"
     answered = sum(_answer_at_end(row[field]) for row in rows)
     if answered:
-        yield InputNote.ANSWERS_LEFT_OUT.format(file=path.name, count=answered)
+        yield (
+            f"{path.name}: conversations that end with an answer: {answered}; it is left out,"
+            " because the model is to give it"
+        )
     used = {field, "max_new_tokens"}
     if labels:
         used.add("label")
@@ -334,7 +339,7 @@ def _notes(
         used.add("input")
     others = sorted(set().union(*rows) - used)
     if others:
-        yield InputNote.UNUSED_FIELDS.format(file=path.name, fields=", ".join(others))
+        yield f"fields of {path.name} that are not used: {', '.join(others)}"
 
 
 def _prompts(

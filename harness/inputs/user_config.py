@@ -12,7 +12,6 @@ from typing import Any
 from harness.errors import UsageError
 from harness.inputs import architectures, models, user_folder
 from harness.inputs.models import Model
-from harness.messages import InputNote
 
 # Keys without a meaning for the weights, which could change the behaviour of one library.
 _DROPPED = (
@@ -48,7 +47,11 @@ def read(path: Path, model: Model) -> tuple[dict[str, Any], list[str]]:
     config = _of_unlisted(path, model, config) if model.like else _complete(path, model, config)
     dtype = str(config.get("dtype") or config.get("torch_dtype") or "")
     config["dtype"] = dtype.removeprefix("torch.") or None
-    notes: list[str] = [InputNote.AUTO_MAP] if "auto_map" in config else []
+    notes: list[str] = (
+        ["config.json names code of its own (auto_map), which is not run"]
+        if "auto_map" in config
+        else []
+    )
     kept = {key: value for key, value in config.items() if key not in _DROPPED}
     if model.like:
         if models.of_type(model.name) != model.like:
@@ -61,8 +64,16 @@ def read(path: Path, model: Model) -> tuple[dict[str, Any], list[str]]:
 def _of_limits(model: Model) -> str:
     """The note that the limits of accuracy were not measured for an unlisted model."""
     if architectures.of(model).limits:
-        return InputNote.UNLISTED_BY_DEPTH.format(model=model.name)
-    return InputNote.UNLISTED.format(model=model.name, like=model.like)
+        return (
+            "the distance of honest SUTs from the reference was not measured for"
+            f" {model.name}: the limits of accuracy follow from the precision, the number of"
+            " layers with weights and the spread of the reference's answers"
+        )
+    return (
+        f"the distance of honest SUTs from the reference was not measured for {model.name}:"
+        f" the limits of accuracy follow from those of {model.like}, by precision, depth and"
+        " width"
+    )
 
 
 def _complete(path: Path, model: Model, config: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from harness.errors import UsageError
 from harness.inputs import architectures, stored_tensors, user_folder
 from harness.inputs.models import Model
 from harness.inputs.models.drawn import Tensor
-from harness.messages import InputNote
 
 INDEX = "model.safetensors.index.json"
 """The file that names the file of each tensor."""
@@ -99,7 +98,7 @@ def check_index(path: Path, headers: Headers) -> list[str]:
             " save the folder again"
         )
     more = sorted(listed.keys() - headers.files.keys())
-    return [InputNote.WEIGHTS_INDEX.format(index=INDEX, tensors=named(more))] if more else []
+    return [f"{INDEX} names tensors that are in no file: {named(more)}"] if more else []
 
 
 def readable_names(model: Model, config: Mapping[str, Any], headers: Headers) -> dict[str, str]:
@@ -132,10 +131,20 @@ def copied(
     renamed = sorted(name for name, stored in read.items() if name != stored)
     if renamed:
         first = renamed[0]
-        return read, [InputNote.WEIGHTS_RENAMED.format(stored=names[first], name=first)]
+        return read, [
+            (
+                "the weights are copied to the cache under the names that the libraries read:"
+                f" {names[first]} is {first}"
+            )
+        ]
     if headers.readable or model.parts or architectures.of(model).weights_config:
         return {}, []
-    return read, [InputNote.WEIGHTS_NO_FORMAT]
+    return read, [
+        (
+            "the weights are copied to the cache: their file has metadata without a format, which"
+            " Transformers refuses"
+        )
+    ]
 
 
 def weight_map(path: Path) -> dict[str, str]:
@@ -228,12 +237,12 @@ def compare(
             _check_equal(path, stored, other)
     notes = []
     if ignored:
-        notes.append(InputNote.WEIGHTS_NO_PARAMETER.format(tensors=named(sorted(ignored))))
+        notes.append(f"tensors without parameters, not read: {named(sorted(ignored))}")
     if head:
         of_head = named(sorted(found[name][0] for name in head))
-        notes.append(InputNote.WEIGHTS_HEAD.format(model=model.name, tensors=of_head))
+        notes.append(f"tensors of a head, which {model.name} here lacks, not read: {of_head}")
     for name in sorted(tied):
-        notes.append(InputNote.WEIGHTS_TIED.format(tensor=name, other=rules.tied[name]))
+        notes.append(f"{name} equals {rules.tied[name]}, with which it is tied: not read")
     return {found[name][2] for name in shapes}, notes
 
 

@@ -20,7 +20,6 @@ from harness.inputs.models import Model, Size
 from harness.inputs.models.drawn import Parts, Tensor
 from harness.inputs.tokenizer import Tokenizer
 from harness.inputs.user_tensors import INDEX, named, todays_name
-from harness.messages import InputNote
 
 SINGLE = "model.safetensors"
 # The exponent bits, which are all set in a number that is not finite. Testing them is faster than
@@ -116,12 +115,15 @@ def look(path: Path, model: Model) -> Folder:
     user_tokenizer = _tokenizer(path, model, config)
     precision = _precision(config, stored)
     if "F16" in stored:
-        notes.append(InputNote.WEIGHTS_FLOAT16.format(precision=precision))
+        notes.append(
+            f"stored in float16: {precision} is used unless --precision says otherwise;"
+            " --precision float16 computes in float16"
+        )
     if "vocab_size" in config:
         name = user_tokenizer.name if user_tokenizer else "none"
-        notes.append(InputNote.WEIGHTS_AND_TOKENIZER.format(path=path, tokenizer=name))
+        notes.append(f"weights of {path}, tokenizer {name}")
     else:
-        notes.append(InputNote.WEIGHTS.format(path=path))
+        notes.append(f"weights of {path}")
     config["dtype"] = precision
     inputs = make_inputs(path, model, config, user_tokenizer)
     return Folder(

@@ -20,7 +20,6 @@ from harness.figure import with_facts
 from harness.measurement import reference, run, trained_file
 from harness.measurement.attempt import Attempt, make_job
 from harness.measurement.reference import Reference
-from harness.messages import Profiled
 from harness.request.plan import memory_shortage, unsupported
 from harness.request.request import Request
 from sut.registry import REFERENCE, profiler_of, recorded_names
@@ -30,6 +29,7 @@ _FILE = "profile.json"
 _RAW = "raw"
 _EAGER = "eager"
 _OF_SUT = ("stream", "tuned")  # fields of a cell in which the SUTs of a profile may differ
+_NOT_COUNTED = "the operations are counted only on a reference of PyTorch, and there is none"
 
 
 def title_of(request: Request) -> str:
@@ -135,7 +135,7 @@ def operations(requests: Sequence[Request], reporter: Reporter) -> StepOperation
     for request in requests:
         if request.reference == REFERENCE and not unsupported(request):
             return _of_step(request, reporter)
-    return Profiled.NOT_COUNTED
+    return _NOT_COUNTED
 
 
 def _of_step(request: Request, reporter: Reporter) -> StepOperations | str:
@@ -151,7 +151,7 @@ def _of_step(request: Request, reporter: Reporter) -> StepOperations | str:
         reporter.say,
     )
     if counted.work is None:
-        return counted.reason or Profiled.NOT_COUNTED
+        return counted.reason or _NOT_COUNTED
     sample = counted.work.of_sample(attempt.inputs.description.new_tokens_per_sample)
     flops = dict.fromkeys(CLASSES, 0.0)
     for table in (sample.flops, sample.written):
@@ -164,7 +164,7 @@ def _refused(request: Request) -> ProfiledSut | None:
     """Return the result of a SUT that can't be profiled here. None: it can."""
     obstacle = unsupported(request)
     if not obstacle and profiler_of(request.options.sut) is None:
-        obstacle = Profiled.NO_PROFILER.format(sut=request.options.sut)
+        obstacle = f"nothing is written for the profiler of the framework of {request.options.sut}"
     if obstacle:
         return _named(request, Status.UNSUPPORTED, obstacle)
     shortage = memory_shortage(request, request.precision)

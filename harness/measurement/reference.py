@@ -26,7 +26,6 @@ from harness.inputs.checkpoint import Checkpoint
 from harness.inputs.dataset import Inputs
 from harness.locks import held
 from harness.measurement import counted_work, engines
-from harness.messages import Note
 from harness.request.estimate import REFERENCE_BATCH
 from harness.request.plan import memory_shortage
 from harness.request.request import Request
@@ -154,7 +153,7 @@ def ensure(
         return Reference(None, reason=f"no reference: {e}")
     with path.open("rb") as f:
         digest = hashlib.file_digest(f, "sha256").hexdigest()
-    notes = (Note.NOT_COUNTED.format(why=counted.reason),) if counted.reason else ()
+    notes = (f"the model's operations are not counted: {counted.reason}",) if counted.reason else ()
     made = Reference(path, digest, work=counted.work, notes=notes, seconds=seconds)
     if request.architecture.limits is None:
         return made

@@ -23,7 +23,6 @@ from harness.inputs.architectures import keras_file
 from harness.inputs.checkpoint import Checkpoint
 from harness.inputs.keras_labels import Label
 from harness.inputs.models.drawn import Tensor
-from harness.messages import InputNote
 from harness.request.request import Request
 from sut.contract import Workload
 from sut.devices import DEVICES, HOST
@@ -60,8 +59,9 @@ def _notes(request: Request, lost: list[tuple[str, str, str]]) -> Iterator[str]:
     """Yield a note on each argument of a loss that the file does not hold."""
     assert request.model.file
     for loss, argument, value in lost:
-        yield InputNote.LOSS_ARGUMENT.format(
-            loss=loss, argument=argument, value=value, version=request.model.file.version
+        yield (
+            f"the file holds no {argument} of its loss {loss} (Keras"
+            f" {request.model.file.version} does not store it), so {value} is used"
         )
 
 

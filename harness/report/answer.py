@@ -12,7 +12,6 @@ from harness.comparison import compare, statistics
 from harness.comparison.statistics import EQUAL, Ratio, plural
 from harness.comparison.tables import Group
 from harness.execution.environments import ADOPTED
-from harness.messages import Differs
 from harness.report import threads
 from harness.report.comparison import Comparison, listed, mostly_disturbed
 
@@ -76,7 +75,7 @@ def remarks(comparison: Comparison) -> list[str]:
     """
     found = []
     if comparison.other_factors:
-        found.append(Differs.LORA.value)
+        found.append(compare.OTHER_FACTORS)
     if not comparison.doubt and (unequal := threads.difference(comparison.field)):
         found.append(unequal)
     found += _adopted(comparison.groups)

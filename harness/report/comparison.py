@@ -14,7 +14,6 @@ from harness.comparison.pooled import Pooled
 from harness.comparison.tables import Group
 from harness.figure import compared, short
 from harness.inputs import models
-from harness.messages import Differs, Inconclusive, NotCompared
 from harness.report import threads
 from sut.registry import SUTS, unsupported
 
@@ -254,12 +253,8 @@ class Comparison:
         It is the largest end of the intervals of all its pairs. They hold at once, so in 95 of 100
         comparisons no two of these SUTs differ by more.
         """
-        return max((ratio.farthest - 1 for ratio in self._open), default=0.0)
-
-    @property
-    def _open(self) -> list[statistics.Ratio]:
-        """The ratios of the pairs of the leading group."""
-        return [self.ratio(a, b) for a, b in combinations(self.leading, 2)]
+        ratios = [self.ratio(a, b) for a, b in combinations(self.leading, 2)]
+        return max((ratio.farthest - 1 for ratio in ratios), default=0.0)
 
     @property
     def more_runs(self) -> int:
@@ -287,7 +282,7 @@ class Comparison:
         if len(self.field) < 2:
             return None
         if why := threads.doubt(self.field):
-            return Doubt(why=why, of_machine=False, remedy=Inconclusive.THREADS_REMEDY)
+            return Doubt(why=why, of_machine=False, remedy="unset it, or give --threads N instead")
         noise = self._disturbance or self._far_control
         if noise:
             return Doubt(why=noise)
@@ -311,7 +306,7 @@ class Comparison:
             return of_runs
         for group in self.field:
             if group.disturbed:
-                return Inconclusive.SUT_DISTURBED.format(sut=group.sut, disturbed=group.disturbed)
+                return f"of {group.sut} {group.disturbed}"
         return ""
 
     @property
@@ -321,8 +316,9 @@ class Comparison:
             is_far = ratio.different and abs(ratio.value - 1) > _FAR
             if ratio.low and ratio.high and (is_far or ratio.unsure):
                 between = statistics.interval(ratio.low, ratio.high)
-                return Inconclusive.CONTROL.format(
-                    sut=group.sut, ratio=ratio.value, interval=between
+                return (
+                    f"{group.sut}, measured twice a round, was {ratio.value:.3g} × as fast as"
+                    f" itself ({between})"
                 )
         return ""
 
@@ -335,7 +331,7 @@ class Comparison:
             return ""
         narrowest = min(known, key=lambda r: r.spread or 0)
         between = statistics.interval(narrowest.low or 0, narrowest.high or 0)
-        return Inconclusive.ALL_UNSURE.format(interval=between)
+        return f"every ratio is uncertain by more than a factor of two ({between})"
 
     @cached_property
     def entries(self) -> dict[str, Standing]:
@@ -400,7 +396,7 @@ class Comparison:
         for other in (g for g in self.good if g is not self.field[0]):
             sentences = compare.conditions(self.field[0], other)
             if self.ratios[other.sut].method == "Welch t":
-                sentences.append(Differs.NOT_IN_TURNS)
+                sentences.append(compare.NOT_IN_TURNS)
             for sentence in sentences:
                 found.setdefault(sentence, []).append(other.sut)
         return found
@@ -427,9 +423,7 @@ def mostly_disturbed(comparisons: Sequence[Comparison]) -> str:
     disturbed = [reasons for reasons in of_runs if reasons]
     if 2 * len(disturbed) <= len(of_runs):
         return ""
-    return Inconclusive.RUNS_DISTURBED.format(
-        disturbed=len(disturbed), runs=len(of_runs), first=disturbed[0][0]
-    )
+    return f"{len(disturbed)} of {len(of_runs)} runs were disturbed ({disturbed[0][0]})"
 
 
 def range_of(low: float | None, high: float | None) -> str:
@@ -474,7 +468,10 @@ def _why_not(group: Group) -> str:
     """Return why a group has no place among the others."""
     metric = group.metric
     if group.good and metric:
-        return NotCompared.STATISTIC.format(name=metric.name, estimate=metric.estimate)
+        return (
+            f"its figure is another statistic than the others' ({metric.name} by"
+            f" {metric.estimate}), so it is not compared with them"
+        )
     return group.last.obstacle
 
 

@@ -16,7 +16,6 @@ from harness.comparison import compare, tables
 from harness.comparison.runs import brief_words, find, kind_words
 from harness.comparison.statistics import plural
 from harness.comparison.tables import Group, place_of
-from harness.messages import Advice
 from harness.report import answer
 from harness.report.comparison import Comparison, listed
 
@@ -225,7 +224,10 @@ class Content:
             sentences.append(f"{text}: {names[0]}{more}")
         older = sum(comparison.older for comparison in self.comparisons)
         if older:
-            sentences.append(Advice.OLDER.format(cells=plural(older, "cell")))
+            sentences.append(
+                f"left out: {plural(older, 'cell')} measured earlier, with other versions,"
+                " other files of SUTs, or another duration (see ./run.sh history)"
+            )
         return sentences
 
 

@@ -15,7 +15,6 @@ from typing import Any
 
 from harness.comparison import tables
 from harness.figure import short
-from harness.messages import Advice
 from harness.report import answer
 from harness.report.comparison import Comparison, Standing, range_of
 from harness.report.content import Content
@@ -106,7 +105,7 @@ def _markdown(content: Content, sections: Sequence[Section]) -> Iterator[str]:
             if table.in_markdown and table.count:
                 yield from _table(table)
     for sentence in content.obstacles:
-        yield f"- {Advice.UNSUPPORTED.format(sentence=sentence)}"
+        yield f"- unsupported: {sentence}"
     yield from (f"- {sentence}" for sentence in content.advice)
 
 

@@ -109,13 +109,9 @@ def bars(comparison: Comparison, name: str) -> str:
                 end = max(end, *runs)
             _label(axes, short(length), end, n)
             longest = max(longest, end)
-        axes.set_yticks(range(len(groups)), [_wrapped(group.sut) for group in groups])
-        axes.tick_params(axis="y", length=0, labelcolor=_INK)
-        axes.set_xlim(0, _ROOM * longest)
         better = "more" if comparison.higher_is_better else "less"
-        axes.set_xlabel(f"{comparison.unit}, {better} is better")
-        axes.xaxis.grid(True)
-        axes.spines[["top", "right", "bottom"]].set_visible(False)
+        labels = [_wrapped(group.sut) for group in groups]
+        _of_rows(axes, labels, f"{comparison.unit}, {better} is better", _ROOM * longest)
         title = f"{comparison.full_name}: {answer.sentence(comparison)}"
         return _svg(figure, name, title)
 
@@ -166,12 +162,7 @@ def gains(rows: Sequence[Bar], name: str, title: str) -> str:
             _label(axes, f"{ratio.value:.3g} ×", end, n)
         axes.axvline(1, color=_INK, linewidth=0.8, linestyle=":")
         labels = [f"{textwrap.fill(row.label, 32)}\n{row.sut}" for row in reversed(rows)]
-        axes.set_yticks(range(len(rows)), labels, fontsize=8)
-        axes.tick_params(axis="y", length=0, labelcolor=_INK)
-        axes.set_xlim(0, _ROOM * longest)
-        axes.set_xlabel("times as fast")
-        axes.xaxis.grid(True)
-        axes.spines[["top", "right", "bottom"]].set_visible(False)
+        _of_rows(axes, labels, "times as fast", _ROOM * longest, fontsize=8)
         return _svg(figure, name, title)
 
 
@@ -186,19 +177,9 @@ def stacks(rows: Mapping[str, Mapping[str, float]], name: str, x: str, title: st
             starts = np.cumsum([0.0, *values.values()])
             for part, start, each in zip(parts, starts[:-1], _PALETTE, strict=False):
                 axes.barh(n, values[part], 0.6, left=start, color=each, label=None if n else part)
-            axes.annotate(
-                f"{starts[-1]:,.0f}",
-                (starts[-1], n),
-                (4, 0),
-                textcoords="offset points",
-                va="center",
-            )
-        axes.set_yticks(range(len(rows)), list(rows)[::-1])
-        axes.tick_params(axis="y", length=0, labelcolor=_INK)
-        axes.set_xlim(0, 1.12 * max(sum(values.values()) for values in rows.values()))
-        axes.set_xlabel(x)
-        axes.xaxis.grid(True)
-        axes.spines[["top", "right", "bottom"]].set_visible(False)
+            _label(axes, f"{starts[-1]:,.0f}", starts[-1], n)
+        longest = max(sum(values.values()) for values in rows.values())
+        _of_rows(axes, list(rows)[::-1], x, 1.12 * longest)
         _legend(figure)
         return _svg(figure, name, title)
 
@@ -230,20 +211,19 @@ def shares(rows: Mapping[str, Mapping[str, float]], name: str, title: str) -> st
                 if share > 100 * _NARROW:
                     # The little that is missing to 100 % matters.
                     digits = 1 if share > 99 else 0
-                    _inside(axes, f"{share:.{digits}f}", start + share / 2, n)
+                    style: dict[str, Any] = {
+                        "ha": "center",
+                        "va": "center",
+                        "fontsize": 8,
+                        "color": "#ffffff",
+                    }
+                    axes.annotate(f"{share:.{digits}f}", (start + share / 2, n), **style)
                 start += share
-        axes.set_yticks(range(len(rows)), list(rows)[::-1], fontsize=8)
-        axes.tick_params(axis="y", length=0, labelcolor=_INK)
-        axes.set_xlim(0, 102)  # a mark on the edge would be cut in half
-        axes.set_xlabel("%")
-        axes.spines[["top", "right", "bottom"]].set_visible(False)
+        # A mark on the edge would be cut in half.
+        _of_rows(axes, list(rows)[::-1], "%", 102, fontsize=8)
+        axes.xaxis.grid(False)
         _legend(figure)
         return _svg(figure, name, title)
-
-
-def _inside(axes: Axes, text: str, x: float, y: float) -> None:
-    """Write a number into a bar."""
-    axes.annotate(text, (x, y), ha="center", va="center", fontsize=8, color="#ffffff")
 
 
 def as_file(svg: str) -> str:
@@ -338,10 +318,8 @@ def roofline(
             axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
             axis.set_minor_formatter(NullFormatter())
-        axes.set_xlabel("operations a byte")
-        axes.set_ylabel("GFLOP/s")
-        axes.grid(True)
-        axes.spines[["top", "right"]].set_visible(False)
+        _labelled(axes, "operations a byte", "GFLOP/s")
+        axes.xaxis.grid(True)
         _legend(figure)
         return _svg(figure, name, title)
 
@@ -380,11 +358,9 @@ def distribution(times_ms: Mapping[str, np.ndarray], name: str, x: str, y: str, 
             axes.set_xscale("log")
         else:
             axes.set_xlim(0, 1.15 * max(limits))
-        axes.set_xlabel(x)
-        axes.set_ylabel(y)
         axes.set_ylim(0, 100)
-        axes.grid(True)
-        axes.spines[["top", "right"]].set_visible(False)
+        _labelled(axes, x, y)
+        axes.xaxis.grid(True)
         _legend(figure)
         return _svg(figure, name, title)
 
@@ -412,6 +388,16 @@ def trend(
         return _svg(figure, name, title)
 
 
+def _of_rows(axes: Axes, labels: Sequence[str], x: str, longest: float, fontsize: int = 9) -> None:
+    """Write the names of bars, the lowest first, and the axis below them."""
+    axes.set_yticks(range(len(labels)), labels, fontsize=fontsize)
+    axes.tick_params(axis="y", length=0, labelcolor=_INK)
+    axes.set_xlim(0, longest)
+    axes.set_xlabel(x)
+    axes.xaxis.grid(True)
+    axes.spines[["top", "right", "bottom"]].set_visible(False)
+
+
 def _canvas(height: float, left: float, below: float = 0.5) -> tuple[Figure, Axes]:
     """Return a figure with one pair of axes. `height` of the axes and the room `below` them are in
     inches; `left` is a share of the width.
@@ -437,6 +423,10 @@ def _legend(figure: Figure) -> None:
 
 def _from_zero(axes: Axes, x: str, y: str) -> None:
     axes.set_ylim(bottom=0)
+    _labelled(axes, x, y)
+
+
+def _labelled(axes: Axes, x: str, y: str) -> None:
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.yaxis.grid(True)

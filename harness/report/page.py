@@ -24,7 +24,6 @@ from harness.comparison import compare
 from harness.comparison.history import Trend
 from harness.comparison.tables import Group
 from harness.figure import short
-from harness.messages import PageText
 from harness.report import exports, figures
 from harness.report.comparison import range_of
 from harness.report.content import Content
@@ -93,8 +92,8 @@ def _title(content: Content) -> str:
     groups = _measured(content) or content.current
     names = list(dict.fromkeys(compare.named(group) for group in groups))
     if len(names) == 1:
-        return PageText.TITLE_OF_ONE.format(model=names[0])
-    return PageText.TITLE
+        return f"Which SUT is fastest for {names[0]}?"
+    return "Which SUT is fastest?"
 
 
 def _how(content: Content) -> Iterator[str]:
@@ -103,23 +102,28 @@ def _how(content: Content) -> Iterator[str]:
     records = [run.record for run in runs if run.record]
     versions = sorted({record.loadgen for record in records if record.loadgen})
     if versions:
-        yield PageText.LOADGEN.format(versions=", ".join(versions))
+        yield f"MLPerf's LoadGen {', '.join(versions)} issued the samples and took the times."
     seconds = [run.result.seconds.get("performance") for run in runs if run.result.seconds]
     timed = [each for each in seconds if each]
     if timed:
         counts = [len(group.good) for group in content.current if group.good]
-        yield PageText.RUNS.format(
-            runs=len(runs),
-            least=min(timed),
-            most=max(timed),
-            fewest=min(counts, default=0),
-            repeats=max(counts, default=0),
+        yield (
+            f"{len(runs)} runs, {min(counts, default=0)} to {max(counts, default=0)} good ones"
+            f" of each cell; a timed test took {min(timed):.0f} to {max(timed):.0f} seconds,"
+            " after warm-up and compilation."
         )
-    yield PageText.ANSWERS
-    yield PageText.INTERVALS
+    yield (
+        "Answers are compared with those of a float32 reference, and answers given while"
+        " measuring with those of the accuracy test. The section of a cell says if its answers"
+        " were not judged."
+    )
+    yield (
+        "A ratio compares runs of the same round. Its 95 % interval comes from the noise of"
+        " all SUTs, and the intervals of all pairs hold at once."
+    )
     packages = {f"{k} {v}" for run in runs for k, v in run.versions.items()}
     if packages:
-        yield PageText.VERSIONS.format(versions=", ".join(sorted(packages)))
+        yield f"Versions: {', '.join(sorted(packages))}."
 
 
 def _downloads(content: Content, sections: Sequence[Section]) -> dict[str, str]:

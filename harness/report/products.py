@@ -8,7 +8,6 @@ from statistics import median
 from typing import Any
 
 from formats.record import Machine
-from harness.messages import Finding
 from harness.report.comparison import listed
 from harness.summary import library
 from sut.evidence.matrix_library import UNKNOWN, unused_avx512
@@ -63,12 +62,11 @@ def meaning(precision: str, of_one: Mapping[str, Products]) -> Iterator[str]:
                 faster[f"{way} in the same process"] = f"{median(times):.1f}"
         if products.narrow and faster:
             multiply = "multiply" if len(faster) > 1 else "multiplies"
-            yield Finding.MKL_WITHOUT_AVX512.format(
-                framework=name,
-                precision=precision,
-                path=products.narrow,
-                others=f"{listed(list(faster))} {multiply}",
-                times=listed(list(faster.values())),
+            yield (
+                f"{name} multiplies {precision} matrices with MKL, which takes its"
+                f" {products.narrow} path on this AMD processor although it has AVX-512;"
+                f" {listed(list(faster))} {multiply} {listed(list(faster.values()))} times as"
+                f" fast, so {name}'s figures here say little about an Intel processor"
             )
 
 

@@ -16,7 +16,6 @@ from formats.profile import (
     StepProfile,
 )
 from harness.figure import calls_until_paid, short
-from harness.messages import Profiled
 from harness.report.section import Row, Table
 from harness.summary import counted
 from sut.registry import SUTS, framework_of
@@ -25,6 +24,17 @@ _NORMS, _POINTWISE = "normalisation", "pointwise"
 _LARGEST = 10  # operations of a SUT that the page shows
 _NAMES = 3
 _FASTER = 0.9  # a profiled step below this share of the other one
+_COUNTED = (
+    "The operations are those of a batch of average inputs without padding, counted on the"
+    " reference in float32. A product counts two for each multiplication with its addition, and"
+    " every other operator one for each element that it writes. An optimizer is not counted. The"
+    " products of attention have their own class, whether a SUT fuses them or not."
+)
+_DIVIDED = (
+    "The classes of a column add up to the profiled step. If several operators run at once, each"
+    " gets an equal part of the time. If none runs, the time is overhead. A sum over an axis counts"
+    " as a norm."
+)
 
 
 def steps(found: Profile) -> dict[str, StepProfile]:
@@ -69,9 +79,7 @@ def by_class(found: Profile, suts: Sequence[str] | None = None) -> Table:
         columns=columns,
         numbers=range(1, len(columns)),
         groups={"": rows},
-        note=f"{Profiled.DIVIDED} {Profiled.COUNTED}"
-        if found.operations
-        else str(Profiled.DIVIDED),
+        note=f"{_DIVIDED} {_COUNTED}" if found.operations else _DIVIDED,
     )
 
 
@@ -127,7 +135,13 @@ def starts(found: Profile) -> Table:
         ),
         numbers=range(1, 7),
         groups={"": rows},
-        note=Profiled.STARTS,
+        note=(
+            "Each start is a new process. Cold: the cache of compiled programs was empty. Warm:"
+            " it had the programs of the cold start. The first answer includes the import of the"
+            " framework and the loading of the model. Compiling is the time of the first calls of"
+            " all shapes minus that of the second calls. It pays as soon as the batches save as"
+            " much time, compared with the eager SUT of the same framework and library."
+        ),
     )
 
 
@@ -157,7 +171,7 @@ def _pays(sut: ProfiledSut, start: Start | None, eager: ProfiledSut | None) -> s
         return ""
     saved = eager.step.unprofiled_seconds - sut.step.unprofiled_seconds
     calls = calls_until_paid(start.compile_seconds, saved)
-    return Profiled.PAYS_NOT if calls is None else counted(math.ceil(calls), "batch")
+    return "not here" if calls is None else counted(math.ceil(calls), "batch")
 
 
 def _eager_of(sut: ProfiledSut, suts: Sequence[ProfiledSut]) -> ProfiledSut | None:
@@ -200,38 +214,43 @@ def sentences(found: Profile) -> Iterator[str]:
         of_time = sum(shares[kind] for kind in PRODUCTS)
         if flops:
             of_products = sum(flops[kind] for kind in PRODUCTS)
-            yield Profiled.SHARES.format(
-                sut=label,
-                flops=of_products,
-                time=of_time,
-                norms=shares[_NORMS],
-                pointwise=shares[_POINTWISE],
+            yield (
+                f"{label}: products are {of_products:.1%} of the floating-point operations and"
+                f" {of_time:.0%} of the time; norms, softmax and sums take"
+                f" {shares[_NORMS]:.0%}, pointwise operators {shares[_POINTWISE]:.0%}"
             )
         else:
-            yield Profiled.TIME_SHARES.format(
-                sut=label,
-                time=of_time,
-                norms=shares[_NORMS],
-                pointwise=shares[_POINTWISE],
+            yield (
+                f"{label}: products take {of_time:.0%} of the time, norms, softmax and sums"
+                f" {shares[_NORMS]:.0%}, pointwise operators {shares[_POINTWISE]:.0%}"
             )
     yield from _fused(found.suts)
     for label, step in steps(found).items():
         if step.profiled_seconds < _FASTER * step.unprofiled_seconds:
-            yield Profiled.BUSY.format(sut=label)
+            yield (
+                f"{label}: the profiled steps were faster than those without the profiler, so"
+                " other programs slowed the machine down: repeat the command"
+            )
         share = step.shares[OTHER]
         if share > MOST_OTHER:
             names = [each.name for each in step.operations if each.kind == OTHER]
             listed = ", ".join(names[:_NAMES])
-            yield Profiled.OTHER.format(sut=label, share=share, names=listed)
+            yield (
+                f"{label}: {share:.0%} of the time is in operators that are in no class, such"
+                f" as {listed}, so the shares of the classes are too small"
+            )
         yield from (f"{label}: {note}" for note in step.notes)
     for each in found.suts:
         if len(each.starts) > 1 and _states(each)[1] is None:
-            yield Profiled.NO_CACHE.format(sut=each.label)
+            yield (
+                f"{each.label}: at the second start not all compiled programs were found on"
+                " disk, so every start compiles"
+            )
     if found.no_operations:
-        yield Profiled.NO_OPERATIONS.format(reason=found.no_operations)
+        yield f"the floating-point operations were not counted: {found.no_operations}"
     for each in found.suts:
         if each.step is None:
-            yield Profiled.NO_PROFILE.format(sut=each.label, status=each.status, reason=each.reason)
+            yield f"{each.label}: {each.status}: {each.reason}"
 
 
 def _fused(suts: Sequence[ProfiledSut]) -> Iterator[str]:
@@ -246,11 +265,9 @@ def _fused(suts: Sequence[ProfiledSut]) -> Iterator[str]:
         other = eager.get(_library(each))
         if _is_eager(each) or not other or not other.step or not each.step:
             continue
-        yield Profiled.FUSED.format(
-            compiled=each.label,
-            few=each.step.kernels,
-            eager=other.label,
-            many=other.step.kernels,
+        yield (
+            f"{each.label} runs {each.step.kernels:,.0f} kernels a step, and {other.label}"
+            f" {other.step.kernels:,.0f}"
         )
 
 

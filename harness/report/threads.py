@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.comparison.tables import Group
-from harness.messages import Differs, Inconclusive
 from harness.summary import matrix_products
 from sut import variables
 
@@ -15,7 +14,14 @@ def difference(groups: Sequence[Group]) -> str:
     SUTs that report none are left out, and so are those on an accelerator.
     """
     threads = _threads(groups)
-    return Differs.THREADS.format(threads=threads) if threads else ""
+    return (
+        (
+            f"they multiplied matrices with different numbers of threads: {threads} (--threads N"
+            " makes them equal)"
+        )
+        if threads
+        else ""
+    )
 
 
 def doubt(groups: Sequence[Group]) -> str:
@@ -26,7 +32,10 @@ def doubt(groups: Sequence[Group]) -> str:
     named = dict.fromkeys(name for g in groups for name in variables.of_threads(g.cell.variables))
     if not threads or not named:
         return ""
-    return Inconclusive.THREADS.format(variables=", ".join(named), threads=threads)
+    return (
+        f"not all SUTs obey {', '.join(named)}, and they multiplied matrices with other"
+        f" numbers of threads ({threads})"
+    )
 
 
 def _threads(groups: Sequence[Group]) -> str:

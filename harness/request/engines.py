@@ -9,7 +9,6 @@ from typing import Any
 
 from harness.errors import UsageError
 from harness.inputs.user_weights import Folder
-from harness.messages import PlanReason
 from harness.request.options import Options
 from scenarios.table import SCENARIOS
 from sut.registry import SUTS
@@ -42,12 +41,32 @@ def check(options: Options, weights: Folder | None) -> Iterator[str]:
         )
     _check_key(given.get("key-env"), given.get("key-file"))
     if given.get("weights") != "other":
-        yield PlanReason.ENGINE_PRECISION.format(like=LIKE)
-    yield PlanReason.ENGINE_DEVICE
+        yield (
+            "precision unknown: the engine does not report it, so its answers are judged by"
+            f" the limits of {LIKE}"
+        )
+    yield (
+        "the machine and the device are those that send the requests; of those that answer"
+        " them nothing is known"
+    )
     if scenario.many_at_once and "in_flight" not in given:
-        yield PlanReason.ENGINE_SATURATION
+        yield (
+            "the requests in flight are doubled until the engine answers no faster, which"
+            " takes about 10 to 40 times as long as one answer, and a test of Offline takes 12"
+            " to 24 times as long (--sut-option in_flight=N needs no such search)"
+        )
     if api(options) == CHAT:
-        yield PlanReason.ENGINE_TEMPLATE if options.chat else PlanReason.ENGINE_WITHOUT_CHAT
+        yield (
+            (
+                "the engine applies its own chat template; answers are comparable only if it is"
+                " that of --weights"
+            )
+            if options.chat
+            else (
+                "the engine applies its chat template, and the reference does not: give --chat"
+                " too, or the answers differ"
+            )
+        )
 
 
 def _check_key(variable: str | None, path: str | None) -> None:

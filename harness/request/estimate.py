@@ -23,7 +23,6 @@ from harness.execution import rundir
 from harness.execution.environments import is_made
 from harness.execution.loadgen_run import SHORT_TEST
 from harness.inputs.dataset import digest_of
-from harness.messages import NotRun
 from harness.request.plan import is_uneven
 from harness.request.request import LONGEST_TIMES, Request
 from harness.request.serving import OFFICIAL_S, USUAL_TRIALS
@@ -225,13 +224,11 @@ def too_short(request: Request) -> str | None:
         needed_s = float(f"{_least_test_seconds(request) / LONGEST_TIMES:.2g}")
     if needed_s <= request.duration:
         return None
-    return NotRun.TOO_SHORT.format(
-        scenario=request.options.scenario,
-        least=LONGEST_TIMES * needed_s,
-        duration=request.duration,
-        longest=LONGEST_TIMES * request.duration,
-        needed=needed_s,
-        basis="an earlier run" if refused else "an estimate",
+    basis = "an earlier run" if refused else "an estimate"
+    return (
+        f"a quick {request.options.scenario} test takes at least"
+        f" {LONGEST_TIMES * needed_s:.3g} s ({basis}), and --duration {request.duration:g}"
+        f" allows {LONGEST_TIMES * request.duration:g} s: give --duration {needed_s:g}"
     )
 
 
@@ -418,7 +415,10 @@ def disk_shortage(request: Request) -> str | None:
     free_bytes = psutil.disk_usage(str(folder)).free
     if need_bytes <= free_bytes:
         return None
-    return NotRun.DISK.format(out=out, need_mb=need_bytes / 1e6, free_mb=free_bytes / 1e6)
+    return (
+        f"--out {out}: the files of this run need about {need_bytes / 1e6:,.0f} MB and"
+        f" {free_bytes / 1e6:,.0f} MB are free: free some space, or choose another --out"
+    )
 
 
 def together(costs: Iterable[Cost]) -> Cost:

@@ -21,7 +21,6 @@ from harness.inputs.dataset import UserInputs
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.user_weights import Folder
-from harness.messages import Eligible
 from harness.request.benchmarks import KINDS
 from harness.request.options import Options
 from scenarios.table import SCENARIOS
@@ -86,23 +85,27 @@ class OfficialRun:
     def division(self) -> str:
         """The division that the result may enter, and why."""
         if not self.other_model:
-            return Eligible.BOTH_DIVISIONS
-        return Eligible.ONLY_OPEN.format(reasons="; ".join(self.other_model))
+            return "closed, if the weights are those of the reference; otherwise open"
+        return (
+            "open, because the model is not that of the closed division"
+            f" ({'; '.join(self.other_model)})"
+        )
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes for a reader on the target, the division, and what an eligible result lacks."""
-        target = Eligible.TARGET.format(
-            name=self.name, target=self.target, suite=self.suite, scenarios=self.scenarios
+        target = (
+            f"{self.name} requires {self.target}; a system of the suite {self.suite} needs"
+            f" {self.scenarios}"
         )
-        return target, Eligible.DIVISION.format(division=self.division), self.eligibility
+        return target, f"division: {self.division}", self.eligibility
 
     @property
     def eligibility(self) -> str:
         """Whether the result can be eligible, and what it lacks."""
         if not self.lacks:
-            return Eligible.YES.format(target=self.target)
-        return Eligible.NO.format(lacks="; ".join(self.lacks))
+            return f"eligible with {self.target}, if a review by MLCommons confirms it"
+        return f"not eligible: {'; '.join(self.lacks)}"
 
 
 def check(options: Options, rules: Rules) -> None:
@@ -228,7 +231,7 @@ def _differences(config: Mapping[str, Any], workload: OfficialWorkload) -> Itera
     for name, closed in workload.closed_model.items():
         value = config.get(name, closed if workload.closed_by_default else None)
         if value != closed:
-            yield Eligible.OTHER_MODEL.format(name=name, value=value, closed=closed)
+            yield f"{name} {value}, not {closed}"
 
 
 def _other_data(
@@ -240,12 +243,12 @@ def _other_data(
 ) -> Iterator[str]:
     """Yield a phrase if the samples are not all of the benchmark's, and for each other file."""
     if count != row.dataset_size:
-        yield Eligible.COUNT.format(count=count, size=row.dataset_size)
+        yield f"{count:,} of {row.dataset_size:,} samples"
     for place, (name, md5) in enumerate(workload.files.items()):
         digest = _md5(files[name])
         if digest != md5:
             given = dataset.name if place == 0 and dataset.is_file() else name
-            yield Eligible.OTHER_FILE.format(file=given, digest=digest, name=name, published=md5)
+            yield f"{given} (md5 {digest}) is not the published {name} (md5 {md5})"
 
 
 def _lacks(
@@ -253,16 +256,16 @@ def _lacks(
 ) -> Iterator[str]:
     """Yield what an eligible result lacks of the mode, the submitter and the system."""
     if options.mode != "submission":
-        yield Eligible.MODE.format(mode=options.mode)
+        yield f"mode {options.mode}, not submission"
     if row.token_latencies and options.stream == "off":
-        yield Eligible.TOKEN_LATENCIES
+        yield "token latencies, which --stream off leaves out"
     if options.submitter == _UNNAMED:
-        yield Eligible.SUBMITTER
+        yield "no --submitter"
     unknown = [name for name in documents.BY_HAND if name not in system]
     if not DEVICES[device].accelerator:
         unknown = [name for name in unknown if not name.startswith("accelerator")]
     if unknown:
-        yield Eligible.SYSTEM.format(fields=", ".join(unknown))
+        yield f"no --system FILE with {', '.join(unknown)}"
 
 
 def _without_partner(
@@ -278,10 +281,14 @@ def _without_partner(
         if either and each.scenarios and not either & set(each.scenarios):
             others.append(" or ".join(sorted(either)))
         if others:
-            yield Eligible.PARTNER.format(scenarios=" and ".join(others), what=each.name)
+            yield _partner(others, each.name)
     others = [name for name in required if not SCENARIOS[name].many_at_once]
     if options.replicas is not None and others:
-        yield Eligible.PARTNER.format(scenarios=" and ".join(others), what="--replicas")
+        yield _partner(others, "--replicas")
+
+
+def _partner(scenarios: Sequence[str], what: str) -> str:
+    return f"{' and '.join(scenarios)} of the same system, which cannot run with {what}"
 
 
 def _md5(content: bytes) -> str:

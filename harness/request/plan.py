@@ -29,7 +29,6 @@ from harness.inputs.architectures import keras_file as keras_models
 from harness.inputs.dataset import UserInputs
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import PromptOptions
-from harness.messages import KerasGenerates, NotRun, PlanReason
 from harness.request import engines, replicas, serving, shards, tuning
 from harness.request import official as official_runs
 from harness.request.options import Options
@@ -38,6 +37,7 @@ from scenarios.table import SCENARIOS
 from scenarios.worker.preflight import available_memory_bytes
 from sut import registry, variables
 from sut.devices import DEVICES, HOST
+from sut.keras import generate as keras_generate
 from sut.registry import SUTS, SutSpec, of_keras
 
 if TYPE_CHECKING:  # it imports Jinja, which few runs need
@@ -62,7 +62,7 @@ def resolve(options: Options) -> Request:
     model = official_runs.model_of(options, model, round_)
     reasons: list[str] = []
     if limits := machine.describe().group_limits:
-        reasons.append(PlanReason.GROUP_LIMITS.format(limits=limits))
+        reasons.append(f"the control groups (a container's) limit this machine to {limits}")
     device = _device(options, spec, reasons)
     set_by_user = _variables(spec, device, options.thread_count, reasons)
     weights = _user_weights(options, model)
@@ -144,7 +144,10 @@ def _variables(
         check_thread_variables(threads, set_by_user)
     if set_by_user:
         texts = [f"{name}={value}" for name, value in set_by_user.items()]
-        reasons.append(PlanReason.VARIABLES.format(variables=" ".join(texts)))
+        reasons.append(
+            "these environment variables may change the figures, so they are part of the"
+            f" cell: {' '.join(texts)}"
+        )
     return set_by_user
 
 
@@ -163,7 +166,10 @@ def _streams(options: Options, model: Model, round_: rules.Rules, reasons: list[
     counts_tokens = official_runs.requires_token_latencies(options, round_)
     streams = serving.streams(options, generates, counts_tokens)
     if counts_tokens and streams and options.stream is None:
-        reasons.append(PlanReason.TOKEN_LATENCIES.format(benchmark=options.benchmark))
+        reasons.append(
+            f"answers are streamed, because {options.benchmark} requires token latencies"
+            " (--stream off leaves them out)"
+        )
     if streams and not generates:
         raise _no_tokens("--stream", options, model)
     return streams
@@ -274,7 +280,10 @@ def _device(options: Options, spec: SutSpec, reasons: list[str]) -> str:
     if device not in spec.devices:
         raise UsageError(f"--device {device}: {options.sut} runs on {' or '.join(spec.devices)}")
     if DEVICES[device].library and not gpus and machine.gpus_without_nvml():
-        reasons.append(PlanReason.NO_NVML.format(device=device))
+        reasons.append(
+            "NVML does not answer, so the memory, energy and clocks of the GPU are not known;"
+            f" --device {device} runs"
+        )
     elif DEVICES[device].accelerator and not gpus:
         raise UsageError(
             f"--device {device}: no {DEVICES[device].driver} answers on this machine (see ./run.sh"
@@ -369,7 +378,8 @@ def _precision(
     if options.precision is None and precision not in spec.precisions:
         precision = spec.precisions[0]
         reasons.append(
-            PlanReason.PRECISION.format(precision=precision, sut=options.sut, usual=size.precision)
+            f"precision {precision}: {options.sut} does not compute in {size.precision}, the"
+            " default of this size"
         )
     if precision not in spec.precisions:
         raise UsageError(
@@ -466,7 +476,9 @@ def _batch_size(options: Options, size: Size, most: int | None, reasons: list[st
     if batch_size is None:
         usual = size.batch_size.get("Offline" if scenario.serves else options.scenario, 1)
         if most and most < usual:
-            reasons.append(PlanReason.BATCH_OF_INPUTS.format(batch=most, usual=usual))
+            reasons.append(
+                f"batch {most}: as many as there are inputs (--batch-size {usual} repeats them)"
+            )
             return most
         return usual
     if scenario.one_sample_a_query and batch_size != 1:
@@ -510,10 +522,25 @@ def _end_tokens(
         return (), []
     named = " or ".join(map(str, end_tokens))
     if eos == "ignore":
-        return (), [PlanReason.EOS_IGNORE.format(tokens=named)]
+        return (), [
+            (
+                f"--eos ignore: an answer continues after its end token ({named}), and all its"
+                " tokens count"
+            )
+        ]
     if eos == "stop":
-        return end_tokens, [PlanReason.EOS_STOP.format(tokens=named)]
-    return end_tokens, [PlanReason.EOS_STOP_BY_DEFAULT.format(tokens=named)]
+        return end_tokens, [
+            (
+                f"--eos stop: an answer ends at its end token ({named}), and only the tokens that"
+                " were produced count"
+            )
+        ]
+    return end_tokens, [
+        (
+            f"--eos stop: an answer ends at its end token ({named}), and only the tokens that were"
+            " produced count (--eos ignore gives each answer all its tokens)"
+        )
+    ]
 
 
 def _of_first_token(options: Options, model: Model, size: Size) -> list[str]:
@@ -521,7 +548,7 @@ def _of_first_token(options: Options, model: Model, size: Size) -> list[str]:
     generates = architectures.of(model, options.trains).generates_tokens
     if not generates or size.inputs["new_tokens"] != 1 or not of_keras(options.sut):
         return []
-    return [KerasGenerates.FIRST_TOKEN]
+    return [keras_generate.FIRST_TOKEN]
 
 
 def _user_weights(options: Options, model: Model) -> user_weights.Folder | None:
@@ -568,11 +595,14 @@ def _chat(
     from harness.inputs import chat
 
     template = chat.of_folder(weights.path, options.chat, options.chat_option)
-    reasons.append(PlanReason.CHAT.format(path=weights.path))
+    reasons.append(f"the chat template of {weights.path} is applied to each prompt")
     if options.chat_option:
-        reasons.append(PlanReason.CHAT_OPTIONS.format(options=" ".join(options.chat_option)))
+        reasons.append(f"variables of the chat template: {' '.join(options.chat_option)}")
     if template.dated:
-        reasons.append(PlanReason.CHAT_DATED)
+        reasons.append(
+            "the chat template may write today's date into each prompt, so a run of another"
+            " day is another cell"
+        )
     return template
 
 
@@ -588,7 +618,7 @@ def _template_not_applied(
     from harness.inputs import chat
 
     if chat.has_template(weights.path):
-        yield PlanReason.CHAT_NOT_APPLIED.format(path=weights.path)
+        yield f"{weights.path} has a chat template, which is not applied: --chat applies it"
 
 
 def _check_duration(duration: float | None, mode: str) -> None:
@@ -622,11 +652,9 @@ def _of_training(options: Options, model: Model) -> Iterator[str]:
             " be submitted: take --mode valid"
         )
     if options.duration is not None:
-        yield PlanReason.DURATION_NOT_USED.format(
-            duration=options.duration,
-            scenario=options.scenario,
-            steps=STEPS[options.mode],
-            mode=options.mode,
+        yield (
+            f"--duration {options.duration:g} is not used: {options.scenario} times"
+            f" {STEPS[options.mode]} steps in mode {options.mode}"
         )
 
 
@@ -685,8 +713,9 @@ def _default_device(
         return HOST
     device = next(name for name in spec.devices if DEVICES[name].accelerator)
     if python is None and not (LOCKS / f"{spec.environment}-{device}.txt").exists():
-        why = PlanReason.DEVICE_WITHOUT_LOCK.format(
-            host=HOST, gpu=gpus[0].name, environment=spec.environment, device=device
+        why = (
+            f"device {HOST}, although there is {gpus[0].name}: {spec.environment} has no lock"
+            f" for {device} yet; --python PATH gives an interpreter that has the packages"
         )
         reasons.append(why)
         return HOST
@@ -699,19 +728,23 @@ def _default_size(
     full = model.sizes.get("full")
     if full is None:
         only = next(iter(model.sizes))
-        return only, PlanReason.SIZE_ONLY.format(size=only, model=model.name)
+        return only, f"size {only}: {model.name} has no size full"
     if not DEVICES[device].accelerator:
-        return "tiny", PlanReason.SIZE_NO_ACCELERATOR
+        return "tiny", "size tiny: no accelerator in use (--size mid or full to choose)"
     if not gpus:
-        return "tiny", PlanReason.SIZE_UNKNOWN_MEMORY
+        return (
+            "tiny",
+            "size tiny: the memory of the GPU is not known (--size mid or full to choose)",
+        )
     copies = _TRAINED_COPIES if options.trains and "lora" not in model.fit else 1
     need_bytes = copies * full.weight_bytes(full.precision) * _MEMORY_FACTOR
     gpu = gpus[0]
     memory_bytes = gpu.memory_bytes * shards.count(options)
     if memory_bytes >= need_bytes:
-        return "full", PlanReason.SIZE_FULL.format(gpu=gpu.name, need=need_bytes / 1e9)
-    why = PlanReason.SIZE_TOO_LARGE.format(
-        need=need_bytes / 1e9, gpu=gpu.name, memory=memory_bytes / 1e9
+        return "full", f"size full: its {need_bytes / 1e9:.1f} GB fit into {gpu.name}"
+    why = (
+        f"size tiny: full needs {need_bytes / 1e9:.1f} GB, and {gpu.name} has"
+        f" {memory_bytes / 1e9:.1f} GB"
     )
     return "tiny", why
 
@@ -730,11 +763,17 @@ def unsupported(request: Request) -> str | None:
     if reason:
         return reason
     if request.stream and not registry.streams(request.options.sut, model.architecture):
-        return NotRun.NO_STREAM.format(sut=request.options.sut)
+        return (
+            f"{request.options.sut} hands over only whole answers, and token latencies"
+            " (--stream, --max-ttft-ms, --max-tpot-ms, Interactive) need each token"
+        )
     if request.trains and not model.fit:
-        return NotRun.NO_FIT.format(model=model.name)
+        return f"{model.name}.toml has no [fit], which says how the model is trained"
     if model.like and request.spec.reads_weights and request.spec.classes not in model.classes:
-        return NotRun.UNLISTED.format(model=model.name)
+        return (
+            f"{model.name} has no file here, and this SUT has no general class that loads it:"
+            " take native-torch-eager"
+        )
     return None
 
 
@@ -756,11 +795,8 @@ def memory_shortage(request: Request, precision: str) -> str | None:
     smaller = "smaller weights" if request.weights else "a smaller --size"
     if batch_bytes > each_bytes / 2:
         smaller = "a smaller --batch-size or shorter inputs"
-    return NotRun.MEMORY.format(
-        model=request.model.name,
-        size=request.size.name,
-        precision=precision,
-        need=need_bytes / 1e9,
-        available=available_bytes / 1e9,
-        smaller=smaller,
+    return (
+        f"{request.model.name} {request.size.name} in {precision} needs about"
+        f" {need_bytes / 1e9:.1f} GB of memory and {available_bytes / 1e9:.1f} GB are"
+        f" available: choose {smaller}, or a machine with more memory"
     )

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from compliance.rules import Rules
 from formats.job import Serving
 from harness.errors import UsageError
-from harness.messages import PlanReason
 from harness.request.options import Options, flag
 from scenarios.table import SCENARIOS
 
@@ -59,7 +58,10 @@ def of(
     quick = options.mode == "quick"
     if "rate" not in given:
         length_s = (options.duration or QUICK_S) if quick else OFFICIAL_S
-        reasons.append(PlanReason.RATE.format(trials=USUAL_TRIALS, seconds=length_s))
+        reasons.append(
+            f"the highest rate is found first, in about {USUAL_TRIALS} trials of {length_s:g}"
+            " s or more (--rate gives one)"
+        )
     return Serving(
         max_wait_ms=given.get("max_wait_ms", 0.0),
         percentile=_QUICK_PERCENTILE if quick else rules.scenarios["Server"].percentile,
@@ -136,7 +138,7 @@ def _limits(
             f" {wanted}"
         )
     texts = [f"{flag(name)} {limit:g}" for name, limit in found.items()]
-    reasons.append(PlanReason.LIMITS.format(limits=" ".join(texts), official=official))
+    reasons.append(f"{' '.join(texts)}: the limits of {official} in the round")
     return found
 
 

@@ -18,7 +18,6 @@ from harness.errors import UsageError
 from harness.execution import machine
 from harness.execution.environments import LOCKS, ROOT, block_name, lock_blocks
 from harness.execution.interpreter import inventory
-from harness.messages import PlanReason
 from harness.request.options import OFF, ON, Options
 from sut import tuning
 from sut.registry import SUTS, recorded_names
@@ -160,20 +159,20 @@ def _measured_best(options: Options, work: Work) -> tuple[list[str], str]:
         best = best_of(nearest)
         if best is None:
             machines = dict.fromkeys(gain.machine for gain in nearest)
-            return [], PlanReason.TUNED_NOTHING.format(sut=options.sut, machine="; ".join(machines))
-        note = PlanReason.TUNED.format(
-            switches=", ".join(best.switches),
-            ratio=best.ratio or 0.0,
-            work=f"{best.model} {best.size} {best.scenario} batch {best.batch_size}",
-            machine=best.machine,
+            return [], (
+                f"tuned: no switch was shown to make {options.sut} faster, so none is applied"
+                f" (measured on {'; '.join(machines)})"
+            )
+        measured = f"{best.model} {best.size} {best.scenario} batch {best.batch_size}"
+        note = (
+            f"tuned: {', '.join(best.switches)}, which made it {best.ratio or 0.0:.3g} times as"
+            f" fast in {measured} (measured on {best.machine})"
         )
         return list(best.switches), note
-    note = PlanReason.TUNED_NOT_MEASURED.format(
-        sut=options.sut,
-        architecture=work.architecture,
-        task=work.task,
-        precision=work.precision,
-        device=work.device,
+    note = (
+        f"tuned: no switch of {options.sut} was measured in these versions with"
+        f" {work.architecture} ({work.task}) in {work.precision} on {work.device}, so none is"
+        " applied: ./run.sh tune measures them"
     )
     return [], note
 

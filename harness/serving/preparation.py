@@ -16,7 +16,6 @@ from harness.inputs.chat import Template
 from harness.inputs.checkpoint import Checkpoint
 from harness.inputs.tokenizer import Tokenizer
 from harness.measurement.reference import workload_config
-from harness.messages import Serve
 from harness.request.options import Options
 from harness.request.plan import resolve, unsupported
 from harness.request.request import Request
@@ -218,7 +217,10 @@ def _template(
                 raise
     elif flags.chat_option:
         raise UsageError(f"--chat-option {flags.chat_option[0]}: {name} has no chat template")
-    return None, Serve.NO_TEMPLATE.format(model=name)
+    return None, (
+        f"{name} has no chat template (a chat_template.jinja in the folder of --weights): use"
+        " /v1/completions"
+    )
 
 
 def _powers(least: int, most: int) -> tuple[int, ...]:
@@ -235,30 +237,35 @@ def facts(served: Served, streams: bool, host: str, url: str) -> list[str]:
     """What a reader should know about the server, a line each."""
     request, settings = served.request, served.settings
     limits = settings.limits
-    ready = Serve.READY.format(
-        model=limits.model,
-        sut=request.options.sut,
-        precision=request.precision,
-        device=request.device,
-        whole=Serve.STREAMS if streams else Serve.WHOLE,
-        url=url,
+    whole = "token by token" if streams else "whole answers, because this SUT does not stream"
+    ready = (
+        f"{limits.model} on {request.options.sut}, {request.precision}, {request.device},"
+        f" {whole}: {url}"
     )
-    policy = Serve.POLICY.format(
-        sizes=_listed(served.batch_sizes),
-        wait_ms=settings.worker["max_wait_ms"],
-        queue=settings.worker["max_queue"],
-        timeout=settings.timeout_s,
+    policy = (
+        f"batches of {_listed(served.batch_sizes)}, formed within"
+        f" {settings.worker['max_wait_ms']:g} ms; at most {settings.worker['max_queue']}"
+        f" requests wait, each for at most {settings.timeout_s:g} s"
     )
-    lengths = Serve.LENGTHS.format(
-        prompt=limits.prompt_tokens,
-        buckets=_listed(served.prompt_buckets),
-        new=limits.new_tokens,
-        ends=Serve.ENDS if limits.ends else Serve.NO_ENDS,
+    ends = "they end at their end token" if limits.ends else "no end token ends them"
+    lengths = (
+        f"prompts of at most {limits.prompt_tokens} tokens, padded to"
+        f" {_listed(served.prompt_buckets)}; answers of at most {limits.new_tokens}; {ends}"
     )
     lines = [ready, policy, lengths]
     if host not in _LOOPBACK:
-        lines.append(Serve.OPEN.format(host=host))
-    return [*lines, Serve.CURL.format(url=url, model=limits.model), Serve.END]
+        lines.append(
+            f"--host {host}: every machine that reaches this address may send requests,"
+            " because the server asks for no key"
+        )
+    return [
+        *lines,
+        (
+            f"curl {url}/completions -H 'Content-Type: application/json' -d '{{\"model\":"
+            f' "{limits.model}", "prompt": "Once upon a time", "max_tokens": 16}}\''
+        ),
+        "Ctrl-C ends it",
+    ]
 
 
 def _listed(numbers: tuple[int, ...]) -> str:
@@ -271,17 +278,14 @@ def summary(counts: Counts, compiled: int) -> list[str]:
     answered = requests.pop(200, 0)
     left = requests.pop(LEFT, 0)
     named = [f"{count} × {status}" for status, count in sorted(requests.items())]
+    statuses = f" ({', '.join(named)})" if named else ""
     lines = [
-        Serve.SUMMARY.format(
-            requests=counts.requests.total(),
-            answered=answered,
-            prompt=counts.prompt_tokens,
-            new=counts.new_tokens,
-            left=left,
-            refused=sum(requests.values()),
-            statuses=f" ({', '.join(named)})" if named else "",
+        (
+            f"{counts.requests.total()} requests: {answered} answered, with"
+            f" {counts.prompt_tokens:,} prompt tokens and {counts.new_tokens:,} new ones; {left}"
+            f" left by their client; {sum(requests.values())} refused{statuses}"
         )
     ]
     if compiled:
-        lines.append(Serve.COMPILED.format(count=compiled))
+        lines.append(f"{compiled} programs were compiled while requests waited")
     return lines

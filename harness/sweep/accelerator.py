@@ -16,7 +16,6 @@ from formats.result import Result
 from harness.errors import HarnessError
 from harness.execution import environments
 from harness.inputs import models
-from harness.messages import SweepProgress
 from harness.request.request import Request
 from sut.registry import REFERENCE, spec_of
 
@@ -53,7 +52,7 @@ def bytes_per_second(request: Request, say: Callable[[str], None]) -> float:
         )
         return float(done.stdout)
     except (HarnessError, subprocess.SubprocessError, ValueError) as e:
-        say(SweepProgress.NO_COPY_RATE.format(why=e))
+        say(f"the speed of the device's memory is not known: {e}")
         return 0.0
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from harness.errors import UsageError
-from harness.messages import NotRun
 
 LONGEST_CELL = 1 / 3
 """No cell takes more than this share of the time, so that one slow cell leaves room for others."""
@@ -29,7 +28,7 @@ class TimeUp(KeyboardInterrupt):
     """
 
     def __init__(self, seconds: float, measuring: bool):
-        super().__init__(NotRun.CUT_OFF.format(seconds=seconds))
+        super().__init__(f"cut off after {seconds:.0f} s")
         self.seconds = seconds
         self.measuring = measuring
 

@@ -15,7 +15,6 @@ from harness import locks
 from harness.comparison.runs import read
 from harness.errors import EnvironmentFailure, HarnessError
 from harness.measurement import run
-from harness.messages import NotRun, SweepProgress
 from harness.request import estimate
 from harness.request.estimate import Cost
 from harness.request.plan import memory_shortage
@@ -196,10 +195,10 @@ def _measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> Results:
             result = _repeat(sweep, *step, known, reporter)
             sweep.after_each(earlier | known.results)
             if fail_fast and result.status in FAILED:
-                reporter.say(SweepProgress.FAIL_FAST)
+                reporter.say("--fail-fast: the sweep ends here; the same command continues")
                 return earlier | known.results
     if is_late:
-        reporter.say(SweepProgress.TIME_IS_UP)
+        reporter.say("the time is up; the same command continues")
     return earlier | known.results
 
 
@@ -211,7 +210,7 @@ def _repeat(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: 
         if not known.disturbed_again(sweep, key):
             return result
         reporter.say(
-            SweepProgress.MEASURED_AGAIN.format(number=known.attempts[key], most=AGAIN_A_REPEAT)
+            f"    disturbed, so it is measured again ({known.attempts[key]} of {AGAIN_A_REPEAT})"
         )
 
 
@@ -222,13 +221,8 @@ def _one(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: Ter
     left = schedule.steps(sweep.series, results, sweep.repeats)
     done = len(results.keys() - {(series.number, repeat)})
     reporter.say(
-        SweepProgress.CELL.format(
-            number=done + 1,
-            all=len(results) + len(left),
-            cell=series.label,
-            repeat=repeat,
-            left=_time_left(sweep, known),
-        )
+        f"[{done + 1}/{len(results) + len(left)}] {series.label}, repeat {repeat};"
+        f" {_time_left(sweep, known)}"
     )
     request = series.request
     allowed_s = LONGEST_CELL * sweep.deadline.seconds if sweep.lengthens and sweep.deadline else 0.0
@@ -276,10 +270,13 @@ def _result(sweep: Sweep, number: int, request: Request, reporter: Terminal) -> 
         with sweep.deadline.limit():
             return run.run(request, reporter, time.monotonic_ns(), of_cell)
     except TimeUp as e:
-        cause, reason = NOT_PREPARED, str(NotRun.NOT_PREPARED)
+        cause, reason = (
+            NOT_PREPARED,
+            "the time was up before all was prepared; the same command continues with it",
+        )
         if e.measuring:
             journal.note_cut_off(sweep.folder, number)
-            cause, reason = CUT_OFF, NotRun.CUT_OFF_IN_SWEEP.format(reason=e)
+            cause, reason = CUT_OFF, f"{e}; the same command continues with this cell"
         skipped = run.not_measured(request, Status.SKIPPED, reason)
         return replace(skipped, refused={cause: e.seconds})
     except (HarnessError, TooLarge) as e:
@@ -289,9 +286,9 @@ def _result(sweep: Sweep, number: int, request: Request, reporter: Terminal) -> 
 def _time_left(sweep: Sweep, known: _Known) -> str:
     """The time until the deadline, or the expected time of the measurements that are left."""
     if sweep.deadline:
-        return SweepProgress.LEFT_OF_DEADLINE.format(duration=duration(sweep.deadline.left_s))
+        return f"{duration(sweep.deadline.left_s)} left"
     seconds = known.seconds_left(sweep)
-    return SweepProgress.LEFT.format(duration=duration(seconds), time=until(seconds))
+    return f"about {duration(seconds)} left, until {until(seconds)}"
 
 
 def _first_repeat_s(result: Result) -> float:
@@ -312,10 +309,10 @@ def _outcome(
     found = schedule.ratio_to_first(one, series, results)
     if found:
         ratio, first = found
-        text += SweepProgress.RATIO.format(ratio=ratio.value, first=first.label)
+        text += f"; {ratio.value:.3g} times as fast as {first.label}"
     why = disturbed(result)
     if why:
-        text += SweepProgress.DISTURBED.format(why=why)
+        text += f"; disturbed: {why}"
     return text
 
 

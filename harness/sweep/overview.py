@@ -9,7 +9,6 @@ from formats.result import Metric, Result
 from harness.comparison import compare
 from harness.comparison.statistics import Ratio, geometric_mean
 from harness.figure import compared, short
-from harness.messages import SweepEnd, SweepProgress
 from harness.sweep import loop, schedule
 from harness.sweep.accelerator import bandwidth_share
 from harness.sweep.cells import Series
@@ -55,10 +54,16 @@ def write(
         result = shown.get(one.number)
         more = _more(result, copied) if result else [""] * len(_MORE)
         table.append([*texts, *more, reason.replace("|", "\\|")])
-    lines = [SweepEnd.OVERVIEW.format(command=command), ""]
+    lines = [f"`{command}` continues. No figure here is an MLPerf result.", ""]
     if copied:
-        lines.append(SweepEnd.COPY_RATE.format(rate=copied / 1e9))
-    lines.append(SweepEnd.SHARES)
+        lines.append(f"- The device copies {copied / 1e9:,.0f} GB/s, read and written.")
+    lines.append(
+        "- Share of a large product: the model's operations a second, over those of a large"
+        " matrix product of\n  the same framework.\n- Share of bandwidth: the bytes of weights"
+        " that decoding reads a second, over those that the device\n  copies. An embedding"
+        " that is not the head, keys and values are not counted. It needs at least\n  8 new"
+        " tokens.\n"
+    )
     lines += [f"| {' | '.join(texts)} |" for texts in table]
     lines.append(f"\n```text\n{machine}```\n")
     partial = folder / f"{FILE}.partial"
@@ -122,7 +127,7 @@ def _status(one: Series, own: Sequence[Result]) -> tuple[str, str]:
     disturbed = sum(bool(loop.disturbed(result)) for result in own)
     if not disturbed:
         return "ok", ""
-    return "ok", SweepProgress.RUNS_DISTURBED.format(disturbed=disturbed, runs=len(own))
+    return "ok", f"{disturbed} of {len(own)} runs disturbed"
 
 
 def _mean(metrics: Sequence[Metric]) -> str:

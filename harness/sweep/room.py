@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from formats.outcome import CUT_OFF, NOT_PREPARED, PUT_OFF
 from formats.result import Result, Status
 from harness.figure import short
-from harness.messages import NoRoom
 from harness.report.comparison import listed
 from harness.sweep.deadline import LONGEST_CELL
 from harness.sweep.loop import Sweep
@@ -65,16 +64,16 @@ def sentences(cells: Sequence[Missing]) -> Iterator[str]:
     grouped: dict[tuple[str, bool], list[str]] = {}
     for cell in cells:
         seconds = duration(cell.seconds)
-        text = NoRoom.ABOUT.format(sut=cell.sut, duration=seconds)
+        text = f"{cell.sut} (about {seconds})"
         if cell.cut_off:
-            text = NoRoom.MORE_THAN.format(sut=cell.sut, duration=seconds)
+            text = f"{cell.sut} (more than {seconds})"
         grouped.setdefault((cell.scenario, cell.cut_off), []).append(text)
     for (scenario, cut_off), texts in grouped.items():
         suts = listed(list(dict.fromkeys(texts)))
         if cut_off:
-            yield NoRoom.CUT_OFF.format(scenario=scenario, suts=suts)
+            yield f"no figure in {scenario}, because the time was too short for a run of {suts}"
         else:
-            yield NoRoom.NOT_BEGUN.format(scenario=scenario, suts=suts)
+            yield f"no figure in {scenario}, because the time was up before the turn of {suts}"
 
 
 def put_off(results: Results) -> Iterator[str]:
@@ -84,10 +83,13 @@ def put_off(results: Results) -> Iterator[str]:
     for (number, _), result in results.items():
         rate = result.refused.get(PUT_OFF)
         if rate and number not in good:
-            text = NoRoom.CALIBRATED.format(sut=result.cell.sut, rate=short(rate))
+            text = f"{result.cell.sut} ({short(rate)} samples/s)"
             grouped.setdefault(result.cell.scenario, []).append(text)
     for scenario, suts in grouped.items():
-        yield NoRoom.PUT_OFF.format(scenario=scenario, suts=listed(suts))
+        yield (
+            f"no figure in {scenario}, because calibrations were less than half as fast as the"
+            f" fastest SUT: {listed(suts)}"
+        )
 
 
 def _cut_off_s(result: Result) -> float:

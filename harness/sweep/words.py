@@ -12,7 +12,6 @@ import psutil
 from harness import terminal
 from harness.comparison import statistics
 from harness.measurement import reference
-from harness.messages import Next, SweepEnd, SweepPlan
 from harness.report import content, sections
 from harness.request import estimate
 from harness.sweep import journal, loop, overview, schedule
@@ -71,32 +70,46 @@ def announcement(summary: Mapping[str, Any]) -> Iterator[str]:
     measurements = summary["measurements"]
     done = f"{summary['finished']} done" if summary["finished"] else "none done yet"
     if control:
-        yield SweepPlan.CELLS_AND_CONTROL.format(
-            cells=cells, control=control, measurements=measurements, done=done
+        yield (
+            f"{cells}, and the control run {control}, which shows this machine's own noise:"
+            f" {measurements} measurements, {done}"
         )
     else:
-        yield SweepPlan.CELLS.format(cells=cells, measurements=measurements, done=done)
+        yield f"{cells}: {measurements} measurements, {done}"
     seconds = summary["seconds"]
-    basis = summary["basis"] or SweepPlan.NOTHING_LEFT
+    basis = summary["basis"] or "nothing is left to measure"
     duration = terminal.duration(seconds)
     folder = terminal.near(summary["folder"])
     if summary["for_seconds"]:
         limit = terminal.duration(summary["for_seconds"])
-        yield SweepPlan.DEADLINE.format(all=duration, basis=basis, duration=limit)
+        yield (
+            f"all of it takes about {duration} ({basis}); it ends after {limit}; cells in the"
+            " list's order, each once before any repeat"
+        )
     else:
-        yield SweepPlan.COST.format(duration=duration, time=terminal.until(seconds), basis=basis)
+        yield f"about {duration}, until {terminal.until(seconds)} ({basis})"
     if summary["left"] and not summary["for_seconds"]:
-        yield SweepPlan.ROUNDS.format(seed=summary["seed"], most=summary["most_again"])
+        yield (
+            f"each round has an order of its own (seed {summary['seed']}); a disturbed repeat"
+            f" is measured again at once, at most twice, and at most {summary['most_again']}"
+            " times in the whole sweep"
+        )
     if summary["screens"]:
-        yield SweepPlan.SCREENS
+        yield (
+            "a switch that is slower in the first round than the SUT without it is measured"
+            " only once"
+        )
     if summary["until"] and not summary["for_seconds"]:
-        yield SweepPlan.UNTIL.format(most=summary["most_repeats"], until=summary["until"])
+        yield (
+            f"this is the least time: repeats are added, up to {summary['most_repeats']} of"
+            f" each cell, until its ratio to the first one is known to ± {summary['until']:.1%}"
+        )
     yield _room(summary)
     if summary["to_make"]:
-        yield SweepPlan.TO_MAKE.format(names=", ".join(summary["to_make"]))
+        yield f"made first: {', '.join(summary['to_make'])}"
     yield from _left_out(summary)
     yield from summary["notes"]
-    yield SweepPlan.FOLDER.format(folder=folder)
+    yield f"the sweep is {folder}; the same command continues after an interruption"
 
 
 def _room(summary: Mapping[str, Any]) -> str:
@@ -104,11 +117,11 @@ def _room(summary: Mapping[str, Any]) -> str:
     folder = Path(summary["folder"])
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     free_memory_bytes = available_memory_bytes() or psutil.virtual_memory().available
-    return SweepPlan.ROOM.format(
-        disk=summary["disk_bytes"] / 1e9,
-        free_disk=psutil.disk_usage(str(existing)).free / 1e9,
-        memory=summary["memory_bytes"] / 1e9,
-        free_memory=free_memory_bytes / 1e9,
+    free_disk = psutil.disk_usage(str(existing)).free / 1e9
+    return (
+        f"about {summary['disk_bytes'] / 1e9:.2f} GB on disk, {free_disk:.0f} GB are free;"
+        f" about {summary['memory_bytes'] / 1e9:.2f} GB of memory,"
+        f" {free_memory_bytes / 1e9:.0f} GB are available"
     )
 
 
@@ -119,11 +132,11 @@ def _left_out(summary: Mapping[str, Any]) -> Iterator[str]:
         cells.setdefault(reason, []).append(cell)
     for reason, (first, *others) in cells.items():
         if others:
-            yield SweepPlan.NOT_MEASURED_MORE.format(cell=first, others=len(others), reason=reason)
+            yield f"not measured: {first} and {len(others)} more: {reason}"
         else:
-            yield SweepPlan.NOT_MEASURED.format(cell=first, reason=reason)
+            yield f"not measured: {first}: {reason}"
     for part, reason in summary["missing"].items():
-        yield SweepPlan.MISSING.format(part=part, reason=reason)
+        yield f"not in this harness: {part}: {reason}"
 
 
 def show_plan(summary: Mapping[str, Any]) -> None:
@@ -156,7 +169,7 @@ def show_results(sweep: Sweep, results: Results, out: Path, as_json: bool) -> No
         terminal.table(f"Sweep {sweep.folder.name}", overview.COLUMNS, rows)
         for sentence in _advice(sweep, results):
             terminal.line(sentence)
-        hint = Next.REPORT.format(directory=shlex.quote(terminal.near(str(out))))
+        hint = f"./run.sh report {shlex.quote(terminal.near(str(out)))} --html report.html"
         terminal.line(f"\nnext  {terminal.typed_here(hint)}")
 
 
@@ -166,12 +179,15 @@ def _advice(sweep: Sweep, results: Results) -> Iterator[str]:
     if until and not schedule.steps(sweep.series, results, sweep.repeats):
         wide = schedule.wide(sweep.series, results, until)
         if wide:
-            yield SweepEnd.UNTIL_NOT_REACHED.format(
-                until=until,
-                comparisons=statistics.plural(wide, "comparison"),
-                repeats=statistics.plural(sweep.repeats.most, "repeat"),
+            repeats = statistics.plural(sweep.repeats.most, "repeat")
+            yield (
+                f"--until {until:.1%}: {statistics.plural(wide, 'comparison')} did not reach"
+                f" it in {repeats}; --max-repeats N allows more"
             )
     durations = list(filter(None, map(loop.needed_duration, results.values())))
     if durations:
         cells = statistics.plural(len(durations), "cell")
-        yield SweepEnd.TOO_SHORT.format(cells=cells, duration=max(durations))
+        yield (
+            f"{cells} skipped, because their tests take longer: a sweep with --duration"
+            f" {max(durations):g} measures all"
+        )

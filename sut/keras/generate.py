@@ -8,6 +8,11 @@ these passes reads the last token of the prompt again (`next`: `index - 1`).
 
 from __future__ import annotations
 
+FIRST_TOKEN = (
+    "KerasHub and KerasNLP make two passes to the first token: one over the prompt and the"
+    " answer's column, and one that reads the prompt's last token again; other SUTs make one"
+)
+
 
 def factor(layers: int, head: int, prompt: int, new: int, *, eager: bool) -> float:
     """Return KerasHub's multiplications divided by the needed ones, in products with weights.

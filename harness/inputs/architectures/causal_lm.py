@@ -26,7 +26,6 @@ from harness.inputs.architectures import (
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
-from harness.messages import InputNote
 from harness.samples import words
 
 _OF_PROMPTS = "new_tokens_of_prompts"
@@ -82,7 +81,10 @@ def _read(
     arrays = arrays_of(rows, new, size)
     first, *others = text.notes(path, size, rows, reader, own)
     if default != size.inputs["new_tokens"] and not all(p.max_new_tokens for p in prompts):
-        others.append(InputNote.DEFAULT_NEW_TOKENS.format(tokens=default))
+        others.append(
+            f"an answer has at most {default} tokens, the default for prompts of yours;"
+            " --new-tokens sets another number"
+        )
     return arrays, (first, *unused, *others)
 
 

@@ -17,7 +17,6 @@ from harness.inputs.architectures import Architecture, Arrays, Dataset, text
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
-from harness.messages import InputNote
 
 NO_LABEL = -100
 """The number in Transformers and PyTorch."""
@@ -60,7 +59,10 @@ def _read(
                 " tokens that follow others"
             )
     if any(prompt.max_new_tokens is not None for prompt in prompts):
-        unused = (*unused, InputNote.NO_NEW_TOKENS_TRAINED.format(file=path.name))
+        unused = (
+            *unused,
+            f"max_new_tokens of {path.name} is ignored: a training generates no tokens",
+        )
     return _labelled(arrays), (first, *unused, *others)
 
 

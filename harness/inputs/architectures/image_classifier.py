@@ -20,7 +20,6 @@ from harness.inputs.imagenet import CHANNELS, SIDE, Preparation
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
-from harness.messages import InputNote, NotJudged
 
 _SEED = 20240611
 _MOST_SYNTHETIC = 1024
@@ -68,8 +67,9 @@ def _read(
 ) -> tuple[Arrays, tuple[str, ...]]:
     way: Preparation = size.inputs["preparation"]
     pixel_values = imagenet.read(path, imagenet.listed(path)[1], way)
-    note = InputNote.PICTURES_OF_IMAGENET.format(
-        folder=path.name, count=len(pixel_values), words=way.words
+    note = (
+        f"{path.name}: {len(pixel_values)} pictures of the list, cropped to 224 x 224,"
+        f" prepared as by MLPerf's reference: {way.words}"
     )
     return _arrays(pixel_values, size), (note,)
 
@@ -86,7 +86,10 @@ def _limits(
     """The share of equal classes. Nothing is judged if the reference has one class for all."""
     labels = reference["label"]
     if (labels == labels[0]).all():
-        return {}, NotJudged.ONE_CLASS.format(label=int(labels[0, 0]))
+        return {}, (
+            f"the reference gives all pictures the class {int(labels[0, 0])}, so other answers"
+            " cannot be told from right ones: give other weights or other pictures"
+        )
     return depth_limits.of_weights(size, precision, reference)
 
 

@@ -30,7 +30,6 @@ from harness.inputs.keras_labels import Label
 from harness.inputs.models import Model, ModelFile, Size, UserWeightsRules
 from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
-from harness.messages import InputNote, NotJudged
 
 NAME = "keras_file"
 TRAINED = "trained/"
@@ -162,15 +161,26 @@ def _digest(path: Path, size: int, modified_ns: int) -> str:
 
 
 def _notes(path: Path, description: keras_file.Description) -> list[str]:
-    notes = [InputNote.MODEL_FILE.format(path=path, version=description.version)]
+    notes = [f"model of {path}, saved by Keras {description.version}"]
     others = [name for name in description.policies if name != "float32"]
     if others:
-        notes.append(InputNote.MODEL_FILE_PRECISION.format(precisions=" and ".join(others)))
+        notes.append(
+            f"the layers saved in {' and '.join(others)} run in the precision of the cell, as"
+            " all others do"
+        )
     if description.compiled:
-        notes.append(InputNote.MODEL_FILE_TRAINED)
+        notes.append("trained by its own losses and optimizer, without its metrics")
         if description.compiled.drops_out:
-            notes.append(InputNote.MODEL_FILE_NO_DROPOUT)
-    return [*notes, InputNote.MODEL_FILE_LIMITS]
+            notes.append(
+                "its rates of dropout are 0, because each backend draws other random numbers"
+            )
+    return [
+        *notes,
+        (
+            "the limits of accuracy were not measured for this model: they follow from the"
+            " precision and the number of layers"
+        ),
+    ]
 
 
 def _shape(shape: tuple[int | None, ...]) -> str:
@@ -300,7 +310,7 @@ def _counted(path: Path, arrays: Arrays) -> str:
             f"--dataset {path}: its arrays have {_listed(map(str, sorted(counts)))} samples; all"
             " need the same number, and one at least"
         )
-    return InputNote.ARRAYS.format(file=path.name, count=min(counts), names=_listed(arrays))
+    return f"{path.name}: {min(counts)} samples of {_listed(arrays)}"
 
 
 def _listed(names: Any) -> str:
@@ -377,8 +387,9 @@ def _pictures(model: Model, given: tuple[Input, ...], path: Path) -> tuple[Array
             f" 3 or 1], and {model.name} has another: give an .npz file"
         )
     images = pictures.stretched(path, height, width, channels)
-    note = InputNote.PICTURES_RESIZED.format(
-        folder=path.name, count=len(images), height=height, width=width
+    note = (
+        f"{path.name}: {len(images)} pictures, resized to {height} x {width}, values from 0 to"
+        " 255, as keras.utils.image_dataset_from_directory reads them"
     )
     return {given[0].name: images.astype(given[0].dtype)}, (note,)
 
@@ -464,21 +475,35 @@ def loss_limits(
     """
     losses = reference["loss"]
     if size.inputs["random"]:
-        return {}, NotJudged.RANDOM_LAYERS
+        return {}, (
+            "its layers draw random numbers while it is trained, and each backend draws other"
+            " ones, so its losses are not compared with those of another backend"
+        )
     if not np.isfinite(losses).all():
-        return {}, NotJudged.LOSS_NOT_FINITE
+        return {}, (
+            "the losses of the reference are not all finite: give real inputs and labels with"
+            " --dataset"
+        )
     limits = dict(_LOSS_TOLERANCE[precision])
     ratio = depth_limits.largest(losses)
     if (
         depth_limits.ROUNDINGS[precision] * depth_limits.ROUNDOFF[precision] * ratio
         > limits["first_loss_error"]
     ):
-        return {}, NotJudged.LOSSES_NEARLY_EQUAL.format(ratio=ratio)
+        return {}, (
+            f"the losses hardly differ from step to step (the largest is {ratio:.2g} standard"
+            " deviations), so rounding alone could exceed any limit: give real inputs and"
+            " labels with --dataset"
+        )
     if precision != "float32":
         return limits, ""
     moved = float(np.abs(reference["rounded"] - losses).max() / losses.std())
     if _LEAST_OF_ROUNDING * moved > limits["loss_error"]:
-        return {}, NotJudged.LOSSES_CHAOTIC.format(moved=moved)
+        return {}, (
+            f"the rounding of the weights alone moves the losses by {moved:.2g} standard"
+            " deviations, so they cannot be compared: give real inputs and labels with"
+            " --dataset, or compile the model with a smaller learning rate"
+        )
     usual = max(_LEAST_LOSS_ERROR, _OF_ROUNDING * moved)
     limits["loss_error"] = min(limits["loss_error"], float(f"{usual:.3g}"))
     return limits, ""

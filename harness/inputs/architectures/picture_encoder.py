@@ -19,7 +19,6 @@ from harness.inputs.models import Model, Size
 from harness.inputs.picture_processor import Processor
 from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
-from harness.messages import InputNote
 
 _SEED = 20240611
 
@@ -52,12 +51,9 @@ def _read(
     picture_bytes = 4 * processor.channels * processor.height * processor.width
     pictures.check_memory(path, len(pictures.files(path)), picture_bytes)
     rows = [processor(picture) for picture in pictures.upright(path)]
-    note = InputNote.PICTURES_PROCESSED.format(
-        folder=path.name,
-        count=len(rows),
-        height=processor.height,
-        width=processor.width,
-        file=picture_processor.FILE,
+    note = (
+        f"{path.name}: {len(rows)} pictures, made {processor.height} x {processor.width} as"
+        f" {picture_processor.FILE} of the weights says"
     )
     return {"pixel_values": np.stack(rows)}, (note,)
 

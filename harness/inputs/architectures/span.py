@@ -22,7 +22,6 @@ from harness.inputs.architectures import Arrays, Dataset, bert, text
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
-from harness.messages import InputNote
 
 _TYPES = "token_type_ids"
 _OF_TEXT = 8
@@ -87,8 +86,8 @@ def _read(
     arrays = features.arrays(made, pieces, width)
     if not size.inputs["has_types"]:
         del arrays[_TYPES]
-    note = InputNote.QUESTIONS.format(
-        file=path.name, questions=len(questions), features=len(made), width=width
+    note = (
+        f"{path.name}: {len(questions)} questions, which are {len(made)} features of {width} tokens"
     )
     return arrays, (note,)
 

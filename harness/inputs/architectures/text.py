@@ -17,7 +17,6 @@ from harness.inputs.architectures import Arrays, Description
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import Prompt, PromptOptions
 from harness.inputs.tokenizer import Tokenizer
-from harness.messages import InputNote
 
 SEED = 20240611
 """The seed of synthetic inputs."""
@@ -175,7 +174,10 @@ def read_padded(
         model, size, prompts, path, own=own, seq_len=seq_len, closing=True
     )
     if any(prompt.max_new_tokens is not None for prompt in prompts):
-        note = InputNote.NO_NEW_TOKENS.format(file=path.name, model=model.name)
+        note = (
+            f"max_new_tokens of {path.name} is ignored: {model.name} predicts, and generates"
+            " no tokens"
+        )
         unused = (*unused, note)
     return arrays, (first, *unused, *others)
 
@@ -234,17 +236,20 @@ def notes(
 ) -> tuple[str, ...]:
     """Notes on the prompts for a reader of the result."""
     lengths = [len(row) for row in rows]
-    summary = InputNote.PROMPTS.format(
-        file=path.name,
-        count=len(rows),
-        shortest=min(lengths),
-        longest=max(lengths),
-        padding=padding,
-        tokenizer=reader.name,
+    summary = (
+        f"{path.name}: {len(rows)} prompts of {min(lengths)} to {max(lengths)} tokens{padding}"
+        f" ({reader.name})"
     )
     if size.name != "user" or own is not None:
         return (summary,)
-    return (summary, InputNote.BYTES)
+    return (
+        summary,
+        (
+            "the weights have no tokenizer, so each byte is a token: prompts are several times as"
+            " long as with the model's tokenizer, and the answers mean nothing; copy its"
+            " tokenizer.json into the folder"
+        ),
+    )
 
 
 def lengths(each: np.ndarray, width: int) -> dict[str, int]:

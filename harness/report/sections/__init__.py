@@ -45,7 +45,6 @@ SECTIONS = (
     nodes.section,
     resources.payback,
     keras.costs,
-    keras.compared_with_torch,
     keras.compared_with_keras2,
     comparisons.noise,
 )

@@ -7,7 +7,6 @@ from functools import partial
 
 from harness.comparison.pooled import mean_ratio
 from harness.comparison.statistics import plural
-from harness.messages import Finding, SectionNote
 from harness.report import answer
 from harness.report.comparison import Comparison
 from harness.report.content import MOST_SENTENCES, NATIVE_TORCH, Content
@@ -40,7 +39,15 @@ def bars(content: Content) -> Section:
         drawn = [Picture(caption=c.name, draw=partial(figures.bars, c)) for c in shown]
         return Pictures(shown=drawn, more=len(content.with_rivals) - len(shown))
 
-    return Section(title=BARS, note=SectionNote.BARS, pictures=pictures)
+    return Section(
+        title=BARS,
+        note=(
+            "A bar is the mean of the runs, and a dot is a run. A line is the 95 % interval of"
+            " the speed compared with the SUT on top: if it contains that SUT's figure, no"
+            " difference is shown. An arrow ends a bar or a line that is longer than drawn."
+        ),
+        pictures=pictures,
+    )
 
 
 def means(content: Content) -> Section:
@@ -90,7 +97,10 @@ def _mean_speeds(comparisons: Sequence[Comparison], suts: Sequence[str]) -> str:
         if sut != base:
             pairs = [(c.pooled.series[sut], c.pooled.series[base]) for c in common]
             each.append(f"{sut} {mean_ratio(pairs, compared=len(order)).times()}")
-    return Finding.MEANS.format(number=len(common), base=base, speeds=", ".join(each))
+    return (
+        f"mean speed (geometric) over the {len(common)} comparisons that all SUTs have,"
+        f" compared with {base}: {', '.join(each)}"
+    )
 
 
 def noise(content: Content) -> Section:
@@ -102,6 +112,6 @@ def noise(content: Content) -> Section:
             if ratio.different:
                 times += ", though both are the same"
             sentences.append(
-                Finding.CONTROL.format(sut=group.sut, work=comparison.name, ratio=times)
+                f"control run: {group.sut} measured twice a round, {comparison.name}: {times}"
             )
     return Section(sentences=sentences)

@@ -12,7 +12,6 @@ from formats.work import Roof
 from harness.comparison import tables
 from harness.comparison.tables import Group
 from harness.figure import short
-from harness.messages import Finding, SectionNote
 from harness.report.comparison import Comparison
 from harness.report.content import Content
 from harness.report.products import Products, fastest_first, meaning
@@ -49,9 +48,23 @@ def section(content: Content) -> Section:
         rows = [_texts(row) for row in _rows(comparison, "flops_per_second")]
         if rows:
             groups[comparison.name] = rows
-    note = str(SectionNote.MACHINE_SHARE)
+    note = (
+        "Operations: the products of the model, counted once on the reference, for every SUT"
+        " alike. Their share is that of a large matrix product of the same framework (of"
+        " TensorFlow without XLA). Bytes: what a batch must move at least, with each weight"
+        " read once a forward pass. Their share is that of the bytes a second that the same"
+        " framework reads from memory. The larger share binds if it is a tenth or more. If"
+        " neither is, the time goes to small operations, to padding or to Python. If the"
+        " operations are not counted, those of products with weights are used, and their share"
+        " is a lower bound. The last column counts the operators that Python calls for a batch"
+        " of an eager SUT."
+    )
     if any(map(_roofs, content.comparisons)):
-        note = f"{note} {SectionNote.ROOFLINE}"
+        note += (
+            " A line of a picture is what a framework reaches on this machine: on the left it"
+            " reads memory at its full bandwidth, on the right it multiplies matrices at its full"
+            " rate. A dot is a SUT."
+        )
     table = Table(columns=_COLUMNS, numbers=range(1, len(_COLUMNS)), groups=groups, most=200)
     return Section(
         title="How much of what its framework can do",
@@ -71,15 +84,21 @@ def _sentences(comparison: Comparison) -> list[str]:
     sentences = []
     shares = _listed(comparison, "matrix_share")
     if shares:
-        sentences.append(Finding.MATRIX_SHARES.format(shares=shares))
+        sentences.append(
+            "the model's products reach, of the rate of a large matrix product of the same"
+            f" framework: {shares}"
+        )
     shares = _listed(comparison, "bandwidth_share")
     if shares:
-        sentences.append(Finding.BANDWIDTH_SHARES.format(shares=shares))
+        sentences.append(
+            "the batches move, of the bytes a second that the same framework reads from"
+            f" memory, at least: {shares}"
+        )
     operators = _rows(comparison, "operators_per_batch")
     operators.sort(key=itemgetter("operators_per_batch"))
     if len(operators) > 1:
         each = [f"{row['sut']} {short(row['operators_per_batch'])}" for row in operators]
-        sentences.append(Finding.OPERATORS.format(numbers=", ".join(each)))
+        sentences.append(f"Python calls operators for a batch of eager SUTs: {', '.join(each)}")
     return sentences
 
 
@@ -179,9 +198,8 @@ def product_sentences(groups: Iterable[Group]) -> list[str]:
             apart = f", {', '.join(filter(None, where))}"
         rates = ", ".join(_rates(of_one))
         sentences.append(
-            Finding.MATRIX_PRODUCTS.format(
-                precision=precision, device=device, apart=apart, rates=rates
-            )
+            f"large matrix products in {precision} on {device}{apart}: {rates}; a model that"
+            " spends its time in such products is about as much faster or slower"
         )
         sentences += meaning(precision, of_one)
     return sentences

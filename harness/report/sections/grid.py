@@ -12,7 +12,6 @@ from typing import Any
 from harness.comparison.pooled import mean_ratio
 from harness.comparison.tables import Group, place_of
 from harness.inputs import models
-from harness.messages import SectionNote
 from harness.report.comparison import Comparison
 from harness.report.content import Content
 from harness.report.section import Cell, Row, Section, Table, grouped, ratio_cell
@@ -60,7 +59,10 @@ def section(content: Content) -> Section:
         tables += [*_speeds(grid), *_distilled(grid)]
     return Section(
         title="Means over models",
-        note=SectionNote.GRID,
+        note=(
+            "In brackets the 95 % interval, and after it over how many cells. Few models take"
+            " long inputs, so along a row the models change, too."
+        ),
         tables=tables,
     )
 

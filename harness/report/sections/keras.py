@@ -4,13 +4,11 @@ Keras 2.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from harness.comparison import statistics, tables
 from harness.comparison.tables import Group
 from harness.figure import short
-from harness.messages import SectionNote
 from harness.report.comparison import Comparison
 from harness.report.content import NATIVE_TORCH, Content
 from harness.report.section import Cell, Row, Section, Table, grouped, ratio_cell
@@ -58,12 +56,12 @@ class Upgrade:
 
 
 def costs(content: Content) -> Section:
-    """The cost of Keras: the same framework with and without it."""
+    """The cost of Keras: the same framework with and without it, and native PyTorch."""
     every = overheads(content)
-    on_page = Table(
+    table = Table(
         columns=(
             "Keras",
-            "without",
+            "compared with",
             "a batch",
             "without",
             "more",
@@ -71,39 +69,17 @@ def costs(content: Content) -> Section:
             "speed of Keras over that without",
         ),
         numbers=(2, 3, 4, 5),
-        groups=grouped((o.work, _cost(o)) for o in every if o.cost),
-        in_markdown=False,
-    )
-    in_markdown = Table(
-        columns=(
-            "Keras",
-            "compared with",
-            "a batch with Keras",
-            "without",
-            "speed of Keras over that without",
-        ),
-        groups=grouped((o.work, _brief(o)) for o in every),
-        on_page=False,
+        groups=grouped((o.work, _row(o)) for o in every),
     )
     return Section(
         title="What Keras costs",
-        note=SectionNote.KERAS_COSTS,
-        tables=[on_page, in_markdown],
+        note=(
+            "Keras 3 compared with the same framework without it, and with PyTorch. Above 1 Keras"
+            " is faster. If a model generates, a batch is all its tokens. A token is the time in"
+            " which each answer of a batch gets one token, with Keras and without."
+        ),
+        tables=[table],
         data={"keras_overheads": [asdict(overhead) for overhead in every]},
-    )
-
-
-def compared_with_torch(content: Content) -> Section:
-    """Keras on other frameworks compared with native PyTorch, in a table of the page."""
-    others = [overhead for overhead in overheads(content) if not overhead.cost]
-    rows = [(o.work, (o.keras, o.bare, ratio_cell(o.ratio))) for o in others]
-    table = Table(
-        columns=("Keras", "PyTorch", "speed of Keras over PyTorch"),
-        groups=grouped(rows),
-        in_markdown=False,
-    )
-    return Section(
-        title="Keras 3 compared with PyTorch", note=SectionNote.KERAS_TORCH, tables=[table]
     )
 
 
@@ -117,7 +93,7 @@ def compared_with_keras2(content: Content) -> Section:
     )
     return Section(
         title="Keras 3 compared with Keras 2",
-        note=SectionNote.KERAS_2,
+        note="On the same framework, with the same execution. Above 1 Keras 3 is faster.",
         tables=[table],
         data={"keras_upgrades": [asdict(upgrade) for upgrade in every]},
     )
@@ -175,7 +151,7 @@ def upgrades(content: Content) -> list[Upgrade]:
     return found
 
 
-def _cost(o: Overhead) -> Row:
+def _row(o: Overhead) -> Row:
     times: list[Cell] = ["", "", ""]
     if o.keras_ms and o.bare_ms:
         more = f"{1000 * (o.keras_ms - o.bare_ms):+,.0f} µs"
@@ -184,8 +160,3 @@ def _cost(o: Overhead) -> Row:
     if o.keras_token_ms and o.bare_token_ms:
         token = f"{short(o.keras_token_ms)}, {short(o.bare_token_ms)} ms"
     return [o.keras, o.bare, *times, token, ratio_cell(o.ratio)]
-
-
-def _brief(o: Overhead) -> Sequence[Cell]:
-    times = ["" if ms is None else f"{short(ms)} ms" for ms in (o.keras_ms, o.bare_ms)]
-    return [o.keras, o.bare, *times, ratio_cell(o.ratio)]

@@ -11,7 +11,6 @@ from harness.comparison import statistics, tables
 from harness.comparison.runs import Run
 from harness.comparison.tables import Group
 from harness.figure import short
-from harness.messages import Finding
 from harness.report.comparison import Comparison, listed
 from harness.report.content import Content
 from harness.report.section import Picture, Pictures, Section
@@ -42,7 +41,13 @@ def _sentences(comparison: Comparison) -> list[str]:
     if queries[0] != queries[-1]:
         count += f" to {queries[-1]:,}"
     if queries[0] < _LEAST_QUERIES:
-        return [Finding.P90_TOO_FEW.format(queries=count, needed=_LEAST_QUERIES)]
+        return [
+            (
+                f"90th percentile of the latency (less is better), of {count} queries a run:"
+                f" {_LEAST_QUERIES} are needed, so it is not compared (--duration sets a longer"
+                " test)"
+            )
+        ]
     first, *others = sorted(comparison.good, key=_mean_ms)
     texts = [f"{first.sut} {short(_mean_ms(first))} ms"]
     pooled = tables.pool(comparison.good, value=_p90)
@@ -50,7 +55,12 @@ def _sentences(comparison: Comparison) -> list[str]:
         ratio = pooled.ratio(first.sut, group.sut)
         ratio = ratio or _unpaired(first, group, compared=len(comparison.good))
         texts.append(f"{group.sut} {short(_mean_ms(group))} ms ({_longer(ratio)})")
-    return [Finding.P90.format(queries=count, percentiles=", ".join(texts))]
+    return [
+        (
+            f"90th percentile of the latency (less is better), of {count} queries a run:"
+            f" {', '.join(texts)}"
+        )
+    ]
 
 
 def _p90(run: Run) -> float | None:
@@ -86,11 +96,11 @@ def _longer(ratio: statistics.Ratio) -> str:
     `ratio` is the speed of the SUT with the lowest one over that of this SUT.
     """
     if ratio.low is None or ratio.high is None:
-        return Finding.P90_TOO_FEW_RUNS
+        return "too few runs to compare"
     if not ratio.different:
-        return Finding.P90_NOT_HIGHER
+        return "not shown to be higher"
     between = statistics.interval(ratio.low, ratio.high)
-    return Finding.P90_HIGHER.format(ratio=ratio.value, interval=between)
+    return f"{ratio.value:.3g} times as long, {between}"
 
 
 def spread(content: Content) -> Section:
@@ -121,6 +131,6 @@ def _picture(comparison: Comparison) -> Picture | None:
     caption = f"{comparison.name}, the last run of each"
     unseen = [sut for sut in times if sut not in kept]
     if unseen:
-        caption += Finding.UNSEEN_TIMES.format(suts=listed(unseen))
+        caption += f"; no single times of {listed(unseen)}"
     draw = partial(figures.distribution, kept, x=x, y=y, title=f"times of {caption}")
     return Picture(caption=caption, draw=draw)

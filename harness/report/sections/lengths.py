@@ -7,7 +7,6 @@ from __future__ import annotations
 from harness.comparison.tables import Group
 from harness.inputs import models
 from harness.inputs.architectures import text
-from harness.messages import KerasGenerates
 from harness.report.comparison import Comparison, listed
 from harness.report.content import Content
 from harness.report.section import Section
@@ -31,11 +30,17 @@ def sentences(comparison: Comparison) -> list[str]:
     if comparison.groups[0].cell.task != "generate" or len(keras) in (0, len(comparison.good)):
         return []
     if _lengths_differ(keras[0]):
-        return [KerasGenerates.UNEVEN]
+        return [
+            (
+                "the prompts are of uneven length: KerasHub and KerasNLP pad them on the right,"
+                " start where the shortest prompt of a batch ends, and read each longer one token"
+                " by token from there"
+            )
+        ]
     tokens = _tokens(keras[0])
     if tokens is None:
         return []
-    first = [KerasGenerates.FIRST_TOKEN] if tokens[1] == 1 else []
+    first = [keras_generate.FIRST_TOKEN] if tokens[1] == 1 else []
     return [*first, *_more(keras, *tokens)]
 
 
@@ -50,10 +55,14 @@ def _more(keras: list[Group], prompt: int, new: int) -> list[str]:
         suts = [g.sut for g in keras if (g.execution == "eager") is eager]
         if suts:
             factor = keras_generate.factor(layers, head, prompt, new, eager=eager)
-            sentence = KerasGenerates.MORE.format(
-                prompt=prompt, new=new, suts=listed(suts), factor=factor
+            sentence = (
+                f"{prompt} + {new} tokens: {listed(suts)}: {factor:.2f} × the multiplications"
+                " needed, because Keras passes over the answer's columns before it has tokens"
+                " for them"
             )
-            found.append(f"{sentence}{KerasGenerates.LOGITS}" if eager else sentence)
+            if eager:
+                sentence += ", and computes logits for them that it does not use"
+            found.append(sentence)
     return found
 
 

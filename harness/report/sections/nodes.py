@@ -8,7 +8,6 @@ from statistics import median
 from harness.comparison.runs import Run, kind_words
 from harness.comparison.tables import Group
 from harness.figure import short
-from harness.messages import Finding
 from harness.report.content import Content
 from harness.report.section import Section
 from sut.registry import framework_of
@@ -43,7 +42,10 @@ def _kinds(groups: Iterable[Group]) -> Iterator[str]:
                 kinds.setdefault(place[0], {})[place[1]] = None
     for nodes in kinds.values():
         if len(nodes) > 1:
-            yield Finding.NODES.format(nodes=len(nodes), names=", ".join(sorted(nodes)))
+            yield (
+                f"{len(nodes)} nodes of one kind were measured: {', '.join(sorted(nodes))};"
+                " figures of two nodes are never pooled"
+            )
 
 
 def _products(groups: Iterable[Group]) -> Iterator[str]:
@@ -65,17 +67,10 @@ def _products(groups: Iterable[Group]) -> Iterator[str]:
         if len(of_nodes) < 2:
             continue
         (low, slowest), *_, (high, fastest) = _ordered(of_nodes)
-        yield Finding.NODES_PRODUCTS.format(
-            framework=framework,
-            precision=precision,
-            device=device,
-            replicas=replicas,
-            low=low / 1e9,
-            high=high / 1e9,
-            nodes=len(of_nodes),
-            fastest=fastest,
-            slowest=slowest,
-            more=high / low - 1,
+        yield (
+            f"large matrix products of {framework} in {precision} on {device}{replicas} reach"
+            f" {low / 1e9:,.0f} to {high / 1e9:,.0f} GFLOP/s on {len(of_nodes)} nodes of one"
+            f" kind: {fastest} reaches {high / low - 1:.1%} more than {slowest}"
         )
 
 
@@ -95,13 +90,11 @@ def _cells(groups: Iterable[Group]) -> Iterator[str]:
         (low, _), *_, (high, _) = _ordered(of_nodes)
         cell = names[key].cell
         metric = names[key].metric
-        yield Finding.NODES_CELL.format(
-            cell=f"{names[key].sut} {cell.model} {cell.size} {cell.scenario}",
-            nodes=len(of_nodes),
-            low=short(low),
-            high=short(high),
-            unit=metric.unit if metric else "",
-            more=high / low - 1,
+        unit = metric.unit if metric else ""
+        yield (
+            f"{names[key].sut} {cell.model} {cell.size} {cell.scenario} was measured on"
+            f" {len(of_nodes)} nodes of one kind: {short(low)} to {short(high)} {unit}, the"
+            f" largest is {high / low - 1:.1%} above the smallest"
         )
 
 

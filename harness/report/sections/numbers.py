@@ -6,7 +6,6 @@ from typing import Any
 
 from harness.comparison import tables
 from harness.figure import short
-from harness.messages import SectionNote
 from harness.report.comparison import Comparison
 from harness.report.content import Content
 from harness.report.section import Row, Section, Table
@@ -39,7 +38,15 @@ left out.
 def section(content: Content) -> Section:
     """A table for each comparison with several figures."""
     drawn = [_table(comparison) for comparison in content.with_rivals]
-    return Section(title="All numbers", note=SectionNote.NUMBERS, tables=drawn)
+    return Section(
+        title="All numbers",
+        note=(
+            "The first number is the figure by which SUTs are compared. A click on a heading"
+            " sorts. Memory is that of the process that runs the model. The error is the distance"
+            " of the answers from those of PyTorch in float32."
+        ),
+        tables=drawn,
+    )
 
 
 def _table(comparison: Comparison) -> Table:

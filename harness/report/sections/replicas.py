@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from harness.comparison import compare, replicas
-from harness.comparison.tables import Group
-from harness.figure import short
-from harness.messages import Finding, SectionNote
 from harness.report.content import MOST_SENTENCES, Content
 from harness.report.section import Row, Section, Table, grouped, ratio_cell
 
@@ -20,10 +17,10 @@ def section(content: Content) -> Section:
         efficiency = replicas.efficiency(many, one)
         count = many.cell.replica_count
         found = ratio_cell(efficiency) if efficiency else many.last.obstacle or one.last.obstacle
-        rows.append((work, (many.sut, str(count), _figure(one), _figure(many), found)))
+        rows.append((work, (many.sut, str(count), compare.mean(one), compare.mean(many), found)))
         if efficiency:
             words = replicas.words(efficiency, count)
-            sentences.append(Finding.REPLICAS.format(sut=many.sut, work=work, efficiency=words))
+            sentences.append(f"{many.sut}, {work}: efficiency {words}")
     table = Table(
         columns=("SUT", "replicas", "one of them", "all", "efficiency"),
         numbers=(1, 2, 3, 4),
@@ -31,13 +28,11 @@ def section(content: Content) -> Section:
     )
     return Section(
         title="Replicas",
-        note=SectionNote.REPLICAS,
+        note=(
+            "Several replicas of a SUT run at the same time, each on its own accelerator or"
+            " cores. The efficiency is their speed over as many times that of one of them, which"
+            " ran by itself at one of these places, repeat by repeat (docs/scale.md)."
+        ),
         sentences=sentences[:MOST_SENTENCES],
         tables=[table],
     )
-
-
-def _figure(group: Group) -> str:
-    if group.summary is None or group.metric is None:
-        return ""
-    return f"{short(group.summary.mean)} {group.metric.unit}"

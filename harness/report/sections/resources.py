@@ -10,7 +10,6 @@ from typing import Any
 
 from harness.comparison import tables
 from harness.figure import calls_until_paid
-from harness.messages import Finding, SectionNote
 from harness.report.comparison import Comparison
 from harness.report.content import Content
 from harness.report.section import Row, Section, Table, grouped
@@ -32,12 +31,16 @@ def _sentences(comparison: Comparison) -> list[str]:
     """
     rows = [tables.row(group) for group in comparison.good]
     texts = {
-        Finding.DEVICE_MEMORY: _least(rows, "peak_device_bytes", 1e-9, "GB"),
-        Finding.HOST_MEMORY: _least(rows, "peak_host_bytes", 1e-9, "GB"),
-        Finding.FIRST_ANSWER: _least(rows, "first_answer_seconds", 1.0, "s"),
-        Finding.FIRST_CACHED: _least(rows, "cached_first_answer_seconds", 1.0, "s"),
-        Finding.COMPILING: _least(rows, "compile_seconds", 1.0, "s"),
-        Finding.FROM_CACHE: _least(rows, "cached_compile_seconds", 1.0, "s"),
+        "memory on the accelerator, at most": _least(rows, "peak_device_bytes", 1e-9, "GB"),
+        "memory of the worker, at most": _least(rows, "peak_host_bytes", 1e-9, "GB"),
+        "the first answer comes after": _least(rows, "first_answer_seconds", 1.0, "s"),
+        "the first answer with compiled programs from the cache comes after": _least(
+            rows, "cached_first_answer_seconds", 1.0, "s"
+        ),
+        "compiling takes": _least(rows, "compile_seconds", 1.0, "s"),
+        "with the compiled programs from the cache": _least(
+            rows, "cached_compile_seconds", 1.0, "s"
+        ),
     }
     return [f"{finding}: {', '.join(each)}" for finding, each in texts.items() if len(each) > 1]
 
@@ -99,7 +102,14 @@ def payback(content: Content) -> Section:
     )
     return Section(
         title="When compiling pays",
-        note=SectionNote.PAYBACK,
+        note=(
+            "Cold: no compiled program was on disk. Warm: some were. The first answer includes"
+            " the import of the framework and the loading of the model. Compile time is the time"
+            " of the first calls of all shapes minus that of the second calls. Compiling pays as"
+            " soon as the saved time is longer. The eager SUT is that of the same framework, if"
+            " there is one. Runs of both kinds are needed for both columns: the first run of a"
+            " cell is cold, and `./run.sh profile --starts` measures both."
+        ),
         tables=[table],
     )
 
@@ -155,7 +165,7 @@ def _row(each: Payback) -> Row:
     pays = [_batches(state) for state in states]
     other = each.eager
     if not each.is_faster:
-        other = Finding.PAYS_NOT.format(eager=each.eager)
+        other = f"not here: {each.eager} is as fast"
     return each.sut, *answers, *compiling, *pays, other
 
 

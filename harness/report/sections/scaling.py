@@ -9,7 +9,6 @@ from typing import Any
 from formats.cell import fields_with
 from harness.comparison import compare
 from harness.figure import short
-from harness.messages import Finding
 from harness.report.comparison import Comparison
 from harness.report.content import MOST_SENTENCES, Content
 from harness.report.section import Picture, Pictures, Section
@@ -110,4 +109,4 @@ def _best_batches(scale: Scale) -> str:
             each.append(f"{sut} at {batch:.0f} ({short(rate)} samples/s, {ms} ms a batch)")
     tried = sorted({int(x) for points in scale.points.values() for x, _ in points})
     batches = ", ".join(map(str, tried))
-    return Finding.BEST_BATCHES.format(work=scale.work, batches=batches, fastest=", ".join(each))
+    return f"{scale.work}: of the batches {batches} the fastest of each SUT: {', '.join(each)}"

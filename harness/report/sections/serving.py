@@ -13,7 +13,6 @@ from formats.result import Result
 from harness.comparison import compare, statistics, tables
 from harness.comparison.tables import Group
 from harness.figure import short
-from harness.messages import Finding, SectionNote
 from harness.report.comparison import Comparison
 from harness.report.content import MOST_SENTENCES, Content
 from harness.report.section import Picture, Pictures, Section, Table, grouped
@@ -59,7 +58,15 @@ def token_latencies(content: Content) -> Section:
     table = Table(
         columns=("SUT", *_TOKENS), numbers=range(1, len(_TOKENS) + 1), groups=grouped(rows)
     )
-    return Section(title="Token latencies", note=SectionNote.TOKENS, tables=[table])
+    return Section(
+        title="Token latencies",
+        note=(
+            "Medians of the runs. First: the time from a request to its first token, in Offline"
+            " from the beginning of its batch. Later: the time from the first token to the last"
+            " one, divided by the number of later tokens. These are MLPerf's definitions."
+        ),
+        tables=[table],
+    )
 
 
 def section(content: Content) -> Section:
@@ -105,9 +112,7 @@ def _held(comparison: Comparison) -> str:
     limits = [f"{limit:g} ms{words}" for words, limit in named.items() if limit is not None]
     share = "90" if comparison.groups[0].last.result.mode == "quick" else "99"
     work = compare.describe(comparison.groups[0], (*_LIMITS, *comparison.shared))
-    return Finding.HELD.format(
-        work=work, limits=" and ".join(limits), share=share, rates=", ".join(each)
-    )
+    return f"{work}: within {' and '.join(limits)} for {share}% of the requests, {', '.join(each)}"
 
 
 def _mean(group: Group) -> float:

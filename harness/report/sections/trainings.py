@@ -7,7 +7,6 @@ from typing import Any
 
 from harness.comparison import tables
 from harness.figure import short
-from harness.messages import SectionNote
 from harness.report.comparison import range_of
 from harness.report.content import Content
 from harness.report.section import Row, Section, Table
@@ -38,7 +37,13 @@ def section(content: Content) -> Section:
         columns=_COLUMNS,
         numbers=range(1, len(_COLUMNS)),
         groups=groups,
-        note=SectionNote.TRAININGS,
+        note=(
+            "A step is one batch: forward, backward and update. Two steps come first and are not"
+            " timed; the first of them builds and compiles. Times of single steps are shown only"
+            " if the framework does not run ahead of its device. The loss error is the largest"
+            " difference of a step's loss from the float32 reference's, in standard deviations of"
+            " the reference's losses."
+        ),
         most=1000,
     )
     return Section(title="Trainings", tables=[table])

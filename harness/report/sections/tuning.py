@@ -6,8 +6,6 @@ from formats.cell import NOTHING
 from harness.comparison import compare, partners, tuning
 from harness.comparison.statistics import Ratio
 from harness.comparison.tables import Group
-from harness.figure import short
-from harness.messages import Finding, SectionNote
 from harness.report.content import MOST_SENTENCES, Content
 from harness.report.section import Row, Section, Table, grouped, ratio_cell
 
@@ -32,7 +30,9 @@ def section(content: Content) -> Section:
     sentences = []
     for work, of_work in best.items():
         each = [f"{sut} {ratio.times()} ({names})" for sut, (ratio, names) in of_work.items()]
-        sentences.append(Finding.TUNED.format(work=work, gains=", ".join(each)))
+        sentences.append(
+            f"tuned, compared with the same SUT as it comes, {work}: {', '.join(each)}"
+        )
     table = Table(
         columns=("SUT", "switches", "as it comes", "tuned", "gain", "sets", "accuracy, limit"),
         numbers=(2, 3, 4, 5),
@@ -40,7 +40,13 @@ def section(content: Content) -> Section:
     )
     return Section(
         title="Tuned",
-        note=SectionNote.TUNED,
+        note=(
+            "A tuned cell has switches that its framework documents and does not use by default"
+            " (docs/tuning.md). The gain is its speed over that of the same cell without them,"
+            " repeat by repeat. The column `sets` has the number of sets of switches that were"
+            " measured for the cell: the more there are, the larger a gain has to be to be shown,"
+            " because one of them may be fast by chance."
+        ),
         sentences=sentences[:MOST_SENTENCES],
         tables=[table],
     )
@@ -54,11 +60,5 @@ def _row(tuned: Group, plain: Group, ratio: Ratio | None, sets: int) -> Row:
     accuracy = tuned.last.result.accuracy
     judged = f"{accuracy['value']:.3g}, {accuracy['threshold']:.3g}" if accuracy else ""
     gain = ratio_cell(ratio) if ratio else tuned.last.obstacle
-    texts = (tuned.cell.sut, _names(tuned), _figure(plain), _figure(tuned))
+    texts = (tuned.cell.sut, _names(tuned), compare.mean(plain), compare.mean(tuned))
     return (*texts, gain, f"{sets}" if sets else "", judged)
-
-
-def _figure(group: Group) -> str:
-    if group.summary is None or group.metric is None:
-        return ""
-    return f"{short(group.summary.mean)} {group.metric.unit}"

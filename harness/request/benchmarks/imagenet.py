@@ -10,7 +10,6 @@ from harness.errors import UsageError
 from harness.inputs.dataset import UserInputs
 from harness.inputs.models import Model, Size
 from harness.inputs.user_weights import Folder
-from harness.messages import Eligible
 from harness.request.options import Options
 
 _CLASSES = 1000
@@ -58,7 +57,7 @@ def other_model(
     classes = _classes(weights)
     if classes == _CLASSES:
         return ()
-    return (Eligible.OTHER_MODEL.format(name="classes", value=classes, closed=_CLASSES),)
+    return (f"classes {classes}, not {_CLASSES}",)
 
 
 def _classes(weights: Folder) -> int:

@@ -23,7 +23,6 @@ from harness.inputs.architectures import causal_lm
 from harness.inputs.dataset import UserInputs
 from harness.inputs.models import Model, Size
 from harness.inputs.user_weights import Folder
-from harness.messages import Eligible, InputNote
 from harness.request.options import Options
 
 _OF_TOKENS = ("Server", "Interactive")
@@ -107,12 +106,9 @@ def read(
             )
     _check_texts(path, articles, weights)
     lengths = [len(prompt) for prompt in articles.prompts]
-    note = InputNote.ARTICLES.format(
-        file=path.name,
-        digest=articles.digest,
-        count=len(lengths),
-        shortest=min(lengths),
-        longest=max(lengths),
+    note = (
+        f"{path.name} (md5 {articles.digest}): {len(lengths):,} articles of {min(lengths)} to"
+        f" {max(lengths)} tokens"
     )
     new = [workload.new_tokens] * len(lengths)
     return UserInputs(causal_lm.arrays_of(articles.prompts, new, size), (note,))
@@ -150,7 +146,12 @@ def other_model(
         return ()
     tokens = ", ".join(map(str, weights.end_tokens))
     closed = ", ".join(map(str, workload.end_tokens))
-    return (Eligible.NOT_INSTRUCT.format(tokens=tokens, closed=closed),)
+    return (
+        (
+            f"its answers end at the tokens {tokens}, and those of the Instruct model end at"
+            f" {closed}"
+        ),
+    )
 
 
 def _check_tokenizer(weights: Folder) -> None:

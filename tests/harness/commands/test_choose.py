@@ -9,7 +9,6 @@ from formats.result import Status
 from harness import cli, disturbance
 from harness.commands import choose as choose_command
 from harness.measurement import run
-from harness.messages import Choose
 from harness.report import content
 from harness.sweep import cells, loop, room
 from harness.sweep.deadline import Deadline
@@ -45,7 +44,7 @@ def test_it_measures_writes_a_page_and_names_the_next_command(choose):
     assert code == 0
     assert "bert tiny predict, Offline" in printed
     (page,) = choose.out.glob("sweeps/choose-*/report.html")
-    assert str(page) in printed and "Which SUT is fastest for bert tiny?" in page.read_text()
+    assert str(page) in printed and "fastest for bert tiny (2 layers" in page.read_text()
     assert "next  ./run.sh --sut mock" in printed
     assert "repeat 1" in said
 
@@ -78,7 +77,7 @@ def test_answers_to_prompts_are_short_on_a_cpu_unless_their_tokens_are_given(
     words = (str(folder), str(prompts), "--sut", "native-torch-eager", "--device", "cpu")
     code, printed, said = choose(*words, *more, "--dry-run")
     assert code == 0, said
-    assert (Choose.NEW_TOKENS.format(tokens=16) in " ".join(printed.split())) == shortened
+    assert ("an answer has at most 16 tokens" in " ".join(printed.split())) == shortened
     assert seen == ([[None], [["16"]]] if shortened else [[["12"]]])
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.report import content
+from harness.report import answer, content
 from harness.report.sections.computing import product_sentences
 from tests.support.synthetic_runs import cell, write
 
@@ -22,22 +22,22 @@ def compared(root, variables, **threads):
 def test_a_variable_that_only_some_suts_obey_leaves_the_comparison_open(tmp_path):
     variables = {"OMP_NUM_THREADS": "1"}
     found = compared(tmp_path, variables, native_torch_eager=1, native_jax=2)
-    assert "not all SUTs obey OMP_NUM_THREADS=1" in found.answer
-    assert "(native-jax 2, native-torch-eager 1)" in found.answer
+    assert "not all SUTs obey OMP_NUM_THREADS=1" in answer.sentence(found)
+    assert "(native-jax 2, native-torch-eager 1)" in answer.sentence(found)
     assert not found.decided
 
 
 def test_other_threads_by_the_choice_of_a_framework_are_in_the_answer(tmp_path):
     found = compared(tmp_path, {}, native_torch_eager=4, native_jax=8)
-    assert found.answer.startswith("native-jax is fastest")
-    assert "different numbers of threads: native-jax 8, native-torch-eager 4" in found.answer
+    assert answer.sentence(found).startswith("native-jax is fastest")
+    assert "different numbers of threads: native-jax 8, native-torch-eager 4" in answer.sentence(found)
 
 
 @pytest.mark.parametrize("of_jax", [1, None])
 def test_equal_and_unreported_threads_are_not_named(tmp_path, of_jax):
     variables = {"OMP_NUM_THREADS": "1"}
     found = compared(tmp_path, variables, native_torch_eager=1, native_jax=of_jax)
-    assert found.decided and "threads" not in found.answer
+    assert found.decided and "threads" not in answer.sentence(found)
 
 
 def test_products_of_other_threads_are_not_pooled(tmp_path):
