@@ -15,7 +15,7 @@ from compliance.logs import files
 from compliance.logs import trace as traces
 from compliance.logs.digits import DIGITS, close
 from compliance.logs.user_conf import Conf, parse
-from compliance.rules import Rules
+from compliance.rules import Benchmark, Rules
 from formats.job import Job
 from formats.outcome import WorkerOutcome
 from formats.record import Record
@@ -130,6 +130,15 @@ class Subject:
         mapping = self.mapping if is_open and self.mapping else {}
         target = self.rules.official(self.place.benchmark, mapping)
         return target if isinstance(target, str) else None
+
+    @property
+    def official_rules(self) -> Benchmark | None:
+        """The rules of this folder's official benchmark; None: it has none."""
+        return self.rules.benchmarks.get(self.official or "")
+
+    def detail_file(self, test: LoadGenRun) -> str:
+        """The detail log of a test, relative to the audited directory."""
+        return self.place.show(test.folder / "mlperf_log_detail.txt")
 
     @cached_property
     def conf_name(self) -> str:

@@ -143,6 +143,10 @@ class Engine(Inference, Protocol):
         """
 
 
+OnStep = Callable[[Callable[[], float]], None]
+"""It gets a function that waits for a step and returns a mean loss (`Training.fit`)."""
+
+
 class Training(Protocol):
     """A model to train, just loaded from its checkpoint. A SUT's file that can train has
     `load_training(workload: Workload) -> Training`.
@@ -161,9 +165,7 @@ class Training(Protocol):
     def prepare(self, inputs: Batch) -> Batch:
         """Rename, transpose or cast the inputs and their `label`, before the clock starts."""
 
-    def fit(
-        self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
-    ) -> None:
+    def fit(self, batches: Iterable[Batch], steps: int, on_step: OnStep) -> None:
         """Make one step on each prepared batch, in order, by the framework's own loop.
 
         Args:

@@ -17,7 +17,7 @@ import numpy as np
 
 from formats.cell import SHARDS
 from sut import padding
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import Batch, Evidence, OnStep, Workload
 
 _FEATURES = 8
 _HELD_BYTES = 1 << 20
@@ -227,9 +227,7 @@ class MockTraining:
         """Return the inputs unchanged."""
         return inputs
 
-    def fit(
-        self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
-    ) -> None:
+    def fit(self, batches: Iterable[Batch], steps: int, on_step: OnStep) -> None:
         """Make steps of `latency-ms`. As on a device, the loop goes on before a step is done."""
         self.in_fit = True
         for batch in self._broken(batches):

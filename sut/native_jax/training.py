@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import Batch, Evidence, OnStep, Workload
 from sut.evidence import jax_programs
 from sut.native_jax import runtime
 from sut.native_jax.runtime import Weights
@@ -66,9 +66,7 @@ class JaxTraining:
         """Return the inputs unchanged."""
         return inputs
 
-    def fit(
-        self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
-    ) -> None:
+    def fit(self, batches: Iterable[Batch], steps: int, on_step: OnStep) -> None:
         """Call the program for each batch. A call may return before the device is done."""
         for batch in batches:
             self.state, loss = self.program(self.state, self.frozen, self.rate, batch)

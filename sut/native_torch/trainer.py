@@ -10,7 +10,7 @@ import numpy as np
 import torch
 import transformers
 
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import Batch, Evidence, OnStep, Workload
 from sut.native_torch import execution
 from sut.native_torch.training import MeanLoss
 
@@ -29,9 +29,7 @@ class TrainerTraining:
         self.trainer = _Trainer(model, arguments(workload))
         self.trainer.remove_callback(transformers.PrinterCallback)
 
-    def fit(
-        self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
-    ) -> None:
+    def fit(self, batches: Iterable[Batch], steps: int, on_step: OnStep) -> None:
         """Run one call of `train`."""
         device = self.workload.device
         callback = _Steps(lambda: on_step(self.trainer.losses))

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import Batch, Evidence, OnStep, Workload
 from sut.native_torch import compiled, execution
 
 
@@ -76,9 +76,7 @@ class TorchTraining:
             "features": inputs["label"].transpose(0, 3, 1, 2),
         }
 
-    def fit(
-        self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
-    ) -> None:
+    def fit(self, batches: Iterable[Batch], steps: int, on_step: OnStep) -> None:
         """Run the loop of PyTorch's tutorials."""
         for batch in batches:
             arrays = {

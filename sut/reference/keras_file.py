@@ -14,7 +14,7 @@ import keras
 import numpy as np
 
 from sut import keras_archive
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import Batch, Evidence, OnStep, Workload
 
 _ROUNDINGS = 1e-6
 """The relative change of a weight: as much as 16 roundings of float32."""
@@ -83,9 +83,7 @@ class ReferenceTraining:
         """Return the inputs unchanged."""
         return inputs
 
-    def fit(
-        self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
-    ) -> None:
+    def fit(self, batches: Iterable[Batch], steps: int, on_step: OnStep) -> None:
         """Make one step on each batch. If the model is frozen, each step changes nothing."""
         for batch in batches:
             inputs = keras_archive.inputs(self.model, self.workload, batch)

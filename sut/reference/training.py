@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import Batch, Evidence, OnStep, Workload
 
 Loss = Callable[[Any, Mapping[str, torch.Tensor]], torch.Tensor]
 """(the model, a batch) → its loss."""
@@ -35,9 +35,7 @@ class ReferenceTraining:
         """Return the inputs unchanged."""
         return inputs
 
-    def fit(
-        self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
-    ) -> None:
+    def fit(self, batches: Iterable[Batch], steps: int, on_step: OnStep) -> None:
         """Run forward, backward and the optimizer's step, one operator after the other."""
         for batch in batches:
             tensors = {

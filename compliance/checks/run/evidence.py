@@ -12,7 +12,7 @@ from compliance.rules import EvidenceRule, Rules
 from compliance.subject import NO_EVIDENCE, LoadGenRun, Subject
 from formats import figures
 from formats.cell import UNKNOWN, Cell
-from formats.checks import Check, Fault
+from formats.checks import Check, Fault, Faults
 from formats.record import ENGINE, Record
 
 _FIX = "raw/<test>/worker.log shows what the framework ran; correct it, and measure again"
@@ -88,7 +88,7 @@ def _count_in(detail: Mapping[str, Any], name: str) -> int:
     return value if type(value) is int else 0
 
 
-def _graphs(test: LoadGenRun, record: Record, rules: Rules) -> Iterator[Fault | str]:
+def _graphs(test: LoadGenRun, record: Record, rules: Rules) -> Faults:
     evidence, execution = test.evidence, record.execution
     rule = rules.evidence.get(execution)
     if rule is None:
@@ -198,7 +198,7 @@ def _uncounted(
 
 def _contradictions(
     rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any], execution: str
-) -> Iterator[Fault | str]:
+) -> Faults:
     both = (before, after)
     if not all(type(each.get("graphs")) is int for each in both):
         yield "the number of graphs is missing"
@@ -219,9 +219,7 @@ def _detail(evidence: Mapping[str, Any]) -> Mapping[str, Any]:
     return detail if isinstance(detail, dict) else {}
 
 
-def _share(
-    rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: str
-) -> Iterator[Fault | str]:
+def _share(rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: str) -> Faults:
     """Yield a fault if too small a share of the measured call ran compiled, or the share was not
     measured. A model may have graphs that it never runs.
     """
@@ -241,9 +239,7 @@ def _share(
         yield Fault(text, f"{least:g}", f"{share:.3g}")
 
 
-def _xla(
-    rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: str
-) -> Iterator[Fault | str]:
+def _xla(rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: str) -> Faults:
     programs = _detail(evidence).get("xla_programs")
     if programs is None:
         if rule.xla_programs_counted:
@@ -268,9 +264,7 @@ def _xla(
         yield Fault(text, f"at most {most}", str(programs))
 
 
-def _counts(
-    rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: str
-) -> Iterator[Fault | str]:
+def _counts(rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: str) -> Faults:
     """Yield a fault for each count of the watched call that the execution cannot have, such as
     operators that ran by themselves or separately compiled parts.
 
@@ -327,7 +321,7 @@ def _constant(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[s
 
 def _other_programs(
     rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any]
-) -> Iterator[Fault | str]:
+) -> Faults:
     """Yield a fault for compilations of other programs while measuring, and for an eager execution
     without operators. Both apply only if the SUT counts them.
     """
@@ -340,9 +334,7 @@ def _other_programs(
         yield "no operator ran by itself; an eager execution runs them one by one"
 
 
-def _graph_counts(
-    rule: EvidenceRule, before: int, after: int, execution: str
-) -> Iterator[Fault | str]:
+def _graph_counts(rule: EvidenceRule, before: int, after: int, execution: str) -> Faults:
     """Yield a fault for too few or too many graphs, and for new graphs while measuring."""
     both, largest = f"{before} and {after}", max(before, after)
     if min(before, after) < rule.min_graphs:
@@ -368,7 +360,7 @@ def _graph_counts(
         yield Fault(text, f"at most {most}", str(new))
 
 
-def _breaks(rule: EvidenceRule, breaks: Any, execution: str) -> Iterator[Fault | str]:
+def _breaks(rule: EvidenceRule, breaks: Any, execution: str) -> Faults:
     """Yield a fault for too many graph breaks. `breaks` is None if the framework does not count
     them.
     """

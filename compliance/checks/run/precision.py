@@ -4,14 +4,14 @@ test: the weights in memory, and a product of the measured call.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from compliance.findings.check import judge, not_applicable, shorten
 from compliance.subject import NO_EVIDENCE, LoadGenRun, Subject
 from formats import shards
 from formats.cell import INT8, UNKNOWN
-from formats.checks import Check, Fault
+from formats.checks import Check, Fault, Faults
 from formats.record import Record
 from formats.work import ITEM_BYTES
 
@@ -56,7 +56,7 @@ def checks(subject: Subject) -> list[Check]:
     return results
 
 
-def _faults(test: LoadGenRun, record: Record) -> Iterator[Fault | str]:
+def _faults(test: LoadGenRun, record: Record) -> Faults:
     evidence, expected = test.evidence, record.cell.computed_precision
     if evidence is None:
         yield test.no_evidence
@@ -81,7 +81,7 @@ def weights_faults(
     parameters: object,
     *,
     quantized: bool = False,
-) -> Iterator[Fault | str]:
+) -> Faults:
     """Yield a fault for weights of another dtype than the precision's, and for weights that are
     missing in the evidence.
 
@@ -119,7 +119,7 @@ def weights_faults(
         yield Fault(text, str(parameters), str(total))
 
 
-def shards_faults(evidence: Mapping[str, Any], when: str, count: int) -> Iterator[Fault | str]:
+def shards_faults(evidence: Mapping[str, Any], when: str, count: int) -> Faults:
     """Yield a fault unless `count` devices hold the parameters, each about an equal part.
 
     `when`: `before` or `after`.

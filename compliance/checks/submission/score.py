@@ -18,7 +18,7 @@ from compliance.findings.check import judge, manual, mismatch, not_applicable, s
 from compliance.logs import files, strict_json
 from compliance.scoring import accuracy, official
 from compliance.subject import Subject
-from formats.checks import Check, Fault
+from formats.checks import Check, Fault, Faults
 from formats.record import Judged
 
 _ID = "accuracy-score"
@@ -174,7 +174,7 @@ def _score_again(
     return files.reckon(compute)
 
 
-def _score_faults(score: accuracy.Accuracy, line: str) -> Iterator[Fault | str]:
+def _score_faults(score: accuracy.Accuracy, line: str) -> Faults:
     document, _ = files.reckon(partial(strict_json.parse, line))
     if isinstance(document, dict) and isinstance(document.get("detail"), dict):
         document["detail"] = accuracy.with_current_names(document["detail"])
