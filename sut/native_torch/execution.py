@@ -14,7 +14,7 @@ import transformers
 from huggingface_hub.errors import StrictDataclassError
 
 from formats.cell import INT8
-from sut.contract import Evidence, Unsupported, Workload
+from sut.contract import Batch, Evidence, Unsupported, Workload
 from sut.devices import DEVICES
 from sut.evidence import device_memory, precision, torch_products, torch_profile
 from sut.native_torch import compiled, quantized, scripted, sharded, tuning
@@ -127,6 +127,11 @@ def to_device(array: np.ndarray, device: str) -> torch.Tensor:
     return tensor.pin_memory().to(device, non_blocking=True)
 
 
+def on_device(batch: Batch, workload: Workload) -> dict[str, torch.Tensor]:
+    """Return a batch on the workload's device; see `to_device`."""
+    return {name: to_device(values, workload.device) for name, values in batch.items()}
+
+
 class OnItsWay:
     """A tensor whose copy to the host is queued directly after the kernels that compute it. It does
     not wait for later batches.
@@ -152,6 +157,23 @@ def synchronise(workload: Workload) -> None:
     """Wait for the GPU; a CPU is done on return."""
     if workload.device == "cuda":
         torch.cuda.synchronize()
+
+
+class OneModel:
+    """The methods of `sut.contract.Inference` that SUTs with one model share."""
+
+    def __init__(self, model: Any, workload: Workload):
+        self.model = model
+        self.workload = workload
+        self.in_flight = workload.in_flight
+
+    def synchronise(self) -> None:
+        """Wait for the device."""
+        synchronise(self.workload)
+
+    def evidence(self, call: Callable[[], Any]) -> Evidence:
+        """See the function `evidence`."""
+        return evidence(self.model, self.workload, f"{type(self.model).__name__}.__call__", call)
 
 
 def evidence(

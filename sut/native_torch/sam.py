@@ -62,13 +62,8 @@ class Segmenter(torch.nn.Module):
         return torch.cat(masks), torch.cat(scores)
 
 
-class TorchSam:
+class TorchSam(execution.OneModel):
     """A `Segmenter`. Its methods are those of `sut.contract.Inference`."""
-
-    def __init__(self, model: Segmenter, workload: Workload):
-        self.model = model
-        self.workload = workload
-        self.in_flight = workload.in_flight
 
     def prepare(self, inputs: Batch) -> Batch:
         """Return images with channels first, as Meta's encoder takes them; a box is four
@@ -85,9 +80,8 @@ class TorchSam:
 
     def predict(self, batch: Batch) -> tuple[execution.OnItsWay, execution.OnItsWay]:
         """Return `Segmenter.forward`'s (mask logits, scores), float32, on their way to the host."""
-        arrays = {k: execution.to_device(v, self.workload.device) for k, v in batch.items()}
         with torch.no_grad():
-            logits, scores = self.model(**arrays)
+            logits, scores = self.model(**execution.on_device(batch, self.workload))
         return execution.OnItsWay(logits.float()), execution.OnItsWay(scores.float())
 
     def to_host(self, outputs: tuple[execution.OnItsWay, execution.OnItsWay]) -> Batch:
@@ -100,10 +94,6 @@ class TorchSam:
             "logits": np.ascontiguousarray(logits[:, :, ::7, ::7]),
             "score": scores,
         }
-
-    def synchronise(self) -> None:
-        """Wait for the device."""
-        execution.synchronise(self.workload)
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
         """See `execution.evidence`."""

@@ -47,10 +47,7 @@ class TorchStableDiffusion:
         """Return (images uint8 [batch, side, side, 3], latents float32 [batch, 4, side / 8, side /
         8, 4]), on their way to the host.
         """
-        arrays = {
-            name: execution.to_device(values, self.workload.device)
-            for name, values in batch.items()
-        }
+        arrays = execution.on_device(batch, self.workload)
         after: dict[int, torch.Tensor] = {}
 
         def keep(

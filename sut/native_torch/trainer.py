@@ -31,12 +31,8 @@ class TrainerTraining:
 
     def fit(self, batches: Iterable[Batch], steps: int, on_step: OnStep) -> None:
         """Run one call of `train`."""
-        device = self.workload.device
         callback = _Steps(lambda: on_step(self.trainer.losses))
-        self.trainer.batches = (
-            {name: execution.to_device(values, device) for name, values in batch.items()}
-            for batch in batches
-        )
+        self.trainer.batches = (execution.on_device(batch, self.workload) for batch in batches)
         self.trainer.args.max_steps = steps
         self.trainer.add_callback(callback)
         self.trainer.train()

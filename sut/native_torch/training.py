@@ -79,11 +79,7 @@ class TorchTraining:
     def fit(self, batches: Iterable[Batch], steps: int, on_step: OnStep) -> None:
         """Run the loop of PyTorch's tutorials."""
         for batch in batches:
-            arrays = {
-                name: execution.to_device(values, self.workload.device)
-                for name, values in batch.items()
-            }
-            loss = self.model(**arrays)
+            loss = self.model(**execution.on_device(batch, self.workload))
             loss.backward()
             self.optimizer.step()
             self.optimizer.zero_grad()
