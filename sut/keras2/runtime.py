@@ -13,9 +13,8 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from sut.contract import Evidence, Unsupported, Workload
-from sut.devices import DEVICES
-from sut.evidence import backend_evidence, precision
+from sut.contract import Evidence, Workload
+from sut.evidence import backend_evidence, precision, supported
 from sut.keras import on_tensorflow as backend
 
 PREDICTS = "predict_step in a tf.function"
@@ -25,14 +24,7 @@ def configure(workload: Workload) -> None:
     """Set device and precision, before anything is compiled. Raises Unsupported if this machine or
     this file cannot run the workload.
     """
-    if workload.execution not in backend.EXECUTIONS:
-        raise Unsupported(
-            f"execution {workload.execution} is not written for Keras 2; there is"
-            f" {' and '.join(backend.EXECUTIONS)}"
-        )
-    reason = DEVICES[workload.device].lacks.get(workload.precision)
-    if reason:
-        raise Unsupported(f"--precision {workload.precision}: {reason}")
+    supported.check(workload, "Keras 2", backend.EXECUTIONS)
     backend.configure(workload.device, workload.precision)
     # KerasNLP's classifier gives its head no other dtype.
     tf_keras.mixed_precision.set_global_policy(workload.dtype)

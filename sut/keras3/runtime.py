@@ -19,8 +19,8 @@ import numpy as np
 
 from formats.cell import INT8, INT8_WEIGHTS, SHARDS
 from sut.contract import Evidence, Unsupported, Workload
-from sut.devices import DEVICES, HOST
-from sut.evidence import backend_evidence, precision
+from sut.devices import HOST
+from sut.evidence import backend_evidence, precision, supported
 from sut.keras3 import exact, sharded
 from sut.registry import QUANTIZE
 
@@ -45,14 +45,7 @@ def configure(workload: Workload) -> None:
             f"Keras runs on {name} here, but {workload.backend} was requested: set"
             f" KERAS_BACKEND={workload.backend} before Keras is imported"
         )
-    if workload.execution not in backend.EXECUTIONS:
-        raise Unsupported(
-            f"execution {workload.execution} is not written for Keras on {name}; there is"
-            f" {' and '.join(backend.EXECUTIONS)}"
-        )
-    reason = DEVICES[workload.device].lacks.get(workload.precision)
-    if reason:
-        raise Unsupported(f"--precision {workload.precision}: {reason}")
+    supported.check(workload, f"Keras on {name}", backend.EXECUTIONS)
     if SHARDS in workload.options and workload.device == HOST:
         backend.divide_host(workload.options[SHARDS])
     backend.configure(workload.device, workload.precision)

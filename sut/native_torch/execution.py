@@ -15,8 +15,7 @@ from huggingface_hub.errors import StrictDataclassError
 
 from formats.cell import INT8
 from sut.contract import Batch, Evidence, Unsupported, Workload
-from sut.devices import DEVICES
-from sut.evidence import device_memory, precision, torch_products, torch_profile
+from sut.evidence import device_memory, precision, supported, torch_products, torch_profile
 from sut.native_torch import compiled, quantized, scripted, sharded, tuning
 from sut.registry import FIT, QUANTIZE
 
@@ -29,19 +28,12 @@ def configure(workload: Workload, traceable: bool = False) -> None:
     workload.
     """
     executions = ("eager", "compile", "script") if traceable else ("eager", "compile")
-    if workload.execution not in executions:
-        raise Unsupported(
-            f"execution {workload.execution} is not written for {workload.model} on native torch;"
-            " eager and compile are"
-        )
+    supported.check(workload, f"{workload.model} on native torch", executions)
     if workload.device == "cuda" and not torch.cuda.is_available():
         raise Unsupported(
             "--device cuda: this PyTorch sees no CUDA device (a CPU build, no driver or no GPU);"
             " --device cpu runs"
         )
-    reason = DEVICES[workload.device].lacks.get(workload.precision)
-    if reason:
-        raise Unsupported(f"--precision {workload.precision}: {reason}")
     if workload.execution == "compile":
         compiled.check_compiler(workload.device)
     torch.set_float32_matmul_precision("high" if workload.precision == "tf32" else "highest")
