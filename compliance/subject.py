@@ -30,6 +30,10 @@ BARE = (
 )
 
 
+Evidence = Mapping[str, Any]
+"""What a framework reported of a watched call (`sut.contract.Evidence`). Fields may be missing."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class LoadGenRun:
     """One LoadGen test: performance, accuracy or a compliance test.
@@ -61,7 +65,7 @@ class LoadGenRun:
         return self.name.lower()
 
     @property
-    def evidence(self) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
+    def evidence(self) -> tuple[Evidence, Evidence] | None:
         """The worker's evidence from before and after the test; None if one of them is missing."""
         if self.outcome is None:
             return None

@@ -12,8 +12,20 @@ import numpy as np
 
 from formats.workload import Workload
 
-__all__ = ["Batch", "Engine", "Evidence", "Inference", "Training", "Unsupported", "Workload"]
+__all__ = [
+    "Batch",
+    "Config",
+    "Engine",
+    "Evidence",
+    "Inference",
+    "OnStep",
+    "Training",
+    "Unsupported",
+    "Workload",
+]
 
+Config = Mapping[str, Any]
+"""The configuration of a model, or of its LoRA."""
 Batch = Mapping[str, np.ndarray]
 """Named arrays of inputs or of answers; axis 0 is the batch."""
 

@@ -17,7 +17,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from formats.cell import UNKNOWN
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import Batch, Config, Evidence, Workload
 from sut.endpoint.client import Client
 from sut.endpoint.replies import EndpointError, Reply, shown
 
@@ -297,7 +297,7 @@ def _allowed_connections(wanted: int) -> int:
     return min(_MOST_CONNECTIONS, soft - _OTHER_FILES)
 
 
-def _messages(config: Mapping[str, Any]) -> dict[tuple[int, ...], list[dict[str, str]]]:
+def _messages(config: Config) -> dict[tuple[int, ...], list[dict[str, str]]]:
     """Prompt → its messages, if the engine gets messages."""
     return {tuple(ids): messages for ids, messages in config.get("conversations", ())}
 

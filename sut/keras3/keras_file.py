@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -18,7 +18,7 @@ def prepare(inputs: Batch) -> Batch:
     return inputs
 
 
-def to_host(outputs: Mapping[str, np.ndarray]) -> Batch:
+def to_host(outputs: Batch) -> Batch:
     """Return the outputs: floats as float32, whole numbers as int32, the same on every backend."""
     return {name: _plain(np.asarray(array)) for name, array in outputs.items()}
 

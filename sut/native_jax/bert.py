@@ -12,14 +12,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import Batch, Config, Evidence, Workload
 from sut.evidence import jax_programs
 from sut.native_jax import runtime
 from sut.native_jax.layers import dense, norm
 from sut.native_jax.runtime import Weights
 from sut.native_jax.training import JaxTraining, cross_entropy
-
-Config = Mapping[str, Any]
 
 
 def attention(weights: Weights, layer: str, x: jax.Array, mask: jax.Array, heads: int) -> jax.Array:

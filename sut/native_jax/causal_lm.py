@@ -22,14 +22,13 @@ import numpy as np
 from jax import lax
 
 from sut import adapters, padding
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import Batch, Config, Evidence, Workload
 from sut.evidence import jax_programs
 from sut.native_jax import causal_lm_layout, runtime
 from sut.native_jax.runtime import Weights
 from sut.native_jax.training import JaxTraining, cross_entropy
 from sut.streaming import one_ahead
 
-Config = Mapping[str, Any]
 Cache = list[tuple[jax.Array, jax.Array]]
 """Keys and values of each layer, each [batch, heads of keys, columns, size of a head]."""
 

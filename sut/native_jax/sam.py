@@ -16,14 +16,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from sut.checkpoint import weights_files
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import Batch, Config, Evidence, Workload
 from sut.evidence import jax_programs
 from sut.native_jax import runtime
 from sut.native_jax.layers import attend, convolution, dense, norm
 from sut.native_jax.runtime import Weights
 from sut.native_jax.training import JaxTraining, squared_error
-
-Config = Mapping[str, Any]
 
 FREQUENCIES = "prompt_encoder.pe_layer.positional_encoding_gaussian_matrix"
 _TABLE = re.compile(r"pos_embed|rel_pos_[hw]|(_embed|_embeddings\.\d|_tokens?)\.weight")

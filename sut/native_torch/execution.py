@@ -5,7 +5,7 @@ which execution ran.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from sut.evidence import device_memory, precision, supported, torch_products, to
 from sut.native_torch import compiled, quantized, scripted, sharded, tuning
 from sut.registry import FIT, QUANTIZE
 
-TOKENS: Mapping[str, np.ndarray] = {"input_ids": np.full((1, 8), 3, np.int64)}
+TOKENS: Batch = {"input_ids": np.full((1, 8), 3, np.int64)}
 """An example of the inputs of a model of text."""
 
 
@@ -46,7 +46,7 @@ def configure(workload: Workload, traceable: bool = False) -> None:
 def load_model(
     workload: Workload,
     adapt: Callable[[Any, Workload], Any] | None = None,
-    example: Mapping[str, np.ndarray] | None = None,
+    example: Batch | None = None,
     **config: Any,
 ) -> torch.nn.Module:
     """Return the checkpoint's model on the workload's device, in its precision, for inference.

@@ -9,7 +9,7 @@ from typing import Any
 
 from compliance.findings.check import judge, not_applicable, shorten
 from compliance.rules import EvidenceRule, Rules
-from compliance.subject import NO_EVIDENCE, LoadGenRun, Subject
+from compliance.subject import NO_EVIDENCE, Evidence, LoadGenRun, Subject
 from formats import figures
 from formats.cell import UNKNOWN, Cell
 from formats.checks import Check, Fault, Faults
@@ -64,7 +64,7 @@ def _loaded_for(test: LoadGenRun) -> str:
     return f"; in the process and with the model of the {loaded_for} test" if loaded_for else ""
 
 
-def _more(evidence: Mapping[str, Any], record: Record) -> str:
+def _more(evidence: Evidence, record: Record) -> str:
     """List facts about the watched call that no rule forbids but a reader should know, as the end
     of a sentence.
     """
@@ -133,7 +133,7 @@ def _of_engine(record: Record) -> Iterator[Fault]:
         yield Fault(text, "no framework", framework)
 
 
-def thread_faults(evidence: Mapping[str, Any], cell: Cell) -> Iterator[Fault]:
+def thread_faults(evidence: Evidence, cell: Cell) -> Iterator[Fault]:
     """Yield a fault if the SUT ran on another number of processors, or if its framework multiplied
     with another number of threads, than the cell names. A framework may not report its threads.
     Shards share them.
@@ -154,8 +154,8 @@ def thread_faults(evidence: Mapping[str, Any], cell: Cell) -> Iterator[Fault]:
 
 def findings(
     rule: EvidenceRule,
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
+    before: Evidence,
+    after: Evidence,
     execution: str,
     framework: str = "",
     counters: Sequence[str] = (),
@@ -177,8 +177,8 @@ def findings(
 
 def _uncounted(
     rule: EvidenceRule,
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
+    before: Evidence,
+    after: Evidence,
     framework: str,
     counters: Sequence[str],
 ) -> Iterator[str]:
@@ -197,7 +197,7 @@ def _uncounted(
 
 
 def _contradictions(
-    rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any], execution: str
+    rule: EvidenceRule, before: Evidence, after: Evidence, execution: str
 ) -> Faults:
     both = (before, after)
     if not all(type(each.get("graphs")) is int for each in both):
@@ -213,13 +213,13 @@ def _contradictions(
     yield from _breaks(rule, after.get("graph_breaks"), execution)
 
 
-def _detail(evidence: Mapping[str, Any]) -> Mapping[str, Any]:
+def _detail(evidence: Evidence) -> Mapping[str, Any]:
     """The counts of the watched calls; empty if the evidence has none."""
     detail = evidence.get("detail")
     return detail if isinstance(detail, dict) else {}
 
 
-def _share(rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: str) -> Faults:
+def _share(rule: EvidenceRule, evidence: Evidence, when: str, execution: str) -> Faults:
     """Yield a fault if too small a share of the measured call ran compiled, or the share was not
     measured. A model may have graphs that it never runs.
     """
@@ -239,7 +239,7 @@ def _share(rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution
         yield Fault(text, f"{least:g}", f"{share:.3g}")
 
 
-def _xla(rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: str) -> Faults:
+def _xla(rule: EvidenceRule, evidence: Evidence, when: str, execution: str) -> Faults:
     programs = _detail(evidence).get("xla_programs")
     if programs is None:
         if rule.xla_programs_counted:
@@ -264,7 +264,7 @@ def _xla(rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: 
         yield Fault(text, f"at most {most}", str(programs))
 
 
-def _counts(rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: str) -> Faults:
+def _counts(rule: EvidenceRule, evidence: Evidence, when: str, execution: str) -> Faults:
     """Yield a fault for each count of the watched call that the execution cannot have, such as
     operators that ran by themselves or separately compiled parts.
 
@@ -305,7 +305,7 @@ def _within(value: Any, number: Any, more: Any, least: float, most: float) -> bo
     return bool(least * number <= value <= most * (number + more))
 
 
-def _constant(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+def _constant(before: Evidence, after: Evidence) -> Iterator[str]:
     """Yield a sentence if the counts do not depend on the number of watched batches. Then they are
     from another call, or made up.
     """
@@ -319,9 +319,7 @@ def _constant(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[s
         )
 
 
-def _other_programs(
-    rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any]
-) -> Faults:
+def _other_programs(rule: EvidenceRule, before: Evidence, after: Evidence) -> Faults:
     """Yield a fault for compilations of other programs while measuring, and for an eager execution
     without operators. Both apply only if the SUT counts them.
     """
