@@ -14,6 +14,7 @@ from formats.workload import Workload
 
 __all__ = [
     "Batch",
+    "Call",
     "Config",
     "Engine",
     "Evidence",
@@ -24,6 +25,8 @@ __all__ = [
     "Workload",
 ]
 
+Call = Callable[[], Any]
+"""The function whose work is watched. Its result is not used."""
 Config = Mapping[str, Any]
 """The configuration of a model, or of its LoRA."""
 Batch = Mapping[str, np.ndarray]
@@ -116,7 +119,7 @@ class Inference(Protocol):
     def synchronise(self) -> None:
         """Wait for the device. Every measured time ends here or in `to_host`."""
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """Return what the framework itself reports of `call`. `call` runs the timed code: `predict`
         and `to_host` of prepared batches.
 
@@ -195,7 +198,7 @@ class Training(Protocol):
     def synchronise(self) -> None:
         """Wait for the device."""
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """Return what the framework itself reports of `call`, which makes some more steps by `fit`.
         The SUT must run `call` exactly once.
         """

@@ -17,7 +17,7 @@ import numpy as np
 
 from formats.cell import SHARDS
 from sut import padding
-from sut.contract import Batch, Evidence, OnStep, Workload
+from sut.contract import Batch, Call, Evidence, OnStep, Workload
 
 _FEATURES = 8
 _HELD_BYTES = 1 << 20
@@ -91,7 +91,7 @@ class Mock:
     def synchronise(self) -> None:
         """Return at once: nothing runs on a device."""
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """Run the call without a profiler; nothing is compiled. The call does not count as a batch
         at which the mock is to fail.
         """
@@ -301,7 +301,7 @@ class MockTraining:
             return
         time.sleep(max(0, self.ready_ns - time.perf_counter_ns()) / 1e9)
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """Run the call without a profiler; nothing is compiled."""
         call()
         return Evidence(

@@ -17,7 +17,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from formats.cell import UNKNOWN
-from sut.contract import Batch, Config, Evidence, Workload
+from sut.contract import Batch, Call, Config, Evidence, Workload
 from sut.endpoint.client import Client
 from sut.endpoint.replies import EndpointError, Reply, shown
 
@@ -104,7 +104,7 @@ class Endpoint:
     def synchronise(self) -> None:
         """Return at once: what the engine does is over when it has answered."""
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """Report what the engine says of itself, how far away it is, and whether it counts tokens
         as its tokenizer does. Raises EndpointError if the counts differ by more than a tenth.
         """

@@ -4,14 +4,13 @@ traces one loop for each shape.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from sut import padding
-from sut.contract import Batch, Evidence, Unsupported, Workload
+from sut.contract import Batch, Call, Evidence, Unsupported, Workload
 from sut.hf_tensorflow import library
 from sut.keras2 import older_mistral, runtime
 
@@ -71,7 +70,7 @@ class TensorFlowCausalLM:
         """Wait for the device."""
         runtime.synchronise(self.model)
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """See `runtime.evidence`."""
         return library.evidence(self.model, self.workload, "generate", call)
 

@@ -4,13 +4,13 @@ call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from sut import padding
-from sut.contract import Batch, Evidence, Unsupported, Workload
+from sut.contract import Batch, Call, Evidence, Unsupported, Workload
 
 
 class KerasCausalLM:
@@ -96,7 +96,7 @@ class KerasCausalLM:
         """Wait for the device."""
         self.runtime.synchronise(self.model)
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """See `evidence` of the runtime."""
         evidence: Evidence = self.runtime.evidence(
             self.model, self.workload, "generate", call, **self.versions

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
-from sut.contract import Batch, Evidence, OnStep, Unsupported, Workload
+from sut.contract import Batch, Call, Evidence, OnStep, Unsupported, Workload
 
 LABEL = "label"
 """The beginning of the names of labels."""
@@ -83,7 +83,7 @@ class KerasTraining:
         """Wait for the device."""
         self.runtime.synchronise(self.model)
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """See `runtime.evidence`."""
         evidence: Evidence = self.runtime.evidence(
             self.model, self.workload, "fit", call, **self.versions

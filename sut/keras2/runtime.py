@@ -6,14 +6,13 @@ The evidence is that of Keras 3 on TensorFlow.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
-from sut.contract import Evidence, Workload
+from sut.contract import Call, Evidence, Workload
 from sut.evidence import backend_evidence, precision, supported
 from sut.keras import on_tensorflow as backend
 
@@ -66,9 +65,7 @@ def synchronise(model: Any) -> None:
     backend.synchronise(model)
 
 
-def evidence(
-    model: Any, workload: Workload, name: str, call: Callable[[], Any], **versions: str
-) -> Evidence:
+def evidence(model: Any, workload: Workload, name: str, call: Call, **versions: str) -> Evidence:
     """See `backend_evidence.evidence`. `versions`: versions of the model's libraries, by name."""
     weights = [(each.dtype.name, each.shape.num_elements()) for each in model.weights]
     layers = [layer for layer in model._flatten_layers() if layer._trainable_weights]

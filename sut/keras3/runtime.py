@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,7 +18,7 @@ import keras_hub
 import numpy as np
 
 from formats.cell import INT8, INT8_WEIGHTS, SHARDS
-from sut.contract import Evidence, Unsupported, Workload
+from sut.contract import Call, Evidence, Unsupported, Workload
 from sut.devices import HOST
 from sut.evidence import backend_evidence, precision, supported
 from sut.keras3 import exact, sharded
@@ -138,9 +138,7 @@ def synchronise(model: Any) -> None:
     backend.synchronise(model)
 
 
-def evidence(
-    model: Any, workload: Workload, name: str, call: Callable[[], Any], **versions: str
-) -> Evidence:
+def evidence(model: Any, workload: Workload, name: str, call: Call, **versions: str) -> Evidence:
     """See `backend_evidence.evidence`. With LoRA only the frozen weights count, because its factors
     are float32 in every precision.
 

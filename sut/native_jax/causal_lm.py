@@ -22,7 +22,7 @@ import numpy as np
 from jax import lax
 
 from sut import adapters, padding
-from sut.contract import Batch, Config, Evidence, Workload
+from sut.contract import Batch, Call, Config, Evidence, Workload
 from sut.evidence import jax_programs
 from sut.native_jax import causal_lm_layout, runtime
 from sut.native_jax.runtime import Weights
@@ -327,7 +327,7 @@ class JaxCausalLM:
         """Wait for the device."""
         jax_programs.synchronise()
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """See `runtime.evidence`."""
         return runtime.evidence(self.weights, self.workload, "generate", call)
 

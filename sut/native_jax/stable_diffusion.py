@@ -7,7 +7,7 @@ compiled once, inside the loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import Batch, Call, Evidence, Workload
 from sut.evidence import jax_programs
 from sut.native_jax import autoencoder, runtime, unet
 from sut.native_jax.diffusion_blocks import load_weights
@@ -163,7 +163,7 @@ class JaxStableDiffusion:
         """Wait for the device."""
         jax_programs.synchronise()
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """See `runtime.evidence`."""
         return runtime.evidence(self.weights, self.workload, "text_to_image", call)
 

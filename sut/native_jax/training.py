@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sut.contract import Batch, Evidence, OnStep, Workload
+from sut.contract import Batch, Call, Evidence, OnStep, Workload
 from sut.evidence import jax_programs
 from sut.native_jax import runtime
 from sut.native_jax.runtime import Weights
@@ -86,7 +86,7 @@ class JaxTraining:
         """Wait for the device."""
         jax_programs.synchronise()
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """See `runtime.evidence`. With LoRA the frozen weights count, because the factors are
         float32 in every precision.
         """

@@ -14,7 +14,7 @@ import transformers
 from huggingface_hub.errors import StrictDataclassError
 
 from formats.cell import INT8
-from sut.contract import Batch, Evidence, Unsupported, Workload
+from sut.contract import Batch, Call, Evidence, Unsupported, Workload
 from sut.evidence import device_memory, precision, supported, torch_products, torch_profile
 from sut.native_torch import compiled, quantized, scripted, sharded, tuning
 from sut.registry import FIT, QUANTIZE
@@ -163,13 +163,13 @@ class OneModel:
         """Wait for the device."""
         synchronise(self.workload)
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """See the function `evidence`."""
         return evidence(self.model, self.workload, f"{type(self.model).__name__}.__call__", call)
 
 
 def evidence(
-    model: torch.nn.Module, workload: Workload, name: str, call: Callable[[], Any], **versions: str
+    model: torch.nn.Module, workload: Workload, name: str, call: Call, **versions: str
 ) -> Evidence:
     """Return the evidence of the work of `call` with `model`, or with the modules of a ModuleList.
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from types import ModuleType
@@ -18,7 +17,7 @@ import torch
 from safetensors.torch import load_file
 
 from sut.checkpoint import weights_files
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import Batch, Call, Evidence, Workload
 from sut.native_torch import compiled, execution, tuning
 from sut.native_torch.training import TorchTraining
 
@@ -95,7 +94,7 @@ class TorchSam(execution.OneModel):
             "score": scores,
         }
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """See `execution.evidence`."""
         return execution.evidence(
             self.model, self.workload, "Sam: image_encoder, prompt_encoder, mask_decoder", call

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 import transformers
 
-from sut.contract import Batch, Evidence, OnStep, Workload
+from sut.contract import Batch, Call, Evidence, OnStep, Workload
 from sut.native_torch import execution
 from sut.native_torch.training import MeanLoss
 
@@ -49,7 +49,7 @@ class TrainerTraining:
         """Wait for the device."""
         execution.synchronise(self.workload)
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """See `execution.evidence`."""
         name = f"Trainer.train of {type(self.model).__name__}"
         return execution.evidence(self.model, self.workload, name, call)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 import torch
 
-from sut.contract import Batch, Evidence, OnStep, Workload
+from sut.contract import Batch, Call, Evidence, OnStep, Workload
 from sut.native_torch import compiled, execution
 
 
@@ -95,7 +94,7 @@ class TorchTraining:
         """Wait for the device."""
         execution.synchronise(self.workload)
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """See `execution.evidence`."""
         name = f"{type(self.model.encoder).__name__}.__call__, backward, AdamW.step"
         return execution.evidence(self.model, self.workload, name, call, **self.versions)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ import keras
 import numpy as np
 
 from sut import keras_archive
-from sut.contract import Batch, Evidence, OnStep, Workload
+from sut.contract import Batch, Call, Evidence, OnStep, Workload
 
 _ROUNDINGS = 1e-6
 """The relative change of a weight: as much as 16 roundings of float32."""
@@ -53,7 +53,7 @@ class Reference:
     def synchronise(self) -> None:
         """Do nothing: no time is measured."""
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """Return the backend. A reference is not measured."""
         return _evidence(call)
 
@@ -102,7 +102,7 @@ class ReferenceTraining:
     def synchronise(self) -> None:
         """Do nothing: no time is measured."""
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """Return the backend. A reference is not measured."""
         return _evidence(call)
 
@@ -113,7 +113,7 @@ def _step(model: Any, inputs: Any, labels: Any) -> float:
     return float(model.train_on_batch(inputs, labels, return_dict=True)["loss"])
 
 
-def _evidence(call: Callable[[], Any]) -> Evidence:
+def _evidence(call: Call) -> Evidence:
     call()
     detail = {"keras": keras.__version__, "backend": keras.backend.backend()}
     return Evidence(graphs=0, graph_breaks=None, precision="float32", detail=detail)

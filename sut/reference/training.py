@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from sut.contract import Batch, Evidence, OnStep, Workload
+from sut.contract import Batch, Call, Evidence, OnStep, Workload
 
 Loss = Callable[[Any, Mapping[str, torch.Tensor]], torch.Tensor]
 """(the model, a batch) → its loss."""
@@ -55,7 +55,7 @@ class ReferenceTraining:
     def synchronise(self) -> None:
         """Do nothing: no time is measured."""
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """Return the dtype and the class of the model. A reference is not measured."""
         call()
         precision = str(next(self.model.parameters()).dtype).removeprefix("torch.")
