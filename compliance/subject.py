@@ -140,6 +140,11 @@ class Subject:
         """The rules of this folder's official benchmark; None: it has none."""
         return self.rules.benchmarks.get(self.official or "")
 
+    @property
+    def accuracy_file(self) -> str:
+        """The accuracy.txt of the accuracy test, relative to the audited directory."""
+        return self.place.show(self.accuracy.folder / "accuracy.txt")
+
     def detail_file(self, test: LoadGenRun) -> str:
         """The detail log of a test, relative to the audited directory."""
         return self.place.show(test.folder / "mlperf_log_detail.txt")

@@ -81,7 +81,7 @@ class Mock:
         vocabulary].
         """
         following = _next(_state(tokens), self.vocabulary)
-        return _one_hot(following, self.vocabulary)
+        return 10 * (following[..., None] == np.arange(self.vocabulary)).astype(np.float32)
 
     def held(self) -> dict[str, Any]:
         """Return an equal part of the scripted bytes for each rank."""
@@ -195,10 +195,6 @@ def _state(ids: np.ndarray) -> np.ndarray:
 
 def _next(state: np.ndarray, vocabulary: int) -> np.ndarray:
     return (state * 31 + 7) % vocabulary
-
-
-def _one_hot(ids: np.ndarray, vocabulary: int) -> np.ndarray:
-    return 10 * (ids[..., None] == np.arange(vocabulary)).astype(np.float32)
 
 
 def load(workload: Workload) -> Mock:

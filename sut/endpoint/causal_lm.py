@@ -17,7 +17,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from formats.cell import UNKNOWN
-from sut.contract import Batch, Call, Config, Evidence, Workload
+from sut.contract import Batch, Call, Evidence, Workload
 from sut.endpoint.client import Client
 from sut.endpoint.replies import EndpointError, Reply, shown
 
@@ -56,8 +56,11 @@ class Endpoint:
         self.client = Client(options["url"], _key(options), self.silence_s, most)
         self.facts = _facts(self.client)
         self.model = options.get("model") or _first_model(self.client)
-        self.messages = _messages(workload.config)
-        self.begin = self._added_beginning()
+        # Prompt → its messages, if the engine gets messages.
+        conversations = workload.config.get("conversations", ())
+        self.messages = {tuple(ids): messages for ids, messages in conversations}
+        # The mark that the tokenizer adds before each text.
+        self.begin = self.tokenizer.encode("").ids[:1]
         self.sends_ids = False
         self.fixed: dict[str, Any] = {}
         self._try()
@@ -175,10 +178,6 @@ class Endpoint:
             "in_one_part": np.array([reply.in_one_part]),
         }
 
-    def _added_beginning(self) -> list[int]:
-        """The mark that the tokenizer adds before each text; empty: it adds none."""
-        return list(self.tokenizer.encode("").ids)[:1]
-
     def _try(self) -> None:
         """Find out which requests the engine takes. Raises EndpointError if it takes none."""
         ids = self._encode("The quick brown fox jumps over the lazy dog")
@@ -295,11 +294,6 @@ def _allowed_connections(wanted: int) -> int:
             resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return min(_MOST_CONNECTIONS, soft - _OTHER_FILES)
-
-
-def _messages(config: Config) -> dict[tuple[int, ...], list[dict[str, str]]]:
-    """Prompt → its messages, if the engine gets messages."""
-    return {tuple(ids): messages for ids, messages in config.get("conversations", ())}
 
 
 def _first_model(client: Client) -> str:

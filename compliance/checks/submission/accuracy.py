@@ -137,7 +137,7 @@ def _no_answers(subject: Subject) -> Faults:
 
 def _hash_form(subject: Subject) -> Faults:
     hashes = _HASH.findall(subject.accuracy_text or "")
-    file = subject.place.show(subject.accuracy.folder / "accuracy.txt")
+    file = subject.accuracy_file
     if len(hashes) != 1:
         count = f"{len(hashes)} lines"
         text = f"accuracy.txt has {count} of hash=<sha256>; it must have one"
@@ -160,7 +160,7 @@ def _hash(subject: Subject, whole: Path, answers: logs.Answers | None) -> Faults
     stated = _HASH.findall(subject.accuracy_text or "")[0]
     digest, fault = files.attempt(of, whole)
     if fault or digest != stated:
-        file = subject.place.show(subject.accuracy.folder / "accuracy.txt")
+        file = subject.accuracy_file
         text = f"accuracy.txt says {stated}; the whole log has {digest}"
         yield fault or Fault(text, str(digest), stated, file, stricter=True)
         return

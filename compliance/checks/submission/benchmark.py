@@ -125,7 +125,7 @@ def accuracy(subject: Subject) -> Iterator[Fault]:
     """
     yield from _impossible(subject)
     row = subject.rules.benchmarks[subject.official or ""].of(subject.place.scenario)
-    file = subject.place.show(subject.accuracy.folder / "accuracy.txt")
+    file = subject.accuracy_file
     for metric in dict.fromkeys((*row.accuracy, *row.accuracy_at_most)):
         least = row.accuracy.get(metric, -math.inf)
         most = row.accuracy_at_most.get(metric, math.inf)
@@ -148,7 +148,7 @@ def _impossible(subject: Subject) -> Iterator[Fault]:
     below 0, or above the metric's largest.
     """
     row = subject.rules.benchmarks[subject.official or ""].of(subject.place.scenario)
-    file = subject.place.show(subject.accuracy.folder / "accuracy.txt")
+    file = subject.accuracy_file
     for metric in dict.fromkeys((*row.accuracy, *row.accuracy_at_most)):
         most = subject.rules.accuracy_most.get(metric, math.inf)
         pattern = _NUMBER.sub(lambda _: _ANY_NUMBER, subject.rules.accuracy_patterns[metric])
