@@ -404,7 +404,8 @@ def _first_answer(record: Record, outcome: WorkerOutcome) -> dict[str, float]:
 def _joules(outcome: WorkerOutcome, samples: int) -> dict[str, float]:
     joules = outcome.energy.get("joules", {}) if samples else {}
     return {
-        f"joules_per_sample_{_word(source)}": value / samples for source, value in joules.items()
+        f"joules_per_sample_{source.replace(' ', '_').replace('-', '_')}": value / samples
+        for source, value in joules.items()
     }
 
 
@@ -418,7 +419,3 @@ def _operators(outcome: WorkerOutcome) -> dict[str, float]:
     if after.get("graphs") or not batches or called is None:
         return {}
     return {"operators_per_batch": called / batches}
-
-
-def _word(text: str) -> str:
-    return text.replace(" ", "_").replace("-", "_")

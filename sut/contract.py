@@ -13,6 +13,7 @@ import numpy as np
 from formats.workload import Workload
 
 __all__ = [
+    "AsGiven",
     "Batch",
     "Call",
     "Config",
@@ -156,6 +157,14 @@ class Engine(Inference, Protocol):
                 error, which ends the test. `in_one_part`, bool [1], says of a streamed answer that
                 its tokens arrived at one moment.
         """
+
+
+class AsGiven:
+    """A SUT that takes the inputs as they are."""
+
+    def prepare(self, inputs: Batch) -> Batch:
+        """Return the inputs unchanged."""
+        return inputs
 
 
 OnStep = Callable[[Callable[[], float]], None]

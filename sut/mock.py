@@ -17,7 +17,7 @@ import numpy as np
 
 from formats.cell import SHARDS
 from sut import padding
-from sut.contract import Batch, Call, Evidence, OnStep, Workload
+from sut.contract import AsGiven, Batch, Call, Evidence, OnStep, Workload
 
 _FEATURES = 8
 _HELD_BYTES = 1 << 20
@@ -26,7 +26,7 @@ _WORD_DIVISOR = 7.0
 _SPIN_NS = 200_000  # time.sleep wakes up to this much late
 
 
-class Mock:
+class Mock(AsGiven):
     """A SUT with scripted latencies. Its methods are those of `sut.contract.Inference`."""
 
     in_flight = 2
@@ -37,10 +37,6 @@ class Mock:
         self.rank = workload.rank
         self.calls = 0
         self.vocabulary = workload.config["model"].get("vocab_size", 0)
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """Return the inputs unchanged."""
-        return inputs
 
     def predict(self, batch: Batch) -> tuple[Batch, int]:
         """Return the answers, and when they will be ready."""
@@ -202,7 +198,7 @@ def load(workload: Workload) -> Mock:
     return Mock(workload)
 
 
-class MockTraining:
+class MockTraining(AsGiven):
     """A logistic regression of 8 numbers, with scripted times. Its methods are those of
     `sut.contract.Training`.
     """
@@ -218,10 +214,6 @@ class MockTraining:
         self.ready_ns = 0
         self.in_fit = False
         self.frozen = False
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """Return the inputs unchanged."""
-        return inputs
 
     def fit(self, batches: Iterable[Batch], steps: int, on_step: OnStep) -> None:
         """Make steps of `latency-ms`. As on a device, the loop goes on before a step is done."""

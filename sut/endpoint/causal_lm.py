@@ -17,7 +17,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from formats.cell import UNKNOWN
-from sut.contract import Batch, Call, Evidence, Workload
+from sut.contract import AsGiven, Batch, Call, Evidence, Workload
 from sut.endpoint.client import Client
 from sut.endpoint.replies import EndpointError, Reply, shown
 
@@ -32,7 +32,7 @@ _LARGEST_DIFFERENCE = 0.1
 _FEW_TOKENS = 100
 
 
-class Endpoint:
+class Endpoint(AsGiven):
     """An engine. Its methods are those of `sut.contract.Engine`."""
 
     in_flight = 1
@@ -65,10 +65,6 @@ class Endpoint:
         self.fixed: dict[str, Any] = {}
         self._try()
         self.counts = _Counts()
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """Return the inputs unchanged."""
-        return inputs
 
     def submit(
         self,

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from sut import padding
-from sut.contract import Batch, Call, Evidence, Unsupported, Workload
+from sut.contract import AsGiven, Batch, Call, Evidence, Unsupported, Workload
 
 
-class KerasCausalLM:
+class KerasCausalLM(AsGiven):
     """A language model of KerasNLP or KerasHub. Its methods are those of
     `sut.contract.Inference`.
     """
@@ -46,10 +46,6 @@ class KerasCausalLM:
         self.end_tokens = tuple(workload.config.get("end_tokens", ()))
         candidates = range(len(self.end_tokens) + 1)
         self.filler = next(i for i in candidates if i not in self.end_tokens)
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """Return the inputs unchanged."""
-        return inputs
 
     def predict(self, batch: Batch) -> tuple[np.ndarray, Batch]:
         """Return (sequences [batch, prompt + new], the batch)."""

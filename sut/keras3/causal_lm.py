@@ -109,7 +109,7 @@ class StreamingCausalLM(KerasCausalLM):
 def load(workload: Workload) -> StreamingCausalLM:
     """The checkpoint's model, compiled for greedy generation."""
     config = workload.config["model"]
-    kind = getattr(keras_hub.models, workload.config["classes"]["keras_hub"])
+    kind = runtime.kind_of(workload)
     if kind is keras_hub.models.CausalLM:
         model = converted.load_model(workload)
     else:
@@ -231,7 +231,7 @@ def named(inputs: Batch) -> Batch:
 def load_training(workload: Workload) -> KerasTraining:
     """The checkpoint's model, adapted and compiled for training; see `training`."""
     config = workload.config["model"]
-    kind = getattr(keras_hub.models, workload.config["classes"]["keras_hub"])
+    kind = runtime.kind_of(workload)
     check(kind.backbone_cls, config)
     model = runtime.load_model(workload)
     exact.epsilon(model, config["rms_norm_eps"])

@@ -65,7 +65,7 @@ def load_model(
         arguments: those of KerasHub's `from_preset`.
     """
     configure(workload)
-    kind = getattr(keras_hub.models, workload.config["classes"]["keras_hub"])
+    kind = kind_of(workload)
     if issubclass(kind, keras_hub.models.Task):
         arguments["preprocessor"] = None
     sharded.distribute(workload, getattr(kind, "backbone_cls", kind))
@@ -73,6 +73,11 @@ def load_model(
         model = kind.from_preset(str(workload.checkpoint), dtype=workload.dtype, **arguments)
     backend.product(workload.dtype)  # compiled here, so that evidence compiles nothing
     return model
+
+
+def kind_of(workload: Workload) -> Any:
+    """Return KerasHub's class of the model."""
+    return getattr(keras_hub.models, workload.config["classes"]["keras_hub"])
 
 
 @contextmanager

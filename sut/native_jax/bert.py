@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sut.contract import Batch, Call, Config, Evidence, Workload
+from sut.contract import AsGiven, Batch, Call, Config, Evidence, Workload
 from sut.evidence import jax_programs
 from sut.native_jax import runtime
 from sut.native_jax.layers import dense, norm
@@ -64,7 +64,7 @@ def logits(config: Config, weights: Weights, ids: jax.Array, mask: jax.Array) ->
     return dense(weights, "classifier", pooled).astype(jnp.float32)
 
 
-class JaxClassifier:
+class JaxClassifier(AsGiven):
     """BERT with its head. Its methods are those of `sut.contract.Inference`."""
 
     def __init__(self, weights: dict[str, jax.Array], workload: Workload):
@@ -77,10 +77,6 @@ class JaxClassifier:
             return logits(config, weights, ids, mask)
 
         self.program = jax.jit(classify)
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """Return the inputs unchanged."""
-        return inputs
 
     def predict(self, batch: Batch) -> jax.Array:
         """Return logits [batch, classes], on their way to the host."""

@@ -22,7 +22,7 @@ import numpy as np
 from jax import lax
 
 from sut import adapters, padding
-from sut.contract import Batch, Call, Config, Evidence, Workload
+from sut.contract import AsGiven, Batch, Call, Config, Evidence, Workload
 from sut.evidence import jax_programs
 from sut.native_jax import causal_lm_layout, runtime
 from sut.native_jax.runtime import Weights
@@ -251,7 +251,7 @@ def teacher_forced(config: Config, weights: Weights, ids: jax.Array) -> jax.Arra
     return rate(weights, hidden).astype(jnp.float32)
 
 
-class JaxCausalLM:
+class JaxCausalLM(AsGiven):
     """A language model of Llama's layout, or Gemma. Its methods are those of
     `sut.contract.Inference`.
     """
@@ -271,10 +271,6 @@ class JaxCausalLM:
         self.prefill = jax.jit(partial(prefill, config), static_argnames="new")
         self.following = jax.jit(partial(following, config), donate_argnames="cache")
         self.forward_pass = jax.jit(partial(teacher_forced, config))
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """Return the inputs unchanged."""
-        return inputs
 
     def predict(self, batch: Batch) -> tuple[jax.Array, np.ndarray]:
         """Return (new tokens [batch, new] on their way to the host, how many each row requests).

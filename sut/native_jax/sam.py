@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from sut.checkpoint import weights_files
-from sut.contract import Batch, Call, Config, Evidence, Workload
+from sut.contract import AsGiven, Batch, Call, Config, Evidence, Workload
 from sut.evidence import jax_programs
 from sut.native_jax import runtime
 from sut.native_jax.layers import attend, convolution, dense, norm
@@ -244,7 +244,7 @@ def decode(
     return logits.astype(jnp.float32), scores.astype(jnp.float32)
 
 
-class JaxSam:
+class JaxSam(AsGiven):
     """Segment Anything. Its methods are those of `sut.contract.Inference`."""
 
     def __init__(self, weights: dict[str, jax.Array], frequencies: jax.Array, workload: Workload):
@@ -268,10 +268,6 @@ class JaxSam:
             return decode(config, weights, encoded, at, prompted)
 
         self.program = jax.jit(segment)
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """Return the inputs unchanged."""
-        return inputs
 
     def predict(self, batch: Batch) -> tuple[jax.Array, jax.Array]:
         """Return (mask logits, scores), see `decode`, on their way to the host."""

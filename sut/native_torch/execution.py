@@ -203,7 +203,7 @@ def evidence(
         "product_error": max(product_errors),
         "float32_matmul_precision": torch_profile.matmul_setting(),
         "attention": getattr(getattr(model, "config", None), "_attn_implementation", None),
-        "device": _device_name(workload),
+        "device": torch.cuda.get_device_name() if workload.device == "cuda" else "cpu",
         "matrix_products": torch_products.about(workload.device, dtype, seen.product_operators),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
@@ -289,7 +289,3 @@ def _precision(
     if len(dtypes) != 1 or len(precisions) != 1 or usual != bits or narrowest < bits:
         return "mixed"
     return precisions.pop()
-
-
-def _device_name(workload: Workload) -> str:
-    return torch.cuda.get_device_name() if workload.device == "cuda" else "cpu"

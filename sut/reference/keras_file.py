@@ -14,13 +14,13 @@ import keras
 import numpy as np
 
 from sut import keras_archive
-from sut.contract import Batch, Call, Evidence, OnStep, Workload
+from sut.contract import AsGiven, Batch, Call, Evidence, OnStep, Workload
 
 _ROUNDINGS = 1e-6
 """The relative change of a weight: as much as 16 roundings of float32."""
 
 
-class Reference:
+class Reference(AsGiven):
     """The file's model, called on one batch at a time."""
 
     in_flight = 1
@@ -31,10 +31,6 @@ class Reference:
         self.model.compile(
             optimizer=None, loss=None, metrics=None, jit_compile=workload.execution == "xla"
         )
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """Return the inputs unchanged."""
-        return inputs
 
     def predict(self, batch: Batch) -> Mapping[str, Any]:
         """Return the model's outputs."""
@@ -58,7 +54,7 @@ class Reference:
         return _evidence(call)
 
 
-class ReferenceTraining:
+class ReferenceTraining(AsGiven):
     """The file's own model, trained by `train_on_batch`. Its methods are those of
     `sut.contract.Training`.
 
@@ -78,10 +74,6 @@ class ReferenceTraining:
         for weight in self.copy.trainable_weights:
             factors = 1 + _ROUNDINGS * rng.standard_normal(weight.shape)
             weight.assign(weight * factors.astype(np.float32))
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """Return the inputs unchanged."""
-        return inputs
 
     def fit(self, batches: Iterable[Batch], steps: int, on_step: OnStep) -> None:
         """Make one step on each batch. If the model is frozen, each step changes nothing."""

@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
-from sut.contract import Batch, Call, Evidence, OnStep, Workload
+from sut.contract import AsGiven, Batch, Call, Evidence, OnStep, Workload
 
 Loss = Callable[[Any, Mapping[str, torch.Tensor]], torch.Tensor]
 """(the model, a batch) → its loss."""
 
 
-class ReferenceTraining:
+class ReferenceTraining(AsGiven):
     """A model and its loss. Its methods are those of `sut.contract.Training`."""
 
     def __init__(self, model: Any, loss: Loss, workload: Workload):
@@ -30,10 +30,6 @@ class ReferenceTraining:
             eps=constants["epsilon"],
             weight_decay=constants["weight_decay"],
         )
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """Return the inputs unchanged."""
-        return inputs
 
     def fit(self, batches: Iterable[Batch], steps: int, on_step: OnStep) -> None:
         """Run forward, backward and the optimizer's step, one operator after the other."""
