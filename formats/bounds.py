@@ -32,7 +32,11 @@ class TooLarge(Exception):
     """The error for a file that is not read. The message is a whole sentence."""
 
 
-available_bytes: Callable[[], int | None] = lambda: None
+def _unknown() -> int | None:
+    return None
+
+
+available_bytes: Callable[[], int | None] = _unknown
 """Returns the bytes of memory that are available. The command line sets it (harness/cli.py)."""
 
 
