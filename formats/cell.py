@@ -52,6 +52,11 @@ def about(text: str, constraint: Mapping[str, Any] = NONE, **roles: Any) -> Mapp
     return {"text": text, **constraint, **roles}
 
 
+def _late(text: str, constraint: Mapping[str, Any] = NONE, **roles: Any) -> Any:
+    """A field of `Cell` that older releases lack, and that is None by default. See `about`."""
+    return field(default=None, metadata=about(text, constraint, late=True, **roles))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Cell:
     """Everything that may change the figure. Two runs of equal cells may be compared.
@@ -128,56 +133,36 @@ class Cell:
             words="{seq_len} tokens",
         ),
     )
-    prompt_tokens: int | None = field(
-        default=None,
-        metadata=about(
-            "of each synthetic prompt, if it is not the size's own; None for a model that predicts",
-            least(1),
-            late=True,
-            sweeps=7,
-            axis="tokens a prompt",
-            sorts=8,
-            words="{prompt_tokens} + {new_tokens} tokens",
-        ),
+    prompt_tokens: int | None = _late(
+        "of each synthetic prompt, if it is not the size's own; None for a model that predicts",
+        least(1),
+        sweeps=7,
+        axis="tokens a prompt",
+        sorts=8,
+        words="{prompt_tokens} + {new_tokens} tokens",
     )
-    new_tokens: int | None = field(
-        default=None,
-        metadata=about(
-            "of each answer; see prompt_tokens",
-            least(1),
-            late=True,
-            sweeps=8,
-            axis="tokens an answer",
-            sorts=9,
-        ),
+    new_tokens: int | None = _late(
+        "of each answer; see prompt_tokens",
+        least(1),
+        sweeps=8,
+        axis="tokens an answer",
+        sorts=9,
     )
-    steps: int | None = field(
-        default=None,
-        metadata=about(
-            "how many steps of denoising make one image; None of a model that makes none",
-            least(1),
-            late=True,
-            words="{steps} steps",
-        ),
+    steps: int | None = _late(
+        "how many steps of denoising make one image; None of a model that makes none",
+        least(1),
+        words="{steps} steps",
     )
-    lora: str | None = field(
-        default=None,
-        metadata=about(
-            "of a training by LoRA: own (what the framework's LoRA adapts) or matched (the same"
-            " parameters everywhere)",
-            choices(LORA),
-            late=True,
-            words="LoRA {lora}",
-        ),
+    lora: str | None = _late(
+        "of a training by LoRA: own (what the framework's LoRA adapts) or matched (the same"
+        " parameters everywhere)",
+        choices(LORA),
+        words="LoRA {lora}",
     )
-    quantized: str | None = field(
-        default=None,
-        metadata=about(
-            "how the weights were quantised: int8 or int8-weights; None: not",
-            choices(QUANTIZED),
-            late=True,
-            words="{quantized}",
-        ),
+    quantized: str | None = _late(
+        "how the weights were quantised: int8 or int8-weights; None: not",
+        choices(QUANTIZED),
+        words="{quantized}",
     )
     dataset: str = field(
         default="synthetic",
@@ -187,24 +172,16 @@ class Cell:
             words="inputs {dataset}",
         ),
     )
-    chat: str | None = field(
-        default=None,
-        metadata=about(
-            "the first hex digits of the digest of the chat template and its variables",
-            late=True,
-            words="chat template {chat}",
-        ),
+    chat: str | None = _late(
+        "the first hex digits of the digest of the chat template and its variables",
+        words="chat template {chat}",
     )
     weights: str = field(
         default="seeded",
         metadata=about("the first hex digits of the checkpoint's digest", inputs=True),
     )
-    custom: str | None = field(
-        default=None,
-        metadata=about(
-            "the first hex digits of the sha256 of the code of a model's custom layers",
-            late=True,
-        ),
+    custom: str | None = _late(
+        "the first hex digits of the sha256 of the code of a model's custom layers",
     )
     options: Mapping[str, Any] = field(
         default_factory=dict, metadata=about("the SUT's own options", not_work=True)
@@ -224,53 +201,33 @@ class Cell:
             sweeps=12,
         ),
     )
-    max_wait_ms: float | None = field(
-        default=None,
-        metadata=about(
-            "how long a request waits for others of its batch",
-            least(0),
-            late=True,
-            words="waits up to {max_wait_ms:g} ms",
-        ),
+    max_wait_ms: float | None = _late(
+        "how long a request waits for others of its batch",
+        least(0),
+        words="waits up to {max_wait_ms:g} ms",
     )
-    max_latency_ms: float | None = field(
-        default=None,
-        metadata=about(
-            "the limit of a request's latency",
-            least(0),
-            late=True,
-            words="limit {max_latency_ms:g} ms",
-        ),
+    max_latency_ms: float | None = _late(
+        "the limit of a request's latency",
+        least(0),
+        words="limit {max_latency_ms:g} ms",
     )
-    max_ttft_ms: float | None = field(
-        default=None,
-        metadata=about(
-            "the limit of the time to the first token",
-            least(0),
-            late=True,
-            words="limit {max_ttft_ms:g} ms to the first token",
-        ),
+    max_ttft_ms: float | None = _late(
+        "the limit of the time to the first token",
+        least(0),
+        words="limit {max_ttft_ms:g} ms to the first token",
     )
-    max_tpot_ms: float | None = field(
-        default=None,
-        metadata=about(
-            "the limit of the time per output token after the first",
-            least(0),
-            late=True,
-            words="limit {max_tpot_ms:g} ms a later token",
-        ),
+    max_tpot_ms: float | None = _late(
+        "the limit of the time per output token after the first",
+        least(0),
+        words="limit {max_tpot_ms:g} ms a later token",
     )
-    rate: float | None = field(
-        default=None,
-        metadata=about(
-            "requests a second, if they were given and not found",
-            least(0),
-            late=True,
-            sweeps=11,
-            axis="requests a second",
-            sorts=10,
-            words="{rate:g} requests/s",
-        ),
+    rate: float | None = _late(
+        "requests a second, if they were given and not found",
+        least(0),
+        sweeps=11,
+        axis="requests a second",
+        sorts=10,
+        words="{rate:g} requests/s",
     )
     variables: Mapping[str, str] = field(
         default_factory=dict,
@@ -293,47 +250,31 @@ class Cell:
     switches: tuple[str, ...] = field(
         default=(), metadata=about("names of these switches", late=True, not_work=True)
     )
-    replicas: str | None = field(
-        default=None,
-        metadata=about(
-            "4: four replicas, each on its own device or cores; 1/4: one of them by itself",
-            matching(r"^([2-9]|[1-9][0-9]+|1/([2-9]|[1-9][0-9]+))$"),
-            late=True,
-            sweeps=14,
-            sorts=12,
-            words="replicas {replicas}",
-        ),
+    replicas: str | None = _late(
+        "4: four replicas, each on its own device or cores; 1/4: one of them by itself",
+        matching(r"^([2-9]|[1-9][0-9]+|1/([2-9]|[1-9][0-9]+))$"),
+        sweeps=14,
+        sorts=12,
+        words="replicas {replicas}",
     )
-    cluster: str | None = field(
-        default=None,
-        metadata=about(
-            "slurm or ray: this cluster ran the replicas; None: they ran on one machine",
-            choices(("slurm", "ray")),
-            late=True,
-            sorts=13,
-            words="on {cluster}",
-        ),
+    cluster: str | None = _late(
+        "slurm or ray: this cluster ran the replicas; None: they ran on one machine",
+        choices(("slurm", "ray")),
+        sorts=13,
+        words="on {cluster}",
     )
-    threads: int | None = field(
-        default=None,
-        metadata=about(
-            "of the SUT, or of each replica, as requested; None: as many as it may use",
-            least(1),
-            late=True,
-            sweeps=15,
-            axis="threads",
-            sorts=14,
-            words="threads {threads}",
-        ),
+    threads: int | None = _late(
+        "of the SUT, or of each replica, as requested; None: as many as it may use",
+        least(1),
+        sweeps=15,
+        axis="threads",
+        sorts=14,
+        words="threads {threads}",
     )
-    requested_batch: int | None = field(
-        default=None,
-        metadata=about(
-            "the batch size that was requested, if a switch changed it",
-            least(1),
-            late=True,
-            not_work=True,
-        ),
+    requested_batch: int | None = _late(
+        "the batch size that was requested, if a switch changed it",
+        least(1),
+        not_work=True,
     )
 
     @property

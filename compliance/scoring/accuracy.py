@@ -13,6 +13,7 @@ import numpy as np
 
 from compliance.scoring import arrays, logits, own_choice, text, tokens
 from compliance.scoring.value import Accuracy as Accuracy
+from compliance.scoring.value import AnswerBytes
 from compliance.scoring.value import Arrays as Arrays
 
 # Records and accuracy.txt of November 2026 and before have these names.
@@ -76,7 +77,7 @@ def with_current_names(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def score(
     kind: str,
-    answers: Mapping[int, bytes],
+    answers: AnswerBytes,
     reference: Arrays,
     tolerance: Mapping[str, float],
     keys: Sequence[str],
@@ -131,7 +132,7 @@ def _check_arrays(
             raise ValueError(f"{name} has no real numbers, so nothing can be judged by it")
 
 
-def _check_samples(answers: Mapping[int, bytes], count: int) -> None:
+def _check_samples(answers: AnswerBytes, count: int) -> None:
     """Raises ValueError if the answers are not those of the samples from 0 to `count` - 1."""
     if missing := [i for i in range(count) if i not in answers]:
         raise ValueError(
@@ -147,7 +148,7 @@ def _check_samples(answers: Mapping[int, bytes], count: int) -> None:
 
 def _with_own_choice(
     found: Accuracy,
-    answers: Mapping[int, bytes],
+    answers: AnswerBytes,
     tolerance: Mapping[str, float],
     own: np.ndarray | None,
 ) -> Accuracy:

@@ -19,6 +19,7 @@ from compliance.findings.check import judge, manual, not_applicable, shorten
 from compliance.logs import files
 from compliance.rules import Rules
 from compliance.scoring import accuracy, official
+from compliance.scoring.value import AnswerBytes
 from compliance.subject import Subject
 from formats import shards
 from formats.cell import INT8
@@ -115,7 +116,7 @@ def _unpack(kept: Mapping[str, np.ndarray]) -> list[tuple[int, bytes]]:
 
 
 def _length_faults(
-    outcome: WorkerOutcome, record: Record, visits: np.ndarray, payloads: Mapping[int, bytes]
+    outcome: WorkerOutcome, record: Record, visits: np.ndarray, payloads: AnswerBytes
 ) -> Iterator[Fault]:
     """Yield a fault if the performance test's answers have another number of bytes in total than
     the accuracy test's answers to the same samples.
@@ -136,7 +137,7 @@ def _length_faults(
 
 
 def _score_faults(
-    run: Path, record: Record, payloads: Mapping[int, bytes], differing: set[tuple[int, bytes]]
+    run: Path, record: Record, payloads: AnswerBytes, differing: set[tuple[int, bytes]]
 ) -> Iterator[Fault]:
     """Yield a fault if the accuracy test would have failed with these answers instead of its
     own.
@@ -165,7 +166,7 @@ def _metric_faults(
     run: Path,
     record: Record,
     rules: Rules,
-    payloads: Mapping[int, bytes],
+    payloads: AnswerBytes,
     differing: set[tuple[int, bytes]],
     compared: int,
 ) -> list[Fault]:
