@@ -118,7 +118,7 @@ def _next(result: Any, request: Any) -> str:
         return Next.UNSUPPORTED
     if result.status == "invalid":
         return Next.AUDIT.format(directory=directory, mode=result.mode)
-    plain = without(request.options.command, "--duration", "--load-seconds")
+    plain = without(request.options.command, "--duration")
     mode = request.options.mode
     if mode == "quick" and "early stopping" in (result.loadgen or ""):
         # Room for 80 queries, of which 64 are needed; MultiStream needs 662.

@@ -114,7 +114,6 @@ def _flag(
     *,
     read: Callable[[Any], Any] | None = None,
     default: Any = MISSING,
-    former: tuple[str, ...] = (),
     alias: tuple[str, ...] = (),
     in_sweep: bool = True,
     **arguments: Any,
@@ -125,14 +124,18 @@ def _flag(
         help: a text, or a function that is called when the parser is created, if the text lists
             entries of a table.
         read: the given value → the value used. Raises UsageError for a value that is not allowed.
-        former: its earlier names, which still work.
         alias: its further names in a single run, which mean something else in a sweep.
         in_sweep: whether a sweep has it.
         arguments: those of argparse, such as `metavar` and `type`; `choices` is a function that is
             called when the parser is created.
     """
-    metadata: dict[str, Any] = {"help": help, "read": read, "arguments": arguments}
-    metadata |= {"former": former, "alias": alias, "in_sweep": in_sweep}
+    metadata: dict[str, Any] = {
+        "help": help,
+        "read": read,
+        "arguments": arguments,
+        "alias": alias,
+        "in_sweep": in_sweep,
+    }
     return (
         field(metadata=metadata)
         if default is MISSING
@@ -199,7 +202,6 @@ class Options:
         type=int,
         metavar="N",
         default=None,
-        former=("--max-batch",),
     )
     seq_len: int | None = _flag(
         "for models that predict: tokens to which inputs are padded; default: that of the size, or"
@@ -340,7 +342,6 @@ class Options:
         type=float,
         metavar="S",
         default=None,
-        former=("--load-seconds",),
     )
     sut_option: tuple[str, ...] = _flag(
         "an option of the SUT (see list); may be repeated",
@@ -511,7 +512,6 @@ def add_flags(parser: Parser, only: Iterable[str] | None = None) -> None:
             arguments["choices"] = arguments["choices"]()
         parser.add_argument(
             flag(each.name),
-            *each.metadata["former"],
             *each.metadata["alias"],
             dest=each.name,
             help=_told(each.metadata["help"]),
@@ -532,7 +532,6 @@ def add_list_flags(parser: Parser) -> None:
             action, optional = "store_const", {"const": []}
         parser.add_argument(
             flag(each.name),
-            *each.metadata["former"],
             dest=each.name,
             action=action,
             metavar=metavar,
