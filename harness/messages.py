@@ -290,8 +290,8 @@ class InputNote(StrEnum):
     ARTICLES = "{file} (md5 {digest}): {count:,} articles of {shortest} to {longest} tokens"
     QUESTIONS = "{file}: {questions} questions, which are {features} features of {width} tokens"
     LINES = (
-        "{file} has {lines} lines and no empty line, so each line is a prompt; --whole makes the"
-        " file one prompt"
+        "{file} has {lines} lines and no empty line, so each line is a prompt; in a .jsonl file"
+        " a prompt may have several lines"
     )
     UNUSED_FIELDS = "fields of {file} that are not used: {fields}"
     FIELD = "the prompts of {file} are its `{field}`; --field names another"

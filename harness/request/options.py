@@ -300,11 +300,6 @@ class Options:
         metavar="NAME",
         default=None,
     )
-    whole: bool = _flag(
-        "the text file of --dataset is one prompt",
-        default=False,
-        action="store_true",
-    )
     chat: str | None = _flag(
         "apply the chat template of --weights to each prompt; NAME: which one of several",
         nargs="?",
@@ -528,8 +523,6 @@ def add_list_flags(parser: Parser) -> None:
         metavar = "A,B" if each.name in LISTS else arguments.get("metavar")
         optional = {name: arguments[name] for name in ("nargs", "const") if name in arguments}
         action = "append" if each.default == () else "store"
-        if each.default is False:
-            action, optional = "store_const", {"const": []}
         parser.add_argument(
             flag(each.name),
             dest=each.name,
@@ -563,7 +556,7 @@ def spelt(name: str, value: str) -> str:
 
 def given(namespace: argparse.Namespace) -> dict[str, list[str]]:
     """Name of a flag → its values as they were typed, for each flag of `add_list_flags` that was
-    given. A flag without a value has none.
+    given.
     """
     values = {}
     for name in sweep_names():

@@ -164,8 +164,6 @@ def flags_of(values: Values) -> list[str]:
     """The flags and their values as words of a command."""
     words = []
     for name, of_one in values.items():
-        if not of_one:
-            words.append(options.flag(name))
         for value in of_one:
             words += [options.flag(name), value]
     return words

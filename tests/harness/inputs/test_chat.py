@@ -230,7 +230,6 @@ def test_a_cell_without_a_template_has_the_digest_of_older_releases():
         ({"chat": "default", "model": "bert", "weights": None}, "bert does not: leave it out"),
         ({"chat": "default", "scenario": "Fit"}, "llama does not in Fit: leave it out"),
         ({"field": "x", "dataset": None}, "--field x: names the prompts in a file of rows"),
-        ({"whole": True, "dataset": None}, "--whole: makes a text file one prompt"),
     ],
 )
 def test_flags_of_a_chat_that_do_not_fit_are_refused(chat_model, tmp_path, changes, words):

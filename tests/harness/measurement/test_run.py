@@ -83,8 +83,8 @@ def test_a_users_prompts_are_read_once_and_their_notes_are_in_plan_and_result(
     )
     asked = request(tmp_path, model="mistral", dataset=prompts)
     note = (
-        "prompts.txt has 2 lines and no empty line, so each line is a prompt; --whole makes the"
-        " file one prompt"
+        "prompts.txt has 2 lines and no empty line, so each line is a prompt; in a .jsonl file"
+        " a prompt may have several lines"
     )
     assert asked.count == 2 and note in asked.reasons
     found = run.run(asked, Reporter(), 0)
