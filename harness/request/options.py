@@ -32,8 +32,8 @@ from sut.devices import DEVICES, accelerators
 from sut.registry import SUTS
 
 OFF, ON = "off", "on"
-BOTH, EACH = "both", "each"
-"""Values of `--tuned`. The last two are for a sweep."""
+EACH = "each"
+"""Values of `--tuned`. The last one is for a sweep."""
 AUTO = "auto"
 
 
@@ -75,7 +75,7 @@ def _tuned(value: str) -> str:
     """`off`, `on`, or the names of switches joined by `+`."""
     if value.lower() in (OFF, ON):
         return value.lower()
-    if value.lower() in (BOTH, EACH):
+    if value.lower() == EACH:
         raise UsageError(f"--tuned {value}: gives several cells: use it with ./run.sh sweep")
     names = [known_name(name, tuning.switches(), "--tuned") for name in value.split("+")]
     return "+".join(sorted(set(names)))
@@ -348,7 +348,7 @@ class Options:
     tuned: str = _flag(
         "on: apply the switches of the SUT that were measured to help (sut/tuning.toml);"
         " NAME+NAME: apply these switches; off (default): the SUT as it comes. In a sweep also"
-        " both: off and on; each: off, and one cell for each switch",
+        " each: off, and one cell for each switch",
         read=_tuned,
         metavar="SET",
         default=OFF,

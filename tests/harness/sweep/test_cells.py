@@ -218,8 +218,8 @@ def test_flags_are_written_in_a_recipe_as_they_are_typed(tmp_path):
     )
 
 
-def test_both_is_each_cell_as_it_comes_and_tuned_and_only_equal_ones_are_compared():
-    off, on = make({"sut": ["native-torch"], "tuned": ["both"]})
+def test_off_and_on_are_each_cell_as_it_comes_and_tuned_and_only_equal_ones_are_compared():
+    off, on = make({"sut": ["native-torch"], "tuned": ["off,on"]})
     assert (off.request.tuned.on, on.request.tuned.on) == (False, True)
     assert off.comparison != on.comparison
     assert off.rivals == on.rivals
