@@ -41,9 +41,8 @@ def about(text: str, constraint: Mapping[str, Any] = NONE, **roles: Any) -> Mapp
         text: the meaning of the field, for readers of a table of results.
         constraint: of `formats.fields`.
         roles: the other properties of the field, which `fields_with` looks up. `not_work`: the
-            field does not say what was computed, but by what. `late`: cells of older releases lack
-            it, so digests leave it out if it is empty. `inputs`: it is known only when inputs and
-            weights are known. `sweeps`: a sweep takes several values of it; the field with the
+            field does not say what was computed, but by what. `inputs`: it is known only when inputs
+            and weights are known. `sweeps`: a sweep takes several values of it; the field with the
             lowest number changes least often. `words`: a template that names its value in a
             sentence; a default value is not named. `axis`: a report shows how the speed depends on
             it; the role is its name in words. `shared`: a report names it once if all cells share
@@ -133,7 +132,6 @@ class Cell:
         metadata=about(
             "of each synthetic prompt, if it is not the size's own; None for a model that predicts",
             least(1),
-            late=True,
             sweeps=7,
             axis="tokens a prompt",
             sorts=8,
@@ -145,7 +143,6 @@ class Cell:
         metadata=about(
             "of each answer; see prompt_tokens",
             least(1),
-            late=True,
             sweeps=8,
             axis="tokens an answer",
             sorts=9,
@@ -156,7 +153,6 @@ class Cell:
         metadata=about(
             "how many steps of denoising make one image; None of a model that makes none",
             least(1),
-            late=True,
             words="{steps} steps",
         ),
     )
@@ -166,7 +162,6 @@ class Cell:
             "of a training by LoRA: own (what the framework's LoRA adapts) or matched (the same"
             " parameters everywhere)",
             choices(LORA),
-            late=True,
             words="LoRA {lora}",
         ),
     )
@@ -175,7 +170,6 @@ class Cell:
         metadata=about(
             "how the weights were quantised: int8 or int8-weights; None: not",
             choices(QUANTIZED),
-            late=True,
             words="{quantized}",
         ),
     )
@@ -191,7 +185,6 @@ class Cell:
         default=None,
         metadata=about(
             "the first hex digits of the digest of the chat template and its variables",
-            late=True,
             words="chat template {chat}",
         ),
     )
@@ -203,7 +196,6 @@ class Cell:
         default=None,
         metadata=about(
             "the first hex digits of the sha256 of the code of a model's custom layers",
-            late=True,
         ),
     )
     options: Mapping[str, Any] = field(
@@ -219,7 +211,6 @@ class Cell:
         default=False,
         metadata=about(
             "whether each token was handed over at once",
-            late=True,
             not_work=True,
             sweeps=12,
         ),
@@ -229,7 +220,6 @@ class Cell:
         metadata=about(
             "how long a request waits for others of its batch",
             least(0),
-            late=True,
             words="waits up to {max_wait_ms:g} ms",
         ),
     )
@@ -238,7 +228,6 @@ class Cell:
         metadata=about(
             "the limit of a request's latency",
             least(0),
-            late=True,
             words="limit {max_latency_ms:g} ms",
         ),
     )
@@ -247,7 +236,6 @@ class Cell:
         metadata=about(
             "the limit of the time to the first token",
             least(0),
-            late=True,
             words="limit {max_ttft_ms:g} ms to the first token",
         ),
     )
@@ -256,7 +244,6 @@ class Cell:
         metadata=about(
             "the limit of the time per output token after the first",
             least(0),
-            late=True,
             words="limit {max_tpot_ms:g} ms a later token",
         ),
     )
@@ -265,7 +252,6 @@ class Cell:
         metadata=about(
             "requests a second, if they were given and not found",
             least(0),
-            late=True,
             sweeps=11,
             axis="requests a second",
             sorts=10,
@@ -276,7 +262,6 @@ class Cell:
         default_factory=dict,
         metadata=about(
             "environment variables that may change the figure, which the user has set",
-            late=True,
             shared=True,
         ),
     )
@@ -284,21 +269,19 @@ class Cell:
         default=False,
         metadata=about(
             "whether switches of the SUT were applied that are not its defaults",
-            late=True,
             sweeps=13,
             sorts=11,
             words="tuned",
         ),
     )
     switches: tuple[str, ...] = field(
-        default=(), metadata=about("names of these switches", late=True, not_work=True)
+        default=(), metadata=about("names of these switches", not_work=True)
     )
     replicas: str | None = field(
         default=None,
         metadata=about(
             "4: four replicas, each on its own device or cores; 1/4: one of them by itself",
             matching(r"^([2-9]|[1-9][0-9]+|1/([2-9]|[1-9][0-9]+))$"),
-            late=True,
             sweeps=14,
             sorts=12,
             words="replicas {replicas}",
@@ -309,7 +292,6 @@ class Cell:
         metadata=about(
             "slurm or ray: this cluster ran the replicas; None: they ran on one machine",
             choices(("slurm", "ray")),
-            late=True,
             sorts=13,
             words="on {cluster}",
         ),
@@ -319,7 +301,6 @@ class Cell:
         metadata=about(
             "of the SUT, or of each replica, as requested; None: as many as it may use",
             least(1),
-            late=True,
             sweeps=15,
             axis="threads",
             sorts=14,
@@ -331,7 +312,6 @@ class Cell:
         metadata=about(
             "the batch size that was requested, if a switch changed it",
             least(1),
-            late=True,
             not_work=True,
         ),
     )
@@ -378,11 +358,8 @@ class Cell:
         """The first 8 hex digits of the sha256 of all values. They are a part of the run
         directory's name.
         """
-        values = asdict(self)
-        for name in fields_with("late"):
-            if not values[name]:
-                del values[name]
-        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
+        values = json.dumps(asdict(self), sort_keys=True)
+        return hashlib.sha256(values.encode()).hexdigest()[:8]
 
     @property
     def name(self) -> str:
