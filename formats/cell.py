@@ -41,12 +41,12 @@ def about(text: str, constraint: Mapping[str, Any] = NONE, **roles: Any) -> Mapp
         text: the meaning of the field, for readers of a table of results.
         constraint: of `formats.fields`.
         roles: the other properties of the field, which `fields_with` looks up. `not_work`: the
-            field does not say what was computed, but by what. `inputs`: it is known only when inputs
-            and weights are known. `sweeps`: a sweep takes several values of it; the field with the
-            lowest number changes least often. `words`: a template that names its value in a
-            sentence; a default value is not named. `axis`: a report shows how the speed depends on
-            it; the role is its name in words. `shared`: a report names it once if all cells share
-            its value. `sorts`: its place among the keys by which a table is sorted.
+            field does not say what was computed, but by what. `inputs`: it is known only when
+            inputs and weights are known. `sweeps`: a sweep takes several values of it; the field
+            with the lowest number changes least often. `words`: a template that names its value in
+            a sentence; a default value is not named. `axis`: a report shows how the speed depends
+            on it; the role is its name in words. `shared`: a report names it once if all cells
+            share its value. `sorts`: its place among the keys by which a table is sorted.
     """
     return {"text": text, **constraint, **roles}
 
