@@ -214,12 +214,6 @@ def test_a_sweep_and_its_commands_take_the_flags_of_a_chat(chat_model, tmp_path)
     assert options.parse(shlex.split(series.command)[1:]).chat == "default"
 
 
-def test_a_cell_without_a_template_has_the_digest_of_older_releases():
-    given = {"sut": "mock", "model": "bert", "size": "tiny", "task": "predict", "device": "cpu"}
-    cell = Cell(**given, scenario="Offline", precision="float32", batch_size=1)
-    assert cell.digest == "dc320e5f"
-
-
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
