@@ -9,7 +9,6 @@ from datetime import datetime
 import numpy as np
 import pytest
 
-from formats.cell import Cell
 from harness.errors import UsageError
 from harness.inputs import chat, dataset
 from harness.request import options
