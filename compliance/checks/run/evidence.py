@@ -31,8 +31,6 @@ _WORDS = {
     "products_left_of_xla": "matrix products that XLA does not compile",
     "xla_clusters_run": "parts compiled by TensorFlow's auto-clustering",
 }
-_OLDER = {"operators_that_compute": "operators"}
-"""A count → the count that older evidence has instead."""
 
 
 def checks(subject: Subject) -> list[Check]:
@@ -278,8 +276,7 @@ def _counts(rule: EvidenceRule, evidence: Evidence, when: str, execution: str) -
         calls = (rule.a_batch, "streamed token", "streamed tokens", counts["steps"], batches)
     units = (calls, (rule.a_pass, "pass", "passes", counts.get("forward_passes"), 0))
     for limits, unit, plural, number, more in units:
-        for judged, (least, most) in limits.items():
-            name = judged if judged in counts else _OLDER.get(judged, judged)
+        for name, (least, most) in limits.items():
             value = counts.get(name)
             if value is None or number == 0 or _within(value, number, more, least, most):
                 continue

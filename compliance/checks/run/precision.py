@@ -62,7 +62,7 @@ def _faults(test: LoadGenRun, record: Record) -> Faults:
         if each.get("precision") != expected:
             value, name = shorten(each.get("precision")), shorten(expected)
             yield Fault(f"{value} {when} the test; the cell says {name}", name, value)
-        # Older records name no framework, and their evidence does not count the weights.
+        # A SUT without a framework, such as the mock, has no weights that are counted.
         if record.framework:
             quantized = bool(record.cell.quantized)
             precision = record.cell.precision

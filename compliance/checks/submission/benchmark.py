@@ -301,7 +301,7 @@ def _of_the_record(record: Record) -> Iterator[str]:
         yield "its inputs are synthetic"
     if "seeded" in (record.digests.weights_source, record.cell.weights):
         yield "its weights are random"
-    if record.cell.size not in ("full", "user", "own"):  # own: a user's weights in older records
+    if record.cell.size not in ("full", "user"):
         yield f"the model has size {shorten(record.cell.size)}"
     if record.cell.sut == "mock":
         yield "the SUT is a mock"

@@ -18,7 +18,7 @@ from compliance.findings.check import judge, manual, mismatch, not_applicable, s
 from compliance.folders import measurements_file
 from compliance.logs import files, strict_json
 from compliance.subject import Subject
-from formats import reading, schemas
+from formats import schemas
 from formats.checks import Check, Fault, Faults
 
 _SCHEMAS = Path(__file__).parents[2] / "schemas"
@@ -314,7 +314,7 @@ def _record(subject: Subject) -> Check:
     if subject.place.run is None:
         return not_applicable("record-json", "a submission without a run directory around it")
     document, _ = files.attempt(files.json_object, subject.place.run / "record.json")
-    faults = _schema(subject, reading.renamed(document), "record", "record.json")
+    faults = _schema(subject, document, "record", "record.json")
     if not faults and subject.record is None:
         faults = [subject.faults["record.json"]]
     return judge("record-json", faults, "complete", file="record.json", fix=fixes.OWN)

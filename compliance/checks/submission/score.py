@@ -176,8 +176,6 @@ def _score_again(
 
 def _score_faults(score: accuracy.Accuracy, line: str) -> Faults:
     document, _ = files.reckon(partial(strict_json.parse, line))
-    if isinstance(document, dict) and isinstance(document.get("detail"), dict):
-        document["detail"] = accuracy.with_current_names(document["detail"])
     if document != json.loads(score.line()):
         text = f"accuracy.txt says {line[:120]!r}; the whole log scores {score.line()[:160]}"
         yield Fault(text, score.line(), line[:200])
@@ -201,7 +199,7 @@ def _too_loose(subject: Subject) -> Iterator[Fault]:
         yield Fault(subject.no_record)
         return
     score, precision = subject.record.accuracy.score, subject.record.cell.judged_precision
-    tolerance = accuracy.with_current_names(subject.record.accuracy.tolerance)
+    tolerance = subject.record.accuracy.tolerance
     limits = subject.rules.project_limits.tolerance.get(score, {}).get(precision)
     if limits is None:
         of = f"the score {shorten(score)} in {shorten(precision)}"

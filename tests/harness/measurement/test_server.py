@@ -34,7 +34,7 @@ def measured_without_disturbance(tmp_path, capsys, *words):
 
 
 def test_server_finds_a_rate_and_reports_queue_and_limits(tmp_path, capsys):
-    options = ("--max-latency-ms", "500.25", "--max-batch", "2", "--sut-option", "latency-ms=4")
+    options = ("--max-latency-ms", "500.25", "--batch-size", "2", "--sut-option", "latency-ms=4")
     cell = measured_without_disturbance(tmp_path, capsys, "--scenario", "Server", *options)
     assert (cell["status"], cell["loadgen"]) == ("ok", "VALID")
     assert cell["metric"]["unit"] == "requests/s"
