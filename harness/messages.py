@@ -759,10 +759,10 @@ class Cost(StrEnum):
 class SweepPlan(StrEnum):
     """What a sweep will measure, and what it leaves out."""
 
-    CELLS = "{cells}: {measurements} measurements, {done}"
+    CELLS = "{cells}: {measurements}, {done}"
     CELLS_AND_CONTROL = (
         "{cells}, and the control run {control}, which shows this machine's own noise:"
-        " {measurements} measurements, {done}"
+        " {measurements}, {done}"
     )
     COST = "about {duration}, until {time} ({basis})"
     NOTHING_LEFT = "nothing is left to measure"

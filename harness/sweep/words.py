@@ -68,7 +68,7 @@ def announcement(summary: Mapping[str, Any]) -> Iterator[str]:
     """The summary in sentences."""
     cells = statistics.plural(len(summary["cells"]), "cell")
     control = summary["control"]
-    measurements = summary["measurements"]
+    measurements = statistics.plural(summary["measurements"], "measurement")
     done = f"{summary['finished']} done" if summary["finished"] else "none done yet"
     if control:
         yield SweepPlan.CELLS_AND_CONTROL.format(
