@@ -367,6 +367,8 @@ def cell_words(cell: Cell, without: Collection[str] = ()) -> list[str]:
         without = (*without, "steps")
     defaults = {each.name: each.default for each in fields(Cell)}
     texts = {name: "…" if name in without else getattr(cell, name) for name in defaults}
+    if cell.precision == UNKNOWN:
+        texts["precision"] = f"precision {UNKNOWN}"
     named = []
     for name, template in fields_with("words").items():
         needed = {field for _, field, _, _ in Formatter().parse(template) if field} or {name}
