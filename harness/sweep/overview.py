@@ -140,4 +140,5 @@ def _mean(metrics: Sequence[Metric]) -> str:
 
 
 def _compared(ratio: Ratio) -> str:
-    return ratio.times() if ratio.different else f"{ratio.times()}, no difference shown"
+    decided = ratio.different or ratio.low is None
+    return ratio.times() if decided else f"{ratio.times()}, no difference shown"

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from formats.result import Result, Status
+from harness.comparison.statistics import Ratio
 from harness.execution.environments import ROOT
 from harness.inputs import models
 from harness.sweep import accelerator, deadline, loop, overview, recipe
@@ -170,6 +171,13 @@ def test_suts_that_an_interpreter_lacks_are_unsupported(sweep, write):
 def result(of, **metrics):
     values = {"mode": "quick", "round": "v6.1", "directory": "", "status": Status.OK}
     return Result(cell=of, metrics=metrics, **values)
+
+
+def test_only_an_interval_that_contains_1_shows_no_difference():
+    single = Ratio(value=0.5, repeats=(1, 1))
+    assert overview._compared(single) == "0.5 × (no interval)"
+    level = Ratio(value=1.02, low=0.9, high=1.2, repeats=(3, 3))
+    assert overview._compared(level).endswith(", no difference shown")
 
 
 def test_the_share_of_a_large_product_has_a_column():
