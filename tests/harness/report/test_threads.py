@@ -30,7 +30,9 @@ def test_a_variable_that_only_some_suts_obey_leaves_the_comparison_open(tmp_path
 def test_other_threads_by_the_choice_of_a_framework_are_in_the_answer(tmp_path):
     found = compared(tmp_path, {}, native_torch_eager=4, native_jax=8)
     assert answer.sentence(found).startswith("native-jax is fastest")
-    assert "different numbers of threads: native-jax 8, native-torch-eager 4" in answer.sentence(found)
+    assert "different numbers of threads: native-jax 8, native-torch-eager 4" in answer.sentence(
+        found
+    )
 
 
 @pytest.mark.parametrize("of_jax", [1, None])
